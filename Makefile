@@ -1,0 +1,41 @@
+# Two commands do everything: `make demo` and `make test`.  Both set up .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# Real data sets stand beside the checkout when they are at hand; tests that need them skip otherwise.
+ifneq ($(wildcard ../shared/data),)
+export MRFLEARN_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: demo test check format bench-inference clean
+
+demo: $(READY)
+	$(BIN)/mrflearn demo -o demo-output
+
+test: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench-inference: $(READY)
+	$(PYTHON) benchmarks/setup_peers.py
+	$(BIN)/python benchmarks/inference.py
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mrflearn needs Python 3.11 or newer; set PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo-output dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,54 @@
+"""Every exception this library raises on purpose, on one page.
+
+Each message says what was seen, what it may mean, and what to try.  The command line turns any
+`MrflearnError` into one line on standard error and exit code 1.
+"""
+
+
+class MrflearnError(Exception):
+    """The root: catch this to catch everything the library raises on purpose."""
+
+
+class DataError(MrflearnError, ValueError):
+    """A file or a record is not what it should be; the text starts with `path:line: ` if known."""
+
+    def __init__(self, problem: str, *, path: object = None, line: int | None = None) -> None:
+        place = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
+        super().__init__(place + problem)
+        self.problem = problem
+        self.path = path
+        self.line = line
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword arguments are lost by Exception's own pickling, and workers send errors back.
+        return (_rebuild_data_error, (type(self), self.problem, self.path, self.line))
+
+
+class GraphError(MrflearnError, ValueError):
+    """A factor graph contradicts itself, or numbers do not fit the graph they are laid on."""
+
+
+class InferenceError(MrflearnError, RuntimeError):
+    """An inference refuses the graph it was given, or found no answer."""
+
+
+class TrainingError(MrflearnError, RuntimeError):
+    """Training cannot go on: a value is not a number, or a checkpoint does not fit."""
+
+
+class StorageError(MrflearnError, ValueError):
+    """A saved model is truncated, foreign, or of a version this library does not read."""
+
+
+class NotFittedError(MrflearnError, AttributeError, ValueError):
+    """An estimator was asked for an answer before `fit` or `load`."""
+
+
+class MissingExtraError(MrflearnError, ImportError):
+    """An optional package is needed; the text names the extra to install."""
+
+
+def _rebuild_data_error(
+    kind: type[DataError], problem: str, path: object, line: int | None
+) -> DataError:
+    return kind(problem, path=path, line=line)

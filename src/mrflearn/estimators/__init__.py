@@ -1,0 +1,1 @@
+"""The front doors: fit, predict, score, save."""

@@ -1,0 +1,1 @@
+"""Predictions and truth turned into figures and tables."""

@@ -1,0 +1,220 @@
+"""Who is connected to whom: variables, factors and which of them share a table.  No scores here.
+
+Letters used in shapes throughout the library:
+v: variables; f: factors of one group; a: their arity; t: tables of one group; c: components;
+s: states (of the variable with the most of them, where variables differ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mrflearn.errors import GraphError
+
+
+@dataclass(frozen=True, eq=False)
+class FactorGroup:
+    """Factors of one arity and shape that read their scores from one stack of tables.
+
+    `scope[i]` names the variables of factor i, `table[i]` the table it reads (equal entries are
+    tied), `multiplicity[i]` how often it counts: its scores are multiplied by that number.
+    """
+
+    name: str
+    scope: Int[Tensor, "f a"]
+    table: Int[Tensor, "f"] = None  # type: ignore[assignment]  # filled below: one table a factor
+    multiplicity: Float[Tensor, "f"] = None  # type: ignore[assignment]  # filled below: ones
+
+    def __post_init__(self) -> None:
+        scope = torch.as_tensor(self.scope, dtype=torch.int64)
+        if scope.ndim != 2 or scope.shape[1] == 0:
+            raise GraphError(
+                f"group '{self.name}': scope must have two axes (factors, arity of at least 1), "
+                f"not shape {tuple(scope.shape)}. Add a constant to the table of some factor."
+            )
+        object.__setattr__(self, "scope", scope)
+        count, device = len(scope), scope.device
+        table = torch.arange(count, device=device) if self.table is None else self.table
+        ones = torch.ones(count, dtype=torch.float64, device=device)
+        multiplicity = ones if self.multiplicity is None else self.multiplicity
+        object.__setattr__(self, "table", torch.as_tensor(table, dtype=torch.int64))
+        object.__setattr__(self, "multiplicity", torch.as_tensor(multiplicity, dtype=torch.float64))
+        if self.table.shape != (count,) or self.multiplicity.shape != (count,):
+            raise GraphError(
+                f"group '{self.name}' has {count} factors, but {tuple(self.table.shape)} table "
+                f"numbers and {tuple(self.multiplicity.shape)} multiplicities."
+            )
+        if count and not bool((self.multiplicity > 0).all()):
+            raise GraphError(f"group '{self.name}': multiplicities must be positive.")
+
+    def __len__(self) -> int:
+        return len(self.scope)
+
+    @property
+    def arity(self) -> int:
+        return self.scope.shape[1]
+
+    @classmethod
+    def tied(cls, name: str, scope: Int[Tensor, "f a"]) -> FactorGroup:
+        """A group whose factors all read one and the same table."""
+        scope = torch.as_tensor(scope, dtype=torch.int64)
+        return cls(name, scope, torch.zeros(len(scope), dtype=torch.int64, device=scope.device))
+
+    def to(self, device: torch.device | str) -> FactorGroup:
+        """The same group on another device."""
+        return FactorGroup(
+            self.name,
+            self.scope.to(device),
+            self.table.to(device),
+            self.multiplicity.to(device),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FactorGraph:
+    """Variables, their state counts, and groups of factors over them; frozen, without scores.
+
+    `component[v]` says which example of a batch variable v belongs to (all 0: one example), and
+    `copies[v]` how many identical variables it stands for in a lifted graph (1 in a ground graph).
+    An example need not be connected.
+    """
+
+    states: Int[Tensor, "v"]
+    groups: tuple[FactorGroup, ...] = ()
+    component: Int[Tensor, "v"] = None  # type: ignore[assignment]  # filled below: zeros
+    copies: Float[Tensor, "v"] = None  # type: ignore[assignment]  # filled below: ones
+    components: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        states = torch.as_tensor(self.states, dtype=torch.int64)
+        device, count = states.device, len(states)
+        zeros = torch.zeros(count, dtype=torch.int64, device=device)
+        component = zeros if self.component is None else torch.as_tensor(self.component)
+        copies = torch.ones(count, dtype=torch.float64, device=device)
+        copies = copies if self.copies is None else torch.as_tensor(self.copies)
+        object.__setattr__(self, "states", states)
+        object.__setattr__(self, "component", component.to(torch.int64))
+        object.__setattr__(self, "copies", copies.to(torch.float64))
+        object.__setattr__(self, "groups", tuple(self.groups))
+        if states.ndim != 1 or component.shape != states.shape or copies.shape != states.shape:
+            raise GraphError("states, component and copies must each have one entry a variable.")
+        if count and int(states.min()) < 1:
+            variable = int(states.argmin())
+            raise GraphError(f"variable {variable} has {int(states.min())} states; 1 is the least.")
+        if count and int(component.min()) < 0:
+            raise GraphError("component numbers count from 0.")
+        object.__setattr__(self, "components", int(component.max()) + 1 if count else 1)
+        for group in self.groups:
+            self._check(group)
+
+    def _check(self, group: FactorGroup) -> None:
+        if not len(group):
+            return
+        scope, variables = group.scope, len(self.states)
+        outside = (scope < 0) | (scope >= variables)
+        if bool(outside.any()):
+            i, k = (int(n) for n in outside.nonzero()[0])
+            raise GraphError(
+                f"group '{group.name}', factor {i}: reads variable {int(scope[i, k])}, but there "
+                f"are {variables} (0 to {variables - 1}). Does the source count from 1?"
+            )
+        ordered = scope.sort(dim=1).values
+        repeated = (ordered[:, 1:] == ordered[:, :-1]).any(dim=1)
+        if bool(repeated.any()):
+            i = int(repeated.nonzero()[0])
+            raise GraphError(
+                f"group '{group.name}', factor {i}: names a variable twice {scope[i].tolist()}."
+            )
+        shapes = self.states[scope]
+        uneven = (shapes != shapes[0]).any(dim=1)
+        if bool(uneven.any()):
+            i = int(uneven.nonzero()[0])
+            raise GraphError(
+                f"group '{group.name}': factor 0 has shape {tuple(shapes[0].tolist())}, factor {i} "
+                f"{tuple(shapes[i].tolist())}. Factors of different shape need groups of their own."
+            )
+        crossing = (self.component[scope] != self.component[scope[:, :1]]).any(dim=1)
+        if bool(crossing.any()):
+            i = int(crossing.nonzero()[0])
+            raise GraphError(
+                f"group '{group.name}', factor {i}: joins variables of different components "
+                f"{self.component[scope[i]].tolist()}. Each example of a batch stands alone."
+            )
+
+    @property
+    def variables(self) -> int:
+        """How many variables there are."""
+        return len(self.states)
+
+    @property
+    def device(self) -> torch.device:
+        return self.states.device
+
+    @property
+    def most_states(self) -> int:
+        """The state count of the variable that has the most."""
+        return int(self.states.max()) if self.variables else 1
+
+    def shape(self, group: FactorGroup) -> tuple[int, ...]:
+        """The state counts along the axes of every factor of a (non-empty) group."""
+        return tuple(int(n) for n in self.states[group.scope[0]])
+
+    def component_of(self, group: FactorGroup) -> Int[Tensor, "f"]:
+        """Which component each factor of a group belongs to."""
+        return self.component[group.scope[:, 0]]
+
+    def legal(self) -> Tensor:
+        """A boolean (v, s) mask: which states each variable really has."""
+        return torch.arange(self.most_states, device=self.device) < self.states.unsqueeze(-1)
+
+    def is_lifted(self) -> bool:
+        """Whether some variable stands for several."""
+        return bool((self.copies != 1).any())
+
+    def to(self, device: torch.device | str) -> FactorGraph:
+        """The same graph on another device."""
+        return replace(
+            self,
+            states=self.states.to(device),
+            groups=tuple(group.to(device) for group in self.groups),
+            component=self.component.to(device),
+            copies=self.copies.to(device),
+        )
+
+
+def disjoint_union(graphs: Sequence[FactorGraph]) -> FactorGraph:
+    """One graph whose components are those of all the given graphs, in order.
+
+    Groups are joined by position, so the graphs must have the same groups (names and arities);
+    table numbers are kept, so that equal numbers are tied across the graphs.
+    """
+    if not graphs:
+        raise GraphError("a batch needs at least one graph.")
+    first = graphs[0]
+    signature = [(group.name, group.arity) for group in first.groups]
+    for i, graph in enumerate(graphs):
+        if [(group.name, group.arity) for group in graph.groups] != signature:
+            raise GraphError(f"graph {i} of the batch has other groups than graph 0.")
+    starts = [0]
+    component_starts = [0]
+    for graph in graphs:
+        starts.append(starts[-1] + graph.variables)
+        component_starts.append(component_starts[-1] + graph.components)
+    groups = []
+    for k, (name, _) in enumerate(signature):
+        parts = [graph.groups[k] for graph in graphs]
+        scope = torch.cat([p.scope + s for p, s in zip(parts, starts, strict=False)])
+        table = torch.cat([p.table for p in parts])
+        groups.append(FactorGroup(name, scope, table, torch.cat([p.multiplicity for p in parts])))
+    component = [g.component + s for g, s in zip(graphs, component_starts, strict=False)]
+    return FactorGraph(
+        torch.cat([graph.states for graph in graphs]),
+        tuple(groups),
+        torch.cat(component),
+        torch.cat([graph.copies for graph in graphs]),
+    )

@@ -1,0 +1,169 @@
+"""Numbers on a graph: log-potential tables, in nats.  Log-zero is -inf; +inf and NaN are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mrflearn.errors import GraphError
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
+
+
+class LogTable(Protocol):
+    """A stack of t tables of one shape.  Only `dense` may assume that they fit in memory."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(t, s1, ..., sa)."""
+
+    def dense(self) -> Float[Tensor, "t *shape"]:
+        """Every entry."""
+
+    def at(self, table: Int[Tensor, "f"], states: Int[Tensor, "*n f a"]) -> Float[Tensor, "*n f"]:
+        """The entry of table `table[i]` at `states[..., i, :]`, for every factor i."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseTable:
+    """Tables held entry by entry."""
+
+    values: Float[Tensor, "t *shape"]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape)
+
+    def dense(self) -> Float[Tensor, "t *shape"]:
+        return self.values
+
+    def at(self, table: Int[Tensor, "f"], states: Int[Tensor, "*n f a"]) -> Float[Tensor, "*n f"]:
+        return self.values[(table, *states.unbind(dim=-1))]
+
+
+@dataclass(frozen=True, eq=False)
+class Potentials:
+    """One stack of tables for every group of the graph."""
+
+    graph: FactorGraph
+    tables: tuple[LogTable, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tuple(self.tables))
+        groups = self.graph.groups
+        if len(groups) != len(self.tables):
+            raise GraphError(f"{len(groups)} factor groups, but {len(self.tables)} table stacks.")
+        for group, table in zip(groups, self.tables, strict=True):
+            if not len(group):
+                continue
+            expected = self.graph.shape(group)
+            if table.shape[1:] != expected:
+                raise GraphError(
+                    f"group '{group.name}': its variables have {expected} states, "
+                    f"its tables the shape {table.shape[1:]}."
+                )
+            last = int(group.table.max())
+            if last >= table.shape[0] or int(group.table.min()) < 0:
+                raise GraphError(
+                    f"group '{group.name}': a factor reads table {last}, but there are "
+                    f"{table.shape[0]} (0 to {table.shape[0] - 1})."
+                )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the numbers (float64 when there are no factors)."""
+        return self.tables[0].dense().dtype if self.tables else torch.float64
+
+    def factor_scores(self, index: int) -> Float[Tensor, "f *shape"]:
+        """The scores of every factor of group `index`, tied tables repeated, multiplicity in."""
+        group = self.graph.groups[index]
+        values = self.tables[index].dense()[group.table]
+        weight = group.multiplicity.to(values.dtype).reshape(-1, *[1] * group.arity)
+        return values * weight
+
+    def score(self, assignment: Int[Tensor, "*n v"]) -> Float[Tensor, "*n c"]:
+        """The unnormalised log-probability of full assignments, one number a component."""
+        assignment = torch.as_tensor(assignment, device=self.graph.device)
+        graph = self.graph
+        if assignment.shape[-1:] != (graph.variables,):
+            raise GraphError(
+                f"an assignment names {assignment.shape[-1]} states; "
+                f"the graph has {graph.variables} variables."
+            )
+        total = torch.zeros(
+            *assignment.shape[:-1], graph.components, dtype=self.dtype, device=graph.device
+        )
+        for group, table in zip(graph.groups, self.tables, strict=True):
+            if len(group):
+                # float weights on -inf entries stay -inf: multiplicities are positive.
+                weight = group.multiplicity.to(total.dtype)
+                value = table.at(group.table, assignment[..., group.scope]) * weight
+                total = total.index_add(-1, graph.component_of(group), value)
+        return total
+
+    def check_numbers(self) -> None:
+        """Raises `GraphError` where a table holds NaN or +inf, naming group, table and entry."""
+        for group, table in zip(self.graph.groups, self.tables, strict=True):
+            values = table.dense()
+            wrong = values.isnan() | (values == torch.inf)
+            if bool(wrong.any()):
+                where = [int(n) for n in wrong.nonzero()[0]]
+                raise GraphError(
+                    f"group '{group.name}', table {where[0]}: the entry at {tuple(where[1:])} is "
+                    f"{float(values[tuple(where)])}; scores are finite, or -inf for 'impossible'."
+                )
+
+    def to(self, device: torch.device | str) -> Potentials:
+        """The same numbers on another device."""
+        tables = tuple(DenseTable(table.dense().to(device)) for table in self.tables)
+        return Potentials(self.graph.to(device), tables)
+
+
+def dense_potentials(
+    states: Int[Tensor, "v"] | Sequence[int],
+    factors: Sequence[tuple[Sequence[int], Tensor]],
+    *,
+    component: Int[Tensor, "v"] | None = None,
+) -> Potentials:
+    """Potentials from a plain list of (scope, table) pairs of any arities and shapes.
+
+    Factors of one shape become one group, named after it, in order of first appearance.
+    """
+    counts = torch.as_tensor(states, dtype=torch.int64)
+    by_shape: dict[tuple[int, ...], list[int]] = {}
+    for i, (scope, table) in enumerate(factors):
+        if len(scope) != table.ndim:
+            raise GraphError(
+                f"factor {i} names {len(scope)} variables; its table has {table.ndim} axes."
+            )
+        by_shape.setdefault(tuple(table.shape), []).append(i)
+    groups, tables = [], []
+    for shape, members in by_shape.items():
+        scopes = torch.tensor([list(factors[i][0]) for i in members], dtype=torch.int64)
+        name = "x".join(map(str, shape))
+        groups.append(FactorGroup(name, scopes.reshape(len(members), len(shape))))
+        tables.append(DenseTable(torch.stack([factors[i][1] for i in members])))
+    graph = FactorGraph(counts, tuple(groups), component)  # type: ignore[arg-type]
+    return Potentials(graph, tuple(tables))
+
+
+def batch(fields: Sequence[Potentials]) -> Potentials:
+    """One field whose components are the given fields; their tables are laid end to end."""
+    graphs = []
+    offsets = [0] * len(fields[0].tables) if fields else []
+    for field in fields:
+        shifted = tuple(
+            replace(group, table=group.table + offset)
+            for group, offset in zip(field.graph.groups, offsets, strict=True)
+        )
+        graphs.append(replace(field.graph, groups=shifted))
+        offsets = [n + t.shape[0] for n, t in zip(offsets, field.tables, strict=True)]
+    joined = disjoint_union(graphs)
+    stacks = zip(*(field.tables for field in fields), strict=True)
+    return Potentials(
+        joined, tuple(DenseTable(torch.cat([t.dense() for t in stack])) for stack in stacks)
+    )

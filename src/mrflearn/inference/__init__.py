@@ -1,0 +1,1 @@
+"""Potentials turned into log Z, marginals, best states and samples."""

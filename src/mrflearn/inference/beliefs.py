@@ -1,0 +1,130 @@
+"""What an inference hands back, and the three things one can ask of it.
+
+Every inference computes its answer without building an autograd graph; `with_gradient` then gives
+log Z the only gradient it can have: d log Z / d table = expected counts = the factor beliefs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mrflearn.errors import InferenceError
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.potentials import Potentials
+
+Kind = Literal["exact", "upper bound", "lower bound", "approximation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """log Z and marginals, what they are worth, and how the computation ended.
+
+    Marginals are probabilities; `variables` is zero beyond a variable's own states.  Where a
+    component has no possible assignment its log-partition is -inf and all its beliefs are zero.
+    """
+
+    log_partition: Float[Tensor, "c"]
+    variables: Float[Tensor, "v s"]
+    factors: tuple[Float[Tensor, "f *shape"], ...]  # one stack a factor group
+    kind: Kind
+    sweeps: int = 0
+    residual: float = 0.0
+    converged: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Decoding:
+    """A best assignment and its score (one a component), and whether it is surely the best.
+
+    Where a component has no possible assignment its score is -inf.
+    """
+
+    assignment: Int[Tensor, "v"]
+    score: Float[Tensor, "c"]
+    kind: Literal["exact", "approximation"]
+    sweeps: int = 0
+    residual: float = 0.0
+    converged: bool = True
+
+
+@runtime_checkable
+class Inference(Protocol):
+    """Turns potentials into beliefs; knows no model and no data."""
+
+    def refuses(self, graph: FactorGraph) -> str | None:
+        """Why this graph cannot be handled (and what to try instead), or None."""
+
+    def __call__(self, potentials: Potentials) -> Beliefs:
+        """log Z and marginals; the log-partition carries gradients to the tables."""
+
+
+@runtime_checkable
+class Maximiser(Protocol):
+    """Finds assignments of high score."""
+
+    def refuses(self, graph: FactorGraph) -> str | None: ...
+
+    def best(self, potentials: Potentials) -> Decoding: ...
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Draws assignments in proportion to their probability."""
+
+    def refuses(self, graph: FactorGraph) -> str | None: ...
+
+    def sample(
+        self, potentials: Potentials, count: int, generator: torch.Generator
+    ) -> Int[Tensor, "n v"]: ...
+
+
+def insist(method: Inference | Maximiser | Sampler, graph: FactorGraph) -> None:
+    """Raises `InferenceError` with the method's own reason where it refuses the graph."""
+    reason = method.refuses(graph)
+    if reason is not None:
+        raise InferenceError(reason)
+
+
+def with_gradient(potentials: Potentials, beliefs: Beliefs) -> Beliefs:
+    """The same beliefs, with a log-partition that is differentiable in the potentials' tables."""
+    tables = [table.dense() for table in potentials.tables]
+    if not any(table.requires_grad for table in tables):
+        return beliefs
+    value = _LogPartition.apply(potentials.graph, beliefs, *tables)  # type: ignore[no-untyped-call]
+    return replace(beliefs, log_partition=value)
+
+
+class _LogPartition(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, graph: FactorGraph, beliefs: Beliefs, *tables: Tensor) -> Tensor:
+        ctx.graph, ctx.factors = graph, beliefs.factors
+        ctx.shapes = [table.shape for table in tables]
+        return beliefs.log_partition.detach().clone()
+
+    @staticmethod
+    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
+        upstream = outputs[0]
+        gradients: list[Tensor | None] = [None, None]
+        for group, belief, shape in zip(ctx.graph.groups, ctx.factors, ctx.shapes, strict=True):
+            weight = group.multiplicity.to(belief.dtype) * upstream[ctx.graph.component_of(group)]
+            share = belief * weight.reshape(-1, *[1] * group.arity)
+            gradients.append(belief.new_zeros(shape).index_add(0, group.table, share))
+        return tuple(gradients)
+
+
+def entropy(potentials: Potentials, beliefs: Beliefs) -> Float[Tensor, "c"]:
+    """log Z minus the expected score: the entropy where the beliefs are exact."""
+    graph = potentials.graph
+    total = beliefs.log_partition.detach().clone()
+    for index, (group, belief) in enumerate(zip(graph.groups, beliefs.factors, strict=True)):
+        if len(group):
+            # A score of -inf has belief 0 and adds nothing.
+            scores = potentials.factor_scores(index).detach()
+            expected = torch.where(belief > 0, belief * scores, 0.0).flatten(1).sum(dim=1)
+            total = total.index_add(0, graph.component_of(group), -expected)
+    return total

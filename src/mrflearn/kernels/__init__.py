@@ -1,0 +1,1 @@
+"""Arithmetic on plain tensors; functions that know nothing of models, graphs or data."""

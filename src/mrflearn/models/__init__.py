@@ -1,0 +1,1 @@
+"""Parameters turned into potentials, and how models are stored."""

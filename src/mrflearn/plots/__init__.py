@@ -1,0 +1,1 @@
+"""Rows turned into pictures; the only user of matplotlib."""

@@ -1,0 +1,1 @@
+"""Records turned into counts, features and batches."""

@@ -1,0 +1,1 @@
+"""One number made small: optimisers, progress, checkpoints."""

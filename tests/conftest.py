@@ -1,0 +1,24 @@
+"""Settings and fixtures that every test shares."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines differ in speed; a slow one must not turn a true property into a failure.
+settings.register_profile(
+    "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets; tests that need it skip where it is absent."""
+    folder = os.environ.get("MRFLEARN_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("real data sets are not at hand: set MRFLEARN_DATA to their folder")
+    return Path(folder)
