@@ -1,0 +1,40 @@
+"""Tokenised text: one sentence a line, tokens set apart by white space."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from mrflearn.data.files import PathLike, read_lines, write_text
+from mrflearn.errors import DataError
+
+# ASCII white space alone separates: no-break and ideographic spaces are part of a token, which
+# str.split() would break.
+split_tokens = re.compile(r"[^ \t\n\r\f\v]+").findall
+
+
+def read_text(*paths: PathLike, keep_blank: bool = False) -> Iterator[list[str]]:
+    """The tokens of each line of the files in turn, read as they are asked for; `-` is stdin.
+
+    Lines without a token are skipped, or are empty lists with `keep_blank` (corpora such as
+    WikiText count them as sentences).
+    """
+    for path in paths:
+        for _, line in read_lines(path):
+            tokens = split_tokens(line)
+            if tokens or keep_blank:
+                yield tokens
+
+
+def write_tokens(path: PathLike, sentences: Iterable[Sequence[str]]) -> None:
+    """Write one sentence a line, tokens joined by one space; the file appears when complete."""
+    with write_text(path) as stream:
+        for number, tokens in enumerate(sentences, start=1):
+            line = " ".join(tokens)
+            if split_tokens(line) != list(tokens):
+                raise DataError(
+                    f"sentence {number} has an empty token or one with white space inside, which "
+                    f"this format cannot hold: {list(tokens)[:10]!r}.",
+                    path=path,
+                )
+            stream.write(line + "\n")
