@@ -1,0 +1,22 @@
+"""Which device the numbers live on."""
+
+from __future__ import annotations
+
+import torch
+
+from mrflearn.errors import MrflearnError
+
+
+def choose_device(name: str) -> torch.device:
+    """The device called `name`; `auto` is CUDA where there is one, else the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise MrflearnError(
+            f"no device is called {name!r}; try 'cpu', 'cuda' or 'auto'."
+        ) from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise MrflearnError("device 'cuda' was asked for, but torch finds no CUDA GPU; try 'cpu'.")
+    return device

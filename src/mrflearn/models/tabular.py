@@ -1,0 +1,48 @@
+"""A field with a free number for every joint state of every clique, in the reference gauge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.potentials import DenseTable, Potentials
+
+
+@dataclass(frozen=True, eq=False)
+class TabularModel:
+    """Untied or tied tables whose entries vanish when any variable is in state 0.
+
+    This gauge makes parameters identifiable, and is what local training (LAP, Proposition 3)
+    needs: with it each clique's potential is a function of the distribution alone.
+    """
+
+    graph: FactorGraph
+    values: tuple[Float[Tensor, "t *free"], ...]  # free: one state less than the table, a axes
+
+    @classmethod
+    def zeros(cls, graph: FactorGraph, dtype: torch.dtype = torch.float64) -> TabularModel:
+        """The uniform distribution."""
+        values = []
+        for group in graph.groups:
+            tables = int(group.table.max()) + 1 if len(group) else 0
+            free = [n - 1 for n in graph.shape(group)] if len(group) else [0] * group.arity
+            values.append(torch.zeros(tables, *free, dtype=dtype, device=graph.device))
+        return cls(graph, tuple(values))
+
+    def parameters(self) -> dict[str, Tensor]:
+        names = (f"{i}.{group.name}" for i, group in enumerate(self.graph.groups))
+        return dict(zip(names, self.values, strict=True))
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> TabularModel:
+        return TabularModel(self.graph, tuple(parameters[name] for name in self.parameters()))
+
+    def potentials(self) -> Potentials:
+        """Full tables: zeros for state 0 laid around the parameters."""
+        tables = (DenseTable(pad(v, (1, 0) * (v.ndim - 1))) for v in self.values)
+        return Potentials(self.graph, tuple(tables))

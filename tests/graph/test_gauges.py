@@ -1,0 +1,64 @@
+"""Gauges change the numbers and never the distribution."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from support.brute_force import all_probabilities
+from support.fields import random_field
+from torch.testing import assert_close
+
+from mrflearn.errors import GraphError
+from mrflearn.graph.builders import grid
+from mrflearn.graph.gauges import reference_gauge, zero_sum_gauge
+from mrflearn.graph.ising import ising
+
+SCOPES = ((0,), (1,), (2,), (0, 1), (1, 2), (2, 0), (0, 1))
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    states=st.tuples(*[st.integers(1, 4)] * 3),
+    gauge=st.sampled_from([reference_gauge, zero_sum_gauge]),
+)
+def test_the_distribution_stays(seed: int, states: tuple[int, ...], gauge) -> None:
+    field = random_field(seed, states=states, scopes=SCOPES, scale=2.0)
+    assert_close(all_probabilities(gauge(field)), all_probabilities(field))
+
+
+def test_reference_tables_vanish_at_state_zero_and_zero_sum_tables_sum_to_zero() -> None:
+    field = random_field(3, states=(3, 2, 4), scopes=SCOPES)
+    for table in reference_gauge(field).tables:
+        for axis in range(1, table.dense().ndim):
+            assert_close(table.dense().select(axis, 0), table.dense().select(axis, 0) * 0)
+    for table in zero_sum_gauge(field).tables:
+        for axis in range(1, table.dense().ndim):
+            total = table.dense().sum(dim=axis)
+            assert_close(total, torch.zeros_like(total), atol=1e-12, rtol=0)
+
+
+def test_the_round_trip_ends_where_it_began() -> None:
+    field = zero_sum_gauge(random_field(5, states=(2, 3, 2), scopes=SCOPES[:-1]))
+    back = zero_sum_gauge(reference_gauge(field))
+    for before, after in zip(field.tables, back.tables, strict=True):
+        assert_close(after.dense(), before.dense())
+
+
+def test_zero_sum_is_the_spin_form_for_two_states() -> None:
+    graph = grid(2, 3, 2)
+    fields = torch.randn(6, dtype=torch.float64)
+    couplings = torch.randn(7, dtype=torch.float64)
+    back = zero_sum_gauge(reference_gauge(ising(graph, fields, couplings)))
+    assert_close(back.tables[0].dense()[:, 1], fields)
+    assert_close(back.tables[1].dense()[:, 1, 1], couplings)
+
+
+def test_what_has_no_gauge_is_refused() -> None:
+    with pytest.raises(GraphError, match="impossible"):
+        reference_gauge(random_field(0, states=(2, 2), scopes=((0, 1),), forbidden=0.9))
+    with pytest.raises(GraphError, match="no table of its own"):
+        reference_gauge(random_field(0, states=(2, 2), scopes=((0, 1),)))
+    with pytest.raises(GraphError, match="one or two axes"):
+        reference_gauge(random_field(0, states=(2, 2, 2), scopes=((0, 1, 2),)))

@@ -1,0 +1,122 @@
+"""A model directory is whole or absent, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrflearn.errors import StorageError
+from mrflearn.models import storage
+from mrflearn.models.storage import StoredModel, read_model, write_model
+
+
+def example() -> StoredModel:
+    tensors = {"weights": torch.arange(6.0).reshape(2, 3), "empty": torch.zeros(0, 4)}
+    return StoredModel("Example", {"states": 3, "names": ["a", "é"]}, tensors)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    write_model(tmp_path / "deep" / "m", example())
+    back = read_model(tmp_path / "deep" / "m")
+    assert (back.kind, back.settings) == ("Example", {"states": 3, "names": ["a", "é"]})
+    assert back.tensors.keys() == example().tensors.keys()
+    for name, value in example().tensors.items():
+        assert torch.equal(back.tensors[name], value)
+
+
+def test_replaces_an_older_model_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    write_model(tmp_path / "m", example())
+    write_model(tmp_path / "m", StoredModel("Other", {}, {}))
+    assert read_model(tmp_path / "m").kind == "Other"
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_never_replaces_what_is_not_a_model(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (folder / "cat.txt").write_text("cat")
+    with pytest.raises(StorageError, match="left alone"):
+        write_model(folder, example())
+    assert (folder / "cat.txt").read_text() == "cat"
+
+
+def test_failed_write_keeps_the_old_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_model(tmp_path / "m", example())
+
+    def full_disk(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(storage.safetensors.torch, "save_file", full_disk)
+    with pytest.raises(OSError, match="disk full"):
+        write_model(tmp_path / "m", StoredModel("Other", {}, {}))
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+    monkeypatch.undo()
+    assert read_model(tmp_path / "m").kind == "Example"
+
+
+def test_settings_that_json_cannot_hold_are_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        write_model(tmp_path / "m", StoredModel("Example", {"x": float("nan")}, {}))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda m: (m / "config.json").unlink(), "not a mrflearn model"),
+        (lambda m: (m / "model.safetensors").unlink(), "missing"),
+        (lambda m: (m / "config.json").write_text("{"), "damaged"),
+        (lambda m: (m / "config.json").write_text('{"format": "pickle"}'), "not written by"),
+        (lambda m: (m / "model.safetensors").write_bytes(b"PK\x03\x04junk"), "damaged"),
+    ],
+)
+def test_says_what_is_wrong(tmp_path: Path, damage, says: str) -> None:
+    write_model(tmp_path / "m", example())
+    damage(tmp_path / "m")
+    with pytest.raises(StorageError, match=says):
+        read_model(tmp_path / "m")
+
+
+def test_other_versions_and_swapped_files_are_told_apart(tmp_path: Path) -> None:
+    write_model(tmp_path / "m", example())
+    path = tmp_path / "m" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "format_version": 99}))
+    with pytest.raises(StorageError, match="format version 99"):
+        read_model(tmp_path / "m")
+    path.write_text(json.dumps({**config, "tensors": {"weights": [2, 4]}}))
+    with pytest.raises(StorageError, match="do not belong together"):
+        read_model(tmp_path / "m")
+
+
+def test_missing_and_plain_files(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="does not exist"):
+        read_model(tmp_path / "absent")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match="is a file"):
+        read_model(tmp_path / "file")
+
+
+@given(cut=st.integers(0, 400), flip=st.integers(0, 10**6), which=st.booleans())
+def test_damaged_bytes_give_a_model_or_a_storage_error(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, flip: int, which: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz") / "m"
+    write_model(folder, example())
+    path = folder / ("config.json" if which else "model.safetensors")
+    content = bytearray(path.read_bytes())
+    content[flip % len(content)] ^= 1 << (flip % 8)
+    path.write_bytes(bytes(content[: max(0, len(content) - cut)]))
+    try:
+        read_model(folder)
+    except StorageError:
+        pass

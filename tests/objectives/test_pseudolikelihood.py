@@ -1,0 +1,56 @@
+"""Conditionals of every variable equal those of the enumerated joint distribution."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from support.brute_force import all_assignments
+from support.fields import fields
+from torch.testing import assert_close
+
+from mrflearn.graph.builders import grid
+from mrflearn.graph.potentials import Potentials
+from mrflearn.models.tabular import TabularModel
+from mrflearn.objectives.pseudolikelihood import Pseudolikelihood, conditional_scores
+from mrflearn.statistics.observations import Samples
+
+
+@given(field=fields())
+def test_conditionals_equal_enumeration(field: Potentials) -> None:
+    rows = all_assignments(field)
+    scores = field.score(rows).squeeze(-1)
+    found = conditional_scores(field, rows)
+    for v, size in enumerate(field.graph.states.tolist()):
+        for state in range(size):
+            changed = rows.clone()
+            changed[:, v] = state
+            # Factors that do not touch v add the same to every state: compare differences.
+            ours = found[:, v, state] - found[torch.arange(len(rows)), v, rows[:, v]]
+            theirs = field.score(changed).squeeze(-1) - scores
+            finite = ours.isfinite() & theirs.isfinite()
+            assert_close(ours[finite], theirs[finite])
+        assert bool((found[:, v, size:] == -torch.inf).all())
+
+
+def test_gradient_by_finite_differences() -> None:
+    graph = grid(2, 2, 3)
+    generator = torch.Generator().manual_seed(1)
+    samples = Samples.distinct(torch.randint(3, (20, 4), generator=generator))
+    model = TabularModel.zeros(graph)
+    values = [torch.randn(v.shape, dtype=v.dtype, generator=generator) for v in model.values]
+
+    def loss(*tables: torch.Tensor) -> torch.Tensor:
+        return Pseudolikelihood()(TabularModel(graph, tables), samples)
+
+    assert torch.autograd.gradcheck(loss, [v.requires_grad_() for v in values])
+
+
+def test_independent_variables_have_their_likelihood() -> None:
+    graph = grid(1, 3, 2)
+    model = TabularModel.zeros(graph)
+    model.values[0][:, 0] = torch.tensor([0.3, -1.0, 2.0])
+    rows = torch.tensor([[0, 1, 1], [1, 1, 0]])
+    log_p = torch.stack([torch.zeros(3), model.values[0][:, 0]], dim=1).log_softmax(dim=1)
+    expected = -sum(log_p[v, s] for row in rows for v, s in enumerate(row))
+    found = Pseudolikelihood()(model, Samples(rows, torch.ones(2, dtype=torch.float64)))
+    assert_close(found, expected.to(found.dtype))
