@@ -8,7 +8,7 @@ s: states (of the variable with the most of them, where variables differ).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -81,14 +81,15 @@ class FactorGraph:
 
     `component[v]` says which example of a batch variable v belongs to (all 0: one example), and
     `copies[v]` how many identical variables it stands for in a lifted graph (1 in a ground graph).
-    An example need not be connected.
+    An example need not be connected, nor have any variable: `components` is given where the last
+    examples of a batch are empty, and else counted.
     """
 
     states: Int[Tensor, "v"]
     groups: tuple[FactorGroup, ...] = ()
     component: Int[Tensor, "v"] = None  # type: ignore[assignment]  # filled below: zeros
     copies: Float[Tensor, "v"] = None  # type: ignore[assignment]  # filled below: ones
-    components: int = field(init=False)
+    components: int = 0
 
     def __post_init__(self) -> None:
         states = torch.as_tensor(self.states, dtype=torch.int64)
@@ -108,7 +109,8 @@ class FactorGraph:
             raise GraphError(f"variable {variable} has {int(states.min())} states; 1 is the least.")
         if count and int(component.min()) < 0:
             raise GraphError("component numbers count from 0.")
-        object.__setattr__(self, "components", int(component.max()) + 1 if count else 1)
+        counted = int(component.max()) + 1 if count else 1
+        object.__setattr__(self, "components", max(counted, self.components))
         for group in self.groups:
             self._check(group)
 
@@ -217,4 +219,5 @@ def disjoint_union(graphs: Sequence[FactorGraph]) -> FactorGraph:
         tuple(groups),
         torch.cat(component),
         torch.cat([graph.copies for graph in graphs]),
+        component_starts[-1],
     )
