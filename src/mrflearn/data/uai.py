@@ -63,7 +63,7 @@ def read_network(path: PathLike) -> UaiNetwork:
             "Is the file cut short?"
         )
     scopes = tuple(_read_scope(tokens, i, states) for i in range(factors))
-    tables = tuple(_read_table(tokens, i, scope, states) for i, scope in enumerate(scopes))
+    tables = _read_tables(tokens, [_shape(scope, states) for scope in scopes])
     tokens.end("the network")
     return UaiNetwork(kind, states, scopes, tables)
 
@@ -146,7 +146,8 @@ def read_marginals(path: PathLike) -> tuple[Table, ...]:
     for variable in range(tokens.integer("number of variables")):
         what = f"marginal of variable {variable}"
         states = tokens.integer(f"state count of variable {variable}", least=1)
-        values = _read_figures(tokens, states, what)
+        values = tokens.numbers(states, what)
+        _check_figures(tokens, values, what)
         # Published figures are rounded, to six digits as a rule.
         if abs(float(values.sum()) - 1) > 1e-3 + 1e-6 * states:
             raise tokens.complaint(f"the {what} sums to {values.sum():.6g}, not to 1.")
@@ -212,28 +213,43 @@ def _read_scope(tokens: Tokens, factor: int, states: Sequence[int]) -> tuple[int
     return tuple(scope)
 
 
-def _read_table(tokens: Tokens, factor: int, scope: Sequence[int], states: Sequence[int]) -> Table:
-    shape = _shape(scope, states)
-    size = tokens.integer(f"table size of factor {factor}", least=1)
-    if size != math.prod(shape):
-        raise tokens.complaint(
-            f"the table of factor {factor} is said to have {size} entries, but its variables "
-            f"{list(scope)} have {' x '.join(map(str, shape)) or 1} states."
-        )
-    return _read_figures(tokens, size, f"table of factor {factor}").reshape(shape)
+def _read_tables(tokens: Tokens, shapes: Sequence[tuple[int, ...]]) -> tuple[Table, ...]:
+    """Tables, as views of one long array: a network may have very many of them."""
+    sizes = [math.prod(shape) for shape in shapes]
+    first = tokens.position
+    values = tokens.numbers(min(tokens.left, len(sizes) + sum(sizes)), "tables")
+    tables, start = [], 0
+    for factor, (shape, size) in enumerate(zip(shapes, sizes, strict=True)):
+        stop = start + 1 + size
+        if start >= len(values) or values[start] != size or stop > len(values):
+            problem = _size_problem(values[start:], shape)
+            position = first + min(start, len(values) - 1)
+            raise tokens.complaint(f"the table of factor {factor} {problem}", position)
+        tables.append(values[start + 1 : stop].reshape(shape))
+        start = stop
+    _check_figures(tokens, values, "tables")
+    return tuple(tables)
 
 
-def _read_figures(tokens: Tokens, count: int, what: str) -> Table:
-    values = tokens.numbers(count, what)
+def _size_problem(values: Table, shape: tuple[int, ...]) -> str:
+    size = math.prod(shape)
+    if len(values) and values[0] != size:
+        states = " x ".join(map(str, shape)) or "1"
+        return f"is said to have {values[0]:g} entries, but its variables have {states} states."
+    left = max(len(values) - 1, 0)
+    return f"has {size} entries, but only {left} figures are left. Is the file cut short?"
+
+
+def _check_figures(tokens: Tokens, values: Table, what: str) -> None:
+    """Complains where one of the figures just taken is not a finite number of at least 0."""
     wrong = ~(values >= 0) | (values == math.inf)
     if wrong.any():
         entry = int(wrong.argmax())
         raise tokens.complaint(
-            f"{what}: entry {entry} is {values[entry]}; figures are finite and not negative. "
+            f"{what}: figures are finite and not negative, but this one is {values[entry]}. "
             "Are these logarithms? Then write their exponentials.",
-            tokens.position - count + entry,
+            tokens.position - len(values) + entry,
         )
-    return values
 
 
 def _observation_problem(variable: int, state: int, states: Sequence[int] | None) -> str | None:
