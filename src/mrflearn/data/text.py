@@ -13,7 +13,7 @@ from mrflearn.errors import DataError
 split_tokens = re.compile(r"[^ \t\n\r\f\v]+").findall
 
 
-def read_text(*paths: PathLike, keep_blank: bool = False) -> Iterator[list[str]]:
+def read_sentences(*paths: PathLike, keep_blank: bool = False) -> Iterator[list[str]]:
     """The tokens of each line of the files in turn, read as they are asked for; `-` is stdin.
 
     Lines without a token are skipped, or are empty lists with `keep_blank` (corpora such as
@@ -26,7 +26,7 @@ def read_text(*paths: PathLike, keep_blank: bool = False) -> Iterator[list[str]]
                 yield tokens
 
 
-def write_tokens(path: PathLike, sentences: Iterable[Sequence[str]]) -> None:
+def write_sentences(path: PathLike, sentences: Iterable[Sequence[str]]) -> None:
     """Write one sentence a line, tokens joined by one space; the file appears when complete."""
     with write_text(path) as stream:
         for number, tokens in enumerate(sentences, start=1):

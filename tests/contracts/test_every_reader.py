@@ -1,0 +1,165 @@
+"""What every reader and writer must do, whatever its format; the formats are in support.formats."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrflearn.errors import DataError
+from support.formats import FORMATS, Format
+from support.mutations import damaged
+
+every_format = pytest.mark.parametrize("form", FORMATS, ids=str)
+zipped_formats = pytest.mark.parametrize("form", [f for f in FORMATS if f.gzipped], ids=str)
+streams = pytest.mark.parametrize("form", [f for f in FORMATS if f.stream], ids=str)
+
+
+@contextmanager
+def no_longer_than(seconds: float) -> Iterator[None]:
+    """An error in the middle of the block when it takes longer, so that a hang is a failure."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError(f"no answer within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def put(folder: Path, form: Format, content: bytes, name: str = "given") -> Path:
+    path = folder / (name + form.suffix)
+    path.write_bytes(content)
+    return path
+
+
+def read_or_refuse(form: Format, path: Path) -> object:
+    """The records, or None where the reader refuses in the proper way."""
+    with no_longer_than(20):
+        try:
+            return form.read(path)
+        except DataError as refusal:
+            complaint = str(refusal)
+    assert complaint.startswith(str(path)), f"the complaint does not name the file: {complaint}"
+    return None
+
+
+@every_format
+def test_what_was_written_reads_back_the_same(form, tmp_path):
+    records = form.read(put(tmp_path, form, form.valid))
+    first, second = tmp_path / f"first{form.suffix}", tmp_path / f"second{form.suffix}"
+    form.write(first, records)
+    again = form.read(first)
+    assert form.same(again, records)
+    form.write(second, again)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@zipped_formats
+def test_gzip_reads_as_the_plain_file_does(form, tmp_path):
+    plain = form.read(put(tmp_path, form, form.valid))
+    assert form.same(form.read(put(tmp_path, form, gzip.compress(form.valid), "zipped")), plain)
+
+
+@zipped_formats
+def test_a_name_in_gz_is_written_zipped(form, tmp_path):
+    records = form.read(put(tmp_path, form, form.valid))
+    form.write(tmp_path / f"plain{form.suffix}", records)
+    form.write(tmp_path / f"zipped{form.suffix}.gz", records)
+    zipped = (tmp_path / f"zipped{form.suffix}.gz").read_bytes()
+    assert gzip.decompress(zipped) == (tmp_path / f"plain{form.suffix}").read_bytes()
+
+
+@streams
+def test_an_endless_file_is_read_as_it_comes(form, tmp_path):
+    pipe = tmp_path / f"endless{form.suffix}"
+    os.mkfifo(pipe)
+
+    def feed() -> None:
+        try:
+            with pipe.open("wb", buffering=0) as stream:
+                while True:
+                    stream.write(form.valid)
+        except BrokenPipeError:
+            pass  # the reader has seen enough
+
+    feeder = threading.Thread(target=feed, daemon=True)
+    feeder.start()
+    with no_longer_than(20), closing(form.stream(pipe)) as records:
+        assert len(list(islice(records, 100))) == 100
+    feeder.join(timeout=20)
+    assert not feeder.is_alive()
+
+
+@every_format
+def test_a_missing_file_is_a_data_error(form, tmp_path):
+    path = tmp_path / f"absent{form.suffix}"
+    with pytest.raises(DataError, match="absent"):
+        form.read(path)
+
+
+@every_format
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"",
+        b"\n",
+        b"\x00" * 64,
+        bytes(range(256)) * 4,
+        "\ufeff".encode() + b"\xff\xfe",
+        gzip.compress(bytes(range(256))),
+        gzip.compress(b"words of text\n" * 50)[:-9],
+        b"\x1f\x8b",
+        b"\x93NUMPY\x01\x00",
+        b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n",
+    ],
+    ids=repr,
+)
+def test_junk_is_a_record_or_a_data_error(form, junk, tmp_path):
+    read_or_refuse(form, put(tmp_path, form, junk))
+
+
+@every_format
+def test_a_failing_write_leaves_no_file(form, tmp_path, monkeypatch):
+    source = put(tmp_path, form, form.valid)
+    records = form.read(source)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match="No space left"):
+        form.write(tmp_path / f"out{form.suffix}", records)
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@every_format
+@settings(max_examples=250)
+@given(data=st.data())
+def test_a_damaged_file_is_records_or_a_data_error(form, data, tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp()
+    content = data.draw(damaged(form.valid))
+    path = put(folder, form, content, "damaged")
+    records = read_or_refuse(form, path)
+    if records is None:
+        return
+    again = folder / f"again{form.suffix}"
+    try:
+        form.write(again, records)
+    except DataError:
+        return  # the reader is more generous than the writer
+    assert form.same(form.read(again), records)
