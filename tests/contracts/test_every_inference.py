@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials, batch, dense_potentials
+from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Beliefs, Inference, Maximiser, Sampler
 from mrflearn.inference.enumeration import Enumeration
 from support.fields import SHAPES, TREES, fields, random_field, tiny_batch, tiny_field
@@ -37,6 +38,10 @@ class Method:
 
 METHODS: dict[str, Method] = {
     "enumeration": Method(Enumeration(), "exact"),
+    "belief propagation": Method(BeliefPropagation(), "approximation", "trees", 1e-8),
+    "residual belief propagation": Method(
+        BeliefPropagation(schedule="residual"), "approximation", "trees", 1e-8
+    ),
 }
 ORACLE = Enumeration()
 
@@ -62,13 +67,16 @@ def check_beliefs(method: Method, field: Potentials, *, exact: bool) -> None:
         return
     found, truth = method.run(field), ORACLE(field)
     check_form(field, found)
-    assert found.kind == method.kind
+    # On trees a method may do better than it promises; unconverged it may do worse, and says so.
+    better = method.exact == "trees" and found.kind == "exact"
+    worse = not found.converged and found.kind == "approximation"
+    assert found.kind == method.kind or better or worse
     scale = method.tolerance * (1 + truth.log_partition.nan_to_num(neginf=0).abs())
-    if method.kind == "upper bound":
+    if found.kind == "upper bound":
         assert bool((found.log_partition >= truth.log_partition - scale).all())
-    if method.kind == "lower bound":
+    if found.kind == "lower bound":
         assert bool((found.log_partition <= truth.log_partition + scale).all())
-    if exact:
+    if exact or found.kind == "exact":
         check_same(found, truth, tolerance=method.tolerance)
 
 
@@ -234,7 +242,7 @@ def check_best(method: Method, field: Potentials, *, exact: bool) -> None:
     assert found.assignment.shape == (field.graph.variables,)
     assert bool(((found.assignment >= 0) & (found.assignment < field.graph.states)).all())
     torch.testing.assert_close(found.score, field.score(found.assignment))
-    if exact:
+    if exact or found.kind == "exact":
         torch.testing.assert_close(found.score, truth.score)
 
 

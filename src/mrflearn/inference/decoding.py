@@ -1,0 +1,130 @@
+"""One consistent assignment from max-product messages, and a climb from any assignment."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, dijkstra
+from torch import Tensor
+
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.conditionals import Conditionals
+from mrflearn.inference.fixed_point import Field
+from mrflearn.inference.wiring import real_links
+from mrflearn.kernels.messages import along
+
+
+def follow_messages(field: Field, messages: Tensor) -> Int[Tensor, "v"]:
+    """An assignment read off max-product messages; a best one on a forest, ties or not.
+
+    Each variable's own best state will not do: where two assignments tie, it may mix them.  So one
+    variable a connected piece chooses freely, and then, level by level of a breadth-first search,
+    every factor chooses jointly for the variables it was the first to reach, given those before.
+    """
+    graph, wiring = field.wiring.graph, field.wiring
+    best = wiring.padded(field.totals(messages), -torch.inf).argmax(1)
+    inboxes = dict(zip(wiring.senders, field.inboxes(messages), strict=True))
+    tables = dict(zip(wiring.senders, field.tables, strict=True))
+    level, reached_by, chosen = _breadth_first(graph)
+    assignment = torch.where(chosen, best, 0)
+    for index, factors in _levels(graph, level):
+        if index not in tables:
+            continue
+        group = graph.groups[index]
+        scope = group.scope[factors]
+        fresh = reached_by[scope] == (factors + _first_factor(graph, index)).unsqueeze(1)
+        belief = tables[index][..., factors]
+        for axis in range(group.arity):
+            inbox = _fixed(
+                inboxes[index][axis][:, factors],
+                chosen[scope[:, axis]],
+                assignment[scope[:, axis]],
+            )
+            belief = belief + along(inbox, axis, belief.ndim)
+        states = _argmax(belief)
+        assignment[scope[fresh]] = states[fresh]
+        chosen[scope[fresh]] = True
+    return assignment
+
+
+def _fixed(inbox: Tensor, chosen: Bool[Tensor, "k"], state: Int[Tensor, "k"]) -> Tensor:
+    """What variables say (s, k), or, where they have chosen, that only this state remains."""
+    row = torch.arange(len(inbox), device=inbox.device).unsqueeze(1)
+    only = torch.where(row == state, 0.0, -torch.inf).to(inbox.dtype)
+    return torch.where(chosen, only, inbox)
+
+
+def _argmax(belief: Tensor) -> Int[Tensor, "k a"]:
+    """The states of the best joint entry of every factor (factors last)."""
+    flat = belief.flatten(0, -2).argmax(0)
+    return torch.stack(torch.unravel_index(flat, belief.shape[:-1]), dim=1)
+
+
+def _first_factor(graph: FactorGraph, index: int) -> int:
+    return sum(len(group) for group in graph.groups[:index])
+
+
+def _breadth_first(
+    graph: FactorGraph,
+) -> tuple[Int[np.ndarray, "f"], Int[Tensor, "v"], Bool[Tensor, "v"]]:
+    """Every factor's level (-1: never reached), which factor reached each variable, and the roots.
+
+    One-state variables count as chosen, and no path leads through them.
+    """
+    variables, factors, count = real_links(graph)
+    size = graph.variables + count
+    links = coo_array((np.ones(len(factors)), (variables, factors + graph.variables)), (size, size))
+    _, piece = connected_components(links, directed=False)
+    _, roots = np.unique(piece[: graph.variables], return_index=True)
+    # One more node, tied to every root, makes one search out of many.
+    rows = np.concatenate([variables, np.full(len(roots), size)])
+    columns = np.concatenate([factors + graph.variables, roots])
+    joined = coo_array((np.ones(len(rows)), (rows, columns)), (size + 1, size + 1)).tocsr()
+    distance, before = dijkstra(
+        joined, directed=False, indices=size, unweighted=True, return_predecessors=True
+    )
+    level = np.where(np.isfinite(distance), distance, -1)[graph.variables : size].astype(np.int64)
+    reached_by = torch.from_numpy(before[: graph.variables].astype(np.int64) - graph.variables)
+    chosen = graph.states == 1
+    chosen[torch.from_numpy(roots).to(graph.device)] = True
+    return level, reached_by.to(graph.device), chosen
+
+
+def _levels(graph: FactorGraph, level: Int[np.ndarray, "f"]) -> list[tuple[int, Int[Tensor, "k"]]]:
+    """(group, its factors) from the lowest level up; factors never reached are left out."""
+    found: list[tuple[int, int, Int[Tensor, "k"]]] = []
+    first = 0
+    for index, group in enumerate(graph.groups):
+        own = level[first : first + len(group)]
+        order = np.argsort(own, kind="stable")
+        values, starts = np.unique(own[order], return_index=True)
+        pieces = np.split(order, starts[1:]) if len(order) else []
+        found += [
+            (int(value), index, torch.from_numpy(piece).to(graph.device))
+            for value, piece in zip(values, pieces, strict=True)
+            if value >= 0
+        ]
+        first += len(group)
+    return [(index, factors) for _, index, factors in sorted(found, key=lambda entry: entry[:2])]
+
+
+def climb(
+    potentials: Potentials, assignment: Int[Tensor, "v"], max_sweeps: int = 100
+) -> Int[Tensor, "v"]:
+    """Better states, one colour of variables at a time, until none gets better on its own."""
+    conditionals = Conditionals.of(potentials)
+    states = assignment.clone().unsqueeze(1)
+    for _ in range(max_sweeps):
+        before = states.clone()
+        for colour in conditionals.colours:
+            scores = colour.scores(states)
+            current = scores.gather(0, states[colour.variables].unsqueeze(0))
+            top, best = scores.max(0)
+            better = top > current.squeeze(0)
+            states[colour.variables] = torch.where(better, best, states[colour.variables])
+        if torch.equal(states, before):
+            break
+    return states.squeeze(1)
