@@ -5,6 +5,7 @@ Line numbers are found only when there is something to complain about, so that r
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -23,7 +24,7 @@ class Tokens:
 
     def __init__(self, path: PathLike) -> None:
         with open_binary(path) as stream:
-            self._content = stream.read()
+            self._content = stream.read().removeprefix(codecs.BOM_UTF8)
         self.path = path
         self.position = 0
         self.tokens = self._content.split()

@@ -1,0 +1,222 @@
+"""Integer sample tables: one sample a row, one variable a column, states counted from 0.
+
+Four formats: `csv` (commas, header optional), `text` (the same with white space), `digits` (one
+character a variable, nothing between) and `npy`.  A missing value is -1 in the record and in npy
+files, `NA` or an empty cell in csv, `NA` in text; digits cannot hold one.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.data.files import PathLike, open_binary, read_lines, write_binary, write_text
+from mrflearn.data.sample_rows import (
+    LARGEST_STATE,
+    MISSING,
+    Columns,
+    cell_chunks,
+    choose,
+    digit_chunks,
+    header_problem,
+)
+from mrflearn.errors import DataError
+
+Format = Literal["auto", "csv", "text", "digits", "npy"]
+CHUNK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class SampleTable:
+    """Samples in rows, variables in columns; -1 is a missing value."""
+
+    names: tuple[str, ...] | None
+    values: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
+            raise DataError(
+                f"a sample table is a matrix of whole numbers (samples x variables), not "
+                f"{self.values.dtype} of shape {self.values.shape}."
+            )
+        problem = _range_problem(self.values)
+        if problem:
+            raise DataError(problem)
+        object.__setattr__(self, "values", self.values.astype(np.int64, copy=False))
+        if self.names is not None and len(self.names) != self.values.shape[1]:
+            raise DataError(
+                f"{len(self.names)} names for a sample table of {self.values.shape[1]} columns."
+            )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def read_samples(
+    path: PathLike,
+    format: Format = "auto",  # noqa: A002 - the word everybody tries first
+    columns: Columns | None = None,
+) -> SampleTable:
+    """All samples of a file; `columns` picks some by name or by number from 0, in that order.
+
+    `auto` goes by the file's name (.csv, .npy) and else by its first line.  Columns that are not
+    picked may hold anything.
+    """
+    chunks = list(read_sample_chunks(path, format=format, columns=columns))
+    return SampleTable(chunks[0].names, np.concatenate([chunk.values for chunk in chunks]))
+
+
+def read_sample_chunks(
+    path: PathLike,
+    rows: int = CHUNK_ROWS,
+    format: Format = "auto",  # noqa: A002
+    columns: Columns | None = None,
+) -> Iterator[SampleTable]:
+    """The samples of a file in tables of at most `rows` rows, so that any length can be read.
+
+    At least one table comes, so that names are known.  Files of npy are read whole.
+    """
+    if rows < 1:
+        raise DataError(f"a chunk of {rows} rows is none; ask for at least 1.")
+    chosen = _by_name(path) if format == "auto" else format
+    if chosen == "npy":
+        values = _read_array(path)
+        picked = choose(columns, None, values.shape[1], path, 1)
+        yield from (
+            SampleTable(None, values[start : start + rows][:, picked])
+            for start in range(0, max(len(values), 1), rows)
+        )
+        return
+    filled = ((number, line) for number, line in read_lines(path) if line.strip())
+    first = next(filled, None)
+    if first is None:
+        raise DataError("holds no samples: every line is blank.", path=path)
+    chosen = _by_line(first[1]) if chosen == "auto" else chosen
+    lines = chain([first], filled)
+    if chosen == "digits":
+        chunks = digit_chunks(lines, path, rows, columns)
+    else:
+        chunks = cell_chunks(lines, path, rows, columns, commas=chosen == "csv")
+    for names, values in chunks:
+        yield SampleTable(names, values)
+
+
+def write_samples(
+    path: PathLike,
+    table: SampleTable,
+    format: Format = "auto",  # noqa: A002
+) -> None:
+    """Writes a table; `auto` goes by the name: .csv, .npy, else text.  Names go to csv and text."""
+    chosen = _by_name(path) if format == "auto" else format
+    if chosen == "npy":
+        _refuse_spins(table.values, path)
+        with write_binary(path) as stream:
+            np.lib.format.write_array(stream, table.values, allow_pickle=False)
+    elif chosen == "digits":
+        _write_digits(path, table.values)
+    else:
+        _write_cells(path, table, "," if chosen == "csv" else " ")
+
+
+def _by_name(path: PathLike) -> Format:
+    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    return "npy" if suffix == ".npy" else "csv" if suffix == ".csv" else "auto"
+
+
+def _by_line(line: str) -> Format:
+    if "," in line:
+        return "csv"
+    return "text" if len(line.split()) > 1 else "digits" if line.strip().isdigit() else "csv"
+
+
+def _read_array(path: PathLike) -> NDArray[np.int64]:
+    with open_binary(path) as stream:
+        content = io.BytesIO(stream.read())
+    shape, fortran, dtype = _read_array_header(content, path)
+    if len(shape) != 2 or min(shape) < 0 or dtype.kind not in "iub":
+        raise DataError(
+            "a sample table is a two-dimensional array of whole numbers (samples x variables); "
+            f"this file holds {dtype} of shape {shape}. Try values.astype(int) before saving.",
+            path=path,
+        )
+    rest = content.read()
+    size = math.prod(shape) * dtype.itemsize
+    if len(rest) != size:
+        raise DataError(
+            f"an array of shape {shape} has {size} bytes, but {len(rest)} follow the header. "
+            "Is the file cut short?",
+            path=path,
+        )
+    values = np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C")
+    _refuse_spins(values, path)
+    problem = _range_problem(values)
+    if problem:
+        raise DataError(problem, path=path)
+    return values.astype(np.int64)
+
+
+def _read_array_header(
+    content: io.BytesIO, path: PathLike
+) -> tuple[tuple[int, ...], bool, np.dtype[np.int64]]:
+    """Shape, whether columns lie end to end, and type of the numbers; nothing is allocated."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            version = np.lib.format.read_magic(content)
+            if version == (1, 0):
+                return np.lib.format.read_array_header_1_0(content)
+            return np.lib.format.read_array_header_2_0(content)
+    except Exception as error:  # numpy's reader raises a dozen kinds on damaged headers
+        raise DataError(f"not a readable npy file: {error}.", path=path) from error
+
+
+def _range_problem(values: NDArray[np.int64]) -> str | None:
+    if not values.size or (values.min() >= MISSING and values.max() <= LARGEST_STATE):
+        return None
+    wrong = values.min() if values.min() < MISSING else values.max()
+    return f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
+
+
+def _refuse_spins(values: NDArray[np.int64], path: PathLike) -> None:
+    if values.size and values.min() == -1 and values.max() == 1 and values.all():
+        raise DataError(
+            "the only values are -1 and 1, which looks like spins; here -1 means missing, and "
+            "states count from 0. Try (values + 1) // 2.",
+            path=path,
+        )
+
+
+def _write_digits(path: PathLike, values: NDArray[np.int64]) -> None:
+    if values.size and not 0 <= values.min() <= values.max() <= 9:
+        raise DataError(
+            "digits can only hold states 0 to 9 and nothing missing. Try csv.", path=path
+        )
+    lines = np.full((len(values), values.shape[1] + 1), ord("\n"), dtype=np.uint8)
+    lines[:, :-1] = values + ord("0")
+    with write_binary(path) as stream:
+        stream.write(lines.tobytes())
+
+
+def _write_cells(path: PathLike, table: SampleTable, separator: str) -> None:
+    texts = {state: str(state) for state in np.unique(table.values).tolist()}
+    texts[MISSING] = "NA"
+    problem = header_problem(table.names, separator) if table.names is not None else None
+    if problem:
+        raise DataError(problem, path=path)
+    with write_text(path) as stream:
+        if table.names is not None and separator == ",":
+            csv.writer(stream, lineterminator="\n").writerow(table.names)
+        elif table.names is not None:
+            stream.write(separator.join(table.names) + "\n")
+        for row in table.values.tolist():
+            stream.write(separator.join([texts[state] for state in row]) + "\n")

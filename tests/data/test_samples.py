@@ -1,0 +1,243 @@
+"""Sample tables in four formats: round trips, headers, missing values, chunks, complaints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrflearn.data.samples import SampleTable, read_sample_chunks, read_samples, write_samples
+from mrflearn.errors import DataError
+
+NAMES = ("alpha", "b, quoted", 'c "said"', "O'Connor", "é")
+
+
+def place(folder: Path, text: str, name: str = "table.txt") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> SampleTable:
+    rows, width = draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    cells = st.integers(-1, 12)
+    values = draw(st.lists(cells, min_size=rows * width, max_size=rows * width))
+    names = NAMES[:width] if draw(st.booleans()) else None
+    # A zero keeps tables of -1 and 1 from being taken for spins.
+    return SampleTable(names, np.array([*values[:-1], 0]).reshape(rows, width))
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.npy", "table.npy.gz"])
+@given(table=tables())
+@settings(max_examples=25)
+def test_round_trip(tmp_path_factory, name: str, table: SampleTable) -> None:
+    path = tmp_path_factory.mktemp("samples") / name
+    write_samples(path, table)
+    again = read_samples(path)
+    np.testing.assert_array_equal(again.values, table.values)
+    assert again.values.dtype == np.int64
+    assert again.names == (table.names if ".csv" in name else None)
+
+
+@given(table=tables())
+@settings(max_examples=25)
+def test_round_trip_as_text(tmp_path_factory, table: SampleTable) -> None:
+    path = tmp_path_factory.mktemp("samples") / "table.txt"
+    names = tuple(f"x{i}" for i in range(table.values.shape[1])) if table.names else None
+    write_samples(path, SampleTable(names, table.values))
+    again = read_samples(path, "text")
+    np.testing.assert_array_equal(again.values, table.values)
+    assert again.names == names
+
+
+def test_round_trip_as_digits(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 10, (7, 4))
+    write_samples(tmp_path / "spikes.txt", SampleTable(None, values), "digits")
+    assert (tmp_path / "spikes.txt").read_text().splitlines()[0] == "".join(map(str, values[0]))
+    np.testing.assert_array_equal(read_samples(tmp_path / "spikes.txt").values, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "values"),
+    [
+        ("a,b\n0,1\n", ("a", "b"), [[0, 1]]),
+        ("0,1\n1,0\n", None, [[0, 1], [1, 0]]),
+        (' a , "b,c"\n0, 1\n', ("a", "b,c"), [[0, 1]]),
+        ("\ufeffa,b\r\n0,1\r\n", ("a", "b"), [[0, 1]]),  # as some spreadsheets write it
+        ("a,b\nNA,1\n,2\n", ("a", "b"), [[-1, 1], [-1, 2]]),
+        ("a,b\n1.0,2.\n", ("a", "b"), [[1, 2]]),
+        ("NA,1\n0,1\n", None, [[-1, 1], [0, 1]]),  # no header: a missing value says nothing
+        ("a b\n0\tNA\n\n2 3\n", ("a", "b"), [[0, -1], [2, 3]]),
+        ("0 1\n10 11\n", None, [[0, 1], [10, 11]]),
+        ("0101\n1111\n", None, [[0, 1, 0, 1], [1, 1, 1, 1]]),
+        ("0\n1\n", None, [[0], [1]]),
+        ("x\n0\n12\n", ("x",), [[0], [12]]),
+        ("a,b\n", ("a", "b"), np.zeros((0, 2), dtype=int)),
+    ],
+)
+def test_what_a_table_may_look_like(tmp_path: Path, text: str, names, values) -> None:
+    table = read_samples(place(tmp_path, text))
+    assert table.names == names
+    np.testing.assert_array_equal(table.values, values)
+
+
+def test_columns_are_picked_by_name_or_number(tmp_path: Path) -> None:
+    path = place(tmp_path, "day,a,b\nmonday,0,1\ntuesday,2,3\n", "table.csv")
+    table = read_samples(path, columns=["b", 1])
+    assert table.names == ("b", "a")
+    np.testing.assert_array_equal(table.values, [[1, 0], [3, 2]])
+    np.testing.assert_array_equal(
+        read_samples(place(tmp_path, "012\n345\n"), columns=[2, 0]).values, [[2, 0], [5, 3]]
+    )
+    with pytest.raises(DataError, match=r"no column 'c' among 3.*day, a, b"):
+        read_samples(path, columns=["c"])
+    with pytest.raises(DataError, match="no column 3"):
+        read_samples(path, columns=[3])
+    with pytest.raises(DataError, match="no columns"):
+        read_samples(path, columns=[])
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.txt", "table.npy", "digits"])
+@pytest.mark.parametrize("rows", [1, 3, 10, 99])
+def test_chunks_are_the_table_in_pieces(tmp_path: Path, name: str, rows: int) -> None:
+    values = np.random.default_rng(1).integers(0, 3, (10, 4))
+    write_samples(
+        tmp_path / name, SampleTable(None, values), "digits" if name == "digits" else "auto"
+    )
+    chunks = list(read_sample_chunks(tmp_path / name, rows=rows))
+    assert [len(chunk) for chunk in chunks] == [
+        len(values[i : i + rows]) for i in range(0, 10, rows)
+    ]
+    np.testing.assert_array_equal(np.concatenate([chunk.values for chunk in chunks]), values)
+
+
+def test_chunks_come_before_the_file_ends(tmp_path: Path) -> None:
+    path = place(tmp_path, "a,b\n0,1\n0,wrong\n")
+    chunks = read_sample_chunks(path, rows=1)
+    assert next(chunks).names == ("a", "b")
+    with pytest.raises(DataError, match="'wrong'") as caught:
+        next(chunks)
+    assert caught.value.line == 3
+    with pytest.raises(DataError, match="at least 1"):
+        next(read_sample_chunks(path, rows=0))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("", None, "no samples"),
+        ("\n \n", None, "no samples"),
+        ("0,1\n0\n", 2, "1 cells"),
+        ("0,1\n\n0,1,2\n", 3, "3 cells"),
+        ("0,1\n0,-1\n", 2, "spins"),
+        ("0,1\n0,1.5\n", 2, "'1.5'"),
+        ("0,1\n0,1e1\n", 2, "'1e1'"),
+        ("0,1\n0,99999999999\n", 2, "99999999999"),
+        ("0,1,x\n0,1,1\n", 1, "mixes"),
+        ("a,a\n0,1\n", 1, "named 'a'"),
+        ('a,"b\n0,1\n', 1, "quotes"),
+        ("0101\n010\n", 2, "3 characters"),
+        ("0101\n010x\n", 2, "'x'"),
+        ("0 1\n0 1 1\n", 2, "3 cells"),
+    ],
+)
+def test_complaints_name_the_line(tmp_path: Path, text: str, line: int | None, words: str) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        read_samples(place(tmp_path, text))
+    assert caught.value.line == line
+    assert "table.txt" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.zeros((2, 3)), "float64"),
+        (np.zeros(3, dtype=int), r"shape \(3,\)"),
+        (np.array([[1, -1], [-1, 1]]), "spins"),
+        (np.array([[0, -2]]), "-2"),
+        (np.array([[0, 2**40]]), str(2**40)),
+        (np.array([["a"]]), "<U1"),
+    ],
+)
+def test_arrays_that_are_no_sample_tables(tmp_path: Path, values: np.ndarray, words: str) -> None:
+    np.save(tmp_path / "table.npy", values)
+    with pytest.raises(DataError, match=words):
+        read_samples(tmp_path / "table.npy")
+
+
+def test_arrays_of_either_order_and_any_integers(tmp_path: Path) -> None:
+    values = np.random.default_rng(2).integers(0, 2, (5, 3))
+    for array in (np.asfortranarray(values), values.astype(bool), values.astype(">u2")):
+        np.save(tmp_path / "table.npy", array)
+        np.testing.assert_array_equal(read_samples(tmp_path / "table.npy").values, values)
+
+
+def test_a_damaged_array_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "table.npy"
+    np.save(path, np.zeros((3, 4), dtype=np.int64))
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"(3, 4)", b"(3, 99999999999)").replace(b" " * 11, b"", 1))
+    with pytest.raises(DataError, match=r"cut short|readable"):
+        read_samples(path)
+    path.write_bytes(whole[:-1])
+    with pytest.raises(DataError, match="95 follow"):
+        read_samples(path)
+    path.write_bytes(b"PK\x03\x04")
+    with pytest.raises(DataError, match="not a readable npy"):
+        read_samples(path)
+
+
+@pytest.mark.parametrize(
+    ("names", "name", "words"),
+    [
+        (("1", "2"), "table.csv", "numbers"),
+        (("a", "a"), "table.csv", "same name"),
+        (("a", " b"), "table.csv", "cannot be written"),
+        (("a", "b\nc"), "table.csv", "cannot be written"),
+        (("a", "b c"), "table.txt", "cannot be written"),
+    ],
+)
+def test_names_that_would_not_come_back(tmp_path: Path, names, name: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        write_samples(tmp_path / name, SampleTable(names, np.zeros((1, 2), dtype=int)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_digits_hold_neither_gaps_nor_large_states(tmp_path: Path) -> None:
+    for value in (-1, 10):
+        with pytest.raises(DataError, match="0 to 9"):
+            write_samples(tmp_path / "t", SampleTable(None, np.array([[0, value]])), "digits")
+
+
+def test_a_record_that_contradicts_itself_is_refused() -> None:
+    with pytest.raises(DataError, match="2 names"):
+        SampleTable(("a", "b"), np.zeros((1, 3), dtype=int))
+    with pytest.raises(DataError, match="whole numbers"):
+        SampleTable(None, np.zeros((1, 3)))
+
+
+@pytest.mark.data
+def test_the_courts_votes(data_folder: Path) -> None:
+    path = data_folder / "inverse-ising" / "rehnquist-court-1994-2004.csv"
+    table = read_samples(path)
+    assert table.names is not None
+    assert table.names[-2:] == ("term", "time")
+    votes = read_samples(path, columns=list(range(9))).values
+    assert votes.shape == (485, 9)
+    complete = (votes >= 0).all(axis=1)
+    assert int(complete.sum()) == 464
+    split = votes[complete].sum(axis=1)
+    assert bool(((split > 0) & (split < 9)).all())
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("neurons", "distinct", "rate"), [(15, 1501, 0.114), (50, 22919, 0.088)])
+def test_the_spikes(data_folder: Path, neurons: int, distinct: int, rate: float) -> None:
+    words = read_samples(data_folder / "inverse-ising" / f"spikes{neurons}.txt").values
+    assert words.shape == (40_000, neurons)
+    assert len(np.unique(words, axis=0)) == distinct
+    assert round(float(words.mean()), 3) == rate
