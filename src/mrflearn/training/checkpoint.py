@@ -1,0 +1,121 @@
+"""A training stopped half-way, in one safetensors file whose metadata says what it belongs to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from mrflearn.data.files import PathLike, write_binary
+from mrflearn.errors import StorageError, TrainingError
+
+FORMAT, VERSION = "mrflearn training checkpoint", 1
+KINDS = {torch.float32: "F32", torch.float64: "F64"}
+# Settings that say when to stop, not how to move: a resumed training may have others.
+LIMITS = {
+    "max_iterations",
+    "max_evaluations",
+    "max_seconds",
+    "epochs",
+    "tolerance",
+    "period",
+    "delta",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a training is saved, and how often beside its end (None: not by that measure)."""
+
+    path: PathLike
+    every_iterations: int | None = None
+    every_seconds: float | None = 60.0
+
+    def check_writable(self) -> None:
+        """Raises `StorageError` now rather than after an hour of training."""
+        folder = Path(self.path).parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise StorageError(f"{self.path}: the folder {folder} is missing or not writable.")
+        if Path(self.path).is_dir():
+            raise StorageError(f"{self.path} is a folder; a checkpoint is one file.")
+
+    def due(self, iterations: int, seconds: float) -> bool:
+        """Whether to save, so many iterations and seconds after the last time."""
+        by_count = self.every_iterations is not None and iterations >= self.every_iterations
+        return by_count or (self.every_seconds is not None and seconds >= self.every_seconds)
+
+
+def settings_of(optimiser: Any) -> dict[str, Any]:
+    """The optimiser's name and those of its settings that decide how it moves."""
+    names = [item.name for item in fields(optimiser) if item.name not in LIMITS]
+    return {"optimiser": type(optimiser).__name__} | {
+        f"optimiser.{name}": getattr(optimiser, name) for name in names
+    }
+
+
+def write_checkpoint(
+    path: PathLike, identity: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    """Writes one file, whole or not at all.
+
+    Tensors go to the file one by one: a history of gradients can be larger than the memory left.
+    """
+    metadata = {"format": FORMAT, "version": str(VERSION), "identity": json.dumps(dict(identity))}
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name, value in tensors.items():
+        start, end = end, end + value.numel() * value.element_size()
+        shape, kind = list(value.shape), KINDS[value.dtype]
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with write_binary(path) as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for value in tensors.values():
+            stream.write(value.detach().cpu().contiguous().numpy().reshape(-1).data)
+
+
+def read_checkpoint(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """(identity, tensors on the host) of a file that `write_checkpoint` wrote."""
+    if not Path(path).is_file():
+        raise StorageError(f"{path}: there is no checkpoint to resume; train without resume first.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if metadata.get("format") != FORMAT:
+            raise StorageError(f"{path} is a safetensors file, but no training checkpoint.")
+        if metadata.get("version") != str(VERSION):
+            raise StorageError(
+                f"{path} has checkpoint version {metadata.get('version')}; this library reads "
+                f"version {VERSION}. Was it written by a newer one?"
+            )
+        return json.loads(metadata["identity"]), tensors
+    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+        raise StorageError(
+            f"{path} cannot be read as a checkpoint ({error}): it is truncated, damaged, or "
+            "another kind of file."
+        ) from error
+
+
+def check_same(path: PathLike, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raises `TrainingError` that names what differs between a checkpoint and this training."""
+    wanted = json.loads(json.dumps(dict(wanted)))
+    differences = [
+        f"{key} was {saved.get(key)!r} and is {wanted.get(key)!r}"
+        for key in {**saved, **wanted}
+        if saved.get(key) != wanted.get(key)
+    ]
+    if differences:
+        raise TrainingError(
+            f"{path} is the checkpoint of another training: {'; '.join(differences)}. "
+            "Resume with the same settings, or train without resume to start anew."
+        )

@@ -1,0 +1,117 @@
+"""L-BFGS on one flat vector: one wait for the device an evaluation, none otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.errors import TrainingError
+from mrflearn.training.line_search import Point, strong_wolfe
+from mrflearn.training.memory import STEEPEST, STEP, Numbers
+from mrflearn.training.outcome import Verdict
+from mrflearn.training.problem import Problem
+from mrflearn.training.quasi_newton import QuasiNewtonState
+from mrflearn.training.stopping import StopRule
+
+
+@final
+@dataclass(frozen=True)
+class LBFGS:
+    """Limited-memory BFGS with a strong Wolfe line search; for smooth objectives.
+
+    The stop rules are those of `StopRule`; `history` is the number of pairs remembered.
+    """
+
+    max_iterations: int = 200
+    tolerance: float | None = 1e-6
+    history: int = 10
+    period: int = 10
+    delta: float | None = 1e-9
+    max_evaluations: int | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        check_history(self.history)
+
+    @property
+    def rule(self) -> StopRule:
+        return StopRule(
+            self.max_iterations,
+            self.max_evaluations,
+            self.max_seconds,
+            self.tolerance,
+            self.period,
+            self.delta,
+        )
+
+    def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
+        if problem.penalty.has_l1:
+            raise TrainingError("L-BFGS needs a smooth penalty; for L1 train with OWLQN().")
+        value, gradient = problem.total(start)
+        gradient = gradient.clone()
+        return QuasiNewtonState.at(problem, start, self.history, value, gradient, gradient)
+
+    def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
+        while True:
+            search = _Search(problem, state)
+            if search.succeeds():
+                return None
+            if not state.memory.count:
+                return state.no_way_down()
+            state.memory.forget()
+
+    def restore(self, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> QuasiNewtonState:
+        return QuasiNewtonState.restore(self.history, like, tensors)
+
+
+@final
+class _Search:
+    """One line search from the state's point along its quasi-Newton direction."""
+
+    def __init__(self, problem: Problem, state: QuasiNewtonState) -> None:
+        self.problem, self.state = problem, state
+        self.last = Point(0.0, state.value, 0.0)
+        self.numbers: Numbers
+
+    def succeeds(self) -> bool:
+        """Whether a lower point was found; the state is moved there."""
+        state = self.state
+        slope = state.memory.direction(state.steepest, out=state.direction)
+        if not slope < 0:
+            return False
+        start = Point(0.0, state.value, slope)
+        found = strong_wolfe(self.probe, start, state.first_step, noise=state.noise)
+        if found is None:
+            return False
+        if found.step != self.last.step:
+            self.probe(found.step)  # the lowest point was not the last: make it the last
+        state.arrive(found.step, self.last.value, self.numbers[1], self.numbers[2:])
+        state.gradient.copy_(state.memory.rows[STEEPEST])
+        return True
+
+    def probe(self, step: float) -> Point:
+        """Value and slope at a step length, fetched in one go with all L-BFGS will need there."""
+        state = self.state
+        torch.add(state.vector, state.direction, alpha=step, out=state.trial)
+        value, gradient = self.problem.total(state.trial)
+        measured = state.memory.measure(
+            (state.trial, state.vector), (gradient, state.gradient), gradient
+        )
+        head = torch.stack((value, state.trial.dot(state.trial).double()))
+        self.numbers = torch.cat((head, measured)).cpu().numpy()
+        products = self.numbers[2:].reshape(-1, 2)
+        # The slope along the step really made, which rounding may turn from the one planned.
+        self.last = Point(step, float(self.numbers[0]), float(products[STEP, 1]) / step)
+        return self.last
+
+
+def check_history(history: int) -> None:
+    """Raises `TrainingError` where there would be nothing to remember."""
+    if history < 1:
+        raise TrainingError(
+            f"history={history}: at least one pair must be remembered; 10 is usual."
+        )

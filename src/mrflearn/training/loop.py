@@ -1,0 +1,195 @@
+"""The loop around every optimiser: stop rules, callbacks, progress, Ctrl-C, checkpoints."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, final
+
+import torch
+from torch import Tensor
+
+from mrflearn.data.files import PathLike
+from mrflearn.errors import TrainingError
+from mrflearn.training.callbacks import Best, Callback, Watch, Watcher
+from mrflearn.training.checkpoint import Checkpoint, check_same, read_checkpoint, write_checkpoint
+from mrflearn.training.interrupt import Interrupt, interruptible
+from mrflearn.training.optimiser import State
+from mrflearn.training.outcome import Outcome, Row, Step, Verdict
+from mrflearn.training.plan import Plan
+from mrflearn.training.problem import Halt, never
+from mrflearn.training.progress import Reporter, reporting
+
+M = TypeVar("M")
+
+
+def run(
+    plan: Plan[M],
+    callbacks: Sequence[Callback | Watcher],
+    progress: bool,
+    checkpoint: PathLike | Checkpoint | None,
+    resume: bool,
+) -> Outcome[M]:
+    """The outcome of carrying out a plan."""
+    if checkpoint is None and resume:
+        raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    if checkpoint is not None:
+        checkpoint.check_writable()
+    watching = [item.begin() if isinstance(item, Watcher) else item for item in callbacks]
+    with (
+        interruptible(announce=progress) as interrupt,
+        reporting(progress, plan.optimiser.rule) as reporter,
+    ):
+        training = _Training(plan, watching, reporter, interrupt, checkpoint)
+        return training.resume() if resume else training.begin()
+
+
+@final
+@dataclass(eq=False)
+class _Training(Generic[M]):
+    """One training under way; `earlier` counts the seconds it took before it was resumed."""
+
+    plan: Plan[M]
+    callbacks: Sequence[Callback | Watch]
+    reporter: Reporter
+    interrupt: Interrupt
+    checkpoint: Checkpoint | None
+    history: list[Row] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+    earlier: float = 0.0
+    saved: tuple[int, float] = (0, 0.0)  # iteration and seconds at the last checkpoint
+
+    def __post_init__(self) -> None:
+        self.problem = self.plan.problem()
+        self.rule = self.plan.optimiser.rule
+        self.watches = [item for item in self.callbacks if isinstance(item, Watch)]
+        self.identity = self.plan.identity() | {"early stopping": len(self.watches)}
+        self.state: State
+
+    @property
+    def seconds(self) -> float:
+        return self.earlier + time.monotonic() - self.started
+
+    def begin(self) -> Outcome[M]:
+        self.state = self.plan.optimiser.begin(self.problem, self.plan.start.detach().clone())
+        if math.isfinite(self.state.value):
+            self.history.append(self.row())
+        return self.outcome(self.go())
+
+    def resume(self) -> Outcome[M]:
+        assert self.checkpoint is not None  # noqa: S101 - run() made sure
+        identity, tensors = read_checkpoint(self.checkpoint.path)
+        check_same(self.checkpoint.path, identity, self.identity)
+        evaluations, self.earlier = tensors["training.progress"].tolist()
+        self.problem.evaluations = int(evaluations)
+        self.history = [_row_of(numbers) for numbers in tensors["training.history"].tolist()]
+        own, like = _under("state.", tensors), self.plan.start
+        self.state = self.plan.optimiser.restore(like, own)
+        for k, watch in enumerate(self.watches):
+            held = _under(f"watch{k}.", tensors)
+            watch.restore({name: value.to(like.device) for name, value in held.items()})
+        self.saved = (self.state.iteration, self.seconds)
+        return self.outcome(self.go())
+
+    def go(self) -> Verdict:
+        """Iterates until something ends it; the last state is then in the checkpoint."""
+        self.problem.before = self.halt_if_due
+        try:
+            verdict = self.verdict()
+            while verdict is None:
+                verdict = self.plan.optimiser.advance(self.problem, self.state)
+                if verdict is None:
+                    verdict = self.look() or self.verdict()
+                    self.save_if_due()
+        except Halt as halt:
+            verdict = halt.verdict
+        finally:
+            self.problem.before = never
+        self.save()
+        self.reporter.finish(self.history[-1] if self.history else None, verdict)
+        return verdict
+
+    def halt_if_due(self) -> None:
+        """Raises `Halt` where no further evaluation should begin."""
+        verdict = self.interruption()
+        verdict = verdict or self.rule.limit(-1, self.problem.evaluations, self.seconds)
+        if verdict is not None:
+            raise Halt(verdict)
+
+    def interruption(self) -> Verdict | None:
+        return Verdict("interrupted", "training was interrupted.") if self.interrupt.asked else None
+
+    def verdict(self) -> Verdict | None:
+        """What the stop rules say about the current state."""
+        if self.interrupt.asked or not self.history:
+            evaluations = self.problem.evaluations
+            limit = self.rule.limit(self.state.iteration, evaluations, self.seconds)
+            return self.interruption() or limit
+        rounding = torch.finfo(self.state.vector.dtype).eps
+        return self.rule.verdict(self.history[-1], self.state.size, self.history, rounding)
+
+    def row(self) -> Row:
+        state = self.state
+        numbers = (state.iteration, state.value, state.gradient_norm, state.step)
+        return Row(*numbers, self.problem.evaluations, self.seconds)
+
+    def look(self) -> Verdict | None:
+        """Shows the new state to all callbacks; a verdict where one of them asks to stop."""
+        row, reasons = self.row(), []
+        if self.callbacks:
+            vector = self.state.answer
+            with torch.no_grad():
+                step = Step(*row[:6], vector, self.plan.rebuild(vector))
+                reasons = [reason for item in self.callbacks if (reason := item(step))]
+        scores = [watch.score for watch in self.watches if watch.score is not None]
+        self.history.append(row._replace(validation=scores[0] if scores else None))
+        self.reporter.show(self.history[-1])
+        return Verdict("callback", f"stopped by a callback: {reasons[0]}") if reasons else None
+
+    def outcome(self, verdict: Verdict) -> Outcome[M]:
+        """The record handed out: the best state a callback kept, or else the last."""
+        state = self.state
+        kept = [best for watch in self.watches if (best := watch.best()) is not None]
+        best = kept[0] if kept else Best(state.answer, state.value)
+        value = best.value
+        if not state.exact and verdict.ending != "interrupted":
+            value = self.problem.total(best.vector)[0].item()
+        model = self.plan.rebuild(best.vector.clone())
+        counts = (state.iteration, self.problem.evaluations)
+        return Outcome(model, value, *counts, *verdict, tuple(self.history), self.seconds)
+
+    def save_if_due(self) -> None:
+        iteration, seconds = self.saved
+        since = (self.state.iteration - iteration, self.seconds - seconds)
+        if self.checkpoint is not None and self.checkpoint.due(*since):
+            self.save()
+
+    def save(self) -> None:
+        if self.checkpoint is None:
+            return
+        rows = [[math.nan if n is None else n for n in row] for row in self.history]
+        progress = [float(self.problem.evaluations), self.seconds]
+        tensors = {
+            "training.history": torch.tensor(rows, dtype=torch.float64).reshape(-1, 7),
+            "training.progress": torch.tensor(progress, dtype=torch.float64),
+        }
+        tensors |= {f"state.{name}": value for name, value in self.state.tensors().items()}
+        for k, watch in enumerate(self.watches):
+            tensors |= {f"watch{k}.{name}": value for name, value in watch.tensors().items()}
+        write_checkpoint(self.checkpoint.path, self.identity, tensors)
+        self.saved = (self.state.iteration, self.seconds)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names start so, under the rest of their names."""
+    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
+
+
+def _row_of(numbers: list[Any]) -> Row:
+    iteration, value, norm, step, evaluations, seconds, validation = numbers
+    score = None if math.isnan(validation) else validation
+    return Row(int(iteration), value, norm, step, int(evaluations), seconds, score)

@@ -1,0 +1,135 @@
+"""What L-BFGS remembers, and the direction it gives, in two passes over one buffer.
+
+R. Byrd, J. Nocedal and R. Schnabel, Representations of quasi-Newton matrices and their use in
+limited memory methods, Math. Programming 63 (1994), eq. 3.1: with steps S and changes of gradient
+Y, and R the upper triangle of S'Y, D its diagonal,
+
+    H = c I + [S  cY] [ R^-T (D + c Y'Y) R^-1   -R^-T ] [ S'  ]
+                      [        -R^-1               0  ] [ c Y']
+
+so that all work on long vectors is one product to read off inner products and one to combine
+vectors; the rest happens on history x history numbers in float64 on the host.
+p: parameters; h: pairs remembered; r: rows in use.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float, Float64
+from scipy.linalg import solve_triangular
+from torch import Tensor
+
+Numbers = npt.NDArray[np.float64]
+# The first rows of the buffer: the step tried last, its change of gradient, the descent vector.
+STEP, CHANGE, STEEPEST, PAIRS = 0, 1, 2, 3
+
+
+@final
+class Memory:
+    """A ring of the last `history` pairs (step, change of gradient), and their inner products."""
+
+    def __init__(self, history: int, like: Float[Tensor, "p"]) -> None:
+        self.history = history
+        self.rows = like.new_zeros(PAIRS + 2 * history, len(like))
+        self.count = 0  # pairs in the ring
+        self.next = 0  # where the next pair goes
+        self.scale = 0.0  # c above; 0 before the first pair
+        self.step_change = np.zeros((history, history))  # S'Y; only older x newer is kept true
+        self.change_change = np.zeros((history, history))  # Y'Y
+        self.projections = np.zeros((history, 2))  # S'v and Y'v for the descent vector v
+        self.square = 0.0  # v'v
+
+    @property
+    def filled(self) -> Float[Tensor, "r p"]:
+        return self.rows[: PAIRS + 2 * self.count]
+
+    def measure(
+        self,
+        step: tuple[Float[Tensor, "p"], Float[Tensor, "p"]],
+        change: tuple[Float[Tensor, "p"], Float[Tensor, "p"]],
+        steepest: Float[Tensor, "p"],
+    ) -> Float64[Tensor, "2r"]:
+        """Inner products with a new pair (given as (new, old) each) and descent vector.
+
+        They stay on the device, so that the caller can fetch them together with other numbers.
+        """
+        torch.sub(*step, out=self.rows[STEP])
+        torch.sub(*change, out=self.rows[CHANGE])
+        self.rows[STEEPEST].copy_(steepest)
+        return (self.filled @ self.rows[CHANGE:PAIRS].T).double().flatten()
+
+    def accept(self, measured: Numbers) -> None:
+        """Keeps the pair measured last, where its curvature is positive, and the descent vector."""
+        products = measured.reshape(-1, 2)
+        pairs = products[PAIRS:].reshape(-1, 2, 2)  # pair, (step, change), (new change, vector)
+        count = self.count
+        self.projections[:count] = pairs[:, :, 1]
+        self.square = float(products[STEEPEST, 1])
+        curvature, change_square = float(products[STEP, 0]), float(products[CHANGE, 0])
+        # Below this, rounding may have chosen the sign (the test of L-BFGS-B).
+        slope = float(products[STEP, 1])
+        if curvature <= np.finfo(np.float64).eps * abs(curvature - slope):
+            return
+        slot = self.next
+        self.step_change[:count, slot] = pairs[:, 0, 0]
+        self.change_change[:count, slot] = self.change_change[slot, :count] = pairs[:, 1, 0]
+        self.step_change[slot, slot] = curvature
+        self.change_change[slot, slot] = change_square
+        self.projections[slot] = products[[STEP, CHANGE], 1]
+        self.rows[PAIRS + 2 * slot : PAIRS + 2 * slot + 2].copy_(self.rows[STEP : CHANGE + 1])
+        self.scale = curvature / change_square
+        self.count, self.next = min(count + 1, self.history), (slot + 1) % self.history
+
+    def forget(self) -> None:
+        """Drops all pairs; `scale` stays, as a guess of a good first step."""
+        self.count = self.next = 0
+
+    def direction(self, steepest: Float[Tensor, "p"], out: Float[Tensor, "p"]) -> float:
+        """Writes -H v to `out` for the descent vector v; gives its inner product with v."""
+        if not self.count:
+            torch.neg(steepest, out=out)
+            return -self.square
+        # A line search that was broken off has left its own vector in this row.
+        self.rows[STEEPEST].copy_(steepest)
+        weights, slope = self._weights()
+        on_device = torch.from_numpy(weights).to(out.device, out.dtype)
+        torch.mv(self.filled[STEEPEST:].T, on_device, out=out)
+        return slope
+
+    def _weights(self) -> tuple[Numbers, float]:
+        """The weights of the descent vector and the pairs in -H v, and v'(-H v)."""
+        order = (self.next - self.count + np.arange(self.count)) % self.history
+        grid, scale = np.ix_(order, order), self.scale
+        upper = np.triu(self.step_change[grid])
+        steps, changes = self.projections[order].T
+        with np.errstate(all="ignore"):  # overflow shows as a slope that is not negative
+            inner = solve_triangular(upper, steps, check_finite=False)
+            middle = upper.diagonal() * inner + scale * (self.change_change[grid] @ inner - changes)
+            outer = solve_triangular(upper, middle, trans="T", check_finite=False)
+            slope = -(scale * self.square + outer @ steps - scale * (inner @ changes))
+        weights = np.empty(1 + 2 * self.count)
+        weights[0] = -scale
+        weights[1 + 2 * order] = -outer
+        weights[2 + 2 * order] = scale * inner
+        return weights, float(slope)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that `restore` needs."""
+        numbers = np.array([self.count, self.next, self.scale, self.square])
+        host = (numbers, self.step_change, self.change_change, self.projections)
+        names = ("memory.numbers", "memory.step_change", "memory.change_change", "memory.along")
+        kept = {name: torch.from_numpy(array) for name, array in zip(names, host, strict=True)}
+        return {"memory.pairs": self.filled[PAIRS:]} | kept
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Takes over what `tensors` gave, to the last bit."""
+        count, following, self.scale, self.square = tensors["memory.numbers"].tolist()
+        self.count, self.next = int(count), int(following)
+        self.filled[PAIRS:].copy_(tensors["memory.pairs"])
+        self.step_change = tensors["memory.step_change"].numpy().copy()
+        self.change_change = tensors["memory.change_change"].numpy().copy()
+        self.projections = tensors["memory.along"].numpy().copy()

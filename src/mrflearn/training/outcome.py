@@ -1,0 +1,73 @@
+"""The records of a training: what is seen at each iteration, and what comes back at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from jaxtyping import Float
+from torch import Tensor
+
+M_co = TypeVar("M_co", covariant=True)
+
+Ending = Literal["gradient", "value", "limit", "callback", "interrupted", "stuck"]
+
+
+class Verdict(NamedTuple):
+    """Why a training ends: one word for programs, one sentence for people."""
+
+    ending: Ending
+    reason: str
+
+
+class Row(NamedTuple):
+    """One line of the history.  `step` is the step length, or the learning rate."""
+
+    iteration: int
+    value: float
+    gradient_norm: float
+    step: float
+    evaluations: int
+    seconds: float
+    validation: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Generic[M_co]):
+    """What callbacks see after each iteration.
+
+    `vector` and the parameters of `model` (under `minimise` the vector itself) lie in buffers that
+    training writes again later: clone what is to be kept.
+    """
+
+    iteration: int
+    value: float
+    gradient_norm: float
+    step: float
+    evaluations: int
+    seconds: float
+    vector: Float[Tensor, "p"]
+    model: M_co
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome(Generic[M_co]):
+    """A fitted model (under `minimise`, a vector), the penalised value there, and how it ended.
+
+    `evaluations` counts passes over all batches.  `ending` is "gradient" or "value" where an
+    optimum was found as asked, else "limit", "callback", "interrupted" or "stuck".
+    """
+
+    model: M_co
+    value: float
+    iterations: int
+    evaluations: int
+    ending: Ending
+    reason: str
+    history: tuple[Row, ...]
+    seconds: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether training ended because there was nothing more to gain."""
+        return self.ending in ("gradient", "value")

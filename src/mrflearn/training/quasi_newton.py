@@ -1,0 +1,121 @@
+"""The state that L-BFGS and OWL-QN share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.training.memory import Memory, Numbers
+from mrflearn.training.outcome import Verdict
+from mrflearn.training.problem import Problem, check_start
+
+# Values that differ by fewer roundings than this count as equal in a line search.
+NOISE_ROUNDINGS = 16
+
+
+@final
+@dataclass(eq=False)
+class QuasiNewtonState:
+    """The iterate, its gradient, the vector to descend along, the memory, and two buffers.
+
+    The vector to descend along is the gradient itself or, with L1, the pseudo-gradient.
+    """
+
+    vector: Float[Tensor, "p"]
+    gradient: Float[Tensor, "p"]
+    steepest: Float[Tensor, "p"]
+    memory: Memory
+    trial: Float[Tensor, "p"]
+    direction: Float[Tensor, "p"]
+    value: float
+    gradient_norm: float
+    size: float
+    step: float = 0.0
+    iteration: int = 0
+    exact: bool = True
+
+    @classmethod
+    def at(
+        cls,
+        problem: Problem,
+        start: Tensor,
+        history: int,
+        value: Tensor,
+        gradient: Tensor,
+        steepest: Tensor,
+    ) -> Self:
+        """The state at the starting point, where value and gradients have these values."""
+        numbers = torch.stack((value, start.dot(start).double(), steepest.dot(steepest).double()))
+        first, size, square = numbers.tolist()
+        check_start(problem, first, gradient)
+        memory = Memory(history, start)
+        memory.square = square
+        buffers = (torch.empty_like(start), torch.empty_like(start))
+        norms = (math.sqrt(square), math.sqrt(size))
+        return cls(start.clone(), gradient, steepest, memory, *buffers, first, *norms)
+
+    @property
+    def answer(self) -> Float[Tensor, "p"]:
+        return self.vector
+
+    @property
+    def noise(self) -> float:
+        """How far apart two values must be to count as different."""
+        return NOISE_ROUNDINGS * torch.finfo(self.vector.dtype).eps * abs(self.value)
+
+    @property
+    def first_step(self) -> float:
+        """The step length to try first along the current direction."""
+        if self.memory.count:
+            return 1.0
+        return self.memory.scale or min(1.0, 1.0 / self.gradient_norm)
+
+    def arrive(self, step: float, value: float, size: float, measured: Numbers) -> None:
+        """Makes the trial point, probed last, the current one (but for the gradients)."""
+        self.memory.accept(measured)
+        self.vector, self.trial = self.trial, self.vector
+        self.value, self.step, self.size = value, step, math.sqrt(size)
+        self.gradient_norm = math.sqrt(self.memory.square)
+        self.iteration += 1
+
+    def no_way_down(self) -> Verdict:
+        """What it means that no step along the negative gradient lowers the value."""
+        gain = 0.5 * (self.memory.scale or self.first_step) * self.gradient_norm**2
+        if gain <= 64 * self.noise:
+            kind = str(self.vector.dtype).removeprefix("torch.")
+            return Verdict(
+                "value",
+                f"the value no longer falls: what is left to gain (about {gain:.1e}) is lost in "
+                f"the rounding of {kind}.",
+            )
+        return Verdict(
+            "stuck",
+            "no step against the gradient lowers the value, though the gradient has norm "
+            f"{self.gradient_norm:.1e}: it may not be the gradient of this value (compare it with "
+            "finite differences), or the value has a corner here, or more noise than its type.",
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        numbers = [self.value, self.gradient_norm, self.size, self.step, float(self.iteration)]
+        own = {"numbers": torch.tensor(numbers, dtype=torch.float64), "vector": self.vector}
+        own |= {"gradient": self.gradient}
+        if self.steepest is not self.gradient:
+            own |= {"steepest": self.steepest}
+        return own | self.memory.tensors()
+
+    @classmethod
+    def restore(cls, history: int, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> Self:
+        """The state that gave these tensors, on the device of `like`."""
+        vector, gradient = (tensors[name].to(like.device) for name in ("vector", "gradient"))
+        steepest = tensors["steepest"].to(like.device) if "steepest" in tensors else gradient
+        memory = Memory(history, like)
+        memory.restore(tensors)
+        value, norm, size, step, iteration = tensors["numbers"].tolist()
+        buffers = (torch.empty_like(like), torch.empty_like(like))
+        numbers = (value, norm, size, step, int(iteration))
+        return cls(vector, gradient, steepest, memory, *buffers, *numbers)
