@@ -1,0 +1,56 @@
+"""`mrflearn convert`: one file format into another."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrflearn.cli.answers import remark
+
+
+class ChunkScheme(StrEnum):
+    """How chunks are written as tags."""
+
+    iob1 = "IOB1"
+    iob2 = "IOB2"
+    bioes = "BIOES"
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(help="The file to read (gzip and - are fine).")],
+    target: Annotated[Path, typer.Argument(help="The file to write.")],
+    source_format: Annotated[
+        str | None, typer.Option("--from", help="Its format; default: by its ending.")
+    ] = None,
+    target_format: Annotated[
+        str | None, typer.Option("--to", help="Its format; default: by its ending.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Names of the columns read, such as word,pos,chunk.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="Names of the columns written, such as word,chunk.")
+    ] = None,
+    scheme: Annotated[
+        ChunkScheme | None, typer.Option(help="Write the last column's chunks so.")
+    ] = None,
+) -> None:
+    """Turn a file into another format, or check that it reads.
+
+    Example: mrflearn convert train.conll train-bioes.conll --columns word,pos,chunk --scheme BIOES
+    """
+    from mrflearn.data.conversion import convert_file
+
+    reads, writes = convert_file(
+        source,
+        target,
+        source_format=source_format,
+        target_format=target_format,
+        columns=columns.split(",") if columns else None,
+        keep=keep.split(",") if keep else None,
+        scheme=scheme.value if scheme else None,
+    )
+    remark(f"{source} ({reads}) -> {target} ({writes})")

@@ -1,0 +1,73 @@
+"""Files become other files; broken ones become one clear line, exit code 1 and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrflearn.data.conversion import convert_file
+from mrflearn.errors import DataError
+from support.command import run
+
+COLUMNS = "The DT B-NP\ncat NN I-NP\nsat VBD B-VP\n\nDogs NNS B-NP\nbark VBP B-VP\n\n"
+
+
+def test_columns_become_text_tagged_text_and_other_schemes(tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(COLUMNS)
+    names = ["word", "pos", "chunk"]
+    convert_file(source, tmp_path / "a.txt", columns=names)
+    assert (tmp_path / "a.txt").read_text() == "The cat sat\nDogs bark\n"
+    convert_file(source, tmp_path / "a.tagged", columns=names, keep=["word", "pos"])
+    assert (tmp_path / "a.tagged").read_text() == "The/DT cat/NN sat/VBD\nDogs/NNS bark/VBP\n"
+    convert_file(source, tmp_path / "b.conll.gz", columns=names, scheme="BIOES")
+    convert_file(tmp_path / "b.conll.gz", tmp_path / "c.conll", columns=names, keep=["chunk"])
+    chunks = (tmp_path / "c.conll").read_text().split()
+    assert chunks == ["B-NP", "E-NP", "S-VP", "S-NP", "S-VP"]
+
+
+def test_trees_become_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.mrg").write_text("( (S (NP (DT The) (NN cat)) (VP (VBD sat) (-NONE- *))) )\n")
+    convert_file(tmp_path / "a.mrg", tmp_path / "a.conll")
+    assert (tmp_path / "a.conll").read_text() == "The DT\ncat NN\nsat VBD\n\n"
+
+
+def test_samples_alignments_and_vectors(tmp_path: Path) -> None:
+    (tmp_path / "a.digits").write_text("0110\n1001\n")
+    convert_file(tmp_path / "a.digits", tmp_path / "a.npy")
+    convert_file(tmp_path / "a.npy", tmp_path / "a.csv")
+    convert_file(tmp_path / "a.csv", tmp_path / "b.digits")
+    assert (tmp_path / "b.digits").read_text() == "0110\n1001\n"
+    (tmp_path / "a.vec").write_text("2 3\na 1 0 0.5\nb 0 -1 2\n")
+    convert_file(tmp_path / "a.vec", tmp_path / "a.bin")
+    convert_file(tmp_path / "a.bin", tmp_path / "b.vec")
+    assert (tmp_path / "b.vec").read_text().splitlines()[0] == "2 3"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "says"),
+    [
+        ("a.uai", "a.csv", "cannot become"),
+        ("a.txt", "a.conll", "cannot become"),
+        ("a.xyz", "a.csv", "stands for no format"),
+    ],
+)
+def test_what_cannot_be_is_told(tmp_path: Path, source: str, target: str, says: str) -> None:
+    (tmp_path / source).write_text("MARKOV 1 2 0")
+    with pytest.raises(DataError, match=says):
+        convert_file(tmp_path / source, tmp_path / target)
+    assert not (tmp_path / target).exists()
+
+
+@pytest.mark.parametrize("broken", ["columns", "conllu", "tagged", "ptb", "seminar", "crfsuite",
+                                    "csv", "npy", "samples", "digits", "fasta", "vectors",
+                                    "binary-vectors", "uai", "text"])  # fmt: skip
+def test_a_broken_file_of_each_format(tmp_path: Path, broken: str) -> None:
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(b"\xff\xfe(( 1 / <stime> \x00\x01 \xf0\x28")
+    found = run("convert", str(source), str(target), "--from", broken, "--to", broken)
+    assert found.code == 1
+    assert found.err.startswith(f"mrflearn: {source}")
+    assert len(found.err.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
