@@ -1,0 +1,95 @@
+"""The steps of an elimination, laid out for computing: which tables meet where, over which axes.
+
+Variables are labelled by the step that eliminates them, so the first axis of every table of step k
+is k itself, and the message of step k has the other axes of its clique.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from mrflearn.graph.elimination import Elimination, Structure, TooWide, find_elimination
+
+Axes = tuple[int, ...]
+
+BLOCK = 2**20  # entries of a clique's table that are worked on at a time, if slices allow
+PACK = 2**10  # entries of a product of factors that is always worth forming first
+
+
+@dataclass(frozen=True)
+class Step:
+    """One clique: its axes and their sizes, the steps it hears from, the factors it takes in.
+
+    Factors are packed: each pack is the product of some, over the axes it names.
+    """
+
+    axes: Axes
+    sizes: tuple[int, ...]
+    children: tuple[int, ...]
+    packs: tuple[tuple[Axes, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about a structure that does not depend on numbers."""
+
+    elimination: Elimination
+    steps: tuple[Step, ...]
+    factor_axes: tuple[Axes, ...]  # of each factor, without its single-state variables
+    orders: tuple[tuple[int, ...], ...]  # how to permute a factor's own axes into ascending ones
+
+    @property
+    def entries(self) -> int:
+        """Table entries in memory at the worst moment, for one copy."""
+        sizes = [(prod(step.sizes), step.sizes[0]) for step in self.steps]
+        message = max((size // first for size, first in sizes), default=0)
+        block = max((max(size // first, min(size, BLOCK)) for size, first in sizes), default=0)
+        return self.elimination.kept + 2 * message + 2 * block
+
+
+@lru_cache(maxsize=64)
+def make_plan(structure: Structure) -> Plan | TooWide:
+    """The steps of the best elimination found."""
+    elimination = find_elimination(structure)
+    if isinstance(elimination, TooWide):
+        return elimination
+    place = {variable: k for k, variable in enumerate(elimination.order)}
+    inside: list[list[int]] = [[] for _ in elimination.order]
+    factor_axes, orders = [], []
+    for factor, scope in enumerate(structure.scopes):
+        order = sorted(range(len(scope)), key=lambda i: place[scope[i]])
+        free = [place[scope[i]] for i in order if structure.states[scope[i]] > 1]
+        axes = tuple(free or [place[scope[order[0]]]])
+        factor_axes.append(axes)
+        orders.append(tuple(order))
+        inside[axes[0]].append(factor)
+    children: list[list[int]] = [[] for _ in elimination.order]
+    for k, parent in enumerate(elimination.parent):
+        if parent >= 0:
+            children[parent].append(k)
+    steps = []
+    for k, clique in enumerate(elimination.cliques):
+        size = {place[variable]: structure.states[variable] for variable in clique}
+        packs = _pack(k, inside[k], factor_axes, size)
+        steps.append(Step(tuple(size), tuple(size.values()), tuple(children[k]), packs))
+    return Plan(elimination, tuple(steps), tuple(factor_axes), tuple(orders))
+
+
+def _pack(
+    k: int, factors: list[int], axes: list[Axes], size: dict[int, int]
+) -> tuple[tuple[Axes, tuple[int, ...]], ...]:
+    """Factors put together while their product stays small beside the clique's own table."""
+    most = max(PACK, prod(size.values()) // 32)
+    packs: list[tuple[set[int], list[int]]] = []
+    for factor in sorted(factors, key=lambda i: axes[i]):
+        union = packs[-1][0] | set(axes[factor]) if packs else set()
+        if packs and prod(size[axis] for axis in union) <= most:
+            packs[-1][0].update(union)
+            packs[-1][1].append(factor)
+        else:
+            packs.append((set(axes[factor]), [factor]))
+    if not packs:  # nothing is said of this variable: an empty product
+        packs = [({k}, [])]
+    return tuple((tuple(sorted(union)), tuple(members)) for union, members in packs)

@@ -1,0 +1,128 @@
+"""Products and sums of tables with labelled axes, of which each may lack some.
+
+A table over the ascending labels `axes` has one axis for each of them and a last, unlabelled one
+that runs over n independent copies.  Axes of equal role lie side by side in memory and are worked
+on as one long axis, however many there are: speed comes from long inner loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
+from math import prod
+
+import torch
+from torch import Tensor
+
+Axes = tuple[int, ...]
+
+SHORT = 8  # an axis of fewer entries is unrolled: a loop over it costs more than its arithmetic
+SMALL = 4096  # a table of fewer entries is not worth unrolling
+MOST_SLICES = 16
+
+
+@dataclass(frozen=True)
+class Semiring:
+    """How numbers are multiplied, and summed two by two or along an axis."""
+
+    times: Callable[..., Tensor]
+    plus: Callable[[Tensor, Tensor], Tensor]
+    total: Callable[[Tensor, int], Tensor]
+
+
+SUM_PRODUCT = Semiring(torch.mul, torch.add, torch.sum)
+LOG_SUM_PRODUCT = Semiring(torch.add, torch.logaddexp, torch.logsumexp)
+LOG_MAX_PRODUCT = Semiring(torch.add, torch.maximum, torch.amax)
+
+
+def multiply(
+    semiring: Semiring, tables: Sequence[tuple[Tensor, Axes]], axes: Axes, sizes: Sequence[int]
+) -> Tensor:
+    """The product of tables over some of the axes each, as one table over all of them.
+
+    May be the first table itself, where it is the only one.
+    """
+    (first, present), *rest = tables
+    copies = first.shape[-1]
+    if present != axes:
+        rest.sort(key=lambda pair: -pair[0].numel())
+    elif not rest:
+        return first
+    product = first.new_empty(*sizes, copies)
+    left, left_axes = first, present
+    if not rest:
+        rest = [(_neutral(semiring, first), ())]
+    for right, right_axes in rest:
+        runs = _runs(axes, (left_axes, right_axes), sizes, copies)
+        whole = [size for size, _ in runs]
+        views = [
+            table.reshape([size if roles[i] else 1 for size, roles in runs])
+            for i, table in enumerate((left, right))
+        ]
+        _apply(semiring.times, product.view(whole), views[0], views[1], MOST_SLICES)
+        left, left_axes = product, axes
+    return product
+
+
+def sum_out(
+    semiring: Semiring, table: Tensor, axes: Axes, sizes: Sequence[int], keep: Axes
+) -> Tensor:
+    """The table over the axes to keep, all others summed out."""
+    copies = table.shape[-1]
+    runs = _runs(axes, (keep,), sizes, copies)
+    table = table.reshape([size for size, _ in runs])
+    remaining = [roles[0] for _, roles in runs]
+    while not all(remaining):
+        # The longest first: what is left to do is then smallest.
+        axis = max(
+            (i for i, kept in enumerate(remaining) if not kept), key=lambda i: table.shape[i]
+        )
+        table = _total(semiring, table, axis)
+        del remaining[axis]
+    kept_sizes = [size for axis, size in zip(axes, sizes, strict=True) if axis in keep]
+    return table.reshape(*kept_sizes, copies)
+
+
+def _neutral(semiring: Semiring, like: Tensor) -> Tensor:
+    return like.new_full((like.shape[-1],), 1.0 if semiring.times is torch.mul else 0.0)
+
+
+def _total(semiring: Semiring, table: Tensor, axis: int) -> Tensor:
+    if table.shape[axis] <= SHORT:
+        return reduce(semiring.plus, table.unbind(axis))
+    return semiring.total(table, axis)
+
+
+def _runs(
+    axes: Axes, owners: Sequence[Axes], sizes: Sequence[int], copies: int
+) -> list[tuple[int, tuple[bool, ...]]]:
+    """Neighbouring axes of equal role as one: its length, and which of the owners have it."""
+    roles = [tuple(axis in owner for owner in owners) for axis in axes]
+    everyone = tuple(True for _ in owners)
+    marked = [(size, role) for size, role in zip(sizes, roles, strict=True) if size > 1] + [
+        (copies, everyone)
+    ]
+    return [
+        (prod(size for size, _ in run), role)
+        for role, run in groupby(marked, key=lambda pair: pair[1])
+    ]
+
+
+def _apply(
+    times: Callable[..., Tensor], out: Tensor, left: Tensor, right: Tensor, slices: int
+) -> None:
+    """Writes left times right; unrolls short inner axes, which would make for short inner loops."""
+    length = out.shape[-1]
+    if out.ndim == 1 or length >= SHORT or length > slices or out.numel() < SMALL:
+        times(left, right, out=out)
+        return
+    for i in range(length):
+        _apply(
+            times,
+            out[..., i],
+            left[..., min(i, left.shape[-1] - 1)],
+            right[..., min(i, right.shape[-1] - 1)],
+            slices // length,
+        )
