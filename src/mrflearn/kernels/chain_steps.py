@@ -87,6 +87,16 @@ class Steps:
         back = sizes[:-1].repeat_interleave(sizes[1:])
         return torch.arange(self.starting, len(self), device=self.rank.device) - back
 
+    def to(self, device: torch.device | str) -> Steps:
+        """The same layout on another device."""
+        return Steps(
+            self.lengths.to(device),
+            self.order.to(device),
+            self.rank.to(device),
+            self.source.to(device),
+            self.sizes,
+        )
+
     def pack(self, tokens: Shaped[Tensor, "k *rest"]) -> Shaped[Tensor, "r *rest"]:
         """The rows of this layout from values in the caller's order."""
         return tokens.index_select(0, self.source)
