@@ -17,9 +17,14 @@ from hypothesis import strategies as st
 from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials, batch, dense_potentials
+from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Beliefs, Inference, Maximiser, Sampler
 from mrflearn.inference.enumeration import Enumeration
+from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.inference.gibbs import Gibbs
+from mrflearn.inference.mean_field import MeanField
+from mrflearn.inference.tree_reweighted import TreeReweighted
 from support.fields import SHAPES, TREES, fields, random_field, tiny_batch, tiny_field
 
 Where = Literal["everywhere", "trees", "nowhere"]
@@ -38,10 +43,15 @@ class Method:
 
 METHODS: dict[str, Method] = {
     "enumeration": Method(Enumeration(), "exact"),
+    "junction tree": Method(JunctionTree(), "exact"),
     "belief propagation": Method(BeliefPropagation(), "approximation", "trees", 1e-8),
     "residual belief propagation": Method(
         BeliefPropagation(schedule="residual"), "approximation", "trees", 1e-8
     ),
+    "tree-reweighted": Method(TreeReweighted(), "upper bound", "trees", 1e-7),
+    "mean field": Method(MeanField(), "lower bound", "nowhere", 1e-8),
+    "Gibbs": Method(Gibbs(), None, "nowhere", independent=False),
+    "annealed importance": Method(AnnealedImportance(temperatures=100), None, "nowhere"),
 }
 ORACLE = Enumeration()
 

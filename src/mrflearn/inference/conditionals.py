@@ -101,6 +101,25 @@ class Conditionals:
                     total.index_add_(0, facet.component, facet.read_at(states, own))
         return total
 
+    def score(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "c n"]:
+        """The unnormalised log-probability of every chain's states, for every component."""
+        own = self.bias.gather(1, states)
+        return self.interaction(states).index_add_(0, self.graph.component, own)
+
+    def sweep(
+        self, states: Int[Tensor, "v n"], generator: torch.Generator, share: float = 1.0
+    ) -> None:
+        """Every variable of every chain drawn anew, in place, colour by colour."""
+        for colour in self.colours:
+            scores = colour.scores(states, share)
+            states[colour.variables] = draw(scores, states[colour.variables], generator)
+
+    def independent(self, chains: int, generator: torch.Generator) -> Int[Tensor, "v n"]:
+        """States drawn from the unary factors alone; 0 where these allow none."""
+        scores = self.bias.T.unsqueeze(2).expand(-1, -1, chains)
+        zeros = torch.zeros(scores.shape[1:], dtype=torch.int64, device=scores.device)
+        return draw(scores, zeros, generator)
+
 
 def _facets(
     potentials: Potentials, senders: tuple[int, ...], variables: Int[Tensor, "k"]

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from torch import Tensor
 
-from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.conditionals import Conditionals
 from mrflearn.inference.fixed_point import Field

@@ -81,8 +81,8 @@ class Field:
         """Every message computed anew from the old ones."""
         sent = [messages.new_empty(0)]
         for table, inboxes in zip(self.tables, self.inboxes(messages), strict=True):
-            for axis in range(len(inboxes)):
-                sent.append(normalise(send(table, inboxes, axis, reduce)).reshape(-1))
+            fresh = (send(table, inboxes, axis, reduce) for axis in range(len(inboxes)))
+            sent.extend(normalise(message).reshape(-1) for message in fresh)
         return torch.cat(sent)
 
     def rounding(self) -> float:

@@ -14,7 +14,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 
 
@@ -61,12 +61,8 @@ class Wiring:
     def spread(self, per_factor: list[Float[Tensor, "f"]]) -> Float[Tensor, "m"]:
         """One number a factor (a vector for each sender), repeated at all its message entries."""
         rows = zip(per_factor, self.shapes, strict=True)
-        return torch.cat([values.repeat(sum(shape)) for values, shape in rows])
-
-    def owner(self) -> Int[Tensor, "n"]:
-        """Which variable each of all states belongs to."""
-        states = self.graph.states
-        return torch.repeat_interleave(torch.arange(len(states), device=states.device), states)
+        spread = [values.repeat(sum(shape)) for values, shape in rows]
+        return torch.cat(spread) if spread else torch.empty(0, device=self.graph.device)
 
     def padded(self, flat: Float[Tensor, "n"], fill: float) -> Float[Tensor, "v s"]:
         """All states as one row a variable, `fill` beyond its own states."""
@@ -131,9 +127,3 @@ def refuse_lifted(graph: FactorGraph, method: str) -> str | None:
         f"variable {variable} stands for {float(graph.copies[variable]):g} variables, and {method} "
         "works on ground graphs only. Use a lifted inference, or ground the graph."
     )
-
-
-def pairwise_edges(groups: tuple[FactorGroup, ...]) -> Int[Tensor, "e 2"]:
-    """The scopes of all pairwise factors, in the order of the groups."""
-    scopes = [group.scope for group in groups if group.arity == 2]
-    return torch.cat(scopes) if scopes else torch.empty(0, 2, dtype=torch.int64)

@@ -82,3 +82,14 @@ def change(new: Float[Tensor, "m"], old: Float[Tensor, "m"]) -> Float[Tensor, "m
 def mix(new: Float[Tensor, "m"], old: Float[Tensor, "m"], keep: float) -> Float[Tensor, "m"]:
     """A share `keep` of the old message in log space, the rest new; -inf in either is -inf."""
     return new if keep == 0.0 else new * (1.0 - keep) + old * keep
+
+
+def expect(
+    table: Float[Tensor, "*shape f"], beliefs: Sequence[Float[Tensor, "_ f"]], axis: int
+) -> Float[Tensor, "s f"]:
+    """The mean of a table over independent states of all axes but one; 0 times -inf is 0."""
+    for other in reversed(range(len(beliefs))):
+        if other != axis:
+            weight = along(beliefs[other], other, table.ndim)
+            table = torch.where(weight == 0, 0.0, table * weight).sum(other)
+    return table
