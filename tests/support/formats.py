@@ -8,17 +8,31 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mrflearn.data.alignments import Alignment, read_alignment, write_alignment
 from mrflearn.data.columns import read_columns, write_columns
 from mrflearn.data.conllu import read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
 from mrflearn.data.ptb import read_trees, write_trees
+from mrflearn.data.samples import read_sample_chunks, read_samples, write_samples
 from mrflearn.data.seminars import read_seminar, write_seminar
 from mrflearn.data.tagged import read_tagged, write_tagged
 from mrflearn.data.text import read_sentences, write_sentences
+from mrflearn.data.uai import (
+    read_evidence,
+    read_marginals,
+    read_network,
+    read_partition,
+    write_evidence,
+    write_marginals,
+    write_network,
+    write_partition,
+)
+from mrflearn.data.vectors import read_vectors, write_vectors
+from support.same_records import same_records
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,11 @@ class Format:
 
     def __str__(self) -> str:
         return self.name
+
+
+def _same_letters(left: Alignment, right: Alignment) -> bool:
+    # Letters outside the alphabet are counted and then gone, so a copy has none to count.
+    return same_records(replace(left, unknown=0), replace(right, unknown=0))
 
 
 FORMATS: list[Format] = [
@@ -108,5 +127,104 @@ FORMATS: list[Format] = [
         read=lambda path: list(read_crfsuite(path)),
         write=write_crfsuite,
         stream=read_crfsuite,
+    ),
+    Format(
+        "UAI network",
+        b"BAYES\n3\n2 1 3\n4\n1 0\n2 0\t2\n0\n1 1\n\n2\n .25 0.75\n6 0 1 1e-3\n 1 0 1\n1 2.5\n1 1 ",
+        read=read_network,
+        write=write_network,
+        suffix=".uai",
+        same=same_records,
+    ),
+    Format(
+        "UAI evidence", b"1\n2 0 1\n7 0\n", read=read_evidence, write=write_evidence, suffix=".evid"
+    ),
+    Format(
+        "UAI partition function",
+        b"PR\n-5.86181\n",
+        read=read_partition,
+        write=write_partition,
+        suffix=".PR",
+    ),
+    Format(
+        "UAI marginals",
+        b"MAR\n3 2 0.25 0.75 1 1\n3 0.1 0.2 0.7\n",
+        read=read_marginals,
+        write=write_marginals,
+        suffix=".MAR",
+        same=same_records,
+    ),
+    Format(
+        "samples as csv",
+        '\ufeffday,"b, c",\u00e9\r\n0,NA,12\r\n\r\n1.0,,0\r\n'.encode(),
+        read=read_samples,
+        write=write_samples,
+        suffix=".csv",
+        same=same_records,
+    ),
+    Format(
+        "samples as text",
+        b"0 1\tNA\n\n10 2 3 \n",
+        read=lambda path: read_samples(path, "text"),
+        write=lambda path, table: write_samples(path, table, "text"),
+        stream=lambda path: read_sample_chunks(path, rows=1, format="text"),
+        same=same_records,
+    ),
+    Format(
+        "samples as digits",
+        b"0102\n 1111\n\n9000\n",
+        read=lambda path: read_samples(path, "digits"),
+        write=lambda path, table: write_samples(path, table, "digits"),
+        stream=lambda path: read_sample_chunks(path, rows=1, format="digits"),
+        same=same_records,
+    ),
+    Format(
+        "samples as npy",
+        b"\x93NUMPY\x01\x00\x46\x00"
+        + b"{'descr': '<i2', 'fortran_order': True, 'shape': (3, 2), }".ljust(69)
+        + b"\n\x00\x00\x01\x00\xff\xff\x02\x00\x03\x00\x04\x00",
+        read=read_samples,
+        write=write_samples,
+        suffix=".npy",
+        same=same_records,
+    ),
+    Format(
+        "FASTA",
+        b"> first/1-6 \nACDEFG\nHI-\n\n>second\nACDef.\nGhX\n",
+        read=read_alignment,
+        write=write_alignment,
+        suffix=".fasta",
+        same=_same_letters,
+    ),
+    Format(
+        "a2m",
+        b">first\nacGU..-A\n>second\nGTaaacA-\n",
+        read=lambda path: read_alignment(path, "rna", drop_inserts=True),
+        write=write_alignment,
+        suffix=".a2m",
+        same=_same_letters,
+    ),
+    Format(
+        "sequences one a line",
+        b"ACGT-\nacguN\n",
+        read=lambda path: read_alignment(path, "dna"),
+        write=write_alignment,
+        suffix=".aln",
+        same=_same_letters,
+    ),
+    Format(
+        "word2vec text",
+        "2 3\n</s> 0.5 -1e-3 2 \ncaf\u00e9\u00a0x 1 2 3\n".encode(),
+        read=read_vectors,
+        write=write_vectors,
+        same=same_records,
+    ),
+    Format(
+        "word2vec binary",
+        b"2 2\n</s> \x00\x00\x80?\x00\x00\x00\xbf\nb \x00 \n?\xcd\xcc\xcc=\n",
+        read=lambda path: read_vectors(path, "binary"),
+        write=lambda path, vectors: write_vectors(path, vectors, "binary"),
+        suffix=".bin",
+        same=same_records,
     ),
 ]

@@ -96,7 +96,7 @@ def choose(
 def header_problem(names: Sequence[str], separator: str) -> str | None:
     """What keeps a header from being read back as these very names; None where nothing does."""
     for name in names:
-        broken = name != name.strip() or "\n" in name or "\r" in name
+        broken = name != name.strip() or "\n" in name or "\r" in name or name[:1] == "\ufeff"
         if broken or (separator == " " and (not name or len(name.split()) > 1)):
             return f"the column name {name!r} cannot be written in this format. Try another name."
     if len(set(names)) < len(names):
