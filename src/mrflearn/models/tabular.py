@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
 
 
@@ -34,6 +34,23 @@ class TabularModel:
             free = [n - 1 for n in graph.shape(group)] if len(group) else [0] * group.arity
             values.append(torch.zeros(tables, *free, dtype=dtype, device=graph.device))
         return cls(graph, tuple(values))
+
+    @classmethod
+    def from_tensors(cls, names: list[str], tensors: Mapping[str, Tensor]) -> TabularModel:
+        """The model whose `tensors()` these are."""
+        groups = tuple(
+            FactorGroup(name, tensors[f"scope.{i}"], tensors[f"table.{i}"])
+            for i, name in enumerate(names)
+        )
+        values = tuple(tensors[f"values.{i}"] for i in range(len(names)))
+        return cls(FactorGraph(tensors["states"], groups), values)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Graph and parameters under the names that `from_tensors` reads."""
+        named = {"states": self.graph.states}
+        for i, (group, value) in enumerate(zip(self.graph.groups, self.values, strict=True)):
+            named |= {f"scope.{i}": group.scope, f"table.{i}": group.table, f"values.{i}": value}
+        return named
 
     def parameters(self) -> dict[str, Tensor]:
         names = (f"{i}.{group.name}" for i, group in enumerate(self.graph.groups))

@@ -41,13 +41,18 @@ def conditional_scores(
     return scores
 
 
+def log_conditionals(potentials: Potentials, states: Int[Tensor, "n v"]) -> Float[Tensor, "n"]:
+    """The sum over variables of log p(variable | all others), for each row."""
+    scores = conditional_scores(potentials, states)
+    chosen = scores.gather(-1, states.unsqueeze(-1)).squeeze(-1)
+    return (chosen - scores.logsumexp(dim=-1)).sum(dim=-1)
+
+
 @dataclass(frozen=True)
 class Pseudolikelihood:
     """-sum over samples and variables of log p(variable | all others)."""
 
     def __call__(self, model: FieldModel, batch: Samples) -> Tensor:
         """Nats, summed over the weights of the batch."""
-        scores = conditional_scores(model.potentials(), batch.states)
-        chosen = scores.gather(-1, batch.states.unsqueeze(-1)).squeeze(-1)
-        log_probability = (chosen - scores.logsumexp(dim=-1)).sum(dim=-1)
-        return -(batch.weights.to(scores.dtype) * log_probability).sum()
+        values = log_conditionals(model.potentials(), batch.states)
+        return -(batch.weights.to(values.dtype) * values).sum()

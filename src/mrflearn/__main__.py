@@ -1,0 +1,5 @@
+"""`python -m mrflearn` is the command `mrflearn`."""
+
+from mrflearn.cli.main import main
+
+main()

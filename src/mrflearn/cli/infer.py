@@ -1,0 +1,149 @@
+"""`mrflearn infer`: log Z and marginals of a network in UAI format."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mrflearn.cli.answers import Json, remark, say, say_json, say_table
+
+SHOWN = 12  # variables listed when people read the answer; --json has them all
+
+
+class Method(StrEnum):
+    """The inferences that can be asked for by name."""
+
+    auto = "auto"
+    exact = "exact"
+    bp = "bp"
+    trw = "trw"
+    mean_field = "mean-field"
+
+
+def infer(
+    network: Annotated[Path, typer.Argument(help="A network in UAI format (MARKOV or BAYES).")],
+    evidence: Annotated[Path | None, typer.Option(help="Observed states, UAI format.")] = None,
+    method: Annotated[
+        Method, typer.Option(help="auto: exact where the width allows, else bp.")
+    ] = Method.auto,
+    memory: Annotated[float, typer.Option(min=0.001, help="GiB that exact tables may take.")] = 4.0,
+    damping: Annotated[
+        float, typer.Option(min=0.0, max=0.99, help="Share of the old message kept (bp, trw).")
+    ] = 0.5,
+    sweeps: Annotated[int, typer.Option(min=1, help="Most sweeps of bp, trw, mean-field.")] = 2000,
+    compare: Annotated[
+        bool, typer.Option(help="Print errors against NETWORK.PR and NETWORK.MAR beside it.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Log Z and marginals of a network.
+
+    Example: mrflearn infer grid.uai --evidence grid.uai.evid --json
+    """
+    from mrflearn.data.uai import read_evidence, read_network
+    from mrflearn.graph.evidence import condition, expand_beliefs
+    from mrflearn.graph.networks import from_uai
+
+    observed = read_evidence(evidence) if evidence is not None else {}
+    potentials = from_uai(read_network(network))
+    inference = _inference(method, memory, damping, sweeps)
+    started = time.perf_counter()
+    reduced = condition(potentials, observed)
+    name = _name(inference, reduced.graph)
+    beliefs = inference(reduced)
+    marginals = expand_beliefs(potentials.graph, beliefs.variables, observed)
+    answer: dict[str, Any] = {
+        "network": str(network),
+        "variables": potentials.graph.variables,
+        "factors": sum(len(group) for group in potentials.graph.groups),
+        "observed": len(observed),
+        "log_partition": float(beliefs.log_partition.sum()),
+        "kind": beliefs.kind,
+        "method": name,
+        "converged": beliefs.converged,
+        "sweeps": beliefs.sweeps,
+        "residual": beliefs.residual,
+        "seconds": round(time.perf_counter() - started, 4),
+        "marginals": marginals,
+    }
+    if compare:
+        answer |= _compare(network, answer)
+    if as_json:
+        say_json(answer)
+    else:
+        _tell(answer, observed)
+
+
+def _inference(method: Method, memory: float, damping: float, sweeps: int) -> Any:
+    from mrflearn.inference.automatic import Automatic
+    from mrflearn.inference.belief_propagation import BeliefPropagation
+    from mrflearn.inference.junction_tree import JunctionTree
+    from mrflearn.inference.mean_field import MeanField
+    from mrflearn.inference.tree_reweighted import TreeReweighted
+
+    exact = JunctionTree(memory_limit=int(memory * 2**30))
+    propagation = BeliefPropagation(max_sweeps=sweeps, tolerance=1e-8, damping=damping)
+    return {
+        Method.auto: Automatic(exact, propagation),
+        Method.exact: exact,
+        Method.bp: propagation,
+        Method.trw: TreeReweighted(max_sweeps=sweeps, tolerance=1e-8, damping=damping),
+        Method.mean_field: MeanField(max_sweeps=sweeps),
+    }[method]
+
+
+def _name(inference: Any, graph: Any) -> str:
+    from mrflearn.inference.automatic import Automatic
+
+    if isinstance(inference, Automatic):
+        refusal = inference.refusal(graph)
+        if refusal is not None:
+            remark(f"{refusal} Answering by belief propagation, which is approximate.")
+        inference = inference.chosen(graph)
+    return type(inference).__name__
+
+
+def _compare(network: Path, answer: dict[str, Any]) -> dict[str, Any]:
+    from mrflearn.data.uai import read_marginals, read_partition
+    from mrflearn.errors import DataError
+    from mrflearn.evaluation.recovery import agreement
+
+    partition, marginals = Path(f"{network}.PR"), Path(f"{network}.MAR")
+    if not partition.exists() and not marginals.exists():
+        raise DataError(f"neither {partition.name} nor {marginals.name} is there.", path=network)
+    found = agreement(
+        answer["log_partition"],
+        answer["marginals"],
+        published_log_partition=read_partition(partition) if partition.exists() else None,
+        published_marginals=read_marginals(marginals) if marginals.exists() else None,
+    )
+    return {
+        "log_partition_error": found.log_partition_error,
+        "largest_marginal_error": found.largest_marginal_error,
+    }
+
+
+def _tell(answer: dict[str, Any], observed: dict[int, int]) -> None:
+    ended = "converged" if answer["converged"] else f"NOT converged (off {answer['residual']:.1e})"
+    how = f", {answer['sweeps']} sweeps, {ended}" if answer["sweeps"] else ""
+    say(
+        f"{answer['network']}: {answer['variables']} variables ({answer['observed']} observed), "
+        f"{answer['factors']} factors"
+    )
+    say(f"log Z = {answer['log_partition']:.9g} nats  ({answer['kind']}; {answer['method']}{how})")
+    for key in ("log_partition_error", "largest_marginal_error"):
+        if answer.get(key) is not None:
+            say(f"{key.replace('_', ' ')}: {answer[key]:.2e}")
+    say(f"{answer['seconds']:.3f} s")
+    say()
+    rows = []
+    for v, marginal in enumerate(answer["marginals"][:SHOWN]):
+        shown = " ".join(f"{p:.4f}" for p in marginal)
+        rows.append([f"{v}{' (observed)' if v in observed else ''}", shown])
+    say_table(["variable", "marginal"], rows)
+    if len(answer["marginals"]) > SHOWN:
+        say(f"... and {len(answer['marginals']) - SHOWN} more; --json prints all.")

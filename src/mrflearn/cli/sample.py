@@ -1,0 +1,35 @@
+"""`mrflearn sample`: new data from a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrflearn.cli.answers import remark, say
+
+
+def sample(
+    model: Annotated[Path, typer.Argument(help="A model directory.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many rows.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A .csv, .npy or .txt file.")
+    ] = None,
+) -> None:
+    """Draw new rows from a field, exactly where its width allows.
+
+    Example: mrflearn sample spikes-model -n 1000 -o new.csv
+    """
+    from mrflearn.data.samples import SampleTable, write_samples
+    from mrflearn.estimators.loading import load
+
+    drawn = load(model).draw(count, seed=seed)
+    remark(f"drawn by: {drawn.method}")
+    values = drawn.samples.cpu().numpy()
+    if output is not None:
+        write_samples(output, SampleTable(None, values))
+        return
+    for row in values.tolist():
+        say(" ".join(map(str, row)))

@@ -1,0 +1,38 @@
+"""Samples of a field: exact where its width allows, else by Gibbs with a stated burn-in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.gibbs import Gibbs
+from mrflearn.inference.junction_tree import JunctionTree
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Samples, and how they were made."""
+
+    samples: Int[Tensor, "n v"]
+    method: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Exact samples by `exact` where it accepts the graph, else approximate ones by `gibbs`."""
+
+    exact: JunctionTree = field(default_factory=JunctionTree)
+    gibbs: Gibbs = field(default_factory=Gibbs)
+
+    def __call__(self, potentials: Potentials, count: int, *, seed: int = 0) -> Draw:
+        """`count` samples that depend on nothing but the field and the seed."""
+        generator = torch.Generator(device=potentials.graph.device).manual_seed(seed)
+        refusal = self.exact.refuses(potentials.graph)
+        if refusal is None:
+            return Draw(self.exact.sample(potentials, count, generator), "exact (junction tree)")
+        samples = self.gibbs.sample(potentials, count, generator)
+        return Draw(samples, f"Gibbs, {self.gibbs.burn_in} sweeps of burn-in ({refusal})")

@@ -1,0 +1,49 @@
+"""A blank figure in the library's look; matplotlib is loaded here, on first use, and nowhere else.
+
+Figures are made without pyplot, so nothing global is touched and no window opens.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mrflearn.errors import MissingExtraError
+
+INK = "#22313f"
+COLOURS = ("#0b6e99", "#d9730d", "#448361", "#9065b0", "#c14c8a")
+STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.titleweight": "bold",
+    "axes.titlesize": 11,
+    "figure.dpi": 110,
+}
+
+
+def panels(columns: int, *, width: float = 4.0, height: float = 3.6) -> tuple[Any, list[Any]]:
+    """A figure with `columns` axes side by side."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError as missing:
+        raise MissingExtraError(
+            "pictures need matplotlib: pip install 'mrflearn[plots]'"
+        ) from missing
+    with rc_context(STYLE):
+        figure = Figure(figsize=(width * columns, height), layout="constrained")
+        axes = figure.subplots(1, columns, squeeze=False)[0]
+    return figure, list(axes)
+
+
+def save(figure: Any, path: str | Path) -> None:
+    """Writes the picture; the ending of the name says in which format."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, metadata={"Software": None} if target.suffix == ".png" else None)

@@ -1,0 +1,131 @@
+"""MarkovField learns what enumeration says it should, and survives a round trip to disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+import mrflearn
+from mrflearn import MarkovField
+from mrflearn.errors import DataError, GraphError, MrflearnError, NotFittedError, StorageError
+from mrflearn.graph.builders import grid
+from mrflearn.graph.ising import ising_parameters, random_ising
+from mrflearn.inference.draw import Drawing
+from support.brute_force import all_assignments, all_probabilities
+
+
+def expected_samples(side: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Every assignment weighted by its true probability, and the true spin parameters."""
+    field = random_ising(grid(side, side), seed=seed)
+    rows, weights = all_assignments(field).numpy(), all_probabilities(field).numpy()
+    known = ising_parameters(field)
+    return rows, weights, np.concatenate([known.fields, known.couplings])
+
+
+@pytest.mark.parametrize("estimator", ["ml", "pl"])
+def test_infinite_data_give_the_true_parameters(estimator: str) -> None:
+    rows, weights, truth = expected_samples(3)
+    model = MarkovField("grid:3x3", estimator=estimator, tolerance=1e-12)
+    model.fit(rows, sample_weight=weights)
+    np.testing.assert_allclose(np.concatenate([model.fields_, model.couplings_]), truth, atol=1e-4)
+
+
+def test_maximum_likelihood_matches_moments() -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.integers(0, 3, size=(200, 4))
+    model = MarkovField("grid:2x2", estimator="ml", tolerance=1e-12).fit(rows)
+    everything = all_assignments(model.potentials_)
+    p = all_probabilities(model.potentials_)
+    for i, j in model.edges_:
+        for a in range(3):
+            for b in range(3):
+                seen = ((rows[:, i] == a) & (rows[:, j] == b)).mean()
+                learned = float(p[(everything[:, i] == a) & (everything[:, j] == b)].sum())
+                assert learned == pytest.approx(seen, abs=1e-5)
+
+
+def test_scores_equal_enumeration() -> None:
+    rows, weights, _ = expected_samples()
+    model = MarkovField("grid:2x2", estimator="pl", l2=0.01).fit(rows, sample_weight=weights)
+    p = all_probabilities(model.potentials_).numpy()
+    np.testing.assert_allclose(model.score_samples(rows), np.log(p), rtol=1e-9)
+    assert model.score(rows) == pytest.approx(np.log(p).mean())
+    np.testing.assert_allclose(model.log_likelihood(rows, "ais"), np.log(p), atol=0.05)
+    conditionals = np.zeros(len(rows))
+    lookup = {tuple(row): q for row, q in zip(rows, p, strict=True)}
+    for n, row in enumerate(rows):
+        for v in range(4):
+            flipped = tuple(1 - s if u == v else s for u, s in enumerate(row))
+            conditionals[n] += np.log(lookup[tuple(row)] / (lookup[tuple(row)] + lookup[flipped]))
+    np.testing.assert_allclose(model.log_likelihood(rows, "pl"), conditionals, rtol=1e-9)
+
+
+def test_save_load_clone(tmp_path: Path) -> None:
+    rows, weights, _ = expected_samples()
+    model = MarkovField("grid:2x2", estimator="ml", l2=0.1).fit(rows, sample_weight=weights)
+    model.save(tmp_path / "m")
+    for back in (MarkovField.load(tmp_path / "m"), mrflearn.load(tmp_path / "m")):
+        assert isinstance(back, MarkovField)
+        assert back.l2 == 0.1
+        np.testing.assert_array_equal(back.score_samples(rows), model.score_samples(rows))
+        np.testing.assert_array_equal(back.sample(5, seed=3), model.sample(5, seed=3))
+    assert clone(model).get_params()["l2"] == 0.1
+
+
+def test_a_networkx_graph_and_a_factor_graph_mean_the_same() -> None:
+    rows, weights, _ = expected_samples()
+    square = nx.Graph()
+    square.add_nodes_from(range(4))
+    square.add_edges_from([(0, 1), (0, 2), (1, 3), (2, 3)])
+    for graph in (square, grid(2, 2)):
+        model = MarkovField(graph, estimator="ml").fit(rows, sample_weight=weights)
+        other = MarkovField("grid:2x2", estimator="ml").fit(rows, sample_weight=weights)
+        assert model.score(rows) == pytest.approx(other.score(rows), abs=1e-8)
+
+
+def test_samples_follow_the_field() -> None:
+    rows, weights, _ = expected_samples()
+    model = MarkovField("grid:2x2", estimator="ml").fit(rows, sample_weight=weights)
+    drawn = model.sample(20_000, seed=5)
+    frequency = np.array([(drawn == row).all(axis=1).mean() for row in rows])
+    np.testing.assert_allclose(frequency, weights, atol=0.015)
+
+
+def test_wide_graphs_are_sampled_by_gibbs_and_say_so() -> None:
+    drawn = Drawing()(random_ising(grid(40, 40), scale=0.3), 3, seed=0)
+    assert "burn-in" in drawn.method
+    assert drawn.samples.shape == (3, 1600)
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    rows = np.zeros((3, 4), dtype=int)
+    with pytest.raises(NotFittedError, match="not fitted"):
+        MarkovField("grid:2x2").score(rows)
+    with pytest.raises(GraphError, match="9 variables, but the data have 4"):
+        MarkovField("grid:3x3").fit(rows)
+    with pytest.raises(MrflearnError, match="'lap2' is not one of"):
+        MarkovField("grid:2x2", estimator="lap2").fit(rows)  # type: ignore[arg-type]
+    with pytest.raises(MrflearnError, match="whole numbers"):
+        MarkovField("grid:2x2").fit(rows + 0.5)
+    with pytest.raises(DataError, match="row 0, column 0: 7"):
+        MarkovField("grid:2x2", states=2).fit(rows + 7)
+    with pytest.raises(MrflearnError, match="sample_weight"):
+        MarkovField("grid:2x2").fit(rows, sample_weight=[1, 2])
+    model = MarkovField("grid:2x2", l2=1.0).fit(rows)
+    model.save(tmp_path / "m")
+    (tmp_path / "m" / "config.json").write_text(
+        (tmp_path / "m" / "config.json").read_text().replace('"MarkovField"', '"Teapot"')
+    )
+    with pytest.raises(StorageError, match="Teapot"):
+        mrflearn.load(tmp_path / "m")
+
+
+def test_float32_rows_of_whole_numbers_are_states() -> None:
+    rows = torch.tensor([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
+    model = MarkovField("complete", l2=0.1).fit(rows.numpy())
+    assert model.n_features_in_ == 2

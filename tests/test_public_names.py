@@ -1,0 +1,23 @@
+"""What is public is a decision, and importing it is free."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import mrflearn
+
+PUBLIC = {"MarkovField", "__version__", "load"}
+
+
+def test_public_names_are_a_decision() -> None:
+    assert set(mrflearn.__all__) == PUBLIC
+    assert all(hasattr(mrflearn, name) for name in PUBLIC)
+    assert not hasattr(mrflearn, "Teapot")
+
+
+def test_import_loads_nothing_heavy() -> None:
+    heavy = "torch", "sklearn", "scipy", "matplotlib", "networkx"
+    code = f"import mrflearn, sys; print([m for m in {heavy!r} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
