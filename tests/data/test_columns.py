@@ -75,6 +75,17 @@ def test_columns_of_a_sentence_fit_together(columns):
         ColumnSentence(NAMES, columns)
 
 
+def test_documents_only_count_upwards(tmp_path):
+    sentences = [ColumnSentence(("word",), (("a",),), document) for document in (2, 1)]
+    with pytest.raises(DataError, match="of document 1 comes after one of document 2"):
+        write_columns(tmp_path / "out", sentences)
+
+
+def test_an_empty_separator_is_refused(tmp_path):
+    with pytest.raises(DataError, match="empty separator"):
+        read(tmp_path, "a b\n", separator="")
+
+
 @st.composite
 def tables(draw, cells):
     """Sentences of rows of these cells, in documents that follow one another."""

@@ -85,6 +85,12 @@ def write_columns(
     document = 0
     with write_text(path) as stream:
         for sentence in sentences:
+            if sentence.document < document:
+                raise DataError(
+                    f"a sentence of document {sentence.document} comes after one of document "
+                    f"{document}; marks can only count upwards. Sort the sentences.",
+                    path=path,
+                )
             _write_marks(stream, sentence, document, separator)
             document = sentence.document
             for row in sentence.rows:
@@ -112,6 +118,8 @@ def _sentence(names: tuple[str, ...], rows: list[list[str]], document: int) -> C
 def _splitter(separator: str | None) -> Callable[[str], list[str]]:
     if separator is None:
         return split_tokens
+    if not separator:
+        raise DataError("an empty separator sets nothing apart; None stands for white space.")
     return lambda line: line.split(separator) if split_tokens(line) else []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from mrflearn.data.files import PathLike, read_lines, write_text
@@ -127,6 +128,7 @@ def _problem(cells: Sequence[str], previous: str) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4096)  # the same few pairs come in every sentence
 def _follows(this: str, previous: str) -> bool:
     """Whether a row number may come right after another."""
     before, now = _NUMBER(previous), _NUMBER(this)

@@ -11,6 +11,7 @@ from mrflearn.data.trees import Tree
 from mrflearn.errors import DataError
 
 _ATOM = r"[^ \t\n\r\f\v()]+"
+_IS_ATOM = re.compile(_ATOM).fullmatch
 # Most of a treebank is (tag word) on one line, which is worth one step instead of four.
 _PIECES = re.compile(rf"\(({_ATOM})[ \t]+({_ATOM})[ \t]*\)|([()]|{_ATOM})").findall
 
@@ -110,7 +111,6 @@ def _unwrapped(tree: Tree) -> Tree:
 
 
 def _can_be_written(node: Tree) -> bool:
-    atom = re.compile(_ATOM).fullmatch
     if node.word is not None:
-        return bool(atom(node.label) and atom(node.word))
-    return not node.label or atom(node.label) is not None
+        return bool(_IS_ATOM(node.label) and _IS_ATOM(node.word))
+    return not node.label or _IS_ATOM(node.label) is not None
