@@ -40,30 +40,26 @@ LOG_MAX_PRODUCT = Semiring(torch.add, torch.maximum, torch.amax)
 def multiply(
     semiring: Semiring, tables: Sequence[tuple[Tensor, Axes]], axes: Axes, sizes: Sequence[int]
 ) -> Tensor:
-    """The product of tables over some of the axes each, as one table over all of them.
+    """The product of tables that have all of the axes between them, as one table over all.
 
-    May be the first table itself, where it is the only one.
+    Where there is but one table, it is that table itself.
     """
-    (first, present), *rest = tables
-    copies = first.shape[-1]
-    if present != axes:
-        rest.sort(key=lambda pair: -pair[0].numel())
-    elif not rest:
-        return first
-    product = first.new_empty(*sizes, copies)
-    left, left_axes = first, present
-    if not rest:
-        rest = [(_neutral(semiring, first), ())]
-    for right, right_axes in rest:
-        runs = _runs(axes, (left_axes, right_axes), sizes, copies)
-        whole = [size for size, _ in runs]
-        views = [
-            table.reshape([size if roles[i] else 1 for size, roles in runs])
+    size = dict(zip(axes, sizes, strict=True))
+    # Small ones first: few passes are then over a table as large as the product.
+    (left, present), *rest = sorted(tables, key=lambda pair: pair[0].numel())
+    for turn, (right, others) in enumerate(rest):
+        union = tuple(axis for axis in axes if axis in present or axis in others)
+        union_sizes = [size[axis] for axis in union]
+        runs = _runs(union, (present, others), union_sizes, left.shape[-1])
+        ours, theirs = (
+            table.reshape([length if roles[i] else 1 for length, roles in runs])
             for i, table in enumerate((left, right))
-        ]
-        _apply(semiring.times, product.view(whole), views[0], views[1], MOST_SLICES)
-        left, left_axes = product, axes
-    return product
+        )
+        fresh = turn == 0 or union != present
+        product = left.new_empty(*union_sizes, left.shape[-1]) if fresh else left
+        _apply(semiring.times, product.view([length for length, _ in runs]), ours, theirs)
+        left, present = product, union
+    return left
 
 
 def sum_out(
@@ -83,10 +79,6 @@ def sum_out(
         del remaining[axis]
     kept_sizes = [size for axis, size in zip(axes, sizes, strict=True) if axis in keep]
     return table.reshape(*kept_sizes, copies)
-
-
-def _neutral(semiring: Semiring, like: Tensor) -> Tensor:
-    return like.new_full((like.shape[-1],), 1.0 if semiring.times is torch.mul else 0.0)
 
 
 def _total(semiring: Semiring, table: Tensor, axis: int) -> Tensor:
@@ -111,7 +103,11 @@ def _runs(
 
 
 def _apply(
-    times: Callable[..., Tensor], out: Tensor, left: Tensor, right: Tensor, slices: int
+    times: Callable[..., Tensor],
+    out: Tensor,
+    left: Tensor,
+    right: Tensor,
+    slices: int = MOST_SLICES,
 ) -> None:
     """Writes left times right; unrolls short inner axes, which would make for short inner loops."""
     length = out.shape[-1]
