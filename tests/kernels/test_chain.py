@@ -72,6 +72,16 @@ def test_n_best_equals_sorted_enumeration(chains):
         assert not paths[i, :, int(chains.lengths[i]) :].any()
 
 
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("count", [2, 5, 30])
+def test_many_best_of_longer_chains(seed, count):
+    chains = random_chains(seed, [6, 5], 4, shared=seed % 2 == 0, scale=0.5)
+    _, scores = chain.n_best(chains.unary, chains.transition, chains.lengths, count)
+    for i in range(2):
+        listed = every_path(chains, i)[1].sort(descending=True).values
+        assert_close(scores[i], listed[:count])
+
+
 @given(chains=chain_batches())
 @settings(max_examples=200)
 def test_viterbi_is_the_best(chains):

@@ -36,9 +36,11 @@ class Chain:
             unary, transition = _scores(potentials, plan)
             value, single, pair = chain_sums.marginals(unary, transition, plan.steps)
             log_partition = _by_component(value, plan, graph)
-            possible = (log_partition > -torch.inf)[plan.owner[plan.steps.sequence]]
-            single = single.where(possible[:, None], 0.0)
-            pair = pair.where(possible[plan.steps.starting :, None, None], 0.0)
+            possible = log_partition > -torch.inf
+            if not bool(possible.all()):
+                row = possible[plan.owner[plan.steps.sequence]]
+                single = single.where(row[:, None], 0.0)
+                pair = pair.where(row[plan.steps.starting :, None, None], 0.0)
             factors = _factor_beliefs(potentials, plan, single, pair)
         beliefs = Beliefs(log_partition, single[plan.row], factors, kind="exact")
         return with_gradient(potentials, beliefs)
@@ -179,6 +181,8 @@ def _by_component(value: Float[Tensor, "p"], plan: ChainPlan, graph: FactorGraph
 
 
 def _turn(tables: Float[Tensor, "f s s"], link: Links) -> Float[Tensor, "f s s"]:
+    if not bool(link.turned.any()):
+        return tables
     return torch.where(link.turned[:, None, None], tables.transpose(1, 2), tables)
 
 

@@ -49,8 +49,9 @@ def viterbi(
     unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, "b"]
 ) -> tuple[Int[Tensor, "b n"], Float[Tensor, "b"]]:
     """A best assignment of each sequence (0 beyond its length) and its score."""
-    paths, scores = n_best(unary, transition, lengths, 1)
-    return paths[:, 0], scores[:, 0]
+    rows, table, steps = _rows(unary, transition, lengths)
+    path, score = chain_search.viterbi(rows, table, steps)
+    return steps.unpack(path, unary.shape[:2].numel()).view(unary.shape[:2]), score
 
 
 def n_best(

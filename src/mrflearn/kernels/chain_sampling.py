@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_steps import Steps, scores_into
 
 LARGEST_BLOCK = 2**20  # numbers held at once in one step of the forward pass
 
@@ -29,8 +29,8 @@ def sample(
         rows, going = steps.slices[t], sizes[t + 1]
         logits = alpha[rows].expand(count, -1, -1)
         if going:
-            after = steps.slices[t + 1]
-            step = _steps_into(drawn[:, after], transition, after, steps)
+            after = drawn[:, steps.slices[t + 1]]
+            step = scores_into(steps.tables(transition, t + 1), after)
             logits = torch.cat([logits[:, :going] + step, logits[:, going:]], dim=1)
         # The largest of log p + Gumbel noise is a draw from p; -inf is never the largest.
         noise = torch.empty_like(logits).exponential_(generator=generator)
@@ -45,21 +45,10 @@ def log_forward(
     alpha = unary.clone()
     block = max(1, LARGEST_BLOCK // unary.shape[1] ** 2)
     for t in range(1, len(steps.sizes)):
-        rows, before = steps.slices[t], steps.slices[t - 1]
-        for first in range(0, steps.sizes[t], block):
-            last = min(first + block, steps.sizes[t])
-            table = transition
-            if transition.ndim == 3:
-                begin = rows.start - steps.starting
-                table = transition[begin + first : begin + last]
-            arriving = alpha[before][first:last, :, None] + table
-            alpha[rows][first:last] += torch.logsumexp(arriving, dim=1)
+        before = alpha[steps.slices[t - 1]][: steps.sizes[t]]
+        here, tables = alpha[steps.slices[t]], steps.tables(transition, t)
+        for first in range(0, len(here), block):
+            part = slice(first, first + block)
+            table = tables if tables.ndim == 2 else tables[part]
+            here[part] += torch.logsumexp(before[part, :, None] + table, dim=1)
     return alpha
-
-
-def _steps_into(drawn: Tensor, transition: Tensor, rows: slice, steps: Steps) -> Tensor:
-    """The scores of moving from each state to the states drawn at these rows (d k s)."""
-    if transition.ndim == 2:
-        return transition.t()[drawn]
-    own = transition[rows.start - steps.starting : rows.stop - steps.starting]
-    return own.transpose(1, 2)[torch.arange(len(own), device=own.device), drawn]

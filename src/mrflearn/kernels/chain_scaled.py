@@ -75,7 +75,7 @@ def _forward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Tens
         here = message[rows]
         if t:
             before = message[steps.slices[t - 1]][: steps.sizes[t]]
-            _move(before, kernel, rows, steps.starting, here)
+            _move(before, steps.tables(kernel, t), here)
             here *= weight[rows]
         else:
             here.copy_(weight[rows])
@@ -93,16 +93,15 @@ def _backward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Ten
         if t:
             # Rows beyond the size of step t end here, and keep their ones.
             before = message[steps.slices[t - 1]][: steps.sizes[t]]
-            _move(arriving[rows], turned, rows, steps.starting, before)
+            _move(arriving[rows], steps.tables(turned, t), before)
     return message, arriving
 
 
-def _move(source: Tensor, kernel: Tensor, rows: slice, starting: int, target: Tensor) -> None:
+def _move(source: Tensor, kernel: Tensor, target: Tensor) -> None:
     if kernel.ndim == 2:
         torch.mm(source, kernel, out=target)
     else:
-        own = kernel[rows.start - starting : rows.stop - starting]
-        torch.bmm(source[:, None], own, out=target[:, None])
+        torch.bmm(source[:, None], kernel, out=target[:, None])
 
 
 def _trusted(gain: Tensor, log_partition: Tensor, steps: Steps, states: int) -> Tensor:

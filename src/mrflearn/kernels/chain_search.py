@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_steps import Steps, scores_into
 
 LARGEST_BLOCK = 2**18  # candidate scores held at once: a block should stay in the cache
 
@@ -18,8 +18,32 @@ def viterbi(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
 ) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
     """A best state for each row and its score for each sequence (-inf: nothing is possible)."""
-    paths, scores = n_best(unary, transition, steps, 1)
-    return paths[:, 0], scores[:, 0]
+    best = unary.clone()
+    block = max(1, LARGEST_BLOCK // unary.shape[1] ** 2)
+    for t in range(1, len(steps.sizes)):
+        before = best[steps.slices[t - 1]][: steps.sizes[t]]
+        here, tables = best[steps.slices[t]], steps.tables(transition, t)
+        for first in range(0, len(here), block):
+            part = slice(first, first + block)
+            table = tables if tables.ndim == 2 else tables[part]
+            here[part] += (before[part, :, None] + table).amax(dim=1)
+    return _walk_back(best, transition, steps)
+
+
+def _walk_back(best: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
+    # Where a path came from is worked out only for the states it visits, not kept for all.
+    scores = best.new_zeros(len(steps.lengths))
+    states = torch.zeros(len(best), dtype=torch.int64, device=best.device)
+    sizes = (*steps.sizes, 0)
+    for t in range(len(steps.sizes) - 1, -1, -1):
+        here, going, size = best[steps.slices[t]], sizes[t + 1], sizes[t]
+        chosen = states[steps.slices[t]]
+        if going:
+            after = states[steps.slices[t + 1]]
+            step = scores_into(steps.tables(transition, t + 1), after)
+            chosen[:going] = (here[:going] + step).argmax(dim=1)
+        scores[steps.order[going:size]], chosen[going:] = here[going:].max(dim=1)
+    return states, scores
 
 
 def n_best(
@@ -36,27 +60,30 @@ def n_best(
             best[rows, :, 0] = unary[rows]
             continue
         before = best[steps.slices[t - 1]][: steps.sizes[t]]
-        own = slice(rows.start - steps.starting, rows.stop - steps.starting)
-        table = transition if transition.ndim == 2 else transition[own]
-        _advance(before, table, best[rows], came_from[rows])
+        _advance(before, steps.tables(transition, t), best[rows], came_from[rows])
         best[rows] += unary[rows, :, None]
     return _trace(best, came_from, steps)
 
 
-def _advance(before: Tensor, table: Tensor, best: Tensor, came_from: Tensor) -> None:
-    """For each state the best (state before, place in its list) pairs, numbered state * m + m'."""
-    _, states, count = before.shape
-    block = max(1, LARGEST_BLOCK // (states * states * count))
+def _advance(before: Tensor, tables: Tensor, best: Tensor, came_from: Tensor) -> None:
+    """The best m of all (state before, place in its list), numbered state * m + place."""
+    states, count = before.shape[1:]
+    # Lists are sorted, and are taken here in the order of their heads.  Entry b of list a has the
+    # heads before its own and the entries before it as betters, a + b of them, so that only pairs
+    # with a + b < m can be among the best m.
+    ahead = torch.arange(count, device=before.device)
+    rank, place = (ahead[:states, None] + ahead < count).nonzero().unbind(dim=1)
+    block = max(1, LARGEST_BLOCK // (states * max(states, 2 * len(rank))))
     for first in range(0, len(before), block):
         part = slice(first, first + block)
-        own = table if table.ndim == 2 else table[part]
-        if count == 1:
-            value, place = (before[part] + own).max(dim=1)
-            best[part], came_from[part] = value[..., None], place[..., None]
-        else:
-            turned = own.transpose(-1, -2)[..., None]  # to, from, place
-            candidates = (before[part][:, None] + turned).flatten(2)
-            best[part], came_from[part] = candidates.topk(count, dim=2)
+        own = (tables if tables.ndim == 2 else tables[part]).transpose(-1, -2)  # to, from
+        heads = before[part, None, :, 0] + own
+        lists = heads.topk(min(states, count), dim=2).indices[:, :, rank]
+        number = lists * count + place
+        moved = own.expand_as(heads).gather(2, lists)
+        moved += before[part].flatten(1).gather(1, number.flatten(1)).view_as(number)
+        best[part], index = moved.topk(count, dim=2)
+        came_from[part] = number.gather(2, index)
 
 
 def _trace(best: Tensor, came_from: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:

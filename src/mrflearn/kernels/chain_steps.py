@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import torch
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 
@@ -87,6 +87,13 @@ class Steps:
         back = sizes[:-1].repeat_interleave(sizes[1:])
         return torch.arange(self.starting, len(self), device=self.rank.device) - back
 
+    def tables(self, transition: Float[Tensor, "*q s s"], t: int) -> Float[Tensor, "*k s s"]:
+        """The transition tables of the step to t: the shared one, or one for each of its rows."""
+        if transition.ndim == 2:
+            return transition
+        rows = self.slices[t]
+        return transition[rows.start - self.starting : rows.stop - self.starting]
+
     def to(self, device: torch.device | str) -> Steps:
         """The same layout on another device."""
         return Steps(
@@ -108,3 +115,12 @@ class Steps:
     def totals(self, values: Shaped[Tensor, "r"]) -> Shaped[Tensor, "b"]:
         """The sum of the rows' values over each sequence."""
         return values.new_zeros(len(self.lengths)).index_add(0, self.sequence, values)
+
+
+def scores_into(
+    table: Float[Tensor, "*k s s"], state: Int[Tensor, "*d k"]
+) -> Float[Tensor, "*d k s"]:
+    """The scores of moving from each state to the given one of each row."""
+    if table.ndim == 2:
+        return table.t()[state]
+    return table.transpose(1, 2)[torch.arange(len(table), device=table.device), state]

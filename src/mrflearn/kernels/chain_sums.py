@@ -56,6 +56,10 @@ def log_partition(
         value: Tensor = _LogPartition.apply(unary, transition, steps)  # type: ignore[no-untyped-call]
         return value
     value, trusted = forward_only(unary, transition, steps)
+    if not bool(trusted.all()):
+        # The backward pass knows far more exactly what was lost, and costs little.
+        messages = forward_backward(unary, transition, steps)
+        value, trusted = messages.log_partition, messages.trusted
     for part in _log_space(unary, transition, steps, ~trusted):
         value[part.sequences] = part.log_partition.to(value.dtype)
     return value
