@@ -20,6 +20,7 @@ from mrflearn.graph.potentials import DenseTable, Potentials, batch, dense_poten
 from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Beliefs, Inference, Maximiser, Sampler
+from mrflearn.inference.chain import Chain
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.gibbs import Gibbs
 from mrflearn.inference.junction_tree import JunctionTree
@@ -43,6 +44,7 @@ class Method:
 
 METHODS: dict[str, Method] = {
     "enumeration": Method(Enumeration(), "exact"),
+    "chain": Method(Chain(), "exact"),
     "junction tree": Method(JunctionTree(), "exact"),
     "belief propagation": Method(BeliefPropagation(), "approximation", "trees", 1e-8),
     "residual belief propagation": Method(
