@@ -1,0 +1,99 @@
+"""Observed variables: fields given that some variables are in known states, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mrflearn.errors import GraphError
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.potentials import DenseTable, LogTable, Potentials
+
+
+def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials:
+    """The field given states of some variables, which keep their numbers and that one state.
+
+    Its log Z is that of all assignments that agree with the evidence.  Factors over observed
+    variables leave their group, one new group for each set of observed positions.
+    """
+    if not evidence:
+        return potentials
+    graph = potentials.graph
+    state = _observed_states(graph, evidence)
+    groups: list[FactorGroup] = []
+    tables: list[LogTable] = []
+    for group, table in zip(graph.groups, potentials.tables, strict=True):
+        for positions in _patterns(state[group.scope] >= 0):
+            rows = ((state[group.scope] >= 0) == positions).all(dim=1).nonzero().squeeze(1)
+            part = FactorGroup(
+                group.name, group.scope[rows], group.table[rows], group.multiplicity[rows]
+            )
+            if bool(positions.any()):
+                part, table_part = _slice(part, table, state)
+                groups.append(part)
+                tables.append(table_part)
+            else:
+                groups.append(part)
+                tables.append(table)
+    left = torch.where(state >= 0, 1, graph.states)
+    reduced = FactorGraph(left, tuple(groups), graph.component, graph.copies)
+    return Potentials(reduced, tuple(tables))
+
+
+def expand_beliefs(
+    graph: FactorGraph, variables: Float[Tensor, "v s"], evidence: Mapping[int, int]
+) -> list[list[float]]:
+    """The marginals of a conditioned field, over all states each variable of `graph` has."""
+    marginals = []
+    for variable, (row, count) in enumerate(
+        zip(variables.tolist(), graph.states.tolist(), strict=True)
+    ):
+        if variable in evidence:
+            # Of the one state that is left: 1, or 0 where the evidence is impossible.
+            marginal = [0.0] * count
+            marginal[evidence[variable]] = row[0]
+            marginals.append(marginal)
+        else:
+            marginals.append(row[:count])
+    return marginals
+
+
+def _observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Tensor, "v"]:
+    """The observed state of each variable, -1 where there is none."""
+    state = [-1] * graph.variables
+    for variable, value in evidence.items():
+        if not 0 <= variable < graph.variables:
+            raise GraphError(
+                f"the evidence names variable {variable}, but there are {graph.variables} "
+                f"(0 to {graph.variables - 1}). Does it count from 1?"
+            )
+        count = int(graph.states[variable])
+        if not 0 <= value < count:
+            raise GraphError(
+                f"the evidence puts variable {variable} in state {value}, but it has {count} "
+                f"(0 to {count - 1}). Does the evidence belong to this network?"
+            )
+        state[variable] = value
+    return torch.tensor(state, device=graph.device)
+
+
+def _patterns(observed: Bool[Tensor, "f a"]) -> Bool[Tensor, "p a"]:
+    return observed.unique(dim=0) if len(observed) else observed.new_zeros(1, observed.shape[1])
+
+
+def _slice(
+    group: FactorGroup, table: LogTable, state: Int[Tensor, "v"]
+) -> tuple[FactorGroup, DenseTable]:
+    """Factors that share their observed positions, each with its own slice as table."""
+    values = table.dense()[group.table]
+    positions = (state[group.scope[0]] >= 0).nonzero().squeeze(1).tolist()
+    for position in positions:
+        chosen = state[group.scope[:, position]].reshape(-1, *[1] * group.arity)
+        values = values.take_along_dim(chosen, dim=1 + position)
+    name = f"{group.name} given {','.join(map(str, positions))}"
+    own = torch.arange(len(group), device=values.device)
+    return replace(group, name=name, table=own), DenseTable(values)
