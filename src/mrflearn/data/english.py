@@ -1,21 +1,21 @@
 """Built-in English text whose truth is known: words, tags, chunks, trees, topics, probabilities.
 
-How a document comes about.  It gets one of 30 mixtures of topics, each as likely as the next: a main
-topic with weight 0.85 and another with 0.15.  Each sentence is a derivation of the grammar in
+How a document comes about.  It gets one of 30 mixtures of topics, each as likely as the next: a
+main topic with weight 0.85 and another with 0.15.  Each sentence is a derivation of the grammar in
 `english.pcfg`, the same for all topics.  Each content word draws a topic from the mixture, then
 itself from the list of its class and topic in `english.lexicon`; function words know no topic.
 Last, "a" before a vowel sound is written "an".
 
-What a fitted model can learn: phrase structure and agreement; the topics of content words; and, finer
-than tags and topics, which verbs take which objects and which adjectives go with which nouns.
-`english_truth` has the exact entropy and the probability of any text.
+What a model can learn from it: phrase structure and agreement; the topics of content words; and,
+finer than tags and topics, which verbs take which objects and which adjectives go with which
+nouns.  `english_truth` has the exact entropy and the probability of any text.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -120,7 +120,7 @@ def _sampler() -> _Sampler:
     return _Sampler(english())
 
 
-def with_articles(words: list[str]) -> tuple[str, ...]:
+def with_articles(words: Sequence[str]) -> tuple[str, ...]:
     """The words with "a" written as the next word's sound asks."""
     return tuple(
         indefinite_article(words[i + 1]) if word == "a" and i + 1 < len(words) else word

@@ -65,7 +65,7 @@ def entropy_per_sentence(
         source.grammar.entropy(
             {symbol: entropy(known, weights) for symbol, known in source.word_classes.items()}
         )
-        for weights in (source.mixtures if mixture is None else [mixture])
+        for weights in (source.mixtures if mixture is None else [_checked(mixture)])
     ]
     return Entropy(math.fsum(totals) / len(totals), source.grammar.expected_length)
 
@@ -77,17 +77,14 @@ def log_probability(words: Sequence[str], mixture: Mixture) -> float:
 
 def log_probabilities(sentences: Sequence[Sequence[str]], mixture: Mixture) -> Array:
     """log p(sentence | mixture) of each sentence; those of one length are computed together."""
-    tables = {
-        symbol: known.mixed(mixture) for symbol, known in english().word_classes.items()
-    }
+    weights = _checked(mixture)
+    tables = {symbol: known.mixed(weights) for symbol, known in english().word_classes.items()}
     return _log_weights(sentences, _inside(count=False), tables)
 
 
 def count_derivations(sentences: Sequence[Sequence[str]]) -> Array:
     """The number of derivations of each sentence: 1, or 0 if it is not of the grammar."""
-    tables = {
-        symbol: np.ones(len(known.words)) for symbol, known in english().word_classes.items()
-    }
+    tables = {symbol: np.ones(len(known.words)) for symbol, known in english().word_classes.items()}
     return np.exp(_log_weights(sentences, _inside(count=True), tables))
 
 
@@ -114,6 +111,17 @@ def without_articles(words: Sequence[str]) -> tuple[str, ...]:
     return tuple("a" if word == "an" else word for word in words)
 
 
+def _checked(mixture: Mixture) -> Mixture:
+    topics = english().topics
+    weights = np.asarray(mixture, dtype=np.float64)
+    if weights.shape != (len(topics),) or (weights < 0).any() or abs(weights.sum() - 1) > 1e-9:
+        raise DataError(
+            f"{list(mixture)} is not a mixture of topics: it takes {len(topics)} weights that are "
+            f"not negative and sum to 1, for {', '.join(topics)}."
+        )
+    return mixture
+
+
 def _entropy_of_word(known: WordClass, mixture: Mixture) -> float:
     return float(entr(known.mixed(mixture)).sum())
 
@@ -138,10 +146,11 @@ def _log_weights(
     lengths = np.array([len(words) for words in sentences], dtype=np.intp)
     result = np.full(len(sentences), -np.inf)
     for length in set(lengths.tolist()) - {0}:
-        which = np.flatnonzero(lengths == length)
+        which = np.flatnonzero(lengths == length).tolist()
         plain = [without_articles(sentences[i]) for i in which]
         scores = np.array([[rows.get(word, nothing) for word in words] for words in plain])
-        spelt = [with_articles(list(words)) == tuple(sentences[i]) for words, i in zip(plain, which, strict=True)]
+        right = [with_articles(words) for words in plain]
+        spelt = [words == tuple(sentences[i]) for words, i in zip(right, which, strict=True)]
         result[which] = np.where(spelt, inside.log_weights(scores), -np.inf)
     return result
 

@@ -70,7 +70,7 @@ class InsideAlgorithm:
         count, length, _ = scores.shape
         if length == 0:
             return np.full(count, -np.inf)
-        portion = max(1, _NUMBERS // (len(self.first) * length))
+        portion = max(1, _NUMBERS // (max(1, len(self.first)) * length))
         parts = [self._chart(scores[i : i + portion]) for i in range(0, count, portion)]
         return np.concatenate(parts) if parts else np.zeros(0)
 
@@ -81,7 +81,9 @@ class InsideAlgorithm:
         _rescale(values[0], scales[0])
         for size in range(2, length + 1):
             sums, scale = self._spans(values, scales, length - size + 1)
-            value = (self.binary @ sums.reshape(len(self.first), -1)).reshape(-1, *scale.shape)
+            value = (self.binary @ sums.reshape(len(self.first), scale.size)).reshape(
+                -1, *scale.shape
+            )
             _rescale(value, scale)
             values.append(value)
             scales.append(scale)
@@ -124,7 +126,7 @@ def _chains(step: sparse.csr_array) -> sparse.csr_array:
     power = total = sparse.eye_array(step.shape[0], format="csr")
     for _ in range(step.shape[0]):
         power = power @ step
-        if not power.nnz or power.max() < 1e-17 * total.max():
+        if not power.nnz:
             return total
         total = total + power
-    raise DataError("unary rules form a cycle without end: A -> B and B -> A.")
+    raise DataError("unary rules form a cycle, such as A -> B and B -> A; take one of them out.")

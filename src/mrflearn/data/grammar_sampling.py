@@ -37,11 +37,12 @@ def uniform_numbers(seed: int | tuple[int, ...]) -> Iterator[float]:
 
 
 def cumulative(probabilities: list[float]) -> list[float]:
-    """Upper ends for `bisect_right`; the last is infinite, so that rounding never falls off."""
-    ends = list(accumulate(probabilities))
-    # Trailing zeros must stay impossible: the last possible choice takes what is left.
+    """Upper ends of the choices, for `bisect_right`.
+
+    The last choice that is possible at all has no end, so that rounding makes nothing fall off.
+    """
     last = max(i for i, probability in enumerate(probabilities) if probability > 0)
-    return ends[:last] + [float("inf")] * (len(ends) - last)
+    return [*accumulate(probabilities[:last]), math.inf]
 
 
 def derivation_sampler(grammar: Grammar) -> Callable[[Iterator[float]], list[Step]]:

@@ -71,18 +71,19 @@ def _weight(text: str, path: PathLike, number: int) -> float:
 
 def _spelt_out(symbols: list[str], letters: dict[str, list[str]]) -> Iterator[list[str]]:
     """The rule once for each choice of values for the letters in it."""
-    # A literal's word is never a letter to be replaced: NNP:I is the word "I".
-    parts = [(symbol, "") if literal(symbol) is None else (None, symbol) for symbol in symbols]
-    found = dict.fromkeys(
-        letter for pattern, _ in parts if pattern for letter in _LETTER.findall(pattern)
-    )
-    used = [letter for letter in found if letter in letters]
+    # A literal has no letters to fill in: NNP:I is the word "I".
+    patterns = [symbol for symbol in symbols if literal(symbol) is None]
+    found = (letter for pattern in patterns for letter in _LETTER.findall(pattern))
+    used = [letter for letter in dict.fromkeys(found) if letter in letters]
     for values in itertools.product(*(letters[letter] for letter in used)):
         choice = dict(zip(used, values, strict=True))
-        yield [
-            fixed if pattern is None else _LETTER.sub(lambda m: choice.get(m[0], m[0]), pattern)  # noqa: B023
-            for pattern, fixed in parts
-        ]
+        yield [_filled(symbol, choice) for symbol in symbols]
+
+
+def _filled(symbol: str, choice: dict[str, str]) -> str:
+    if literal(symbol) is not None:
+        return symbol
+    return _LETTER.sub(lambda letter: choice.get(letter[0], letter[0]), symbol)
 
 
 def _normalised(weights: dict[Sides, float]) -> Grammar:

@@ -38,5 +38,5 @@ def gerund(verb: str) -> str:
 
 
 def indefinite_article(following: str) -> str:
-    """ "an" before a word that begins with a vowel sound, "a" before any other."""
+    """The word "an" before a vowel sound and "a" before any other."""
     return "an" if _VOWEL.match(following) else "a"

@@ -87,14 +87,18 @@ def _sections(path: PathLike) -> Iterator[_Section]:
 
 def _heading(pieces: list[str], path: PathLike, number: int) -> _Section:
     try:
-        kind, name, share = pieces if len(pieces) == 3 else (*pieces, "1")
-        return _Section(kind, name, float(share))
+        kind, name, share = (*pieces, "1") if len(pieces) == 2 else pieces
+        section = _Section(kind, name, float(share))
     except ValueError:
+        section = None
+    if section is None or not 0 <= section.share <= 1:
         raise DataError(
-            f"'{' '.join(pieces)}' is not a section: KIND CLASS or KIND CLASS SHARE.",
+            f"'{' '.join(pieces)}' is not a section: KIND CLASS, or KIND CLASS SHARE with a share "
+            "from 0 to 1.",
             path=path,
             line=number,
-        ) from None
+        )
+    return section
 
 
 def _word_class(
