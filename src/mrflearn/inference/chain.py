@@ -71,6 +71,8 @@ class Chain:
 
         Where a component has fewer, the rest score -inf.
         """
+        if count < 1:
+            raise InferenceError(f"the {count} best were asked for; 1 is the least.")
         graph, plan = potentials.graph, self._plan(potentials.graph)
         paths, scores = chain_search.n_best(*_scores(potentials, plan), plan.steps, count)
         choice, total = _best_sums(scores, plan.owner, graph.components)

@@ -127,7 +127,7 @@ class _LogPartition(torch.autograd.Function):
         if transition.ndim == 2:
             shared = expectations(unary, transition, steps)
             ctx.shared = shared
-            # A copy: an output that its own context holds would never be freed.
+            # A copy: an output that its own context holds waits for the garbage collector.
             return shared.log_partition.clone()
         ctx.shared = None
         value, ctx.single, ctx.pair = marginals(unary, transition, steps)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import weakref
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from mrflearn.kernels import chain, chain_sums
+from mrflearn.kernels.chain_scaled import forward_backward, forward_only
+from mrflearn.kernels.chain_steps import Steps
+from support.chains import random_chains
+
+# State 1 starts e^-100 behind, beneath float32, and wins step by step; nothing mixes the states.
+LATE_WINNER = torch.tensor([[0.0, -100.0]] + [[-20.0, 0.0]] * 8)
+APART = torch.tensor([[0.0, -300.0], [-300.0, 0.0]])
+
+
+def test_lost_paths_that_win_in_the_end_are_found():
+    steps = Steps.of(torch.tensor([9]))
+    assert not forward_only(LATE_WINNER, APART, steps)[1].any()
+    assert not forward_backward(LATE_WINNER, APART, steps).trusted.any()
+    value, single, pair = chain_sums.marginals(LATE_WINNER, APART, steps)
+    assert_close(value, torch.tensor([-100.0]))
+    assert_close(single[0], torch.tensor([0.0, 1.0]))
+    assert_close(pair[0], torch.tensor([[0.0, 0.0], [0.0, 1.0]]))
+    assert_close(chain_sums.log_partition(LATE_WINNER, APART, steps), torch.tensor([-100.0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_of_a_trained_model_stay_on_the_fast_path(dtype):
+    chains = random_chains(0, [80, 40, 3], 22, scale=5.0, dtype=dtype)
+    steps = Steps.of(chains.lengths, width=80)
+    rows = steps.pack(chains.unary.flatten(0, 1))
+    assert forward_backward(rows, chains.transition, steps).trusted.all()
+
+
+def test_one_lost_sequence_does_not_slow_the_others():
+    steps = Steps.of(torch.tensor([9, 9]))
+    tokens = torch.cat([LATE_WINNER, torch.zeros(9, 2)])
+    trusted = forward_backward(steps.pack(tokens), APART, steps).trusted
+    assert trusted.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("scale", [1.0, 500.0])
+def test_pair_counts_are_weighted_sums_of_pair_probabilities(scale):
+    chains = random_chains(3, [5, 2, 0, 7], 3, scale=scale, forbidden=0.1)
+    steps = Steps.of(chains.lengths, width=7)
+    rows = steps.pack(chains.unary.flatten(0, 1))
+    weight = torch.tensor([1.0, 2.0, 3.0, 0.5], dtype=torch.float64)
+    found = chain_sums.expectations(rows, chains.transition, steps)
+    _, _, pair = chain.marginals(chains.unary, chains.transition, chains.lengths)
+    assert_close(found.pair_counts(steps), pair.sum(dim=(0, 1)))
+    weighted = (pair * weight[:, None, None, None]).sum(dim=(0, 1))
+    assert_close(found.pair_counts(steps, weight), weighted)
+
+
+def test_a_mask_with_holes_means_the_chain_of_what_is_left():
+    chains = random_chains(7, [6, 6, 6], 3)
+    mask = torch.tensor([[1, 0, 1, 1, 0, 1], [0, 0, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0]]).bool()
+    steps = Steps.of_mask(mask)
+    rows = steps.pack(chains.unary.flatten(0, 1))
+    value = chain_sums.log_partition(rows, chains.transition, steps)
+    for i in range(3):
+        left = chains.unary[i, mask[i]][None]
+        alone = chain.log_partition(left, chains.transition, mask[i].sum()[None])
+        assert_close(value[i], alone[0])
+
+
+def test_memory_of_a_gradient_is_given_back_at_once():
+    chains = random_chains(0, [4, 3], 2)
+    unary = chains.unary.requires_grad_()
+    value = chain.log_partition(unary, chains.transition, chains.lengths)
+    held = weakref.ref(value.grad_fn.shared)
+    del value
+    assert held() is None
