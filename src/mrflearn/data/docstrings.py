@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from mrflearn.data.docstring_blocks import paragraphs
@@ -68,19 +69,23 @@ def docstring_documents(
     for package in packages:
         root = _root(package)
         for path in _sources(root):
-            docstrings = _docstrings(path, tally)
-            fresh = []
-            for sentence in (
-                s for text in docstrings for p in paragraphs(text) for s in sentences(p)
-            ):
-                lowered = tuple(token.lower() for token in sentence)
-                if lowered not in seen:
-                    seen.add(lowered)
-                    fresh.append(lowered if lower else tuple(sentence))
+            fresh = tuple(_unseen(_docstrings(path, tally), seen, lower))
             if fresh:
                 tally.sentences += len(fresh)
                 tally.tokens += sum(map(len, fresh))
-                yield Document(_module_name(package, path.relative_to(root)), tuple(fresh))
+                yield Document(_module_name(package, path.relative_to(root)), fresh)
+
+
+def _unseen(
+    docstrings: list[str], seen: set[tuple[str, ...]], lower: bool
+) -> Iterator[tuple[str, ...]]:
+    """The sentences that are not in `seen` whatever their case, and adds them to it."""
+    for paragraph in chain.from_iterable(map(paragraphs, docstrings)):
+        for sentence in sentences(paragraph):
+            lowered = tuple(token.lower() for token in sentence)
+            if lowered not in seen:
+                seen.add(lowered)
+                yield lowered if lower else tuple(sentence)
 
 
 def _root(package: str) -> Path:

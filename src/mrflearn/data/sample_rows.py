@@ -29,7 +29,9 @@ def cell_chunks(
     lines: Lines, path: PathLike, rows: int, columns: Columns | None, *, commas: bool
 ) -> Iterator[Chunk]:
     """Names and values of lines of separated cells; the first line may be a header."""
-    numbered = ((number, _cells(line, path, number, commas)) for number, line in lines)
+    numbered: Iterator[tuple[int, list[str]]] = (
+        (number, _cells(line, path, number, commas)) for number, line in lines
+    )
     start, first = next(numbered)
     named = columns is not None and any(isinstance(column, str) for column in columns)
     width = len(first)
