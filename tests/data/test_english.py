@@ -19,9 +19,13 @@ from mrflearn.data.grammar_text import label, literal
 from mrflearn.data.spans import Span, tags_to_spans
 from mrflearn.errors import DataError
 
-PENN_TAGS = {*(".", ",", ":", "CC", "CD", "DT", "EX", "IN", "JJ", "JJR", "MD", "NN", "NNP", "NNS")}
-PENN_TAGS |= {*("POS", "PRP", "PRP$", "RB", "RBR", "RP", "TO", "UH", "WDT", "WP", "WRB")}
-PENN_TAGS |= {*("VB", "VBD", "VBG", "VBN", "VBP", "VBZ")}
+# fmt: off
+PENN_TAGS = {
+    ".", ",", ":", "CC", "CD", "DT", "EX", "IN", "JJ", "JJR", "MD", "NN", "NNP", "NNS", "POS",
+    "PRP", "PRP$", "RB", "RBR", "RP", "TO", "UH", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "WDT", "WP",
+    "WRB",
+}
+# fmt: on
 # Spelt with a vowel that is not one, or without one that is; kept apart from the library's rule.
 SOUNDS_LIKE_A = {"useful"}
 SOUNDS_LIKE_AN = {"honest"}

@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from mrflearn.data.english_source import English, english
 from mrflearn.data.grammar_sampling import Step, cumulative, derivation_sampler, uniform_numbers
@@ -137,22 +138,25 @@ def _tag(symbol: str) -> str:
 def _tree(steps: list[Step], words: tuple[str, ...]) -> tuple[Tree, list[Span]]:
     """The tree of a derivation, hidden phrases dissolved in their parents, and its base NPs."""
     chunks: list[Span] = []
-    done: list[tuple[Trees, int, bool]] = []  # trees, the words they cover, whether an NP is there
-    position = len(words)
+    done: list[tuple[Trees, int, bool]] = []  # trees, where they end, whether an NP is in them
+    start = len(words)
     for symbol, arity, _ in reversed(steps):  # children before parents, the first on top
-        if not arity:
-            position -= 1
-            done.append(((Tree(_tag(symbol), (), words[position]),), 1, False))
-            continue
-        parts = [done.pop() for _ in range(arity)]
-        trees: Trees = sum((part[0] for part in parts), ())
-        width = sum(part[1] for part in parts)
-        has_np = any(part[2] for part in parts)
         name = _tag(symbol)
-        if not name.startswith("_"):
-            trees = (Tree(name, trees),)
+        hidden = name[0] == "_"
+        if not arity:
+            start -= 1
+            done.append(((_leaf(name, words[start]),), start + 1, False))
+        elif arity > 1 or not hidden:
+            parts = [done.pop() for _ in range(arity)]
+            trees = tuple(chain.from_iterable([part[0] for part in parts]))
+            end, has_np = parts[-1][1], any([part[2] for part in parts])  # noqa: C419 - is quicker
             if name == "NP" and not has_np:
-                chunks.append(Span(position, position + width, "NP"))
-        done.append((trees, width, has_np or name == "NP"))
+                chunks.append(Span(start, end, "NP"))
+            done.append((trees if hidden else (Tree(name, trees),), end, has_np or name == "NP"))
     ((tree,), _, _) = done.pop()
     return tree, chunks
+
+
+@cache
+def _leaf(tag: str, word: str) -> Tree:
+    return Tree(tag, (), word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -115,10 +116,11 @@ def _word_class(
             words = section.entries.get(source)
             if not words:
                 raise DataError(f"class '{section.name}' has no words for '{source}'.", path=path)
-            weights = 1 / np.arange(2, len(words) + 2)
-            for word, weight in zip(words, share * weights / weights.sum(), strict=True):
+            # Sums by fsum are the same on every machine, so that samples are too.
+            total = math.fsum(1 / (rank + 1) for rank in range(1, len(words) + 1))
+            for rank, word in enumerate(words, start=1):
                 written = form(word.split("/"))
-                row[written] = row.get(written, 0.0) + float(weight)
+                row[written] = row.get(written, 0.0) + share / (rank + 1) / total
                 column.setdefault(written, len(column))
         rows.append(row)
     probabilities = np.array([[row.get(word, 0.0) for word in column] for row in rows])
