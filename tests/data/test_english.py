@@ -22,8 +22,8 @@ from mrflearn.errors import DataError
 # fmt: off
 PENN_TAGS = {
     ".", ",", ":", "CC", "CD", "DT", "EX", "IN", "JJ", "JJR", "MD", "NN", "NNP", "NNS", "POS",
-    "PRP", "PRP$", "RB", "RBR", "RP", "TO", "UH", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "WDT", "WP",
-    "WRB",
+    "PRP", "PRP$", "RB", "RBR", "RP", "TO", "UH", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "WDT",
+    "WP", "WRB",
 }
 # fmt: on
 # Spelt with a vowel that is not one, or without one that is; kept apart from the library's rule.
