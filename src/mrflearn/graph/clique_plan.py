@@ -14,7 +14,7 @@ from mrflearn.graph.elimination import Elimination, Structure, TooWide, find_eli
 
 Axes = tuple[int, ...]
 
-BLOCK = 2**20  # entries of a clique's table that are worked on at a time, if slices allow
+BLOCK = 2**18  # entries of a clique's table that are worked on at a time
 PACK = 2**10  # entries of a product of factors that is always worth forming first
 
 
@@ -43,10 +43,8 @@ class Plan:
     @property
     def entries(self) -> int:
         """Table entries in memory at the worst moment, for one copy."""
-        sizes = [(prod(step.sizes), step.sizes[0]) for step in self.steps]
-        message = max((size // first for size, first in sizes), default=0)
-        block = max((max(size // first, min(size, BLOCK)) for size, first in sizes), default=0)
-        return self.elimination.kept + 2 * message + 2 * block
+        message = max((prod(step.sizes[1:]) for step in self.steps), default=0)
+        return self.elimination.kept + 3 * message + 4 * BLOCK
 
 
 @lru_cache(maxsize=64)

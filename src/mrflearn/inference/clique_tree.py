@@ -1,13 +1,14 @@
 """Passing messages along the tree of tables that an elimination order leads to.
 
-The tables of cliques are never kept, only messages are; a table too large is worked on slice by
-slice of its first axis.
+The tables of cliques are never kept, only messages are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 import torch
 from jaxtyping import Float, Int
@@ -57,7 +58,7 @@ class CliqueTree:
         for k, step in enumerate(self.plan.steps):
             inputs = self._inputs(k, messages)
             arithmetic = safe_arithmetic(inputs)
-            values = _message(arithmetic, step, inputs)
+            values = _sums(arithmetic, step, inputs, [step.axes[1:]])[0]
             message = ScaledTable.of(arithmetic, step.axes[1:], values)
             messages.append(message)
             scales.append(message.scale)
@@ -67,7 +68,7 @@ class CliqueTree:
         """The message of every step with maxima in place of sums."""
         messages: Messages = []
         for k, step in enumerate(self.plan.steps):
-            values = _message(LOG_MAX_PRODUCT, step, self._inputs(k, messages))
+            values = _sums(LOG_MAX_PRODUCT, step, self._inputs(k, messages), [step.axes[1:]])[0]
             messages.append(ScaledTable.from_logs(step.axes[1:], values))
         return messages
 
@@ -82,7 +83,7 @@ class CliqueTree:
             inputs = self._inputs(k, messages)
             tables = inputs if above is None else [*inputs, above]
             arithmetic = safe_arithmetic(tables)
-            totals = _totals(arithmetic, step, tables, [table.axes for table in inputs])
+            totals = _sums(arithmetic, step, tables, [table.axes for table in inputs])
             for child in reversed(step.children):
                 table, total = inputs.pop(), totals.pop()
                 quotient = _divide(arithmetic, total, table.within(arithmetic))
@@ -106,49 +107,46 @@ class CliqueTree:
         return [*self.packs[k], *(message for message in heard if message is not None)]
 
 
-def _blocks(step: Step, copies: int) -> Iterator[slice]:
-    """Slices of the first axis, as long as a block of the clique's table may be."""
-    row = max(1, copies)
-    for size in step.sizes[1:]:
-        row *= size
-    rows = max(1, BLOCK // row)
-    for start in range(0, step.sizes[0], rows):
-        yield slice(start, min(start + rows, step.sizes[0]))
-
-
-def _block(
-    arithmetic: Semiring, step: Step, tables: Sequence[tuple[Tensor, Axes]], rows: slice
-) -> tuple[Tensor, tuple[int, ...]]:
-    """The product of the tables for some states of the first variable, and its sizes."""
-    k = step.axes[0]
-    sizes = (rows.stop - rows.start, *step.sizes[1:])
-    parts = [(values[rows] if k in axes else values, axes) for values, axes in tables]
-    return multiply(arithmetic, parts, step.axes, sizes), sizes
-
-
-def _message(arithmetic: Semiring, step: Step, inputs: Sequence[ScaledTable]) -> Tensor:
-    """The product of the inputs, the first variable summed out."""
-    tables = [(table.within(arithmetic), table.axes) for table in inputs]
-    message: Tensor | None = None
-    for rows in _blocks(step, inputs[0].values.shape[-1]):
-        product, sizes = _block(arithmetic, step, tables, rows)
-        part = sum_out(arithmetic, product, step.axes, sizes, step.axes[1:])
-        message = part if message is None else arithmetic.plus(message, part)
-    assert message is not None  # noqa: S101 - every variable has a state
-    return message
-
-
-def _totals(
+def _sums(
     arithmetic: Semiring, step: Step, tables: Sequence[ScaledTable], wanted: Sequence[Axes]
 ) -> list[Tensor]:
-    """The product of the tables, summed onto each of the wanted axes (the first among them)."""
+    """The product of the tables, summed onto each of the wanted axes.
+
+    A clique's table is never formed whole if it is large, but block by block: one block for every
+    state of its leading variables, small enough to stay in the processor's cache.
+    """
     operands = [(table.within(arithmetic), table.axes) for table in tables]
-    totals = [torch.empty_like(values) for values, _ in operands[: len(wanted)]]
-    for rows in _blocks(step, totals[0].shape[-1]):
-        product, sizes = _block(arithmetic, step, operands, rows)
-        for total, axes in zip(totals, wanted, strict=True):
-            total[rows] = sum_out(arithmetic, product, step.axes, sizes, axes)
-    return totals
+    copies = operands[0][0].shape[-1]
+    size = dict(zip(step.axes, step.sizes, strict=True))
+    fixed = _leading(step, copies)
+    axes, sizes = step.axes[fixed:], step.sizes[fixed:]
+    sums = [
+        operands[0][0].new_full((*(size[axis] for axis in keep), copies), arithmetic.zero)
+        for keep in wanted
+    ]
+    for states in product(*(range(count) for count in step.sizes[:fixed])):
+        given = dict(zip(step.axes[:fixed], states, strict=True))
+        block = multiply(arithmetic, [_at(*operand, given) for operand in operands], axes, sizes)
+        for total, keep in zip(sums, wanted, strict=True):
+            slot, left = _at(total, keep, given)
+            arithmetic.plus(slot, sum_out(arithmetic, block, axes, sizes, left), out=slot)
+    return sums
+
+
+def _leading(step: Step, copies: int) -> int:
+    """How many leading variables are fixed at a time, so that a block is of modest size."""
+    entries = copies * prod(step.sizes)
+    for fixed, size in enumerate(step.sizes):
+        if entries <= BLOCK:
+            return fixed
+        entries //= size
+    return len(step.sizes)
+
+
+def _at(table: Tensor, axes: Axes, given: Mapping[int, int]) -> tuple[Tensor, Axes]:
+    """The part of a table where some leading variables are in given states, and its axes."""
+    place = tuple(given[axis] for axis in axes if axis in given)
+    return table[place], axes[len(place) :]
 
 
 def _divide(arithmetic: Semiring, total: Tensor, part: Tensor) -> Tensor:

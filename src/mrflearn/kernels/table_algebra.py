@@ -25,16 +25,17 @@ MOST_SLICES = 16
 
 @dataclass(frozen=True)
 class Semiring:
-    """How numbers are multiplied, and summed two by two or along an axis."""
+    """How numbers are multiplied, and summed two by two or along an axis; the empty sum."""
 
     times: Callable[..., Tensor]
-    plus: Callable[[Tensor, Tensor], Tensor]
+    plus: Callable[..., Tensor]
     total: Callable[[Tensor, int], Tensor]
+    zero: float
 
 
-SUM_PRODUCT = Semiring(torch.mul, torch.add, torch.sum)
-LOG_SUM_PRODUCT = Semiring(torch.add, torch.logaddexp, torch.logsumexp)
-LOG_MAX_PRODUCT = Semiring(torch.add, torch.maximum, torch.amax)
+SUM_PRODUCT = Semiring(torch.mul, torch.add, torch.sum, 0.0)
+LOG_SUM_PRODUCT = Semiring(torch.add, torch.logaddexp, torch.logsumexp, -torch.inf)
+LOG_MAX_PRODUCT = Semiring(torch.add, torch.maximum, torch.amax, -torch.inf)
 
 
 def multiply(
@@ -93,9 +94,8 @@ def _runs(
     """Neighbouring axes of equal role as one: its length, and which of the owners have it."""
     roles = [tuple(axis in owner for owner in owners) for axis in axes]
     everyone = tuple(True for _ in owners)
-    marked = [(size, role) for size, role in zip(sizes, roles, strict=True) if size > 1] + [
-        (copies, everyone)
-    ]
+    every = [*zip(sizes, roles, strict=True), (copies, everyone)]
+    marked = [pair for pair in every if pair[0] > 1] or [(1, everyone)]
     return [
         (prod(size for size, _ in run), role)
         for role, run in groupby(marked, key=lambda pair: pair[1])
