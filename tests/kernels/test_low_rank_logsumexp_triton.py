@@ -110,7 +110,8 @@ def test_values_alone():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_many_columns_lose_no_accuracy():
-    assert_close(*on_the_gpu_and_exactly(*random_inputs((2, 3001, 9999, 32), seed=6)))
+    found, wanted = on_the_gpu_and_exactly(*random_inputs((2, 3001, 9999, 32), seed=6))
+    assert_close(found, wanted, tolerance=6e-6)
 
 
 @pytest.mark.skipif(INTERPRETED or torch.cuda.is_available(), reason="these tests run already")

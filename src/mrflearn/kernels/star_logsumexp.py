@@ -30,10 +30,8 @@ def star_logsumexp(
     if not torch.is_grad_enabled():
         return (centre + row_logsumexp(left, right, bias, scale).sum(0)).logsumexp(0)
     factor = scale.view(-1, 1, 1) if isinstance(scale, Tensor) else scale
-    offsets = len(bias)
-    value: Tensor = _StarLogSumExp.apply(  # type: ignore[no-untyped-call]
-        (left * factor).expand(offsets, -1, -1), right.expand(offsets, -1, -1), bias, centre
-    )
+    vectors = left * factor, right
+    value: Tensor = _StarLogSumExp.apply(*vectors, bias, centre)  # type: ignore[no-untyped-call]
     return value
 
 
@@ -52,14 +50,20 @@ class _StarLogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, bias: Tensor, centre: Tensor) -> Tensor:
         run = star_logsumexp_cpu.value_and_gradients if left.is_cpu else _in_two_passes
-        value, *gradients = run(left.detach(), right.detach(), bias.detach(), centre.detach())
+        shape = len(bias), -1, -1
+        wide = left.detach().expand(shape), right.detach().expand(shape)
+        value, *gradients = run(*wide, bias.detach(), centre.detach())
+        for side, vectors in enumerate((left, right)):
+            if len(vectors) != len(bias):
+                gradients[side] = gradients[side].sum(0, keepdim=True)
         ctx.save_for_backward(*gradients)
         return value
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, ...]:
-        return tuple(weight * gradient for gradient in ctx.saved_tensors)
+        # One launch for all of them: on a GPU small evaluations wait for launches, not for work.
+        return tuple(torch._foreach_mul(ctx.saved_tensors, weight))
 
 
 def _in_two_passes(
@@ -69,8 +73,9 @@ def _in_two_passes(
     kernels = choose.low_rank_logsumexp(left)
     messages, mean, saved = kernels.forward(left, right, bias, means=True)
     log_weight = centre + messages.sum(0)
-    value = log_weight.logsumexp(0)
-    weight = log_weight.softmax(0)
-    weights = weight.expand_as(messages)
-    by_right, by_bias = kernels.backward(messages, weights, saved)
+    # Bounded below, so that a star without any finite score has finite weights.
+    normalised = log_weight.clamp_min(torch.finfo(left.dtype).min / 2).log_softmax(0)
+    value = log_weight.amax() - normalised.amax()
+    weight = normalised.exp()
+    by_right, by_bias = kernels.backward(messages, weight.expand_as(messages), saved)
     return value, weight.unsqueeze(-1) * mean, by_right, by_bias, weight
