@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.execution.threads import one_thread
 from mrflearn.graph.clique_plan import Plan, make_plan
 from mrflearn.graph.elimination import TooWide
 from mrflearn.graph.factor_graph import FactorGraph
@@ -62,6 +63,7 @@ class JunctionTree:
             return None
         return f"width {plan.elimination.width} was found, which takes {needed / GIB:.1f} GiB"
 
+    @one_thread()
     @torch.no_grad()
     def __call__(self, potentials: Potentials) -> Beliefs:
         """Exact log Z, variable marginals and factor beliefs."""
@@ -87,6 +89,7 @@ class JunctionTree:
         with torch.enable_grad():
             return with_gradient(potentials, Beliefs(value, variables, factors, kind="exact"))
 
+    @one_thread()
     @torch.no_grad()
     def best(self, potentials: Potentials) -> Decoding:
         """The assignment of highest score."""
@@ -94,6 +97,7 @@ class JunctionTree:
         assignment = self._trace(potentials, 1, None)[0]
         return Decoding(assignment, potentials.score(assignment), kind="exact")
 
+    @one_thread()
     @torch.no_grad()
     def sample(
         self, potentials: Potentials, count: int, generator: torch.Generator
