@@ -39,7 +39,9 @@ class LaidPenalty:
 
     def rough(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
         """The part that has a corner at zero: L1."""
-        return (self.l1 * vector.abs()).sum().double()
+        if isinstance(self.l1, Tensor):
+            return vector.abs().dot(self.l1).double()
+        return self.l1 * vector.norm(1).double()
 
     def smooth(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
         """The part that has a gradient everywhere: L2."""

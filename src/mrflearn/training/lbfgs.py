@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.line_search import Point, strong_wolfe
-from mrflearn.training.memory import STEEPEST, STEP, Numbers
+from mrflearn.training.memory import STEEPEST, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
 from mrflearn.training.quasi_newton import QuasiNewtonState
@@ -89,7 +89,7 @@ class _Search:
             return False
         if found.step != self.last.step:
             self.probe(found.step)  # the lowest point was not the last: make it the last
-        state.arrive(found.step, self.last.value, self.numbers[1], self.numbers[2:])
+        state.arrive(found.step, self.last.value, self.numbers[2], self.numbers[3:])
         state.gradient.copy_(state.memory.rows[STEEPEST])
         return True
 
@@ -101,11 +101,10 @@ class _Search:
         measured = state.memory.measure(
             (state.trial, state.vector), (gradient, state.gradient), gradient
         )
-        head = torch.stack((value, state.trial.dot(state.trial).double()))
+        slope, size = gradient.dot(state.direction), state.trial.dot(state.trial)
+        head = torch.stack((value, slope.double(), size.double()))
         self.numbers = torch.cat((head, measured)).cpu().numpy()
-        products = self.numbers[2:].reshape(-1, 2)
-        # The slope along the step really made, which rounding may turn from the one planned.
-        self.last = Point(step, float(self.numbers[0]), float(products[STEP, 1]) / step)
+        self.last = Point(step, float(self.numbers[0]), float(self.numbers[1]))
         return self.last
 
 

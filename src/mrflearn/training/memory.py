@@ -7,8 +7,8 @@ Y, and R the upper triangle of S'Y, D its diagonal,
     H = c I + [S  cY] [ R^-T (D + c Y'Y) R^-1   -R^-T ] [ S'  ]
                       [        -R^-1               0  ] [ c Y']
 
-so that all work on long vectors is one product to read off inner products and one to combine
-vectors; the rest happens on history x history numbers in float64 on the host.
+so that the work on long vectors is one product with the vector v to read off inner products and one
+to combine vectors; the rest happens on history x history numbers in float64 on the host.
 p: parameters; h: pairs remembered; r: rows in use.
 """
 
@@ -26,6 +26,8 @@ from torch import Tensor
 Numbers = npt.NDArray[np.float64]
 # The first rows of the buffer: the step tried last, its change of gradient, the descent vector.
 STEP, CHANGE, STEEPEST, PAIRS = 0, 1, 2, 3
+DOUBLE_ROUNDING = 2.0**-52
+MOST_ROUNDING = 1e-5
 
 
 @final
@@ -52,34 +54,47 @@ class Memory:
         step: tuple[Float[Tensor, "p"], Float[Tensor, "p"]],
         change: tuple[Float[Tensor, "p"], Float[Tensor, "p"]],
         steepest: Float[Tensor, "p"],
-    ) -> Float64[Tensor, "2r"]:
-        """Inner products with a new pair (given as (new, old) each) and descent vector.
+    ) -> Float64[Tensor, "r+2"]:
+        """Inner products of a new pair (given as (new, old) each) and a new descent vector.
 
         They stay on the device, so that the caller can fetch them together with other numbers.
         """
         torch.sub(*step, out=self.rows[STEP])
         torch.sub(*change, out=self.rows[CHANGE])
         self.rows[STEEPEST].copy_(steepest)
-        return (self.filled @ self.rows[CHANGE:PAIRS].T).double().flatten()
+        pair = self.rows[: CHANGE + 1] @ self.rows[CHANGE]
+        return torch.cat((pair, self.filled @ self.rows[STEEPEST])).double()
 
-    def accept(self, measured: Numbers) -> None:
-        """Keeps the pair measured last, where its curvature is positive, and the descent vector."""
-        products = measured.reshape(-1, 2)
-        pairs = products[PAIRS:].reshape(-1, 2, 2)  # pair, (step, change), (new change, vector)
-        count = self.count
-        self.projections[:count] = pairs[:, :, 1]
-        self.square = float(products[STEEPEST, 1])
-        curvature, change_square = float(products[STEP, 0]), float(products[CHANGE, 0])
+    def accept(self, measured: Numbers, *, steepest_is_gradient: bool) -> None:
+        """Keeps the descent vector measured last and, if its curvature is positive, the pair."""
+        curvature, change_square = measured[:2].tolist()
+        along = measured[2:]
+        pairs, count, slot = along[PAIRS:].reshape(-1, 2), self.count, self.next
         # Below this, rounding may have chosen the sign (the test of L-BFGS-B).
-        slope = float(products[STEP, 1])
-        if curvature <= np.finfo(np.float64).eps * abs(curvature - slope):
-            return
-        slot = self.next
-        self.step_change[:count, slot] = pairs[:, 0, 0]
-        self.change_change[:count, slot] = self.change_change[slot, :count] = pairs[:, 1, 0]
+        if curvature > DOUBLE_ROUNDING * abs(curvature - along[STEP]):
+            # The change is the difference of two gradients, and so are its inner products with the
+            # pairs: a pass over the memory is saved wherever the difference keeps enough digits.
+            largest = max(self.square, float(along[STEEPEST]))
+            rounding = torch.finfo(self.rows.dtype).eps * (largest / change_square) ** 0.5
+            if steepest_is_gradient and rounding < MOST_ROUNDING:
+                products = pairs - self.projections[:count]
+            else:
+                exact = self.filled[PAIRS:] @ self.rows[CHANGE]
+                products = exact.double().cpu().numpy().reshape(-1, 2)
+            self._keep(slot, products, curvature, change_square)
+            self.projections[:count] = pairs
+            self.projections[slot] = along[[STEP, CHANGE]]
+        else:
+            self.projections[:count] = pairs
+        self.square = float(along[STEEPEST])
+
+    def _keep(self, slot: int, products: Numbers, curvature: float, change_square: float) -> None:
+        """Puts the pair measured last into the ring; `products`: older pairs with its change."""
+        count = self.count
+        self.step_change[:count, slot] = products[:, 0]
+        self.change_change[:count, slot] = self.change_change[slot, :count] = products[:, 1]
         self.step_change[slot, slot] = curvature
         self.change_change[slot, slot] = change_square
-        self.projections[slot] = products[[STEP, CHANGE], 1]
         self.rows[PAIRS + 2 * slot : PAIRS + 2 * slot + 2].copy_(self.rows[STEP : CHANGE + 1])
         self.scale = curvature / change_square
         self.count, self.next = min(count + 1, self.history), (slot + 1) % self.history

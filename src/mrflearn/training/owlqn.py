@@ -17,7 +17,7 @@ from mrflearn.training.lbfgs import check_history
 from mrflearn.training.memory import STEEPEST, STEP, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
-from mrflearn.training.quasi_newton import QuasiNewtonState
+from mrflearn.training.quasi_newton import NOISE_ROUNDINGS, QuasiNewtonState
 from mrflearn.training.stopping import StopRule
 
 
@@ -73,8 +73,9 @@ def pseudo_gradient(
 ) -> Float[Tensor, "p"]:
     """The one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
     # At zero the corner gives way only to a slope steeper than itself.
-    at_zero = gradient - gradient.clamp(-l1, l1)  # type: ignore[arg-type]
-    return torch.where(vector == 0, at_zero, gradient + l1 * vector.sign())
+    at_zero = gradient.clamp(-l1, l1).neg_().add_(gradient)  # type: ignore[arg-type]
+    elsewhere = vector.sign().mul_(l1).add_(gradient)
+    return torch.where(vector == 0, at_zero, elsewhere, out=elsewhere)
 
 
 @final
@@ -105,6 +106,8 @@ class _Search:
                 state.steepest.copy_(state.memory.rows[STEEPEST])
                 state.gradient.copy_(self.gradient)
                 return True
+            if -promise < state.noise / NOISE_ROUNDINGS:
+                return False  # a shorter step could only change the value by less than it rounds
             step *= shrinkage(value - state.value, promise)
         return False
 

@@ -77,7 +77,8 @@ class QuasiNewtonState:
 
     def arrive(self, step: float, value: float, size: float, measured: Numbers) -> None:
         """Makes the trial point, probed last, the current one (but for the gradients)."""
-        self.memory.accept(measured)
+        plain = self.steepest is self.gradient
+        self.memory.accept(measured, steepest_is_gradient=plain)
         self.vector, self.trial = self.trial, self.vector
         self.value, self.step, self.size = value, step, math.sqrt(size)
         self.gradient_norm = math.sqrt(self.memory.square)
