@@ -45,9 +45,7 @@ def test_never_replaces_what_is_not_a_model(tmp_path: Path) -> None:
     assert (folder / "cat.txt").read_text() == "cat"
 
 
-def test_failed_write_keeps_the_old_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_keeps_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_model(tmp_path / "m", example())
 
     def full_disk(*_: object) -> None:
