@@ -23,6 +23,14 @@ def two_loop(pairs, vector):
     return -q
 
 
+def show(memory, step, gradients, steepest_is_gradient=True, length=1.0):
+    """Tries a step that changes the gradient from `gradients[1]` to `gradients[0]`."""
+    memory.step.copy_(step / length)
+    memory.steepest.copy_(gradients[0])
+    measured = torch.cat(memory.measure(*gradients)).double().numpy()
+    memory.accept(measured, length, steepest_is_gradient=steepest_is_gradient)
+
+
 def walk(size, history, steps, seed, dtype, steepest_is_gradient=True):
     """A memory that has seen a random walk on a convex quadratic, and all pairs of that walk."""
     generator = torch.Generator().manual_seed(seed)
@@ -33,8 +41,7 @@ def walk(size, history, steps, seed, dtype, steepest_is_gradient=True):
     for _ in range(steps):
         new = point + torch.randn(size, generator=generator, dtype=torch.float64).to(dtype)
         new_gradient, old_gradient = scale * new, scale * point
-        measured = memory.measure((new, point), (new_gradient, old_gradient), new_gradient)
-        memory.accept(measured.numpy(), steepest_is_gradient=steepest_is_gradient)
+        show(memory, new - point, (new_gradient, old_gradient), steepest_is_gradient, 0.25)
         pairs.append((new - point, new_gradient - old_gradient))
         point = new
     return memory, pairs[-history:], scale * point
@@ -74,8 +81,7 @@ def test_inner_products_of_a_tiny_change_are_not_taken_from_differences():
     for _ in range(3):
         step = 1e-3 * torch.randn(1000, generator=generator)
         new = old + step
-        measured = memory.measure((step, torch.zeros_like(step)), (new, old), new)
-        memory.accept(measured.numpy(), steepest_is_gradient=True)
+        show(memory, step, (new, old))
         pairs.append((step, new - old))
         old = new
     exact = (
@@ -88,8 +94,7 @@ def test_inner_products_of_a_tiny_change_are_not_taken_from_differences():
 def test_a_pair_without_curvature_is_left_out():
     memory, pairs, gradient = walk(20, 4, 3, 0, torch.float64)
     bent = gradient - pairs[-1][0]
-    measured = memory.measure((pairs[-1][0], torch.zeros(20)), (bent, gradient), bent)
-    memory.accept(measured.numpy(), steepest_is_gradient=True)
+    show(memory, pairs[-1][0], (bent, gradient))
     assert memory.count == 3
     out = torch.empty_like(bent)
     memory.direction(bent, out)

@@ -117,14 +117,15 @@ def test_the_pseudo_gradient_is_the_steepest_descent(entries, l1):
     # By the definition: of the left and right derivative, the one that lets the value fall.
     gradient = torch.tensor(entries, dtype=torch.float64)
     vector = torch.tensor([0.0, 0.0, 0.0, 1.0, -1.0, 1e-300], dtype=torch.float64)
-    found = pseudo_gradient(vector, gradient, l1)
+    found = pseudo_gradient(vector, gradient, l1, torch.empty_like(vector))
     for g, w, answer in zip(entries, vector.tolist(), found.tolist(), strict=True):
         left = g - l1 if w <= 0 else g + l1
         right = g + l1 if w >= 0 else g - l1
         expected = left if left > 0 else right if right < 0 else 0.0
         assert answer == pytest.approx(expected, abs=1e-12)
     laid = torch.full_like(vector, l1)
-    assert torch.equal(pseudo_gradient(vector, gradient, laid), found)
+    again = pseudo_gradient(vector, gradient, laid, torch.empty_like(vector))
+    assert torch.equal(again, found)
 
 
 @pytest.mark.parametrize("change", [float("nan"), float("inf"), 5.0, 1e-9, -0.5])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.line_search import Point, strong_wolfe
-from mrflearn.training.memory import STEEPEST, Numbers
+from mrflearn.training.memory import STEP, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
 from mrflearn.training.quasi_newton import QuasiNewtonState
@@ -80,7 +80,7 @@ class _Search:
     def succeeds(self) -> bool:
         """Whether a lower point was found; the state is moved there."""
         state = self.state
-        slope = state.memory.direction(state.steepest, out=state.direction)
+        slope = state.memory.direction(state.steepest, out=state.memory.step)
         if not slope < 0:
             return False
         start = Point(0.0, state.value, slope)
@@ -89,22 +89,20 @@ class _Search:
             return False
         if found.step != self.last.step:
             self.probe(found.step)  # the lowest point was not the last: make it the last
-        state.arrive(found.step, self.last.value, self.numbers[2], self.numbers[3:])
-        state.gradient.copy_(state.memory.rows[STEEPEST])
+        state.arrive(found.step, found.step, self.numbers)
         return True
 
     def probe(self, step: float) -> Point:
         """Value and slope at a step length, fetched in one go with all L-BFGS will need there."""
-        state = self.state
-        torch.add(state.vector, state.direction, alpha=step, out=state.trial)
+        state, memory = self.state, self.state.memory
+        torch.add(state.vector, memory.step, alpha=step, out=state.trial)
         value, gradient = self.problem.total(state.trial)
-        measured = state.memory.measure(
-            (state.trial, state.vector), (gradient, state.gradient), gradient
-        )
-        slope, size = gradient.dot(state.direction), state.trial.dot(state.trial)
-        head = torch.stack((value, slope.double(), size.double()))
-        self.numbers = torch.cat((head, measured)).cpu().numpy()
-        self.last = Point(step, float(self.numbers[0]), float(self.numbers[1]))
+        memory.steepest.copy_(gradient)
+        pair, along = memory.measure(memory.steepest, state.gradient)
+        size = state.trial.dot(state.trial)
+        # Joined, the numbers become float64, and are waited for once.
+        self.numbers = torch.cat((value.view(1), size.view(1), pair, along)).cpu().numpy()
+        self.last = Point(step, float(self.numbers[0]), float(self.numbers[4 + STEP]))
         return self.last
 
 

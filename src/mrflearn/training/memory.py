@@ -19,12 +19,13 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float, Float64
-from scipy.linalg import solve_triangular
+from jaxtyping import Float
+from scipy.linalg.lapack import dtrtrs
 from torch import Tensor
 
 Numbers = npt.NDArray[np.float64]
-# The first rows of the buffer: the step tried last, its change of gradient, the descent vector.
+# The first rows of the buffer: the direction tried last, the change of gradient along it, and the
+# descent vector where it led.
 STEP, CHANGE, STEEPEST, PAIRS = 0, 1, 2, 3
 DOUBLE_ROUNDING = 2.0**-52
 MOST_ROUNDING = 1e-5
@@ -49,26 +50,35 @@ class Memory:
     def filled(self) -> Float[Tensor, "r p"]:
         return self.rows[: PAIRS + 2 * self.count]
 
+    @property
+    def step(self) -> Float[Tensor, "p"]:
+        """Where the caller writes the direction (or step) it tries."""
+        return self.rows[STEP]
+
+    @property
+    def steepest(self) -> Float[Tensor, "p"]:
+        """Where the caller writes the descent vector at the point it tries."""
+        return self.rows[STEEPEST]
+
     def measure(
-        self,
-        step: tuple[Float[Tensor, "p"], Float[Tensor, "p"]],
-        change: tuple[Float[Tensor, "p"], Float[Tensor, "p"]],
-        steepest: Float[Tensor, "p"],
-    ) -> Float64[Tensor, "r+2"]:
-        """Inner products of a new pair (given as (new, old) each) and a new descent vector.
+        self, gradient: Float[Tensor, "p"], before: Float[Tensor, "p"]
+    ) -> tuple[Float[Tensor, "2"], Float[Tensor, "r"]]:
+        """Inner products of what the caller wrote, once the gradient has changed from `before`.
 
         They stay on the device, so that the caller can fetch them together with other numbers.
         """
-        torch.sub(*step, out=self.rows[STEP])
-        torch.sub(*change, out=self.rows[CHANGE])
-        self.rows[STEEPEST].copy_(steepest)
-        pair = self.rows[: CHANGE + 1] @ self.rows[CHANGE]
-        return torch.cat((pair, self.filled @ self.rows[STEEPEST])).double()
+        torch.sub(gradient, before, out=self.rows[CHANGE])
+        return self.rows[: CHANGE + 1] @ self.rows[CHANGE], self.filled @ self.rows[STEEPEST]
 
-    def accept(self, measured: Numbers, *, steepest_is_gradient: bool) -> None:
-        """Keeps the descent vector measured last and, if its curvature is positive, the pair."""
-        curvature, change_square = measured[:2].tolist()
-        along = measured[2:]
+    def accept(self, measured: Numbers, length: float, *, steepest_is_gradient: bool) -> None:
+        """Keeps the descent vector measured last and, if its curvature is positive, the pair.
+
+        The step of the pair is `length` times the direction tried.
+        """
+        scaled = measured.copy()
+        scaled[[0, 2]] *= length
+        curvature, change_square = scaled[:2].tolist()
+        along = scaled[2:]
         pairs, count, slot = along[PAIRS:].reshape(-1, 2), self.count, self.next
         # Below this, rounding may have chosen the sign (the test of L-BFGS-B).
         if curvature > DOUBLE_ROUNDING * abs(curvature - along[STEP]):
@@ -81,21 +91,24 @@ class Memory:
             else:
                 exact = self.filled[PAIRS:] @ self.rows[CHANGE]
                 products = exact.double().cpu().numpy().reshape(-1, 2)
-            self._keep(slot, products, curvature, change_square)
+            self._keep(length, products, curvature, change_square)
             self.projections[:count] = pairs
             self.projections[slot] = along[[STEP, CHANGE]]
         else:
             self.projections[:count] = pairs
         self.square = float(along[STEEPEST])
 
-    def _keep(self, slot: int, products: Numbers, curvature: float, change_square: float) -> None:
+    def _keep(
+        self, length: float, products: Numbers, curvature: float, change_square: float
+    ) -> None:
         """Puts the pair measured last into the ring; `products`: older pairs with its change."""
-        count = self.count
+        count, slot = self.count, self.next
         self.step_change[:count, slot] = products[:, 0]
         self.change_change[:count, slot] = self.change_change[slot, :count] = products[:, 1]
         self.step_change[slot, slot] = curvature
         self.change_change[slot, slot] = change_square
-        self.rows[PAIRS + 2 * slot : PAIRS + 2 * slot + 2].copy_(self.rows[STEP : CHANGE + 1])
+        torch.mul(self.rows[STEP], length, out=self.rows[PAIRS + 2 * slot])
+        self.rows[PAIRS + 2 * slot + 1].copy_(self.rows[CHANGE])
         self.scale = curvature / change_square
         self.count, self.next = min(count + 1, self.history), (slot + 1) % self.history
 
@@ -118,13 +131,13 @@ class Memory:
     def _weights(self) -> tuple[Numbers, float]:
         """The weights of the descent vector and the pairs in -H v, and v'(-H v)."""
         order = (self.next - self.count + np.arange(self.count)) % self.history
-        grid, scale = np.ix_(order, order), self.scale
-        upper = np.triu(self.step_change[grid])
+        grid, scale = (order[:, None], order), self.scale
+        upper = self.step_change[grid]  # LAPACK reads its upper triangle alone
         steps, changes = self.projections[order].T
         with np.errstate(all="ignore"):  # overflow shows as a slope that is not negative
-            inner = solve_triangular(upper, steps, check_finite=False)
+            inner = dtrtrs(upper, steps)[0]
             middle = upper.diagonal() * inner + scale * (self.change_change[grid] @ inner - changes)
-            outer = solve_triangular(upper, middle, trans="T", check_finite=False)
+            outer = dtrtrs(upper, middle, trans=1)[0]
             slope = -(scale * self.square + outer @ steps - scale * (inner @ changes))
         weights = np.empty(1 + 2 * self.count)
         weights[0] = -scale

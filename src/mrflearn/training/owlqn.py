@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.objectives.penalties import Strength
 from mrflearn.training.lbfgs import check_history
-from mrflearn.training.memory import STEEPEST, STEP, Numbers
+from mrflearn.training.memory import Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
 from mrflearn.training.quasi_newton import NOISE_ROUNDINGS, QuasiNewtonState
@@ -51,7 +52,8 @@ class OWLQN:
     def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
         value, gradient = problem.total(start)
         gradient = gradient.clone()
-        steepest = pseudo_gradient(start, gradient, problem.penalty.l1)
+        steepest = torch.empty_like(start)
+        pseudo_gradient(start, gradient, problem.penalty.l1, out=steepest)
         value = value + problem.penalty.rough(start)
         return QuasiNewtonState.at(problem, start, self.history, value, gradient, steepest)
 
@@ -69,13 +71,16 @@ class OWLQN:
 
 
 def pseudo_gradient(
-    vector: Float[Tensor, "p"], gradient: Float[Tensor, "p"], l1: Strength
+    vector: Float[Tensor, "p"],
+    gradient: Float[Tensor, "p"],
+    l1: Strength,
+    out: Float[Tensor, "p"],
 ) -> Float[Tensor, "p"]:
-    """The one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
+    """Writes the one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
     # At zero the corner gives way only to a slope steeper than itself.
     at_zero = gradient.clamp(-l1, l1).neg_().add_(gradient)  # type: ignore[arg-type]
-    elsewhere = vector.sign().mul_(l1).add_(gradient)
-    return torch.where(vector == 0, at_zero, elsewhere, out=elsewhere)
+    elsewhere = torch.sign(vector, out=out).mul_(l1).add_(gradient)
+    return torch.where(vector == 0, at_zero, elsewhere, out=out)
 
 
 @final
@@ -84,26 +89,22 @@ class _Search:
 
     def __init__(self, problem: Problem, state: QuasiNewtonState) -> None:
         self.problem, self.state = problem, state
-        # The orthant: the signs of the weights, for zeros the side on which the value falls.
-        # A weight without L1 has no corner, and so no side to stay on.
-        sides = torch.where(state.vector == 0, -state.steepest, state.vector).sign()
-        self.signs = sides * (torch.as_tensor(problem.penalty.l1) > 0)
+        self.direction = torch.empty_like(state.vector)
         self.gradient = state.gradient
         self.numbers: Numbers
 
     def succeeds(self, decrease: float = 1e-4, most: int = 30) -> bool:
         """Whether a lower point was found; the state is moved there."""
         state = self.state
-        if not state.memory.direction(state.steepest, out=state.direction) < 0:
+        if not state.memory.direction(state.steepest, out=self.direction) < 0:
             return False
         # [section 3.2] Entries that the memory has turned uphill are dropped.
-        state.direction.masked_fill_(state.direction * state.steepest >= 0, 0)
+        self.direction.masked_fill_(self.direction * state.steepest >= 0, 0)
         step = state.first_step
         for _ in range(most):
             value, promise = self.probe(step)
             if promise < 0 and value <= state.value + decrease * promise:
-                state.arrive(step, value, self.numbers[2], self.numbers[3:])
-                state.steepest.copy_(state.memory.rows[STEEPEST])
+                state.arrive(step, 1.0, self.numbers)
                 state.gradient.copy_(self.gradient)
                 return True
             if -promise < state.noise / NOISE_ROUNDINGS:
@@ -113,21 +114,33 @@ class _Search:
 
     def probe(self, step: float) -> tuple[float, float]:
         """The value at a step length, and the change the pseudo-gradient promises there."""
-        state, penalty = self.state, self.problem.penalty
-        torch.add(state.vector, state.direction, alpha=step, out=state.trial)
-        # [the projection pi, section 3.2]
-        state.trial.masked_fill_(state.trial * self.signs < 0, 0)
+        state, memory, penalty = self.state, self.state.memory, self.problem.penalty
+        torch.add(state.vector, self.direction, alpha=step, out=state.trial)
+        self.project()
         value, self.gradient = self.problem.total(state.trial)
-        value = value + penalty.rough(state.trial)
-        steepest = pseudo_gradient(state.trial, self.gradient, penalty.l1)
-        measured = state.memory.measure(
-            (state.trial, state.vector), (self.gradient, state.gradient), steepest
+        pseudo_gradient(state.trial, self.gradient, penalty.l1, out=memory.steepest)
+        torch.sub(state.trial, state.vector, out=memory.step)
+        pair, along = memory.measure(self.gradient, state.gradient)
+        scalars = torch.stack(
+            (
+                memory.step.dot(state.steepest).double(),
+                value + penalty.rough(state.trial),
+                state.trial.dot(state.trial).double(),
+            )
         )
-        promise = state.memory.rows[STEP].dot(state.steepest).double()
-        size = state.trial.dot(state.trial).double()
-        head = torch.stack((value, promise, size))
-        self.numbers = torch.cat((head, measured)).cpu().numpy()
-        return float(self.numbers[0]), float(self.numbers[1])
+        promise, *numbers = torch.cat((scalars, pair, along)).tolist()
+        self.numbers = np.array(numbers)
+        return numbers[0], promise
+
+    def project(self) -> None:
+        """Sets to zero what has left the orthant of the current point [pi, section 3.2].
+
+        Only a weight that was not zero can leave: at zero the direction points into the orthant.
+        """
+        state, l1 = self.state, self.problem.penalty.l1
+        left = state.trial * state.vector < 0
+        # A weight without L1 has no corner, and so no side to stay on.
+        state.trial.masked_fill_(left & (l1 > 0), 0)
 
 
 def shrinkage(change: float, promise: float) -> float:

@@ -21,7 +21,7 @@ NOISE_ROUNDINGS = 16
 @final
 @dataclass(eq=False)
 class QuasiNewtonState:
-    """The iterate, its gradient, the vector to descend along, the memory, and two buffers.
+    """The iterate, its gradient, the vector to descend along, the memory, and a trial point.
 
     The vector to descend along is the gradient itself or, with L1, the pseudo-gradient.
     """
@@ -31,7 +31,6 @@ class QuasiNewtonState:
     steepest: Float[Tensor, "p"]
     memory: Memory
     trial: Float[Tensor, "p"]
-    direction: Float[Tensor, "p"]
     value: float
     gradient_norm: float
     size: float
@@ -55,9 +54,9 @@ class QuasiNewtonState:
         check_start(problem, first, gradient)
         memory = Memory(history, start)
         memory.square = square
-        buffers = (torch.empty_like(start), torch.empty_like(start))
         norms = (math.sqrt(square), math.sqrt(size))
-        return cls(start.clone(), gradient, steepest, memory, *buffers, first, *norms)
+        trial = torch.empty_like(start)
+        return cls(start.clone(), gradient, steepest, memory, trial, first, *norms)
 
     @property
     def answer(self) -> Float[Tensor, "p"]:
@@ -75,12 +74,17 @@ class QuasiNewtonState:
             return 1.0
         return self.memory.scale or min(1.0, 1.0 / self.gradient_norm)
 
-    def arrive(self, step: float, value: float, size: float, measured: Numbers) -> None:
-        """Makes the trial point, probed last, the current one (but for the gradients)."""
+    def arrive(self, step: float, length: float, numbers: Numbers) -> None:
+        """Makes the trial point, probed last, the current one, but for the gradient.
+
+        `step` is what to report, `length` the factor on the direction in the memory, and `numbers`
+        are value, squared norm of the trial point, and what the memory measured there.
+        """
         plain = self.steepest is self.gradient
-        self.memory.accept(measured, steepest_is_gradient=plain)
+        self.memory.accept(numbers[2:], length, steepest_is_gradient=plain)
         self.vector, self.trial = self.trial, self.vector
-        self.value, self.step, self.size = value, step, math.sqrt(size)
+        self.steepest.copy_(self.memory.steepest)
+        self.value, self.step, self.size = float(numbers[0]), step, math.sqrt(numbers[1])
         self.gradient_norm = math.sqrt(self.memory.square)
         self.iteration += 1
 
@@ -117,6 +121,5 @@ class QuasiNewtonState:
         memory = Memory(history, like)
         memory.restore(tensors)
         value, norm, size, step, iteration = tensors["numbers"].tolist()
-        buffers = (torch.empty_like(like), torch.empty_like(like))
         numbers = (value, norm, size, step, int(iteration))
-        return cls(vector, gradient, steepest, memory, *buffers, *numbers)
+        return cls(vector, gradient, steepest, memory, torch.empty_like(like), *numbers)
