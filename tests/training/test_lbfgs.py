@@ -95,6 +95,13 @@ def test_single_precision_ends_at_the_optimum_of_double(scale):
     torch.testing.assert_close(outcome.model.double(), exact.model, rtol=0, atol=2e-3)
 
 
+def test_single_precision_knows_the_floor_of_a_valley_at_zero():
+    # The value there is 0, so that its own size says nothing of its rounding.
+    outcome = minimise(rosenbrock, torch.full((100,), -1.0), LBFGS(2000, tolerance=0, delta=None))
+    assert outcome.converged, outcome.reason
+    torch.testing.assert_close(outcome.model, torch.ones(100), rtol=0, atol=1e-4)
+
+
 def test_a_region_without_numbers_is_avoided():
     def function(x):  # least at 1e-3, no number from 0 down
         return (x - 1e-3 * x.log()).sum(), 1 - 1e-3 / x

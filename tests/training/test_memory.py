@@ -23,12 +23,13 @@ def two_loop(pairs, vector):
     return -q
 
 
-def show(memory, step, gradients, steepest_is_gradient=True, length=1.0):
+def show(memory, step, gradients, steepest_is_gradient=True):
     """Tries a step that changes the gradient from `gradients[1]` to `gradients[0]`."""
-    memory.step.copy_(step / length)
-    memory.steepest.copy_(gradients[0])
-    measured = torch.cat(memory.measure(*gradients)).double().numpy()
-    memory.accept(measured, length, steepest_is_gradient=steepest_is_gradient)
+    memory.step.copy_(step)
+    memory.trial.copy_(gradients[0])
+    measured = memory.measure(*gradients).double().numpy()
+    assert memory.slope(measured) == pytest.approx(float(step.dot(gradients[0])), rel=1e-3)
+    memory.accept(measured, steepest_is_gradient=steepest_is_gradient)
 
 
 def walk(size, history, steps, seed, dtype, steepest_is_gradient=True):
@@ -37,11 +38,12 @@ def walk(size, history, steps, seed, dtype, steepest_is_gradient=True):
     scale = torch.rand(size, generator=generator, dtype=torch.float64).to(dtype) + 0.1
     point, pairs = torch.randn(size, generator=generator, dtype=torch.float64).to(dtype), []
     memory = Memory(history, point)
+    memory.steepest.copy_(scale * point)
     memory.square = float((scale * point).dot(scale * point))
     for _ in range(steps):
         new = point + torch.randn(size, generator=generator, dtype=torch.float64).to(dtype)
         new_gradient, old_gradient = scale * new, scale * point
-        show(memory, new - point, (new_gradient, old_gradient), steepest_is_gradient, 0.25)
+        show(memory, new - point, (new_gradient, old_gradient), steepest_is_gradient)
         pairs.append((new - point, new_gradient - old_gradient))
         point = new
     return memory, pairs[-history:], scale * point
@@ -54,7 +56,7 @@ def walk(size, history, steps, seed, dtype, steepest_is_gradient=True):
 def test_the_direction_is_that_of_the_two_loop_recursion(size, history, steps, seed, derived):
     memory, pairs, gradient = walk(size, history, steps, seed, torch.float64, derived)
     out = torch.empty_like(gradient)
-    slope = memory.direction(gradient, out)
+    slope = memory.direction(out)
     expected = two_loop(pairs, gradient)
     # In few dimensions pairs repeat each other, and both ways lose digits.
     torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-7 * float(gradient.norm()))
@@ -65,7 +67,7 @@ def test_the_direction_is_that_of_the_two_loop_recursion(size, history, steps, s
 def test_single_precision_keeps_single_accuracy(derived):
     memory, pairs, gradient = walk(5000, 10, 37, 3, torch.float32, derived)
     out = torch.empty_like(gradient)
-    memory.direction(gradient, out)
+    memory.direction(out)
     expected = two_loop([(s.double(), y.double()) for s, y in pairs], gradient.double())
     error = (out.double() - expected).norm() / expected.norm()
     assert float(error) < 1e-4
@@ -87,7 +89,7 @@ def test_inner_products_of_a_tiny_change_are_not_taken_from_differences():
     exact = (
         torch.stack([s for s, _ in pairs]).double() @ torch.stack([y for _, y in pairs]).double().T
     )
-    ours = np.triu(memory.step_change)
+    ours = np.triu(memory.step_change[:3, :3])
     assert np.abs(ours - np.triu(exact.numpy())).max() < 1e-3 * float(exact.diagonal().max())
 
 
@@ -97,7 +99,7 @@ def test_a_pair_without_curvature_is_left_out():
     show(memory, pairs[-1][0], (bent, gradient))
     assert memory.count == 3
     out = torch.empty_like(bent)
-    memory.direction(bent, out)
+    memory.direction(out)
     torch.testing.assert_close(out, two_loop(pairs, bent))
 
 
@@ -106,5 +108,5 @@ def test_restore_gives_the_same_bits():
     twin = Memory(4, gradient)
     twin.restore({name: value.clone() for name, value in memory.tensors().items()})
     ours, theirs = torch.empty_like(gradient), torch.empty_like(gradient)
-    assert memory.direction(gradient, ours) == twin.direction(gradient, theirs)
+    assert memory.direction(ours) == twin.direction(theirs)
     assert torch.equal(ours, theirs)

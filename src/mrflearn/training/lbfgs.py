@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.line_search import Point, strong_wolfe
-from mrflearn.training.memory import STEP, Numbers
+from mrflearn.training.memory import Memory, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
 from mrflearn.training.quasi_newton import QuasiNewtonState
@@ -52,8 +53,9 @@ class LBFGS:
         if problem.penalty.has_l1:
             raise TrainingError("L-BFGS needs a smooth penalty; for L1 train with OWLQN().")
         value, gradient = problem.total(start)
-        gradient = gradient.clone()
-        return QuasiNewtonState.at(problem, start, self.history, value, gradient, gradient)
+        memory = Memory(self.history, start)
+        memory.steepest.copy_(gradient)
+        return QuasiNewtonState.at(problem, start, memory, value, None)
 
     def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
         while True:
@@ -75,12 +77,13 @@ class _Search:
     def __init__(self, problem: Problem, state: QuasiNewtonState) -> None:
         self.problem, self.state = problem, state
         self.last = Point(0.0, state.value, 0.0)
-        self.numbers: Numbers
+        self.size = 0.0
+        self.measured: Numbers
 
     def succeeds(self) -> bool:
         """Whether a lower point was found; the state is moved there."""
         state = self.state
-        slope = state.memory.direction(state.steepest, out=state.memory.step)
+        slope = state.memory.direction(out=state.direction)
         if not slope < 0:
             return False
         start = Point(0.0, state.value, slope)
@@ -89,21 +92,29 @@ class _Search:
             return False
         if found.step != self.last.step:
             self.probe(found.step)  # the lowest point was not the last: make it the last
-        state.arrive(found.step, found.step, self.numbers)
+        state.arrive(found.step, self.last.value, self.size, self.measured)
         return True
 
     def probe(self, step: float) -> Point:
         """Value and slope at a step length, fetched in one go with all L-BFGS will need there."""
         state, memory = self.state, self.state.memory
-        torch.add(state.vector, memory.step, alpha=step, out=state.trial)
+        torch.mul(state.direction, step, out=memory.step)
+        torch.add(state.vector, memory.step, out=state.trial)
         value, gradient = self.problem.total(state.trial)
-        memory.steepest.copy_(gradient)
-        pair, along = memory.measure(memory.steepest, state.gradient)
-        size = state.trial.dot(state.trial)
-        # Joined, the numbers become float64, and are waited for once.
-        self.numbers = torch.cat((value.view(1), size.view(1), pair, along)).cpu().numpy()
-        self.last = Point(step, float(self.numbers[0]), float(self.numbers[4 + STEP]))
+        memory.trial.copy_(gradient)
+        size = state.trial.dot(state.trial).view(1)
+        numbers = torch.cat((size, memory.measure(memory.trial, memory.steepest)))
+        # The device is waited for here; the numbers are then there too.
+        fallen = value.item()
+        self.size, self.measured = fetch(numbers)
+        self.last = Point(step, fallen, memory.slope(self.measured) / step)
         return self.last
+
+
+def fetch(numbers: Float[Tensor, "n"]) -> tuple[float, Numbers]:
+    """The first number, and the others in float64, on the host."""
+    host = numbers.cpu().numpy().astype(np.float64)
+    return float(host[0]), host[1:]
 
 
 def check_history(history: int) -> None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.objectives.penalties import Strength
-from mrflearn.training.lbfgs import check_history
-from mrflearn.training.memory import Numbers
+from mrflearn.training.lbfgs import check_history, fetch
+from mrflearn.training.memory import Memory, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
 from mrflearn.training.quasi_newton import NOISE_ROUNDINGS, QuasiNewtonState
@@ -51,11 +50,10 @@ class OWLQN:
 
     def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
         value, gradient = problem.total(start)
-        gradient = gradient.clone()
-        steepest = torch.empty_like(start)
-        pseudo_gradient(start, gradient, problem.penalty.l1, out=steepest)
+        memory = Memory(self.history, start)
+        pseudo_gradient(start, gradient, problem.penalty.l1, out=memory.steepest)
         value = value + problem.penalty.rough(start)
-        return QuasiNewtonState.at(problem, start, self.history, value, gradient, steepest)
+        return QuasiNewtonState.at(problem, start, memory, value, gradient.clone())
 
     def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
         while True:
@@ -89,22 +87,22 @@ class _Search:
 
     def __init__(self, problem: Problem, state: QuasiNewtonState) -> None:
         self.problem, self.state = problem, state
-        self.direction = torch.empty_like(state.vector)
         self.gradient = state.gradient
-        self.numbers: Numbers
+        self.size = 0.0
+        self.measured: Numbers
 
     def succeeds(self, decrease: float = 1e-4, most: int = 30) -> bool:
         """Whether a lower point was found; the state is moved there."""
         state = self.state
-        if not state.memory.direction(state.steepest, out=self.direction) < 0:
+        if not state.memory.direction(out=state.direction) < 0:
             return False
         # [section 3.2] Entries that the memory has turned uphill are dropped.
-        self.direction.masked_fill_(self.direction * state.steepest >= 0, 0)
+        state.direction.masked_fill_(state.direction * state.memory.steepest >= 0, 0)
         step = state.first_step
         for _ in range(most):
             value, promise = self.probe(step)
             if promise < 0 and value <= state.value + decrease * promise:
-                state.arrive(step, 1.0, self.numbers)
+                state.arrive(step, value, self.size, self.measured)
                 state.gradient.copy_(self.gradient)
                 return True
             if -promise < state.noise / NOISE_ROUNDINGS:
@@ -115,22 +113,19 @@ class _Search:
     def probe(self, step: float) -> tuple[float, float]:
         """The value at a step length, and the change the pseudo-gradient promises there."""
         state, memory, penalty = self.state, self.state.memory, self.problem.penalty
-        torch.add(state.vector, self.direction, alpha=step, out=state.trial)
+        torch.add(state.vector, state.direction, alpha=step, out=state.trial)
         self.project()
         value, self.gradient = self.problem.total(state.trial)
-        pseudo_gradient(state.trial, self.gradient, penalty.l1, out=memory.steepest)
+        pseudo_gradient(state.trial, self.gradient, penalty.l1, out=memory.trial)
         torch.sub(state.trial, state.vector, out=memory.step)
-        pair, along = memory.measure(self.gradient, state.gradient)
-        scalars = torch.stack(
-            (
-                memory.step.dot(state.steepest).double(),
-                value + penalty.rough(state.trial),
-                state.trial.dot(state.trial).double(),
-            )
-        )
-        promise, *numbers = torch.cat((scalars, pair, along)).tolist()
-        self.numbers = np.array(numbers)
-        return numbers[0], promise
+        promise = memory.step.dot(memory.steepest)
+        size = state.trial.dot(state.trial).view(1)
+        numbers = torch.cat((size, memory.measure(self.gradient, state.gradient)))
+        value = value + penalty.rough(state.trial)
+        # The device is waited for here; the other numbers are then there too.
+        fallen = value.item()
+        self.size, self.measured = fetch(numbers)
+        return fallen, promise.item()
 
     def project(self) -> None:
         """Sets to zero what has left the orthant of the current point [pi, section 3.2].
