@@ -18,6 +18,7 @@ from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
 from mrflearn.training.fit import fit
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.minimise import minimise
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.sgd import SGD
 from support.problems import LogisticLoss, blank_model, examples, split
@@ -99,6 +100,22 @@ def test_a_training_interrupted_anywhere_resumes_to_the_same_bits(name, tmp_path
     assert stops >= 3
     assert outcome.iterations == 30
     assert torch.equal(outcome.model.weights, straight.model.weights)
+
+
+@pytest.mark.parametrize("limit", range(2, 16))
+@pytest.mark.parametrize("kind", [LBFGS, OWLQN])
+def test_a_search_broken_off_where_there_is_no_number(kind, limit, tmp_path):
+    def function(x):  # no number from 0 down, where the first steps lead
+        weights = torch.arange(1.0, 5.0, dtype=torch.float64)
+        return (weights * x - 0.01 * x.log()).sum(), weights - 0.01 / x
+
+    start = torch.full((4,), 2.0, dtype=torch.float64)
+    straight = minimise(function, start, kind(delta=None))
+    first = minimise(function, start, kind(max_evaluations=limit), checkpoint=tmp_path / "c")
+    assert first.ending == "limit"
+    resumed = minimise(function, start, kind(delta=None), checkpoint=tmp_path / "c", resume=True)
+    assert straight.converged
+    assert torch.equal(resumed.model, straight.model)
 
 
 def test_early_stopping_goes_on_where_it_was(tmp_path):

@@ -110,3 +110,24 @@ def test_restore_gives_the_same_bits():
     ours, theirs = torch.empty_like(gradient), torch.empty_like(gradient)
     assert memory.direction(ours) == twin.direction(theirs)
     assert torch.equal(ours, theirs)
+
+
+def test_what_was_tried_and_refused_leaves_no_trace():
+    memory, _, gradient = walk(30, 4, 2, 1, torch.float64)
+    memory.step.fill_(torch.nan)
+    memory.trial.fill_(torch.nan)
+    memory.measure(memory.trial, gradient)
+    twin = Memory(4, gradient)
+    twin.restore({name: value.clone() for name, value in memory.tensors().items()})
+    out = torch.empty_like(gradient)
+    twin.direction(out)
+    assert bool(out.isfinite().all())
+    memory.forget()
+    pairs, old = [], gradient
+    for scale in (1.0, 2.0, 3.0):
+        step = torch.linspace(scale, 5, 30, dtype=torch.float64)
+        show(memory, step, (old + step * scale, old))
+        pairs.append((step, step * scale))
+        old = old + step * scale
+        memory.direction(out)
+        torch.testing.assert_close(out, two_loop(pairs, old))

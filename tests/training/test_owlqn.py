@@ -141,6 +141,21 @@ def test_a_region_without_numbers_is_avoided():
     torch.testing.assert_close(outcome.model, torch.full((2,), 0.05, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_point_whose_value_or_gradient_is_no_number_is_not_accepted(bad):
+    def in_value(x):
+        return ((x - 1).square().sum() if x[0] > 0.9 else torch.tensor(bad)), 2 * (x - 1)
+
+    def in_gradient(x):
+        return (x - 1).square().sum(), 2 * (x - 1) * (1.0 if x[0] > 0.9 else bad)
+
+    for function in (in_value, in_gradient):
+        outcome = minimise(function, torch.full((2,), 3.0, dtype=torch.float64), OWLQN(9))
+        assert bool(outcome.model.isfinite().all())
+        assert np.isfinite(outcome.value)
+        assert float(outcome.model[0]) > 0.9
+
+
 def test_history_must_remember():
     with pytest.raises(TrainingError, match="history=-1"):
         OWLQN(history=-1)

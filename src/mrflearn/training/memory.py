@@ -128,7 +128,13 @@ class Memory:
 
     def forget(self) -> None:
         """Drops all pairs; `scale` stays, as a guess of a good first step."""
+        self._clear_what_was_tried()
         self.count = self.free = 0
+
+    def _clear_what_was_tried(self) -> None:
+        # These rows have weight 0 in a direction, but 0 times NaN would spoil it.
+        self.trial.zero_()
+        self.rows[SLOTS + 2 * self.free : SLOTS + 2 * self.free + 2].zero_()
 
     def direction(self, out: Float[Tensor, "p"]) -> float:
         """Writes -H v to `out` for the current descent vector v; gives its inner product with v."""
@@ -173,6 +179,7 @@ class Memory:
         current, count, free, self.scale, self.square = tensors["memory.numbers"].tolist()
         self.current, self.count, self.free = int(current), int(count), int(free)
         self.filled.copy_(tensors["memory.rows"])
+        self._clear_what_was_tried()
         self.step_change = tensors["memory.step_change"].numpy().copy()
         self.change_change = tensors["memory.change_change"].numpy().copy()
         self.along = tensors["memory.along"].numpy().copy()

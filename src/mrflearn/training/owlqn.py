@@ -5,9 +5,11 @@ G. Andrew and J. Gao, Scalable training of L1-regularized log-linear models, ICM
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -101,7 +103,8 @@ class _Search:
         step = state.first_step
         for _ in range(most):
             value, promise = self.probe(step)
-            if promise < 0 and value <= state.value + decrease * promise:
+            finite = math.isfinite(value) and bool(np.isfinite(self.measured).all())
+            if finite and promise < 0 and value <= state.value + decrease * promise:
                 state.arrive(step, value, self.size, self.measured)
                 state.gradient.copy_(self.gradient)
                 return True
