@@ -42,7 +42,7 @@ def tags_to_spans(tags: Sequence[str], scheme: Scheme | None = None) -> tuple[Sp
     spans = []
     before, label_before, start = "O", "", 0
     for position, tag in enumerate(tags):
-        letter, label = _split(tag)
+        letter, label = split_tag(tag)
         joined = letter in "IE" and before in "BI" and label == label_before
         if before != "O" and not joined:
             spans.append(Span(start, position, label_before))
@@ -107,7 +107,8 @@ def _chunk(length: int, suffix: str, scheme: Scheme, adjacent: bool) -> list[str
 
 
 @lru_cache(maxsize=4096)
-def _split(tag: str) -> tuple[str, str]:
+def split_tag(tag: str) -> tuple[str, str]:
+    """The letter of a chunk tag and its label: `("B", "NP")`, `("O", "")`."""
     letter, _, label = tag.partition("-")
     if letter not in ("B", "I", "O", "E", "S") or (letter == "O" and tag != "O"):
         raise DataError(
