@@ -1,7 +1,7 @@
 """Whether probabilities mean what they say: of answers given with 0.8, do 8 in 10 hold?
 
 [Guo et al. 2017, On calibration of modern neural networks]: the reliability table, the expected
-calibration error (ECE, eq. 3), and temperature scaling (section 4.2), here for whole chains.
+calibration error (ECE, eq. 3) and the largest one (eq. 5).  `mrflearn.training.temperature` mends.
 """
 
 from __future__ import annotations
@@ -9,17 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
-from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.kernels import chain_sums
-from mrflearn.kernels.chain_steps import Steps
-
-COLDEST, HOTTEST = 0.01, 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,38 +60,6 @@ def reliability(
         means = np.bincount(place, weights=sure, minlength=bins) / counts
         shares = np.bincount(place, weights=right, minlength=bins) / counts
     return Reliability(edges, counts, means, shares)
-
-
-def fit_temperature(
-    unary: Float[Tensor, "r s"],
-    transition: Float[Tensor, "*q s s"],
-    steps: Steps,
-    truth_score: Float[Tensor, "b"],
-) -> float:
-    """The temperature T at which exp(score / T) makes held-out sequences most probable.
-
-    `truth_score` is the score of each sequence's true assignment.  Above 1: the model was too
-    sure.  The best sequence stays the same at every temperature.
-    """
-    possible = truth_score > -torch.inf  # no temperature makes the impossible probable
-    if not bool(possible.any()):
-        raise DataError(
-            "no held-out sequence is possible under the model, so no temperature fits. Do the "
-            "labels or the constraints contradict the data?"
-        )
-    total = float(truth_score[possible].double().sum())
-
-    def surprise(log_cold: float) -> float:
-        cold = float(np.exp(log_cold))
-        value = chain_sums.log_partition(unary * cold, transition * cold, steps)
-        return float(value[possible].double().sum()) - cold * total
-
-    # Convex in 1 / T (log Z is convex in a scale of its scores), so unimodal in its logarithm.
-    with torch.no_grad():
-        best = minimize_scalar(
-            surprise, bounds=(-np.log(HOTTEST), -np.log(COLDEST)), options={"xatol": 1e-4}
-        )
-    return float(np.exp(-best.x))
 
 
 def _check(sure: np.ndarray, right: np.ndarray, bins: int) -> None:
