@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator
 
 from mrflearn.errors import NotFittedError
 from mrflearn.estimators import crf_answers as answers
+from mrflearn.estimators.crf_rules import Rules, at_temperature
+from mrflearn.estimators.crf_spans import ScoredSpan, scored_spans
 from mrflearn.estimators.crf_training import Settings, train
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.threads import count_cores
@@ -20,6 +22,7 @@ from mrflearn.statistics.compiled import CompiledFeatures, compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import compile_labels
 from mrflearn.statistics.support import find_support
+from mrflearn.training.temperature import fit_temperature
 
 SEQUENCES_AT_ONCE = 1_000  # in answers: bounds memory, changes no result
 
@@ -91,20 +94,41 @@ class CRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """The labels, in the order of their first appearance."""
         return list(self._fitted().support.labels)
 
-    def predict(self, X: Iterable[Any]) -> list[list[str]]:
-        """The most probable labels of each sequence."""
-        return [
-            own for chains in self._chains(X) for own in answers.best_labels(chains, self.classes_)
-        ]
+    def predict(self, X: Iterable[Any], rules: Rules | None = None) -> list[list[str]]:
+        """The most probable labels of each sequence, among those that the rules allow."""
+        labels = self.classes_
+        return [own for c in self._chains(X, rules) for own in answers.best_labels(c, labels)]
 
     def predict_single(self, xseq: Iterable[Any]) -> list[str]:
         """The most probable labels of one sequence."""
         return self.predict([xseq])[0]
 
-    def predict_marginals(self, X: Iterable[Any]) -> list[list[dict[str, float]]]:
+    def predict_marginals(
+        self, X: Iterable[Any], rules: Rules | None = None
+    ) -> list[list[dict[str, float]]]:
         """The probability of every label at every token."""
         labels = self.classes_
-        return [own for c in self._chains(X) for own in answers.marginal_dicts(c, labels)]
+        return [own for c in self._chains(X, rules) for own in answers.marginal_dicts(c, labels)]
+
+    def predict_spans(
+        self, X: Iterable[Any], n_best: int = 1, rules: Rules | None = None
+    ) -> list[list[ScoredSpan]]:
+        """The chunks of the best labelling (or of the n best), with their exact probabilities."""
+        labels = self.classes_
+        return [own for c in self._chains(X, rules) for own in scored_spans(c, labels, n_best)]
+
+    def calibrate(self, X: Iterable[Any], y: Iterable[Any]) -> Self:
+        """Fits `temperature_`, by which all scores are divided, on data not trained on.
+
+        Predictions stay the same; probabilities come to mean what they say.
+        """
+        model = self._fitted()
+        features = compile_features(X, model.support.attributes, model.support.columns)
+        labels = compile_labels(y, features.lengths, model.support.labels)
+        chains = model.chains(features)
+        score = answers.path_scores(chains, labels.states)
+        self.temperature_ = fit_temperature(chains.unary, chains.table, chains.steps, score)
+        return self
 
     def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
         """The share of tokens whose label is right."""
@@ -114,13 +138,16 @@ class CRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             total += len(gold)
         return right / total if total else 0.0
 
-    def _chains(self, X: Iterable[Any]) -> Iterator[ChainScores]:
-        model = self._fitted()
-        sequences = iter(X)
+    def _chains(self, X: Iterable[Any], rules: Rules | None = None) -> Iterator[ChainScores]:
+        model, labels = self._fitted(), self.classes_
+        sequences, first = iter(X), 0
         while part := list(islice(sequences, SEQUENCES_AT_ONCE)):
-            yield model.chains(
-                compile_features(part, model.support.attributes, model.support.columns)
-            )
+            features = compile_features(part, model.support.attributes, model.support.columns)
+            chains = at_temperature(model.chains(features), getattr(self, "temperature_", 1.0))
+            if rules is not None:
+                chains = rules.part(first, first + len(part)).lay_on(chains, labels)
+            yield chains
+            first += len(part)
 
     def _settings(self) -> Settings:
         return Settings(

@@ -50,6 +50,12 @@ def marginal_dicts(chains: ChainScores, labels: Labels) -> list[list[dict[str, f
 
 def log_probabilities(chains: ChainScores, states: Int64[Tensor, "k"]) -> Float[Tensor, "b"]:
     """log p of each labelled sequence; -inf where the chain has no such path."""
+    total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
+    return path_scores(chains, states) - total.double()
+
+
+def path_scores(chains: ChainScores, states: Int64[Tensor, "k"]) -> Float[Tensor, "b"]:
+    """The score of each labelled sequence; -inf where the chain has no such path."""
     steps, table = chains.steps, chains.table
     path = chains.chain.path(steps.pack(states.to(steps.source.device)), steps)
     possible = path >= 0
@@ -57,8 +63,7 @@ def log_probabilities(chains: ChainScores, states: Int64[Tensor, "k"]) -> Float[
     score = chains.unary.gather(1, path[:, None]).squeeze(1).double()
     score[steps.starting :] += table[path[steps.previous], path[steps.starting :]]
     score = score.masked_fill(~possible, -torch.inf)
-    total = chain_sums.log_partition(chains.unary, table, steps)
-    return steps.totals(score) - total.double()
+    return steps.totals(score)
 
 
 def entropies(chains: ChainScores) -> list[float]:
