@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int64, Shaped
@@ -10,8 +11,10 @@ from torch import Tensor
 
 from mrflearn.kernels import chain_sampling, chain_search, chain_sums
 from mrflearn.models.chain_crf import ChainScores
+from mrflearn.statistics.labels import CompiledLabels
 
 Labels = Sequence[str]
+T = TypeVar("T")
 
 
 def best_labels(chains: ChainScores, labels: Labels) -> list[list[str]]:
@@ -48,10 +51,15 @@ def marginal_dicts(chains: ChainScores, labels: Labels) -> list[list[dict[str, f
     return _cut(named, chains)
 
 
-def log_probabilities(chains: ChainScores, states: Int64[Tensor, "k"]) -> Float[Tensor, "b"]:
-    """log p of each labelled sequence; -inf where the chain has no such path."""
-    total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
-    return path_scores(chains, states) - total.double()
+def log_probabilities(chains: ChainScores, labels: CompiledLabels) -> Float[Tensor, "b"]:
+    """log p of each sequence's labels, or of their being among those allowed where uncertain."""
+    total = chain_sums.log_partition(chains.unary, chains.table, chains.steps).double()
+    if not len(labels.uncertain):
+        return path_scores(chains, labels.states) - total
+    allowed = labels.allowed_states().to(chains.unary.device)
+    states = chains.chain.allowed(chains.steps.pack(allowed))
+    bound = chains.unary.masked_fill(~states, -torch.inf)
+    return chain_sums.log_partition(bound, chains.table, chains.steps).double() - total
 
 
 def path_scores(chains: ChainScores, states: Int64[Tensor, "k"]) -> Float[Tensor, "b"]:
@@ -90,11 +98,11 @@ def _in_order(rows: Shaped[Tensor, "r *n"], chains: ChainScores) -> Shaped[Tenso
     return chains.steps.unpack(rows, len(rows))
 
 
-def _cut(tokens: list[object], chains: ChainScores) -> list[list[object]]:
+def _cut(tokens: list[T], chains: ChainScores) -> list[list[T]]:
     return list(_runs(tokens, chains.steps.lengths.tolist()))
 
 
-def _runs(tokens: list[object], lengths: list[int]) -> Iterator[list[object]]:
+def _runs(tokens: list[T], lengths: list[int]) -> Iterator[list[T]]:
     begin = 0
     for length in lengths:
         yield tokens[begin : begin + length]

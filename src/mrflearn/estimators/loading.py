@@ -6,10 +6,17 @@ import os
 from typing import Any
 
 from mrflearn.errors import StorageError
+from mrflearn.estimators.crf import CRF
 from mrflearn.estimators.field import MarkovField
 from mrflearn.models.storage import read_model
 
-CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (MarkovField,)}
+CLASSES: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        CRF,
+        MarkovField,
+    )
+}
 
 
 def load(path: str | os.PathLike[str], *, device: str = "cpu") -> Any:

@@ -10,7 +10,7 @@ r: rows of those tokens laid out by `Steps`; p: states.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -21,6 +21,7 @@ from mrflearn.kernels.chain_steps import Steps
 from mrflearn.models.label_chain import LabelChain, label_chain
 from mrflearn.models.state_weights import WeightPlan, incidence
 from mrflearn.statistics.compiled import CompiledFeatures
+from mrflearn.statistics.merging import label_places, positions
 from mrflearn.statistics.support import Support
 
 
@@ -49,20 +50,35 @@ class ChainCRF:
     @classmethod
     def zeros(cls, support: Support, dtype: torch.dtype, device: torch.device) -> ChainCRF:
         """Every label equally likely."""
-        kind = {"dtype": dtype, "device": device}
+        none = torch.zeros(0, dtype=dtype, device=device)
         return cls(
             support,
-            torch.zeros(len(support.attribute), **kind),
-            torch.zeros(support.transitions, **kind),
-            torch.zeros(len(support.columns), len(support.labels), **kind),
+            none.new_zeros(len(support.attribute)),
+            none.new_zeros(support.transitions),
+            none.new_zeros(len(support.columns), len(support.labels)),
         )
+
+    def on(self, support: Support) -> ChainCRF:
+        """The same weights where `support` has those pairs too, and 0 for its other pairs."""
+        fresh = ChainCRF.zeros(support, self.state.dtype, self.state.device)
+        state, transition = positions(self.support, support)
+        label = label_places(self.support, support)
+        for own, place, target in (
+            (self.state, state, fresh.state),
+            (self.transition, transition, fresh.transition),
+            (self.dense.t(), label, fresh.dense.t()),
+        ):
+            kept = (place >= 0).to(own.device)
+            if own.numel():
+                target[place.to(own.device)[kept]] = own[kept]
+        return fresh
 
     def parameters(self) -> dict[str, Tensor]:
         return {"state": self.state, "transition": self.transition, "dense": self.dense}
 
     def with_parameters(self, parameters: Mapping[str, Tensor]) -> ChainCRF:
         # Plan and chain depend on the support alone: they are handed on, not made again.
-        copy = replace(self, **parameters)
+        copy = ChainCRF(self.support, **parameters)
         copy.__dict__.update({"plan": self.plan, "chain": self.chain})
         return copy
 

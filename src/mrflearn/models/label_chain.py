@@ -23,7 +23,8 @@ from mrflearn.statistics.support import Support
 class LabelChain(Protocol):
     """How scores of labels and weights of transitions become a chain, and counts come back."""
 
-    states: int
+    @property
+    def states(self) -> int: ...
 
     def table(self, weights: Float[Tensor, "e"]) -> Float[Tensor, "p p"]:
         """Scores of steps from state to state."""
@@ -105,7 +106,7 @@ class SecondOrder:
     code: Int64[Tensor, "g"]  # the same for the weighted triples
 
     @classmethod
-    def of(cls, support: Support) -> SecondOrder:
+    def of(cls, support: Support, triples: Int64[Tensor, "g 3"]) -> SecondOrder:
         labels, pairs = len(support.labels), len(support.source)
         pair = torch.full((labels, labels), -1)
         pair[support.source, support.target] = torch.arange(pairs) + labels
@@ -113,7 +114,7 @@ class SecondOrder:
         begins = torch.cat([torch.full((labels,), -1), support.source])
         legal = (last[:, None] == begins[None, :]).flatten().nonzero().squeeze(1)
         states = labels + pairs
-        first, middle, third = support.triples.unbind(dim=1)
+        first, middle, third = triples.unbind(dim=1)
         code = pair[first, middle] * states + pair[middle, third]
         return cls(labels, states, last, pair, legal, code)
 
@@ -152,4 +153,6 @@ class SecondOrder:
 
 def label_chain(support: Support) -> LabelChain:
     """The chain of the support's order."""
-    return FirstOrder.of(support) if support.triples is None else SecondOrder.of(support)
+    if support.triples is None:
+        return FirstOrder.of(support)
+    return SecondOrder.of(support, support.triples)

@@ -5,7 +5,8 @@ The others get a row of all labels in a table small enough for the cache, so tha
 token are a sum of rows.
 
 Letters in shapes: f: weights; a: attributes; s: labels; w, n: weights kept wide (in the table) and
-narrow (one by one), f = w + n; r: rows of the table; k: tokens; z: attributes of all tokens.
+narrow (one by one), f = w + n; r: rows of the table; k: tokens; z: attributes of all tokens;
+u: rows in use.
 """
 
 from __future__ import annotations
@@ -83,14 +84,15 @@ class Bags:
         )
         return total
 
-    def transposed(self, rows: int) -> Bags:
-        """Bags over tokens for each of `rows`: what carries gradients back."""
+    def transposed(self) -> tuple[Int64[Tensor, "u"], Bags]:
+        """The rows in use, and a bag over tokens for each: what carries gradients back."""
         sizes = torch.diff(self.begin, append=self.begin.new_tensor([len(self.index)]))
         owner = torch.arange(len(self.begin), dtype=self.index.dtype).repeat_interleave(sizes)
         order = self.index.argsort(stable=True)
-        counts = torch.bincount(self.index, minlength=rows)
+        rows, counts = torch.unique_consecutive(self.index[order], return_counts=True)
+        begin = (counts.cumsum(0) - counts).to(self.begin.dtype)
         value = None if self.value is None else self.value[order]
-        return Bags(owner[order], (counts.cumsum(0) - counts).to(self.begin.dtype), value)
+        return rows.long(), Bags(owner[order], begin, value)
 
     def to(self, device: torch.device) -> Bags:
         """The same bags on another device."""

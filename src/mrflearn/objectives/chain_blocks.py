@@ -1,7 +1,8 @@
 """Training data of chains cut into blocks that fit the cache, and blocks dealt out to cores.
 
 Letters in shapes: b: sequences; r: rows (tokens) of one block, laid out by `Steps`; k: rows of all
-blocks of a shard; s: labels; p: states; e: transition weights; d: dense columns.
+blocks of a shard; s: labels; p: states; e: transition weights; d: dense columns; u: rows in use of
+the table of weights.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Shard:
 
     blocks: tuple[Block, ...]
     rows: int
-    bags: Bags  # from wide rows of the table to the rows of the shard
+    used: Int64[Tensor, "u"]  # rows of the table of weights that the shard uses
+    bags: Bags  # over the rows of the shard, one for each of those
     singles: Singles
     dense: Float[Tensor, "k d"] | None
     gold_place: Int[Tensor, "m"]  # row * labels + label, of the rows with known labels
@@ -87,11 +89,13 @@ def make_shard(model: ChainCRF, data: ChainData, groups: list[Tensor]) -> Shard:
         begin += len(order)
     everything = data.features.taken(torch.cat(orders))
     bags, singles = incidence(model.plan, everything, dtype)
+    used, back = bags.transposed()
     dense = None if everything.dense is None else everything.dense.to(device, dtype)
     return Shard(
         tuple(blocks),
         begin,
-        bags.transposed(model.plan.rows).to(device),
+        used.to(device),
+        back.to(device),
         singles.sorted().to(device),
         dense,
         *_gold(model, data, groups, orders, blocks),
@@ -141,26 +145,24 @@ def _gold(
         places.append(row * model.plan.labels + labels)
         if data.weight is not None:
             weights.append(data.weight[group][block.steps.sequence.cpu()])
-        counts += _transition_counts(model, block)
+        counts += transition_counts(model, block, block.gold)
     place = torch.cat(places) if places else torch.zeros(0, dtype=torch.int64)
     weight = torch.cat(weights).to(device, dtype) if weights else None
     return place.to(device), weight, counts
 
 
-def _transition_counts(model: ChainCRF, block: Block) -> Float[Tensor, "e"]:
-    chain, steps, gold = model.chain, block.steps, block.gold
-    assert gold is not None  # noqa: S101 - the caller made sure
-    rows, states = torch.arange(len(gold), device=gold.device), chain.states
-    amount = model.transition.new_ones(len(gold))
+def transition_counts(
+    model: ChainCRF, block: Block, path: Int64[Tensor, "r"]
+) -> Float[Tensor, "e"]:
+    """How often each transition weight counts on a path of states, sequences weighted."""
+    chain, steps = model.chain, block.steps
+    amount = model.transition.new_ones(len(path))
     if block.weight is not None:
         amount = block.weight[steps.sequence]
-    step = gold[steps.previous] * states + gold[steps.starting :]
-    pair = amount.new_zeros(states**2).index_add_(0, step, amount[steps.starting :])
-    if states == model.plan.labels:
-        return chain.of_weights(amount[:0, None], pair.view(states, states), steps)
-    single = amount.new_zeros(len(gold), states)
-    single[rows, gold] = amount
-    return chain.of_weights(single, pair.view(states, states), steps)
+    step = path[steps.previous] * chain.states + path[steps.starting :]
+    pair = amount.new_zeros(chain.states**2).index_add_(0, step, amount[steps.starting :])
+    single = amount.new_zeros(len(path), chain.states).scatter_(1, path[:, None], amount[:, None])
+    return chain.of_weights(single, pair.view(chain.states, chain.states), steps)
 
 
 def _kinds(data: ChainData) -> Iterator[Tensor]:

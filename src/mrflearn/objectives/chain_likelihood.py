@@ -55,12 +55,7 @@ class ChainLikelihood:
         """Nats, summed over the weights of the sequences; and the gradient."""
         layout = Layout.of(self.model.parameters())
         laid = lay(self.model, layout.unflatten(vector))
-        answers = self.threads.map(lambda shard: self._shard(laid, shard), self.shards)
-        value = torch.stack([value for value, _ in answers]).sum()
-        gradient = answers[0][1]
-        for _, more in answers[1:]:
-            gradient += more
-        return value, gradient
+        return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
 
     @torch.no_grad()
     def _shard(self, laid: Laid, shard: Shard) -> tuple[Tensor, Tensor]:
@@ -73,6 +68,15 @@ class ChainLikelihood:
             transitions += found.transitions
         observe(slopes, shard)
         return torch.stack(values).sum(), carry_back(self.model, slopes, transitions, shard)
+
+
+def total(answers: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """The sums of the values and of the gradients."""
+    value, gradient = answers[0]
+    for more, slope in answers[1:]:
+        value = value + more
+        gradient += slope
+    return value, gradient
 
 
 def lay(model: ChainCRF, weights: dict[str, Tensor]) -> Laid:
@@ -99,7 +103,7 @@ def block_slopes(model: ChainCRF, laid: Laid, shard: Shard, block: Block) -> Slo
     single, pair = free.single, free.pair_counts(steps, block.weight)
     value = free.log_partition.double()
     if block.gold is not None:
-        value -= _path_scores(unary, laid.steps, block)
+        value -= path_scores(unary, laid.steps, block)
     else:
         bound = _bound(unary, laid, block)
         value -= bound.log_partition.double()
@@ -124,14 +128,20 @@ def carry_back(
 ) -> Float[Tensor, "v"]:
     """The gradient of all weights from the slopes of the scores."""
     plan = model.plan.to(slopes.device)
+    table = shard.bags.sums(slopes)
+    if len(shard.used) < plan.rows:
+        table = table.new_zeros(plan.rows, plan.labels).index_copy_(0, shard.used, table)
     state = torch.zeros_like(model.state)
-    state.index_copy_(0, plan.wide, shard.bags.sums(slopes).view(-1).index_select(0, plan.place))
+    state.index_copy_(0, plan.wide, table.view(-1).index_select(0, plan.place))
     shard.singles.add_gradient(slopes, state)
     dense = torch.zeros_like(model.dense) if shard.dense is None else shard.dense.t() @ slopes
     return torch.cat([state, transitions, dense.flatten()])
 
 
-def _path_scores(unary: Tensor, table: Tensor, block: Block) -> Float[Tensor, "b"]:
+def path_scores(
+    unary: Float[Tensor, "r p"], table: Float[Tensor, "p p"], block: Block
+) -> Float[Tensor, "b"]:
+    """The score of the known labels of each sequence."""
     assert block.gold is not None  # noqa: S101 - the caller made sure
     steps, gold = block.steps, block.gold
     own = unary.gather(1, gold[:, None]).squeeze(1).double()

@@ -6,6 +6,7 @@ d: dense columns.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -18,6 +19,8 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.statistics.features import UNKNOWN, Items, Numbering
+
+KINDS = {"i": torch.int32, "q": torch.int64, "f": torch.float32}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +104,13 @@ def compile_features(
         _add_sequence(items, sequence, number)
         lengths.append(len(items.ends) - before)
     block_columns, dense = _dense(items, columns)
-    attributes = torch.from_numpy(np.array(items.numbers, dtype=np.int32))
-    values = None
-    if items.values is not None:
-        values = torch.from_numpy(np.array(items.values, dtype=np.float32))
+    attributes = as_tensor(items.numbers)
+    values = None if items.values is None else as_tensor(items.values)
     compiled = CompiledFeatures(
         names,
         block_columns,
         torch.tensor(lengths, dtype=torch.int64),
-        torch.from_numpy(np.array(items.ends, dtype=np.int64)),
+        as_tensor(items.ends),
         attributes,
         values,
         dense,
@@ -117,6 +118,13 @@ def compile_features(
     if names.closed and bool((attributes == UNKNOWN).any()):
         return compiled.renumbered(torch.arange(-1, len(names)).roll(-1), names)
     return compiled
+
+
+def as_tensor(numbers: array[Any]) -> Tensor:
+    """The same memory as a tensor."""
+    if not numbers:  # torch.frombuffer refuses to be empty
+        return torch.from_numpy(np.array(numbers))
+    return torch.frombuffer(numbers, dtype=KINDS[numbers.typecode])
 
 
 def _add_sequence(items: Items, sequence: Iterable[Any], number: int) -> None:

@@ -3,9 +3,9 @@
 An item is what is known of one token:
 
 - a list, tuple or set of names: each has the value 1;
-- a dict from name to a number or bool (its value), to a string (`{"w": "dog"}` is the name `w:dog`),
-  to a list, tuple or set of strings (one name each), to a dict again (`{"a": {"b": 2}}` is `a:b`
-  with value 2), or to a one-dimensional numpy array: a dense block, one value for each of its columns.
+- a dict from name to a number or bool (its value), to a string (`{"w": "dog"}` is the name
+  `w:dog`), to a list, tuple or set of strings (one name each), to a dict again (`{"a": {"b": 2}}`
+  is `a:b` with value 2), or to a one-dimensional numpy array: a dense block, a value a column.
 
 Values of a name that comes twice add up.
 """

@@ -41,7 +41,8 @@ def compile_labels(
     sequences: Iterable[Iterable[Label]], lengths: Int64[Tensor, "b"], names: Numbering
 ) -> CompiledLabels:
     """The labels of sequences of these lengths; a closed numbering refuses new names."""
-    states, sets = array("q"), {}
+    states = array("q")
+    sets: dict[int, list[int] | None] = {}
     count, limits = 0, lengths.tolist()
     for number, labels in enumerate(sequences):
         count = number + 1

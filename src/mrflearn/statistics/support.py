@@ -4,21 +4,27 @@ A pair gets one where the sum of its values over the training data (labels as gi
 `min_freq`; pairs never seen have the sum 0 and are candidates only where all pairs are asked for.
 So with min_freq = 0 a pair whose values sum to less than 0 gets none: that too is CRFsuite's way.
 
-Letters in shapes: f: weighted attribute-label pairs; e: weighted label-label pairs; g: weighted triples;
-a: attributes.
+Letters in shapes: f: weighted attribute-label pairs; e: weighted label-label pairs; g: weighted
+triples of labels; a: attributes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Int64
+from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
 from mrflearn.statistics.compiled import CompiledFeatures
 from mrflearn.statistics.features import UNKNOWN, Numbering
 from mrflearn.statistics.labels import CompiledLabels
+
+ATTRIBUTES_AT_ONCE = 2**20
+Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,38 +89,55 @@ def _state_pairs(
     if everything and min_freq <= 0 and features.values is None:
         code = torch.arange(count * size)
         return code.div(size, rounding_mode="floor"), code % size
-    code, values = _pairs_seen(features, labels, size)
-    code, place = torch.unique(code, return_inverse=True)
-    total = torch.zeros(len(code), dtype=torch.float64).index_add_(0, place, values)
+    total = _pair_sums(features, labels, size)
     if everything:
-        full = torch.zeros(count * size, dtype=torch.float64)
-        total = full.index_add_(0, code, total)
-        code = torch.arange(count * size)
-    code = code[total >= min_freq]
-    return code.div(size, rounding_mode="floor"), code % size
+        dense = torch.from_numpy(total.toarray()).flatten()
+        code = (dense >= min_freq).nonzero().squeeze(1)
+        return code.div(size, rounding_mode="floor"), code % size
+    kept = total.data >= min_freq
+    attribute = np.repeat(np.arange(count), np.diff(total.indptr))[kept]
+    return torch.from_numpy(attribute), torch.from_numpy(total.indices[kept].astype(np.int64))
 
 
-def _pairs_seen(
-    features: CompiledFeatures, labels: CompiledLabels, size: int
-) -> tuple[Tensor, Tensor]:
-    """attribute * labels + label and value of every attribute, for each label its token may have.
+def _pair_sums(features: CompiledFeatures, labels: CompiledLabels, size: int) -> csr_array:
+    """The sum of the values of each attribute with each label, where they met.
 
-    A token of unknown label counts for none: where all labels are possible no pair is seen.
+    A token counts for each label of its set, and one of unknown label for none.
     """
-    owner = features.owner
-    values = torch.ones(len(owner)) if features.values is None else features.values
-    state = labels.states[owner]
-    known = state != UNKNOWN
-    codes = [features.attributes.long()[known] * size + state[known]]
-    amounts = [values[known].double()]
+    shape = (len(features.names), size)
+    # Part by part, each summed up before the next: text has few distinct pairs.  Sparse matrices
+    # are joined as lists and not added, for that would drop pairs whose sum is 0.
+    parts = [_summed(*part, shape) for part in _pairs_met(features, labels)]
+    if not parts:
+        return csr_array(shape, dtype=np.float64)
+    attribute, label, value = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return coo_array((value, (attribute, label)), shape).tocsr()
+
+
+def _summed(attribute: Tensor, label: Tensor, value: Tensor, shape: tuple[int, int]) -> Triple:
+    pairs = coo_array((value.double().numpy(), (attribute.numpy(), label.numpy())), shape)
+    total = pairs.tocsr().tocoo()
+    return total.row.astype(np.int32), total.col.astype(np.int32), total.data
+
+
+def _pairs_met(
+    features: CompiledFeatures, labels: CompiledLabels
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(attributes, labels, values), in parts."""
+    owner, values = features.owner, features.values
+    for begin in range(0, len(owner), ATTRIBUTES_AT_ONCE):
+        part = slice(begin, begin + ATTRIBUTES_AT_ONCE)
+        state = labels.states[owner[part]].int()
+        known = state != UNKNOWN
+        value = torch.ones(len(state)) if values is None else values[part]
+        yield features.attributes[part][known], state[known], value[known]
     for row in (~labels.allowed.all(dim=1)).nonzero().squeeze(1).tolist():
         token = int(labels.uncertain[row])
-        begin = int(features.ends[token - 1]) if token else 0
-        own = slice(begin, int(features.ends[token]))
-        for choice in labels.allowed[row].nonzero().squeeze(1):
-            codes.append(features.attributes[own].long() * size + choice)
-            amounts.append(values[own].double())
-    return torch.cat(codes), torch.cat(amounts)
+        own = slice(int(features.ends[token - 1]) if token else 0, int(features.ends[token]))
+        attribute = features.attributes[own]
+        value = torch.ones(len(attribute)) if values is None else values[own]
+        for choice in labels.allowed[row].nonzero().squeeze(1).tolist():
+            yield attribute, torch.full_like(attribute, choice), value
 
 
 def _transition_pairs(
