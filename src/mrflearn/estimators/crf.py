@@ -30,6 +30,7 @@ from mrflearn.statistics.compiled import CompiledFeatures, compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import CompiledLabels, compile_labels
 from mrflearn.statistics.merging import merged
+from mrflearn.statistics.recipes import Recipe
 from mrflearn.statistics.support import Support, find_support
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
 from mrflearn.training.outcome import Outcome
@@ -184,6 +185,8 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         settings = {**self.get_params(), "callbacks": [], "checkpoint": None, "resume": False}
         settings["model_filename"] = None
         settings["temperature"] = getattr(self, "temperature_", 1.0)
+        recipe: Recipe | None = getattr(self, "recipe_", None)
+        settings["recipe"] = None if recipe is None else recipe.settings()
         if isinstance(self.class_weight, Mapping):
             settings["class_weight"] = dict(self.class_weight)
         write_model(path, crf_storage.to_stored(type(self).__name__, settings, self._fitted()))
@@ -199,12 +202,14 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         if stored.kind != cls.__name__:
             raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
         settings, model = crf_storage.from_stored(stored)
-        temperature = settings.pop("temperature", 1.0)
+        temperature, recipe = settings.pop("temperature", 1.0), settings.pop("recipe", None)
         try:
             self = cls(**{**settings, "device": device})
         except TypeError as error:
             raise StorageError(f"the stored CRF has a setting unknown here ({error}).") from error
         self.model_, self.temperature_ = model, temperature
+        if recipe is not None:
+            self.recipe_ = Recipe.from_settings(recipe)
         return self
 
     def dump(self, path: str | os.PathLike[str]) -> None:
