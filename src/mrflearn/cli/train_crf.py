@@ -93,8 +93,8 @@ def crf(
     held_out = recipe.labelled(dev) if dev is not None else (None, None)
     model.fit(*recipe.labelled(file), *held_out)
     model.recipe_ = recipe
-    if calibrate:
-        model.calibrate(*held_out)
+    if calibrate and dev is not None:
+        model.calibrate(*recipe.labelled(dev))
     model.save(output)
     answer = _answer(model, recipe, output)
     if as_json:

@@ -31,7 +31,8 @@ def _draw(axis: Any, table: Reliability) -> None:
     look = {"align": "edge", "edgecolor": "white", "linewidth": 0.6}
     axis.bar(left, table.accuracy[full], width, color=COLOURS[0], label="right", **look)
     share = table.counts / max(table.counts.sum(), 1)
-    axis.bar(left, share[full], width, color=COLOURS[1], alpha=0.8, label="of all answers", **look)
+    third = width / 3
+    axis.bar(left, share[full], third, color=COLOURS[1], label="of all answers", **look)
     axis.plot([0, 1], [0, 1], color=INK, lw=1, ls="--")
     axis.plot(table.confidence[full], table.accuracy[full], "o", ms=4, color=INK)
     axis.legend(frameon=False, loc="upper left", fontsize=8)
