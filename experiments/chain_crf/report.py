@@ -22,7 +22,8 @@ def write_report(rows: Rows, folder: Path) -> None:
     lines = ["# Chain CRFs: results", "", f"Peers: {peers['conditions']}. Scores in percent."]
     scores = list(rows.latest("score").values())
     for row in scores:
-        lines += _table(row, peers.get(row["point"]["task"], []))
+        whole = row["point"]["sentences"] is None  # peers were trained on all there is
+        lines += _table(row, peers.get(row["point"]["task"], []) if whole else [])
     calibrations = list(rows.latest("calibration").values())
     lines += _calibration_lines(calibrations)
     (folder / "results.md").write_text("\n".join(lines) + "\n")

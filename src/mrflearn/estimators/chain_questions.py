@@ -25,8 +25,8 @@ SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 class ChainQuestions:
     """What every fitted chain CRF can be asked; `model_` holds what it has learned.
 
-    X is a list of sequences or a generator of them, each a list of items as `fit` takes them;
-    attributes never seen in training count for nothing.
+    X is a list of sequences or a generator of them, each a list of items as `fit` takes them, or
+    what `compile_features` made of them; attributes never seen in training count for nothing.
     """
 
     model_: ChainCRF
@@ -133,11 +133,19 @@ class ChainQuestions:
     def calibrate(self, X: Iterable[Any], y: Iterable[Any]) -> Self:
         """Fits `temperature_`, by which all scores are divided, on data not trained on.
 
-        Predictions stay the same; probabilities come to mean what they say.
+        Predictions stay the same; probabilities come to mean what they say.  Sequences with a
+        label that training never saw are left out: no temperature makes them possible.
         """
-        model = self._fitted()
-        features = compile_features(X, model.support.attributes, model.support.columns)
-        labels = compile_labels(y, features.lengths, model.support.labels)
+        model, kept = self._fitted(), []
+
+        def possible() -> Iterator[Any]:
+            for sequence, own in zip(X, y, strict=True):
+                if all(not isinstance(s, str) or s in model.support.labels for s in own):
+                    kept.append(own)
+                    yield sequence
+
+        features = compile_features(possible(), model.support.attributes, model.support.columns)
+        labels = compile_labels(kept, features.lengths, model.support.labels)
         chains = model.chains(features)
         score = answers.path_scores(chains, labels.states)
         self.temperature_ = fit_temperature(chains.unary, chains.table, chains.steps, score)
@@ -188,6 +196,11 @@ class ChainQuestions:
 
 
 def _compiled(X: Iterable[Any], model: ChainCRF) -> Iterator[CompiledFeatures]:
-    support, sequences = model.support, iter(X)
+    support = model.support
+    if isinstance(X, CompiledFeatures):
+        number = torch.tensor([support.attributes[name] for name in X.names], dtype=torch.int64)
+        yield X.renumbered(number, support.attributes)
+        return
+    sequences = iter(X)
     while part := list(islice(sequences, SEQUENCES_AT_ONCE)):
         yield compile_features(part, support.attributes, support.columns)
