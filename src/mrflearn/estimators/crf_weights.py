@@ -103,8 +103,9 @@ def read_weights(path: PathLike) -> ChainCRF:
             tables[kind][tuple(cells[:-1])] = _weight(cells[-1], path, number)
         elif line:
             raise DataError(f"no line of weights: {line[:80]!r}.", path=path, line=number)
-    parts = (tables[kind] for kind in ("state", "transition", "dense", "triple"))
-    return from_weights(labels, *parts)
+    return from_weights(
+        labels, tables["state"], tables["transition"], tables["dense"], tables["triple"]
+    )
 
 
 def from_weights(

@@ -11,10 +11,13 @@ u: rows in use.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int, Int64
+from jaxtyping import Float, Int, Int32, Int64
+from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
@@ -31,7 +34,7 @@ class WeightPlan:
 
     labels: int
     rows: int
-    row: Int64[Tensor, "a"]
+    row: Int32[Tensor, "a"]
     wide: Int64[Tensor, "w"]
     place: Int64[Tensor, "w"]  # row * labels + label
     narrow: Int64[Tensor, "n"]
@@ -43,10 +46,10 @@ class WeightPlan:
         labels, attributes = len(support.labels), len(support.attributes)
         count = torch.bincount(support.attribute, minlength=attributes)
         is_wide = count > max(1, labels // NARROW_SHARE)
-        row = torch.where(is_wide, is_wide.cumsum(0) - 1, -1)
+        row = torch.where(is_wide, is_wide.cumsum(0) - 1, -1).int()
         chosen = is_wide[support.attribute]
         wide, narrow = chosen.nonzero().squeeze(1), (~chosen).nonzero().squeeze(1)
-        place = row[support.attribute[wide]] * labels + support.label[wide]
+        place = row[support.attribute[wide]].long() * labels + support.label[wide]
         first = torch.zeros(attributes + 1, dtype=torch.int64)
         first[1:] = torch.where(is_wide, 0, count).cumsum(0)
         return cls(
@@ -86,13 +89,18 @@ class Bags:
 
     def transposed(self) -> tuple[Int64[Tensor, "u"], Bags]:
         """The rows in use, and a bag over tokens for each: what carries gradients back."""
-        sizes = torch.diff(self.begin, append=self.begin.new_tensor([len(self.index)]))
-        owner = torch.arange(len(self.begin), dtype=self.index.dtype).repeat_interleave(sizes)
-        order = self.index.argsort(stable=True)
-        rows, counts = torch.unique_consecutive(self.index[order], return_counts=True)
-        begin = (counts.cumsum(0) - counts).to(self.begin.dtype)
-        value = None if self.value is None else self.value[order]
-        return rows.long(), Bags(owner[order], begin, value)
+        ends = np.append(self.begin.numpy(), len(self.index))
+        value = torch.ones(len(self.index)) if self.value is None else self.value
+        shape = (len(self.begin), int(self.index.max()) + 1 if len(self.index) else 0)
+        turned = csr_array((value.numpy(), self.index.numpy(), ends), shape).tocsc()
+        begin = torch.from_numpy(turned.indptr)
+        used = begin.diff().nonzero().squeeze(1)
+        back = Bags(
+            torch.from_numpy(turned.indices),
+            begin[used],
+            None if self.value is None else torch.from_numpy(turned.data),
+        )
+        return used, back
 
     def to(self, device: torch.device) -> Bags:
         """The same bags on another device."""
@@ -138,27 +146,51 @@ def incidence(
     plan: WeightPlan, tokens: CompiledFeatures, dtype: torch.dtype
 ) -> tuple[Bags, Singles]:
     """Which weights the scores of these tokens are made of."""
-    row, owner = plan.row[tokens.attributes.long()], tokens.owner
+    kind = _index_type(max(len(tokens.attributes), tokens.tokens * plan.labels))
+    row, owner = plan.row[tokens.attributes], tokens.owner
     values = None if tokens.values is None else tokens.values.to(dtype)
-    wide, narrow = row >= 0, row < 0
+    wide = row >= 0
     counts = torch.bincount(owner[wide], minlength=tokens.tokens)
-    kind = _index_type(max(int(wide.sum()), plan.rows, tokens.tokens * plan.labels))
     bags = Bags(
         row[wide].to(kind),
         (counts.cumsum(0) - counts).to(kind),
         None if values is None else values[wide],
     )
-    attribute = tokens.attributes[narrow].long()
+    narrow = ~wide
+    attribute = tokens.attributes[narrow]
     begin, many = plan.narrow_first[attribute], plan.narrow_first.diff()[attribute]
     within = torch.arange(int(many.sum())) - (many.cumsum(0) - many).repeat_interleave(many)
     position = begin.repeat_interleave(many) + within
-    place = owner[narrow].repeat_interleave(many) * plan.labels + plan.narrow_label[position]
+    place = owner[narrow].to(kind).repeat_interleave(many) * plan.labels
     singles = Singles(
-        place.to(kind),
+        place + plan.narrow_label[position].to(kind),
         plan.narrow[position].to(kind),
         None if values is None else values[narrow].repeat_interleave(many),
     )
     return bags, singles
+
+
+def joined(
+    parts: Sequence[tuple[Bags, Singles]], begins: Sequence[int], labels: int
+) -> tuple[Bags, Singles]:
+    """Bags and singles of several blocks as of one, block i beginning at token begins[i]."""
+    kind = _index_type(max(sum(len(bags.index) for bags, _ in parts), (begins[-1] + 1) * labels))
+    shift = np.cumsum([0, *(len(bags.index) for bags, _ in parts)])
+    bags = Bags(
+        torch.cat([bags.index for bags, _ in parts]),
+        torch.cat(
+            [bags.begin.to(kind) + int(n) for (bags, _), n in zip(parts, shift, strict=False)]
+        ),
+        _cat([bags.value for bags, _ in parts]),
+    )
+    places = [s.place.to(kind) + n * labels for (_, s), n in zip(parts, begins, strict=True)]
+    weights = torch.cat([singles.weight for _, singles in parts])
+    return bags, Singles(torch.cat(places), weights, _cat([s.value for _, s in parts]))
+
+
+def _cat(values: list[Tensor | None]) -> Tensor | None:
+    held = [value for value in values if value is not None]
+    return torch.cat(held) if held else None
 
 
 def _index_type(largest: int) -> torch.dtype:

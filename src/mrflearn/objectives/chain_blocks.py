@@ -17,7 +17,7 @@ from torch import Tensor
 from mrflearn.errors import TrainingError
 from mrflearn.kernels.chain_steps import Steps
 from mrflearn.models.chain_crf import ChainCRF
-from mrflearn.models.state_weights import Bags, Singles, incidence
+from mrflearn.models.state_weights import Bags, Singles, incidence, joined
 from mrflearn.statistics.compiled import CompiledFeatures
 from mrflearn.statistics.features import UNKNOWN
 from mrflearn.statistics.labels import CompiledLabels
@@ -80,33 +80,39 @@ def make_shard(model: ChainCRF, data: ChainData, groups: list[Tensor]) -> Shard:
     """The shard whose blocks have these sequences."""
     device, dtype = model.state.device, model.state.dtype
     starts = data.features.lengths.cumsum(0) - data.features.lengths
-    blocks, orders, begin = [], [], 0
+    blocks, parts, orders, begins = [], [], [], [0]
     for group in groups:
         steps = Steps.of(data.features.lengths[group])
         order = starts[group][steps.sequence] + _position(steps)
-        blocks.append(_block(model, data, group, steps, order, begin))
+        part = incidence(model.plan, data.features.taken(order), dtype)
+        blocks.append(_block(model, data, group, steps, order, begins[-1], part))
+        parts.append(part)
         orders.append(order)
-        begin += len(order)
-    everything = data.features.taken(torch.cat(orders))
-    bags, singles = incidence(model.plan, everything, dtype)
+        begins.append(begins[-1] + len(order))
+    bags, singles = joined(parts, begins[:-1], model.plan.labels)
     used, back = bags.transposed()
-    dense = None if everything.dense is None else everything.dense.to(device, dtype)
+    dense = data.features.dense
     return Shard(
         tuple(blocks),
-        begin,
+        begins[-1],
         used.to(device),
         back.to(device),
         singles.sorted().to(device),
-        dense,
+        None if dense is None else dense[torch.cat(orders)].to(device, dtype),
         *_gold(model, data, groups, orders, blocks),
     )
 
 
 def _block(
-    model: ChainCRF, data: ChainData, group: Tensor, steps: Steps, order: Tensor, begin: int
+    model: ChainCRF,
+    data: ChainData,
+    group: Tensor,
+    steps: Steps,
+    order: Tensor,
+    begin: int,
+    part: tuple[Bags, Singles],
 ) -> Block:
     device, dtype = model.state.device, model.state.dtype
-    bags, singles = incidence(model.plan, data.features.taken(order), dtype)
     states = data.labels.states[order]
     gold = allowed = None
     if bool((states != UNKNOWN).all()):
@@ -118,8 +124,8 @@ def _block(
     return Block(
         slice(begin, begin + len(order)),
         steps.to(device),
-        bags.to(device),
-        singles.to(device),
+        part[0].to(device),
+        part[1].to(device),
         gold,
         allowed,
         weight,

@@ -52,10 +52,10 @@ class CompiledFeatures:
         return sum(tensor.nbytes for tensor in held if tensor is not None)
 
     @property
-    def owner(self) -> Int64[Tensor, "z"]:
+    def owner(self) -> Int32[Tensor, "z"]:
         """The token of each attribute."""
         counts = self.ends.diff(prepend=self.ends.new_zeros(1))
-        return torch.arange(self.tokens).repeat_interleave(counts)
+        return torch.arange(self.tokens, dtype=torch.int32).repeat_interleave(counts)
 
     def taken(self, tokens: Int64[Tensor, "n"]) -> CompiledFeatures:
         """These tokens in this order, as one sequence."""
@@ -75,7 +75,7 @@ class CompiledFeatures:
 
     def renumbered(self, number: Int64[Tensor, "a"], names: Numbering) -> CompiledFeatures:
         """The same tokens with attribute i called number[i]; `UNKNOWN` ones are dropped."""
-        renamed = number[self.attributes.long()]
+        renamed = number.int()[self.attributes]
         kept = renamed != UNKNOWN
         counts = torch.zeros(self.tokens + 1, dtype=torch.int64)
         counts[1:] = torch.bincount(self.owner[kept], minlength=self.tokens)
@@ -83,7 +83,7 @@ class CompiledFeatures:
             self,
             names=names,
             ends=counts.cumsum(0)[1:],
-            attributes=renamed[kept].int(),
+            attributes=renamed[kept],
             values=None if self.values is None else self.values[kept],
         )
 
@@ -97,12 +97,14 @@ def compile_features(
 
     With closed `names` (and the dense `columns` that go with them) new attributes are dropped.
     """
+    own = names is None
     names = Numbering() if names is None else names
     items, lengths = Items(names), []
     for number, sequence in enumerate(sequences):
         before = len(items.ends)
         _add_sequence(items, sequence, number)
         lengths.append(len(items.ends) - before)
+    names.closed = names.closed or own  # whoever shares these names need not copy them
     block_columns, dense = _dense(items, columns)
     attributes = as_tensor(items.numbers)
     values = None if items.values is None else as_tensor(items.values)
@@ -135,6 +137,9 @@ def _add_sequence(items: Items, sequence: Iterable[Any], number: int) -> None:
         )
     first = len(items.ends)
     try:
+        if type(sequence) is list and set(map(type, sequence)) == {list}:
+            items.add_names(sequence)
+            return
         for item in sequence:
             items.add(item)
     except DataError as error:

@@ -13,8 +13,8 @@ Values of a name that comes twice add up.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
-from itertools import repeat
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain, islice, repeat
 from typing import Any, final
 
 import numpy as np
@@ -54,14 +54,22 @@ class Items:
         self.ends = array("q")
         self.blocks: dict[str, list[tuple[int, np.ndarray]]] = {}
 
+    def add_names(self, sequence: Sequence[Sequence[str]]) -> None:
+        """Takes in a whole sequence of lists of names, without a step of Python a token."""
+        first = len(self.numbers)
+        self._add_names(chain.from_iterable(sequence))
+        self.ends.extend(islice(accumulate(map(len, sequence), initial=first), 1, None))
+
     def add(self, item: Any) -> None:
         """Takes in one token."""
-        if isinstance(item, Mapping):
+        if isinstance(item, dict):
             self._add_mapping("", item)
         elif isinstance(item, _MANY):
             self._add_names(item)
         elif isinstance(item, np.ndarray):
             self._add_block("", item)
+        elif isinstance(item, Mapping):
+            self._add_mapping("", item)
         else:
             raise DataError(
                 f"an item is a dict, a list of names or a numpy array, not {_kind(item)}. "

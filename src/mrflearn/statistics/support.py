@@ -23,7 +23,7 @@ from mrflearn.statistics.compiled import CompiledFeatures
 from mrflearn.statistics.features import UNKNOWN, Numbering
 from mrflearn.statistics.labels import CompiledLabels
 
-ATTRIBUTES_AT_ONCE = 2**20
+ATTRIBUTES_AT_ONCE = 2**18
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
