@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mrflearn.data.spans import SCHEMES, Span, spans_to_tags
 from mrflearn.errors import DataError
-from mrflearn.evaluation.chunks import ChunkScore, are_chunk_tags, chunk_report, span_report
+from mrflearn.evaluation.chunks import ChunkScore, chunk_report, span_report
 
 TAGS = ["O", *(f"{letter}-{label}" for letter in "BIES" for label in ("X", "Y"))]
 tag_lists = st.lists(st.sampled_from(TAGS), max_size=8)
@@ -119,10 +119,3 @@ def test_complaints() -> None:
         chunk_report([["O"]], [["O"], ["O"]])
     with pytest.raises(DataError, match="IOB2 would have"):
         chunk_report([["I-X"]], [["I-X"]], scheme="IOB2")
-
-
-def test_which_labels_are_chunk_tags() -> None:
-    assert are_chunk_tags(["O", "B-NP", "I-NP"])
-    assert not are_chunk_tags(["O"])
-    assert not are_chunk_tags(["NN", "B-NP"])
-    assert not are_chunk_tags([])

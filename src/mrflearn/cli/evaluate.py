@@ -42,7 +42,8 @@ def evaluate(
 
     Figures are shares between 0 and 1.  Example: mrflearn evaluate chunker test.txt --json
     """
-    from mrflearn.evaluation.chunks import are_chunk_tags, chunk_report
+    from mrflearn.data.spans import are_chunk_tags
+    from mrflearn.evaluation.chunks import chunk_report
     from mrflearn.evaluation.tagging import confusion, tagging_report
 
     crf = load_labeller(model)

@@ -94,6 +94,15 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
     )
 
 
+def are_chunk_tags(labels: Iterable[str]) -> bool:
+    """Whether labels can be read as chunks: all are chunk tags, and one at least is not O."""
+    try:
+        letters = {split_tag(label)[0] for label in labels}
+    except DataError:
+        return False
+    return bool(letters - {"O"})
+
+
 def _chunk(length: int, suffix: str, scheme: Scheme, adjacent: bool) -> list[str]:
     """The tags of one chunk; `adjacent`: it follows at once upon another of its label."""
     if scheme == "BIOES" and length == 1:

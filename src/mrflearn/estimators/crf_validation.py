@@ -8,7 +8,7 @@ from typing import Any, final
 
 import torch
 
-from mrflearn.data.spans import split_tag, tags_to_spans
+from mrflearn.data.spans import are_chunk_tags, tags_to_spans
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_answers import best_labels
 from mrflearn.models.chain_crf import ChainCRF
@@ -41,15 +41,6 @@ class Validation:
         if self.chunks:
             return chunk_f1(self.labels, found)
         return accuracy(self.labels, found)
-
-
-def are_chunk_tags(labels: Iterable[str]) -> bool:
-    """Whether labels are O and B-, I-, E-, S- tags, with at least one of the latter."""
-    try:
-        letters = {split_tag(label)[0] for label in labels}
-    except DataError:
-        return False
-    return "O" in letters and len(letters) > 1
 
 
 def chunk_f1(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeVar
 
-from mrflearn.data.spans import Scheme, Span, split_tag, tags_to_spans
+from mrflearn.data.spans import Scheme, Span, tags_to_spans
 from mrflearn.errors import DataError
 
 Item = TypeVar("Item")
@@ -82,15 +82,6 @@ def span_report(
         guessed.update(span.label for span in set(spans))
         correct.update(span.label for span in set(true_spans).intersection(spans))
     return _report(correct, guessed, actual)
-
-
-def are_chunk_tags(labels: Iterable[str]) -> bool:
-    """Whether labels can be read as chunks: all are chunk tags, and one at least is not O."""
-    try:
-        letters = {split_tag(label)[0] for label in labels}
-    except DataError:
-        return False
-    return bool(letters - {"O"})
 
 
 def paired(
