@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +91,20 @@ def test_chunks_of_assignments_are_those_of_their_tags(
     assert len(found) == len(set(found)) == len(table)
     assert set(found) == expected
     assert [row[:1] + row[1][:1] for row in found] == sorted(r[:1] + r[1][:1] for r in found)
+
+
+def test_blocks_of_sequences_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    chains, reading = random_chains(3, [4, 0, 2, 7, 1, 5], 5), ChunkReading.of(TAG_SETS[0])
+    unary, table, steps = layout(chains, 5)
+    by_step = table.expand(len(unary) - steps.starting, 5, 5)
+    tokens = torch.randint(5, (len(steps), 4), generator=torch.Generator().manual_seed(0))
+    spans = chunks_of(tokens, steps, reading)
+    whole = span_probabilities(unary, table, steps, spans, reading)
+    for size in (1, 100, 200):
+        monkeypatch.setattr("mrflearn.inference.spans.LARGEST_BLOCK", size)
+        for transition in (table, by_step):
+            part = span_probabilities(unary, transition, steps, spans, reading)
+            torch.testing.assert_close(part, whole)
 
 
 def test_states_that_stand_for_tags_are_read_as_their_tags() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from mrflearn.estimators.crf_answers import log_probabilities
+from mrflearn.estimators.crf_answers import path_scores
 from mrflearn.models.chain_crf import ChainCRF, ChainScores
 from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
@@ -50,7 +50,7 @@ def every_labelling(
         states = torch.zeros(sum(lengths), dtype=torch.int64)
         states[begin : begin + size] = torch.tensor(choice, dtype=torch.int64)
         named = tuple(labels[c] for c in choice)
-        chance = float(log_probabilities(chains, states)[i].exp())
+        chance = float(path_scores(chains, states)[i].exp())
         weights[named] = chance if allows(named) else 0.0
     total = sum(weights.values())
     return {named: chance / total if total else 0.0 for named, chance in weights.items()}

@@ -11,7 +11,7 @@ k: spans; c: chunk labels; m: assignments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +21,8 @@ from torch import Tensor
 from mrflearn.data.spans import split_tag
 from mrflearn.kernels import chain_sums
 from mrflearn.kernels.chain_steps import Steps
+
+LARGEST_BLOCK = 2**24  # pair probabilities held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +86,48 @@ def span_probabilities(
     spans: SpanTable,
     reading: ChunkReading,
 ) -> Float[Tensor, "k"]:
-    """The probability of each span; memory is one pair table a token, so hand over batches."""
-    _, single, pair = chain_sums.marginals(unary, transition, steps)
-    chain = _Posterior(single, pair, steps, reading.joined)
+    """The probability of each span, worked out for some sequences at a time."""
+    chance = unary.new_zeros(len(spans))
+    for rows, own, chosen, local in _blocks(unary, steps, spans):
+        table = transition
+        if transition.ndim == 3:
+            table = transition[rows[own.starting :] - steps.starting]
+        _, single, pair = chain_sums.marginals(unary[rows], table, own)
+        chance[chosen] = _probabilities(
+            _Posterior(single, pair, own, reading.joined), local, reading
+        )
+    return chance
+
+
+def _blocks(
+    unary: Tensor, steps: Steps, spans: SpanTable
+) -> Iterator[tuple[Tensor, Steps, Tensor, SpanTable]]:
+    """Sequences with few enough tokens: their rows and layout, and which spans are theirs."""
+    rank = torch.empty_like(steps.order)
+    rank[steps.order] = torch.arange(len(rank), device=rank.device)
+    ordered = steps.lengths[steps.order]
+    block = (ordered.cumsum(0) - 1).clamp(min=0) * unary.shape[1] ** 2 // LARGEST_BLOCK
+    for number in block.unique().tolist():
+        first, last = (block == number).nonzero()[[0, -1], 0].tolist()
+        # Ranks go by length, so rows of neighbouring ranks are a layout in themselves.
+        rows = ((steps.rank >= first) & (steps.rank <= last)).nonzero().squeeze(1)
+        place = rank[spans.sequence] - first
+        chosen = ((place >= 0) & (place <= last - first)).nonzero().squeeze(1)
+        if len(chosen):
+            columns = (place, spans.start, spans.end, spans.label)
+            local = SpanTable(*(column[chosen] for column in columns))
+            yield rows, Steps.of(ordered[first : last + 1]), chosen, local
+
+
+def _probabilities(chain: _Posterior, spans: SpanTable, reading: ChunkReading) -> Tensor:
     mass = chain.beginning(spans) * reading.members[spans.label]
     length = spans.end - spans.start
-    for offset in range(1, int(length.max()) if len(spans) else 0):
+    for offset in range(1, int(length.max())):
         going = (length > offset).nonzero().squeeze(1)
         move = chain.moves(spans.sequence[going], spans.start[going] + offset)
         onward = move.where(reading.joined, 0.0)
         mass[going] = (mass[going, None] @ onward).squeeze(1)
-    followed = (spans.end < steps.lengths[spans.sequence]).nonzero().squeeze(1)
+    followed = (spans.end < chain.steps.lengths[spans.sequence]).nonzero().squeeze(1)
     move = chain.moves(spans.sequence[followed], spans.end[followed])
     mass[followed] *= move.masked_fill(reading.joined, 0.0).sum(dim=2)
     return mass.sum(dim=1).clamp(max=1.0)
@@ -110,12 +143,9 @@ class _Posterior:
     joined: Bool[Tensor, "s s"]
 
     def rows(self, sequence: Int[Tensor, "k"], place: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
-        """Where tokens stand in the layout."""
-        order = self.steps.order
-        rank = torch.empty_like(order)
-        rank[order] = torch.arange(len(order), device=order.device)
-        first = [rows.start for rows in self.steps.slices]
-        return torch.tensor(first, dtype=torch.int64, device=order.device)[place] + rank[sequence]
+        """Where tokens stand in the layout, whose sequences are in the order of their ranks."""
+        first = torch.tensor([rows.start for rows in self.steps.slices], dtype=torch.int64)
+        return first.to(place.device)[place] + sequence
 
     def beginning(self, spans: SpanTable) -> Float[Tensor, "k s"]:
         """P(tag at the start, and it does not continue what stands before)."""
