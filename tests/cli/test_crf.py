@@ -99,6 +99,14 @@ def test_tag_keeps_to_a_scheme(tmp_path: Path) -> None:
     assert json.loads(legal[0])["labels"] == ["B-NP", "O"]
 
 
+def test_crfsuite_text_goes_in_and_labels_come_out(tmp_path: Path) -> None:
+    file, model = tmp_path / "items.crfsuite", str(tmp_path / "model")
+    file.write_text("X\ta\tb:0.5\nY\tc\n\nY\tc\n\n")
+    assert run("train", "crf", str(file), "-o", model, "-q", "--c2", "0.01").code == 0
+    assert run("tag", model, str(file)).out == "X\nY\n\nY\n\n"
+    assert run("evaluate", model, str(file), "--json").json()["accuracy"] == 1.0
+
+
 def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path) -> None:
     text = (folder / "test.txt").read_text().replace("saw VBD B-VP", "saw VBD O")
     (tmp_path / "wrong.txt").write_text(text)

@@ -94,13 +94,13 @@ def _labels(
             if example.labels is None:
                 raise DataError("there are no labels to compare with.", path=file)
             truth.append(list(example.labels))
-            words.append([row[0] for row in example.rows])
+            words.append([row[0] if row else "" for row in example.rows])
         found += crf.predict([example.items for example in part], rules)
     return truth, found, words
 
 
 def _words(crf: CRF, file: Path) -> set[str]:
-    return {row[0] for example in crf.recipe_.read(file) for row in example.rows}
+    return {row[0] for example in crf.recipe_.read(file) for row in example.rows if row}
 
 
 def _chunk_figures(report: ChunkReport) -> dict[str, Any]:

@@ -47,7 +47,9 @@ def tag(
     """Label every token: the rows of the input, each with its label behind it.
 
     Labels already in the input are kept and not looked at.  With --nbest each labelling stands
-    below a line with its rank and probability.  Example: mrflearn tag chunker < new.txt
+    below a line with its rank and probability.
+
+    Example: mrflearn tag chunker < new.txt
     """
     from mrflearn.estimators.crf_rules import Rules
 
@@ -79,7 +81,7 @@ class _Asked:
         best = crf.n_best(items, self.n_best, self.rules)
         records: list[dict[str, Any]] = [
             {
-                "words": [row[0] for row in example.rows],
+                "words": [row[0] for row in example.rows if row],
                 "labels": own[0][0],
                 "probability": own[0][1],
             }

@@ -24,7 +24,10 @@ SENTENCE_FORMATS = tuple(name for name, known in FORMATS.items() if known.to_col
 
 
 class Example(NamedTuple):
-    """A sequence: its items, its labels where the file has them, and its rows as they stand."""
+    """A sequence: its items, its labels where the file has them, and its rows as they stand.
+
+    CRFsuite's text has features in place of words: its rows are empty.
+    """
 
     items: list[Any]
     labels: tuple[str, ...] | None
@@ -106,8 +109,7 @@ class Recipe:
             )
         if kind == "crfsuite":
             for sequence in read_crfsuite(path):
-                rows = tuple((label,) for label in sequence.labels)
-                yield Example(sequence.features, sequence.labels, rows)
+                yield Example(sequence.features, sequence.labels, ((),) * len(sequence))
             return
         for sentence in self._sentences(path, kind):
             labels = sentence[self.labels] if self.labels in sentence.names else None
