@@ -204,7 +204,7 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         settings, model = crf_storage.from_stored(stored)
         temperature, recipe = settings.pop("temperature", 1.0), settings.pop("recipe", None)
         try:
-            self = cls(**{**settings, "device": device})
+            self = cls(**{**settings, "device": device, "callbacks": ()})
         except TypeError as error:
             raise StorageError(f"the stored CRF has a setting unknown here ({error}).") from error
         self.model_, self.temperature_ = model, temperature

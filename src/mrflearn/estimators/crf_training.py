@@ -25,7 +25,7 @@ from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import run
 from mrflearn.training.optimiser import Optimiser
-from mrflearn.training.outcome import Outcome, Step
+from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.plan import Plan
 from mrflearn.training.problem import ValueAndGradient
@@ -203,15 +203,10 @@ def _run(
         NoPenalty() if free else ElasticNet(settings.c1, settings.c2),
         settings.seed,
     )
-    callbacks = [*settings.callbacks, *([_all_right] if settings.algorithm == "ap" else [])]
-    return run(plan, callbacks, settings.progress, settings.checkpoint, settings.resume)
+    return run(plan, settings.callbacks, settings.progress, settings.checkpoint, settings.resume)
 
 
 def _shifted(
     function: ValueAndGradient, origin: Float[Tensor, "v"]
 ) -> Callable[[Tensor], tuple[Tensor | float, Tensor]]:
     return lambda vector: function(vector + origin)
-
-
-def _all_right(step: Step[Any]) -> str | None:
-    return "every sequence is labelled right." if step.value == 0 else None
