@@ -1,4 +1,4 @@
-"""The CRF as an estimator: answers against enumeration, scikit-learn's tools, storage, learning on."""
+"""The CRF as an estimator: answers by enumeration, scikit-learn, storage, learning on."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +115,7 @@ def test_second_order_value_is_that_of_enumeration(seed: int, labels: int, weigh
     )
     known = {(names[a], names[b]) for a, b in pairs}
     value, _ = objective(given)(given.vector)
-    expected = enumerated(given, lambda path: set(zip(path, path[1:], strict=False)) <= known)
+    expected = enumerated(given, lambda path: set(itertools.pairwise(path)) <= known)
     assert float(value) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 

@@ -52,7 +52,7 @@ def test_lines_that_are_no_templates(tmp_path: Path, line: str, words: str) -> N
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     file = tmp_path / "template"
     file.write_text("U:%x[0,3]\n")
-    with pytest.raises(DataError, match="read column 3 .* there are 2"):
+    with pytest.raises(DataError, match=r"read column 3 .* there are 2"):
         read_templates(file)((WORDS, TAGS))
 
 
