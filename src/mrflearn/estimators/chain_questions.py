@@ -14,6 +14,7 @@ from mrflearn.estimators import crf_weights as weights
 from mrflearn.estimators.crf_rules import Rules, at_temperature
 from mrflearn.estimators.crf_spans import ScoredSpan, scored_spans
 from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.execution.threads import Threads
 from mrflearn.models.chain_crf import ChainCRF, ChainScores
 from mrflearn.statistics.compiled import CompiledFeatures, compile_features
 from mrflearn.statistics.labels import compile_labels
@@ -49,6 +50,11 @@ class ChainQuestions:
         """How many attributes have weights."""
         support = self._fitted().support
         return len(support.attributes) + len(support.columns)
+
+    @property
+    def size_(self) -> int:
+        """How many bytes the weights take."""
+        return sum(part.nbytes for part in self._fitted().parameters().values())
 
     @property
     def state_features_(self) -> dict[tuple[str, str], float]:
@@ -180,13 +186,14 @@ class ChainQuestions:
 
     def _chains(self, X: Iterable[Any], rules: Rules | None = None) -> Iterator[ChainScores]:
         model, labels, first = self._fitted(), self.classes_, 0
-        for features in _compiled(X, model):
-            with torch.no_grad():
+        # Held while the caller works on each batch: small steps are fastest on one thread.
+        with Threads(1):
+            for features in _compiled(X, model):
                 chains = at_temperature(model.chains(features), getattr(self, "temperature_", 1.0))
                 if rules is not None:
                     chains = rules.part(first, first + len(features)).lay_on(chains, labels)
-            yield chains
-            first += len(features)
+                yield chains
+                first += len(features)
 
     def _fitted(self) -> ChainCRF:
         model: ChainCRF | None = getattr(self, "model_", None)
