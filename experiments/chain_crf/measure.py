@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from typing import Any
 
@@ -37,7 +36,6 @@ def score(task: Task, parts: dict[str, list[Sentence]], point: Point) -> dict[st
         "iterations": crf.outcome_.iterations,
         "train_seconds": seconds,
         "tag_tokens_per_second": report.tokens.total / tagging,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "worst": confusion(truth, predicted).worst(10),
     }
     if task.chunks:
