@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from mrflearn.errors import DataError
 from mrflearn.evaluation.chunks import paired
@@ -46,8 +46,7 @@ def tagging_report(
     """Shares of right tags; with the `words` and those `known` from training also by novelty."""
     if (words is None) != (known is None):
         raise DataError("accuracy on unseen words needs both: the words, and the known ones.")
-    right = [np.array([a == b for a, b in zip(*pair, strict=True)], bool) for pair in
-             paired(truth, predicted)]  # fmt: skip
+    right = [_hits(*pair) for pair in paired(truth, predicted)]
     tokens = Share(int(sum(map(np.sum, right))), sum(map(len, right)))
     sentences = Share(sum(bool(row.all()) for row in right), len(right))
     if words is None or known is None:
@@ -59,6 +58,10 @@ def tagging_report(
     unseen = Share(int(flat[novel].sum()), int(novel.sum()))
     seen = Share(tokens.correct - unseen.correct, tokens.total - unseen.total)
     return TaggingReport(tokens, sentences, seen, unseen)
+
+
+def _hits(truth: Sequence[str], predicted: Sequence[str]) -> Bool[np.ndarray, "n"]:
+    return np.array([a == b for a, b in zip(truth, predicted, strict=True)], dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)
