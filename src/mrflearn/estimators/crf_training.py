@@ -111,7 +111,8 @@ def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str
     blocks = 8 * settings.cores * min(features.tokens * states, NUMBERS_IN_BLOCK)
     tables = (settings.cores + 1) * model.plan.rows * labels
     numbers = vectors * weights + features.tokens * labels + blocks + tables
-    total = features.nbytes + 3 * features.attributes.nbytes + values + size * numbers
+    # Laying the data out takes some 36 bytes an attribute for a moment, of which 12 stay.
+    total = features.nbytes + 36 * len(features.attributes) + values + size * numbers
     return (
         f"{len(features):,} sequences, {features.tokens:,} tokens, {labels} labels, "
         f"{weights:,} weights; training takes about {total / 2**20:,.0f} MB."

@@ -59,16 +59,18 @@ def contributions(
     """(attribute, value * weight) for one label at one token, the weightiest first."""
     token = sequence.taken(torch.tensor([position]))
     support, number = model.support, model.support.labels[label]
-    names = list(support.attributes)
-    own = {
-        int(a): i for i, a in enumerate(support.attribute.tolist()) if support.label[i] == number
-    }
+    mine = (support.label == number) & torch.isin(support.attribute, token.attributes.long())
+    chosen = mine.nonzero().squeeze(1)
+    weight = dict(
+        zip(support.attribute[chosen].tolist(), _floats(model.state.cpu()[chosen]), strict=True)
+    )
     values = [1.0] * len(token.attributes) if token.values is None else token.values.tolist()
+    names = list(support.attributes)
     parts: dict[str, float] = {}
     for attribute, value in zip(token.attributes.tolist(), values, strict=True):
-        if attribute in own:
+        if attribute in weight:
             name = names[attribute]
-            parts[name] = parts.get(name, 0.0) + value * float(model.state[own[attribute]])
+            parts[name] = parts.get(name, 0.0) + value * weight[attribute]
     if token.dense is not None:
         products = (token.dense[0] * model.dense[:, number].float().cpu()).tolist()
         parts |= dict(zip(support.columns, products, strict=True))

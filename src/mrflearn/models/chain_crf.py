@@ -79,7 +79,7 @@ class ChainCRF:
     def with_parameters(self, parameters: Mapping[str, Tensor]) -> ChainCRF:
         # Plan and chain depend on the support alone: they are handed on, not made again.
         copy = ChainCRF(self.support, **parameters)
-        copy.__dict__.update({"plan": self.plan, "chain": self.chain})
+        copy.__dict__.update({"plan": self.plan, "placed": self.placed, "chain": self.chain})
         return copy
 
     @cached_property
@@ -87,12 +87,17 @@ class ChainCRF:
         return WeightPlan.of(self.support)
 
     @cached_property
+    def placed(self) -> WeightPlan:
+        """The plan on the device of the weights."""
+        return self.plan.to(self.state.device)
+
+    @cached_property
     def chain(self) -> LabelChain:
         return label_chain(self.support)
 
     @cached_property
     def _table(self) -> Float[Tensor, "w s"]:
-        return self.plan.to(self.state.device).table(self.state)
+        return self.placed.table(self.state)
 
     def scores(self, tokens: CompiledFeatures) -> Float[Tensor, "k s"]:
         """The scores of every label at every token."""

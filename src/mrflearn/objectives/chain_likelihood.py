@@ -82,7 +82,7 @@ def total(answers: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 def lay(model: ChainCRF, weights: dict[str, Tensor]) -> Laid:
     """The weights as every shard needs them."""
     state, transition = weights["state"], weights["transition"]
-    table = model.plan.to(state.device).table(state)
+    table = model.placed.table(state)
     return Laid(state, table, transition, model.chain.table(transition), weights["dense"])
 
 
@@ -127,7 +127,7 @@ def carry_back(
     model: ChainCRF, slopes: Float[Tensor, "k s"], transitions: Float[Tensor, "e"], shard: Shard
 ) -> Float[Tensor, "v"]:
     """The gradient of all weights from the slopes of the scores."""
-    plan = model.plan.to(slopes.device)
+    plan = model.placed
     table = shard.bags.sums(slopes)
     if len(shard.used) < plan.rows:
         table = table.new_zeros(plan.rows, plan.labels).index_copy_(0, shard.used, table)

@@ -31,7 +31,7 @@ class Numbering(dict[Any, int]):
     """Names numbered by first appearance; once closed, a new name is `UNKNOWN`."""
 
     def __init__(self, names: Iterable[str] = (), *, closed: bool = False) -> None:
-        super().__init__(zip(names, range(1 << 62), strict=False))
+        super().__init__((name, number) for number, name in enumerate(names))
         self.closed = closed
 
     def __missing__(self, name: Any) -> int:
@@ -80,9 +80,10 @@ class Items:
     def _add_names(self, names: Iterable[Any]) -> None:
         # Looked up in C: these lines are most of the time of reading features.
         if self.numbering.closed:
-            self.numbers.extend(map(self.numbering.get, names, repeat(UNKNOWN)))
+            found = list(map(self.numbering.get, names, repeat(UNKNOWN)))
         else:
-            self.numbers.extend(map(self.numbering.__getitem__, names))
+            found = list(map(self.numbering.__getitem__, names))
+        self.numbers.fromlist(found)
         self._fill()
 
     def _add_mapping(self, prefix: str, item: Mapping[Any, Any]) -> None:
