@@ -300,6 +300,7 @@ def test_no_features_at_all_leave_the_transitions() -> None:
         ({"algorithm": "pa"}, "'pa' is not one of"),
         ({"algorithm": "arow"}, "not offered"),
         ({"algorithm": "l2sgd", "c1": 1.0}, "needs algorithm='lbfgs'"),
+        ({"pa_type": 1}, "pa_type is an option of CRFsuite"),
         ({"order": 3}, "order=3"),
         ({"dtype": "half"}, "dtype 'half'"),
         ({"n_jobs": 0}, "n_jobs=0"),

@@ -35,6 +35,7 @@ from mrflearn.statistics.support import Support, find_support
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
 from mrflearn.training.outcome import Outcome
 
+NOT_OFFERED = ("pa_type", "error_sensitive", "averaging", "variance", "gamma", "trainer_cls")
 ClassWeight = Mapping[str, float] | Literal["balanced"] | None
 
 
@@ -53,6 +54,8 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     calibration_*: how l2sgd finds its learning rate.
     linesearch, max_linesearch, calibration_max_trials, keep_tempfiles: taken, and without effect:
         the line search is always More and Thuente's, and there are no temporary files.
+    pa_type, error_sensitive, averaging, variance, gamma: of `"pa"` and `"arow"`, which are not
+        offered; they, and trainer_cls, must stay None.
     order: 2 gives weights to three labels in a row.
     class_weight: {label: weight} or `"balanced"`; the mean over its labels weighs a sequence.
     batch_size: sequences in a step of l2sgd and ap.
@@ -82,9 +85,15 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         calibration_samples: int = 1000,
         calibration_candidates: int = 10,
         calibration_max_trials: int | None = None,
+        pa_type: int | None = None,
+        error_sensitive: bool | None = None,
+        averaging: bool | None = None,
+        variance: float | None = None,
+        gamma: float | None = None,
         verbose: bool = False,
         model_filename: str | os.PathLike[str] | None = None,
         keep_tempfiles: bool | None = None,
+        trainer_cls: None = None,
         *,
         order: int = 1,
         class_weight: ClassWeight = None,
@@ -117,9 +126,15 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         self.calibration_samples = calibration_samples
         self.calibration_candidates = calibration_candidates
         self.calibration_max_trials = calibration_max_trials
+        self.pa_type = pa_type
+        self.error_sensitive = error_sensitive
+        self.averaging = averaging
+        self.variance = variance
+        self.gamma = gamma
         self.verbose = verbose
         self.model_filename = model_filename
         self.keep_tempfiles = keep_tempfiles
+        self.trainer_cls = trainer_cls
         self.order = order
         self.class_weight = class_weight
         self.batch_size = batch_size
@@ -284,6 +299,9 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         return None if X is None or y is None else Validation.of(X, y, support)
 
     def _settings(self, validation: Validation | None) -> Settings:
+        for name in NOT_OFFERED:
+            if getattr(self, name) is not None:
+                raise MrflearnError(f"{name} is an option of CRFsuite that this CRF has not.")
         callbacks = list(self.callbacks)
         if validation is not None:
             callbacks.append(EarlyStopping(validation, patience=self.patience))

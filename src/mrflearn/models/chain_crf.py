@@ -79,7 +79,9 @@ class ChainCRF:
     def with_parameters(self, parameters: Mapping[str, Tensor]) -> ChainCRF:
         # Plan and chain depend on the support alone: they are handed on, not made again.
         copy = ChainCRF(self.support, **parameters)
-        copy.__dict__.update({"plan": self.plan, "placed": self.placed, "chain": self.chain})
+        copy.__dict__.update({"plan": self.plan, "chain": self.chain})
+        if copy.state.device == self.state.device:
+            copy.__dict__["placed"] = self.placed
         return copy
 
     @cached_property
