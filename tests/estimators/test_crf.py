@@ -311,6 +311,15 @@ def test_settings_that_cannot_be(options: dict[str, Any], words: str) -> None:
         CRF(**options).fit(X, Y)
 
 
+def test_a_verbose_fit_says_how_large_it_will_be(capsys: pytest.CaptureFixture[str]) -> None:
+    CRF(max_iterations=1, verbose=True).fit(X, Y)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"40 sequences, {sum(map(len, X))} tokens, 3 labels" in said.err
+    assert "training takes about" in said.err
+    assert "iteration" in said.err
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(NotFittedError, match="not fitted"):
         CRF().predict(X)
@@ -329,3 +338,5 @@ def test_mistakes_are_named() -> None:
         crf.top_features("Q")
     with pytest.raises(DataError, match="position 99"):
         crf.explain(X[0], 99)
+    with pytest.raises(DataError, match="1 dense columns, the model has 0"):
+        crf.predict(compile_features([[{"v": np.zeros(1)}]]))

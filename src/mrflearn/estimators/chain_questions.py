@@ -205,6 +205,11 @@ class ChainQuestions:
 def _compiled(X: Iterable[Any], model: ChainCRF) -> Iterator[CompiledFeatures]:
     support = model.support
     if isinstance(X, CompiledFeatures):
+        if X.columns != support.columns:
+            raise DataError(
+                f"these features were compiled with {len(X.columns)} dense columns, the model has "
+                f"{len(support.columns)}, or others. Hand over the items themselves."
+            )
         number = torch.tensor([support.attributes[name] for name in X.names], dtype=torch.int64)
         yield X.renumbered(number, support.attributes)
         return
