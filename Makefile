@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check format bench-inference clean
+.PHONY: demo test check format bench-inference bench-crf clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -30,6 +30,10 @@ format: $(READY)
 bench-inference: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py
 	$(BIN)/python benchmarks/inference.py
+
+bench-crf: $(READY)
+	$(PYTHON) benchmarks/setup_peers.py crf
+	$(BIN)/python benchmarks/crf.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mrflearn needs Python 3.11 or newer; set PYTHON=python3.x")'

@@ -1,5 +1,6 @@
 """Makes `.venv-peers` with the libraries that benchmarks compare with; done once.
 
+`setup_peers.py crf` makes `.venv-peers-crf`, small, for the chain CRF alone.
 PGMax and pgmpy are installed without what they list as dependencies: PGMax's list has TensorFlow
 and a documentation system, several gigabytes that inference never imports.
 """
@@ -12,7 +13,7 @@ import sys
 import venv
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / ".venv-peers"
+ROOT = Path(__file__).parent.parent
 NEEDED = [
     "jax==0.4.30",
     "jaxlib==0.4.30",
@@ -31,19 +32,29 @@ NEEDED = [
     "torch==2.13.0",
 ]
 PEERS = ["pgmax==0.6.1", "pgmpy==1.0.0"]
+CRF_PEERS = ["python-crfsuite==0.9.12", "numpy"]
 
 
 def main() -> None:
-    stamp = FOLDER / ".ready"
-    wanted = hashlib.sha256("\n".join(NEEDED + PEERS).encode()).hexdigest()
+    if sys.argv[1:] == ["crf"]:
+        make(ROOT / ".venv-peers-crf", CRF_PEERS, [])
+    else:
+        make(ROOT / ".venv-peers", NEEDED, PEERS)
+
+
+def make(folder: Path, needed: list[str], bare: list[str]) -> None:
+    """The environment with these packages; `bare` ones come without their dependencies."""
+    stamp = folder / ".ready"
+    wanted = hashlib.sha256("\n".join(needed + bare).encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
         return
-    print(f"making {FOLDER.name} (once; some minutes)", file=sys.stderr)
-    venv.create(FOLDER, with_pip=True, clear=True)
-    pip = [FOLDER / "bin" / "python", "-m", "pip", "install", "--quiet"]
+    print(f"making {folder.name} (once; some minutes)", file=sys.stderr)
+    venv.create(folder, with_pip=True, clear=True)
+    pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet"]
     pip += ["--disable-pip-version-check"]
-    subprocess.run([*pip, *NEEDED], check=True)
-    subprocess.run([*pip, "--no-deps", *PEERS], check=True)
+    subprocess.run([*pip, *needed], check=True)
+    if bare:
+        subprocess.run([*pip, "--no-deps", *bare], check=True)
     stamp.write_text(wanted)
 
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.data.spans import SCHEMES, Span, convert_tags, detect_scheme, spans_to_tags
+from mrflearn.data.spans import (
+    SCHEMES,
+    Span,
+    are_chunk_tags,
+    convert_tags,
+    detect_scheme,
+    spans_to_tags,
+)
 from mrflearn.data.spans import tags_to_spans as read_tags
 from mrflearn.errors import DataError
 
@@ -140,3 +147,11 @@ def test_impossible_chunks_are_refused(spans, problem):
 def test_an_unknown_scheme_is_refused():
     with pytest.raises(DataError, match="no tagging scheme 'BILOU'"):
         spans_to_tags([], 3, "BILOU")
+
+
+def test_which_labels_are_chunk_tags() -> None:
+    assert are_chunk_tags(["O", "B-NP", "I-NP"])
+    assert are_chunk_tags(["S-NP"])
+    assert not are_chunk_tags(["O"])
+    assert not are_chunk_tags(["NN", "B-NP"])
+    assert not are_chunk_tags([])

@@ -1,4 +1,4 @@
-"""The number of threads is lowered for a block, and put back whatever happens in it."""
+"""Torch is kept to one thread within a block, and left as it was; pools keep order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from mrflearn.execution.threads import one_thread
+from mrflearn.errors import MrflearnError
+from mrflearn.execution.threads import Threads, count_cores, one_thread
 
 
 @pytest.fixture
@@ -30,3 +31,25 @@ def test_threads_are_put_back_after_an_error() -> None:
     with pytest.raises(KeyError), one_thread():
         raise KeyError
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_results_come_in_order_and_torch_is_left_alone(count: int) -> None:
+    before = torch.get_num_threads()
+    with Threads(count) as threads:
+        assert torch.get_num_threads() == 1
+        found = threads.map(lambda n: (n * n, torch.get_num_threads()), range(20))
+    assert found == [(n * n, 1) for n in range(20)]
+    assert torch.get_num_threads() == before
+
+
+def test_an_error_in_a_thread_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError), Threads(2) as threads:
+        threads.map(lambda n: 1 // n, [1, 0])
+
+
+def test_counting_cores() -> None:
+    assert count_cores(3) == 3
+    assert count_cores(None) == count_cores(-1) >= 1
+    with pytest.raises(MrflearnError, match="n_jobs=0"):
+        count_cores(0)

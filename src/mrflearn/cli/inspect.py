@@ -13,16 +13,22 @@ from mrflearn.cli.answers import Json, say, say_json, say_table
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="A model directory.")],
-    top: Annotated[int, typer.Option(min=1, help="How many edges to show.")] = 20,
+    top: Annotated[int, typer.Option(min=1, help="How many edges or features to show.")] = 20,
+    label: Annotated[str | None, typer.Option(help="Of a CRF: this label's weights.")] = None,
     as_json: Json = False,
 ) -> None:
-    """The strongest couplings of a field, in the zero-sum (spin) gauge.
+    """The strongest couplings of a field, in the zero-sum (spin) gauge; a CRF's heaviest weights.
 
     Example: mrflearn inspect spikes-model --top 10
     """
+    from mrflearn.cli.inspect_crf import inspect_crf
+    from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.loading import load
 
     field = load(model)
+    if isinstance(field, CRF):
+        inspect_crf(field, top, label, as_json)
+        return
     edges, couplings = field.edges_, field.couplings_
     # With more than two states an edge's strength is the norm of its table.
     strength = couplings if couplings.ndim == 1 else np.linalg.norm(couplings, axis=(1, 2))

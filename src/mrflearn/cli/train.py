@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.train_crf import crf
 
 app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
+app.command("crf")(crf)
 
 
 class Estimator(StrEnum):

@@ -57,11 +57,21 @@ def read_columns(
     spaces inside).  A row that begins with `-DOCSTART-` is a document mark, whatever its other
     cells: it ends the sentence before it, raises `document` by one, and is no sentence itself.
     """
+    yield from parse_columns(read_lines(path), path, columns, separator)
+
+
+def parse_columns(
+    lines: Iterable[tuple[int, str]],
+    path: PathLike,
+    columns: Sequence[str],
+    separator: str | None = None,
+) -> Iterator[ColumnSentence]:
+    """The sentences of numbered lines that have been read from `path`."""
     names = _checked_names(columns)
     split = _splitter(separator)
     rows: list[list[str]] = []
     document = 0
-    for number, line in read_lines(path):
+    for number, line in lines:
         cells = split(line)
         mark = bool(cells) and cells[0] == DOCUMENT_MARK
         if rows and (mark or not cells):

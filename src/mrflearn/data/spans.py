@@ -42,7 +42,7 @@ def tags_to_spans(tags: Sequence[str], scheme: Scheme | None = None) -> tuple[Sp
     spans = []
     before, label_before, start = "O", "", 0
     for position, tag in enumerate(tags):
-        letter, label = _split(tag)
+        letter, label = split_tag(tag)
         joined = letter in "IE" and before in "BI" and label == label_before
         if before != "O" and not joined:
             spans.append(Span(start, position, label_before))
@@ -94,6 +94,15 @@ def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
     )
 
 
+def are_chunk_tags(labels: Iterable[str]) -> bool:
+    """Whether labels can be read as chunks: all are chunk tags, and one at least is not O."""
+    try:
+        letters = {split_tag(label)[0] for label in labels}
+    except DataError:
+        return False
+    return bool(letters - {"O"})
+
+
 def _chunk(length: int, suffix: str, scheme: Scheme, adjacent: bool) -> list[str]:
     """The tags of one chunk; `adjacent`: it follows at once upon another of its label."""
     if scheme == "BIOES" and length == 1:
@@ -107,7 +116,8 @@ def _chunk(length: int, suffix: str, scheme: Scheme, adjacent: bool) -> list[str
 
 
 @lru_cache(maxsize=4096)
-def _split(tag: str) -> tuple[str, str]:
+def split_tag(tag: str) -> tuple[str, str]:
+    """The letter of a chunk tag and its label: `("B", "NP")`, `("O", "")`."""
     letter, _, label = tag.partition("-")
     if letter not in ("B", "I", "O", "E", "S") or (letter == "O" and tag != "O"):
         raise DataError(

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Any
 
 from mrflearn.errors import StorageError
-from mrflearn.estimators.field import MarkovField
 from mrflearn.models.storage import read_model
 
-CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (MarkovField,)}
+# Where each class lives; only the one that is asked for is imported.
+HOMES = {
+    "CRF": "mrflearn.estimators.crf",
+    "MarkovField": "mrflearn.estimators.field",
+}
 
 
 def load(path: str | os.PathLike[str], *, device: str = "cpu") -> Any:
     """The fitted estimator that was saved there, whichever class it is."""
     stored = read_model(path, device=device)
-    if stored.kind not in CLASSES:
-        known = ", ".join(sorted(CLASSES))
+    if stored.kind not in HOMES:
+        known = ", ".join(sorted(HOMES))
         raise StorageError(
             f"{path} holds a '{stored.kind}', which this version does not know (it knows {known})."
         )
-    return CLASSES[stored.kind].from_stored(stored, device=device)
+    kind = getattr(import_module(HOMES[stored.kind]), stored.kind)
+    return kind.from_stored(stored, device=device)

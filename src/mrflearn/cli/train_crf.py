@@ -1,0 +1,133 @@
+"""`mrflearn train crf`: a chain CRF from a file of labelled words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mrflearn.cli.answers import Json, say, say_json
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.crf import CRF
+    from mrflearn.statistics.recipes import Recipe
+
+
+class Algorithm(StrEnum):
+    """How the weights are found."""
+
+    lbfgs = "lbfgs"
+    l2sgd = "l2sgd"
+    ap = "ap"
+
+
+def crf(
+    file: Annotated[
+        Path, typer.Argument(help="Labelled words: columns, .conllu, .tagged, .mrg, .crfsuite.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    columns: Annotated[
+        str | None, typer.Option(help="Names of the columns, such as word,pos,chunk.")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="The column to learn; default: the last one.")
+    ] = None,
+    template: Annotated[
+        Path | None, typer.Option(help="CRF++ or Wapiti templates; default: features of words.")
+    ] = None,
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="The file's format; default: by its ending.")
+    ] = None,
+    dev: Annotated[
+        Path | None, typer.Option(help="Held-out data: training stops where it does best there.")
+    ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Fit a temperature of the probabilities on --dev.")
+    ] = False,
+    algorithm: Annotated[
+        Algorithm, typer.Option(help="l2sgd: in small steps; ap: averaged perceptron.")
+    ] = Algorithm.lbfgs,
+    c1: Annotated[float, typer.Option(min=0.0, help="Strength of the L1 penalty.")] = 0.0,
+    c2: Annotated[float, typer.Option(min=0.0, help="Strength of the L2 penalty.")] = 1.0,
+    max_iterations: Annotated[
+        int | None, typer.Option(min=1, help="Default: until nothing is gained.")
+    ] = None,
+    min_freq: Annotated[float, typer.Option(min=0.0, help="Drop features seen less often.")] = 0.0,
+    order: Annotated[int, typer.Option(min=1, max=2, help="2: three labels in a row.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Cores; default: all.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a linear-chain CRF: chunks, names, parts of speech, any label a token.
+
+    Example: mrflearn train crf train.txt --columns word,pos,chunk --labels chunk -o chunker
+    """
+    from mrflearn.estimators.crf import CRF
+    from mrflearn.statistics.recipes import Recipe
+
+    if calibrate and dev is None:
+        raise typer.BadParameter("probabilities are calibrated on held-out data: name --dev.")
+    recipe = Recipe.of(
+        file,
+        format=file_format,
+        columns=columns.split(",") if columns else None,
+        labels=labels,
+        template=template,
+    )
+    model = CRF(
+        algorithm=algorithm.value,
+        c1=c1,
+        c2=c2,
+        max_iterations=max_iterations,
+        min_freq=min_freq,
+        order=order,
+        device=device,
+        n_jobs=jobs,
+        random_state=seed,
+        verbose=not quiet,
+    )
+    held_out = recipe.labelled(dev) if dev is not None else (None, None)
+    model.fit(*recipe.labelled(file), *held_out)
+    model.recipe_ = recipe
+    if calibrate and dev is not None:
+        model.calibrate(*recipe.labelled(dev))
+    model.save(output)
+    answer = _answer(model, recipe, output)
+    if as_json:
+        say_json(answer)
+    else:
+        _tell(answer)
+
+
+def _answer(model: CRF, recipe: Recipe, output: Path) -> dict[str, Any]:
+    outcome = model.outcome_
+    return {
+        "model": str(output),
+        "format": recipe.format,
+        "columns": recipe.columns,
+        "labels": model.classes_,
+        "attributes": model.num_attributes_,
+        "objective": outcome.value,
+        "iterations": outcome.iterations,
+        "converged": outcome.converged,
+        "reason": outcome.reason,
+        "temperature": model.temperature_,
+        "seconds": round(outcome.seconds, 4),
+    }
+
+
+def _tell(answer: dict[str, Any]) -> None:
+    say(
+        f"{answer['model']}: {len(answer['labels'])} labels, {answer['attributes']:,} attributes, "
+        f"learned in {answer['seconds']:.2f} s"
+    )
+    say(
+        f"objective {answer['objective']:.6g} nats after {answer['iterations']} iterations: "
+        f"{answer['reason']}"
+    )
+    if answer["temperature"] != 1.0:
+        say(f"temperature of the probabilities: {answer['temperature']:.4f}")

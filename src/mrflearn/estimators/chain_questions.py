@@ -1,0 +1,218 @@
+"""The questions a fitted chain CRF answers: labels, probabilities, samples, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Self
+
+import torch
+
+from mrflearn.errors import DataError, NotFittedError
+from mrflearn.estimators import crf_answers as answers
+from mrflearn.estimators import crf_weights as weights
+from mrflearn.estimators.crf_rules import Rules, at_temperature
+from mrflearn.estimators.crf_spans import ScoredSpan, scored_spans
+from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.execution.threads import Threads
+from mrflearn.models.chain_crf import ChainCRF, ChainScores
+from mrflearn.statistics.compiled import CompiledFeatures, compile_features
+from mrflearn.statistics.labels import compile_labels
+from mrflearn.training.temperature import fit_temperature
+
+SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
+
+
+class ChainQuestions:
+    """What every fitted chain CRF can be asked; `model_` holds what it has learned.
+
+    X is a list of sequences or a generator of them, each a list of items as `fit` takes them, or
+    what `compile_features` made of them; attributes never seen in training count for nothing.
+    """
+
+    model_: ChainCRF
+    temperature_: float
+    random_state: int
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels, in the order of their first appearance."""
+        return list(self._fitted().support.labels)
+
+    @property
+    def attributes_(self) -> list[str]:
+        """The attributes that have weights, dense columns last."""
+        support = self._fitted().support
+        return [*support.attributes, *support.columns]
+
+    @property
+    def num_attributes_(self) -> int:
+        """How many attributes have weights."""
+        support = self._fitted().support
+        return len(support.attributes) + len(support.columns)
+
+    @property
+    def size_(self) -> int:
+        """How many bytes the weights take."""
+        return sum(part.nbytes for part in self._fitted().parameters().values())
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float]:
+        """{(attribute, label): weight} of all weights that are not 0."""
+        return weights.state_features(self._fitted())
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, ...], float]:
+        """{(label, next label): weight} of all weights that are not 0."""
+        return weights.transition_features(self._fitted())
+
+    def predict(self, X: Iterable[Any], rules: Rules | None = None) -> list[list[str]]:
+        """The most probable labels of each sequence, among those that the rules allow."""
+        labels = self.classes_
+        return [own for c in self._chains(X, rules) for own in answers.best_labels(c, labels)]
+
+    def predict_single(self, xseq: Iterable[Any]) -> list[str]:
+        """The most probable labels of one sequence."""
+        return self.predict([xseq])[0]
+
+    def predict_marginals(
+        self, X: Iterable[Any], rules: Rules | None = None
+    ) -> list[list[dict[str, float]]]:
+        """The probability of every label at every token."""
+        labels = self.classes_
+        return [own for c in self._chains(X, rules) for own in answers.marginal_dicts(c, labels)]
+
+    def predict_marginals_single(self, xseq: Iterable[Any]) -> list[dict[str, float]]:
+        """The probability of every label at every token of one sequence."""
+        return self.predict_marginals([xseq])[0]
+
+    def predict_spans(
+        self, X: Iterable[Any], n_best: int = 1, rules: Rules | None = None
+    ) -> list[list[ScoredSpan]]:
+        """The chunks of the best labelling (or of the n best), with their exact probabilities."""
+        labels = self.classes_
+        return [own for c in self._chains(X, rules) for own in scored_spans(c, labels, n_best)]
+
+    def n_best(
+        self, X: Iterable[Any], n: int = 5, rules: Rules | None = None
+    ) -> list[list[tuple[list[str], float]]]:
+        """The n most probable (labels, probability) of each sequence, best first."""
+        labels = self.classes_
+        return [own for c in self._chains(X, rules) for own in answers.best_lists(c, labels, n)]
+
+    def sample(
+        self, X: Iterable[Any], n: int = 1, *, seed: int | None = None, rules: Rules | None = None
+    ) -> list[list[list[str]]]:
+        """n label sequences drawn for each sequence from the model's distribution."""
+        model, labels = self._fitted(), self.classes_
+        generator = torch.Generator(device=model.state.device)
+        generator.manual_seed(self.random_state if seed is None else seed)
+        return [
+            own
+            for chains in self._chains(X, rules)
+            for own in answers.samples(chains, labels, n, generator)
+        ]
+
+    def entropy(self, X: Iterable[Any], rules: Rules | None = None) -> list[float]:
+        """How unsure the model is of each sequence's labels, in nats."""
+        return [value for c in self._chains(X, rules) for value in answers.entropies(c)]
+
+    def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
+        """log p(y | x) of each sequence, in nats; y may hold None and sets as in training."""
+        model, remaining = self._fitted(), iter(y)
+        values: list[float] = []
+        for chains in self._chains(X):
+            own = list(islice(remaining, len(chains.steps.lengths)))
+            labels = compile_labels(own, chains.steps.lengths.cpu(), model.support.labels)
+            values += answers.log_probabilities(chains, labels).tolist()
+        if (left := sum(1 for _ in remaining)) > 0:
+            raise DataError(f"y has {left} sequences more than X.")
+        return values
+
+    def score(self, X: Iterable[Any], y: Iterable[Sequence[str]]) -> float:
+        """The share of tokens whose label is right."""
+        gold, found = list(y), self.predict(X)
+        if len(gold) != len(found):
+            raise DataError(f"X has {len(found)} sequences and y has {len(gold)}.")
+        return accuracy(gold, found)
+
+    def calibrate(self, X: Iterable[Any], y: Iterable[Any]) -> Self:
+        """Fits `temperature_`, by which all scores are divided, on data not trained on.
+
+        Predictions stay the same; probabilities come to mean what they say.  Sequences with a
+        label that training never saw are left out: no temperature makes them possible.
+        """
+        model, kept = self._fitted(), []
+
+        def possible() -> Iterator[Any]:
+            for sequence, own in zip(X, y, strict=True):
+                if all(not isinstance(s, str) or s in model.support.labels for s in own):
+                    kept.append(own)
+                    yield sequence
+
+        features = compile_features(possible(), model.support.attributes, model.support.columns)
+        labels = compile_labels(kept, features.lengths, model.support.labels)
+        chains = model.chains(features)
+        score = answers.path_scores(chains, labels.states)
+        self.temperature_ = fit_temperature(chains.unary, chains.table, chains.steps, score)
+        return self
+
+    def top_features(self, label: str | None = None, n: int = 20) -> list[tuple[str, str, float]]:
+        """The (attribute, label, weight) of the largest weights, of one label or of all."""
+        found = self.state_features_
+        if label is not None and label not in self.classes_:
+            raise DataError(f"there is no label '{label}'; there are {', '.join(self.classes_)}.")
+        rows = [(a, s, w) for (a, s), w in found.items() if label is None or s == label]
+        return sorted(rows, key=lambda row: (-abs(row[2]), row[0], row[1]))[:n]
+
+    def top_transitions(self, n: int = 20) -> list[tuple[tuple[str, ...], float]]:
+        """The (labels, weight) of the largest transition weights."""
+        rows = self.transition_features_.items()
+        return sorted(rows, key=lambda row: (-abs(row[1]), row[0]))[:n]
+
+    def explain(
+        self, xseq: Iterable[Any], position: int, label: str | None = None
+    ) -> list[tuple[str, float]]:
+        """What each attribute of a token adds to the score of a label (None: the one predicted)."""
+        model, items = self._fitted(), list(xseq)
+        if not -len(items) <= position < len(items):
+            raise DataError(f"position {position} is not within the {len(items)} items.")
+        if label is None:
+            label = self.predict_single(items)[position]
+        elif label not in model.support.labels:
+            raise DataError(f"there is no label '{label}'; there are {', '.join(self.classes_)}.")
+        compiled = compile_features([items], model.support.attributes, model.support.columns)
+        return weights.contributions(model, compiled, position % len(items), label)
+
+    def _chains(self, X: Iterable[Any], rules: Rules | None = None) -> Iterator[ChainScores]:
+        model, labels, first = self._fitted(), self.classes_, 0
+        # Held while the caller works on each batch: small steps are fastest on one thread.
+        with Threads(1):
+            for features in _compiled(X, model):
+                chains = at_temperature(model.chains(features), getattr(self, "temperature_", 1.0))
+                if rules is not None:
+                    chains = rules.part(first, first + len(features)).lay_on(chains, labels)
+                yield chains
+                first += len(features)
+
+    def _fitted(self) -> ChainCRF:
+        model: ChainCRF | None = getattr(self, "model_", None)
+        if model is None:
+            raise NotFittedError("this CRF is not fitted yet; call `fit`, or `load` one.")
+        return model
+
+
+def _compiled(X: Iterable[Any], model: ChainCRF) -> Iterator[CompiledFeatures]:
+    support = model.support
+    if isinstance(X, CompiledFeatures):
+        if X.columns != support.columns:
+            raise DataError(
+                f"these features were compiled with {len(X.columns)} dense columns, the model has "
+                f"{len(support.columns)}, or others. Hand over the items themselves."
+            )
+        number = torch.tensor([support.attributes[name] for name in X.names], dtype=torch.int64)
+        yield X.renumbered(number, support.attributes)
+        return
+    sequences = iter(X)
+    while part := list(islice(sequences, SEQUENCES_AT_ONCE)):
+        yield compile_features(part, support.attributes, support.columns)

@@ -1,0 +1,213 @@
+"""How a chain CRF is trained: CRFsuite's algorithms by their names and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.data.files import PathLike
+from mrflearn.errors import MrflearnError, TrainingError
+from mrflearn.execution.threads import Threads
+from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.chain_blocks import NUMBERS_IN_BLOCK, ChainData, make_shard, make_shards
+from mrflearn.objectives.chain_likelihood import ChainLikelihood
+from mrflearn.objectives.chain_perceptron import ChainPerceptron
+from mrflearn.objectives.penalties import ElasticNet, NoPenalty
+from mrflearn.training.callbacks import Callback, Watcher
+from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.loop import run
+from mrflearn.training.optimiser import Optimiser
+from mrflearn.training.outcome import Outcome
+from mrflearn.training.owlqn import OWLQN
+from mrflearn.training.plan import Plan
+from mrflearn.training.problem import ValueAndGradient
+from mrflearn.training.sgd import SGD
+
+ALGORITHMS = ("lbfgs", "l2sgd", "ap")
+# How long each runs where max_iterations is None: CRFsuite's own limits.
+LIMITS = {"lbfgs": 1_000_000_000, "l2sgd": 1000, "ap": 100}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one training; names and meaning are CRFsuite's where it has them."""
+
+    algorithm: str = "lbfgs"
+    c1: float = 0.0
+    c2: float = 1.0
+    max_iterations: int | None = None
+    num_memories: int = 6
+    epsilon: float = 1e-5
+    period: int = 10
+    delta: float = 1e-5
+    calibration_eta: float = 0.1
+    calibration_rate: float = 2.0
+    calibration_samples: int = 1000
+    calibration_candidates: int = 10
+    batch_size: int = 32
+    cores: int = 1
+    seed: int = 0
+    progress: bool = False
+    callbacks: Sequence[Callback | Watcher] = ()
+    checkpoint: PathLike | Checkpoint | None = None
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if self.algorithm not in ALGORITHMS:
+            raise MrflearnError(
+                f"algorithm {self.algorithm!r} is not one of {', '.join(ALGORITHMS)}. CRFsuite's "
+                "'pa' and 'arow' are not offered: try 'ap', or 'lbfgs' for good probabilities."
+            )
+        if self.algorithm != "lbfgs" and self.c1:
+            raise TrainingError(f"c1={self.c1} (L1) needs algorithm='lbfgs'.")
+
+    @property
+    def limit(self) -> int:
+        """The most iterations, or epochs."""
+        given = self.max_iterations
+        return LIMITS[self.algorithm] if given is None else given
+
+
+def train(model: ChainCRF, data: ChainData, settings: Settings, pull: bool) -> Outcome[ChainCRF]:
+    """The trained model, starting from `model`.
+
+    With `pull` the penalty is on the distance from its weights, not on the weights themselves:
+    new data moves them only as far as it has evidence [Chelba & Acero 2006].
+    """
+    with Threads(settings.cores) as threads:
+        if settings.algorithm == "lbfgs":
+            shards = make_shards(model, data, settings.cores)
+            function = ChainLikelihood(model, shards, threads)
+            return _run(model, [function], _quasi_newton(settings), settings, pull)
+        batches = _batches(data, settings)
+        if settings.algorithm == "ap":
+            functions = [
+                ChainPerceptron(model, [make_shard(model, data, [batch])], threads)
+                for batch in batches
+            ]
+            return _run(model, functions, _perceptron(settings), settings, pull)
+        losses = [
+            ChainLikelihood(model, [make_shard(model, data, [batch])], threads) for batch in batches
+        ]
+        rate = _calibrate(model, losses, settings)
+        return _run(model, losses, _descent(settings, rate), settings, pull)
+
+
+def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str:
+    """In words, how large the problem is and how much memory training will take beside the data."""
+    features, size = data.features, model.state.element_size()
+    labels, states = len(model.support.labels), model.chain.states
+    weights = sum(part.numel() for part in model.parameters().values())
+    vectors = 9 + (2 * settings.num_memories if settings.algorithm == "lbfgs" else 0)
+    values = 0 if features.values is None else 2 * features.values.nbytes
+    blocks = 8 * settings.cores * min(features.tokens * states, NUMBERS_IN_BLOCK)
+    tables = (settings.cores + 1) * model.plan.rows * labels
+    numbers = vectors * weights + features.tokens * labels + blocks + tables
+    # Laying the data out takes some 36 bytes an attribute for a moment, of which 12 stay.
+    total = features.nbytes + 36 * len(features.attributes) + values + size * numbers
+    return (
+        f"{len(features):,} sequences, {features.tokens:,} tokens, {labels} labels, "
+        f"{weights:,} weights; training takes about {total / 2**20:,.0f} MB."
+    )
+
+
+def _quasi_newton(settings: Settings) -> Optimiser[Any]:
+    kind = OWLQN if settings.c1 else LBFGS
+    return kind(
+        max_iterations=settings.limit,
+        tolerance=settings.epsilon,
+        history=settings.num_memories,
+        period=settings.period,
+        delta=settings.delta,
+    )
+
+
+def _perceptron(settings: Settings) -> Optimiser[Any]:
+    return SGD(rate=1.0, epochs=settings.limit, average_from=1, period=settings.period)
+
+
+def _descent(settings: Settings, rate: float) -> Optimiser[Any]:
+    # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
+    return SGD(
+        rate=rate,
+        epochs=settings.limit,
+        decay=2 * settings.c2 * rate,
+        period=settings.period,
+        delta=settings.delta,
+    )
+
+
+def _batches(data: ChainData, settings: Settings) -> list[Tensor]:
+    """The sequences in a random order, so many at a time."""
+    order = np.random.default_rng(settings.seed).permutation(len(data.features))
+    chosen = torch.from_numpy(order)
+    chosen = chosen[data.features.lengths[chosen] > 0]
+    return list(chosen.split(settings.batch_size))
+
+
+def _calibrate(model: ChainCRF, functions: Sequence[ChainLikelihood], settings: Settings) -> float:
+    """The learning rate that lowers the loss of some batches most in one pass over them."""
+    some = functions[: max(1, settings.calibration_samples // settings.batch_size)]
+    start = Layout.of(model.parameters()).flatten(model.parameters())
+    trials: dict[float, float] = {}
+    rate, factor = settings.calibration_eta, settings.calibration_rate
+    for _ in range(settings.calibration_candidates):
+        trials[rate] = _trial(some, start, rate)
+        best = min(trials, key=lambda tried: trials[tried])
+        # On past the best so far; when that gets worse, on the other side of the first.
+        if trials[rate] > trials[best] and factor > 1:
+            rate, factor = settings.calibration_eta, 1 / factor
+        elif trials[rate] > trials[best]:
+            break
+        rate *= factor
+    return min(trials, key=lambda tried: trials[tried])
+
+
+def _trial(functions: Sequence[ChainLikelihood], start: Float[Tensor, "v"], rate: float) -> float:
+    vector = start.clone()
+    for function in functions:
+        vector.sub_(function(vector)[1], alpha=rate)
+    loss = sum(float(function(vector)[0]) for function in functions)
+    return loss if np.isfinite(loss) else np.inf
+
+
+def _run(
+    model: ChainCRF,
+    functions: Sequence[ValueAndGradient],
+    optimiser: Optimiser[Any],
+    settings: Settings,
+    pull: bool,
+) -> Outcome[ChainCRF]:
+    layout = Layout.of(model.parameters())
+    start = layout.flatten(model.parameters())
+    origin = start if pull else torch.zeros_like(start)
+
+    def rebuild(vector: Tensor) -> ChainCRF:
+        return model.with_parameters(layout.unflatten(vector + origin if pull else vector))
+
+    free = settings.algorithm == "ap" or not (settings.c1 or settings.c2)
+    plan = Plan(
+        [_shifted(function, origin) for function in functions] if pull else functions,
+        start - origin,
+        layout,
+        rebuild,
+        "ChainCRF",
+        optimiser,
+        NoPenalty() if free else ElasticNet(settings.c1, settings.c2),
+        settings.seed,
+    )
+    return run(plan, settings.callbacks, settings.progress, settings.checkpoint, settings.resume)
+
+
+def _shifted(
+    function: ValueAndGradient, origin: Float[Tensor, "v"]
+) -> Callable[[Tensor], tuple[Tensor | float, Tensor]]:
+    return lambda vector: function(vector + origin)

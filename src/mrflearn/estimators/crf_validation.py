@@ -1,0 +1,64 @@
+"""How good a chain CRF is on held-out sequences while it trains: chunk F1, or accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+
+from mrflearn.data.spans import are_chunk_tags, tags_to_spans
+from mrflearn.errors import DataError
+from mrflearn.estimators.crf_answers import best_labels
+from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.statistics.compiled import CompiledFeatures, compile_features
+from mrflearn.statistics.support import Support
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Held-out sequences, compiled once; `chunks`: the score is F1 over chunks, not accuracy."""
+
+    features: CompiledFeatures
+    labels: Sequence[Sequence[str]]
+    chunks: bool
+
+    @classmethod
+    def of(cls, X: Iterable[Any], y: Iterable[Sequence[str]], support: Support) -> Validation:
+        features = compile_features(X, support.attributes, support.columns)
+        labels = [list(own) for own in y]
+        lengths = features.lengths.tolist()
+        if [len(own) for own in labels] != lengths:
+            raise DataError("X_dev and y_dev differ in the number or the lengths of sequences.")
+        return cls(features, labels, are_chunk_tags(support.labels))
+
+    @torch.no_grad()
+    def __call__(self, model: ChainCRF) -> float:
+        """The score of a model, between 0 and 1."""
+        found = best_labels(model.chains(self.features), list(model.support.labels))
+        if self.chunks:
+            return chunk_f1(self.labels, found)
+        return accuracy(self.labels, found)
+
+
+def chunk_f1(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> float:
+    """The harmonic mean of precision and recall over exact chunks."""
+    right = total = 0
+    for true, guess in zip(gold, found, strict=True):
+        expected, given = set(tags_to_spans(true)), set(tags_to_spans(guess))
+        right += len(expected & given)
+        total += len(expected) + len(given)
+    return 2 * right / total if total else 1.0
+
+
+def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[str]]) -> float:
+    """The share of tokens whose label is right."""
+    right = total = 0
+    for number, (true, guess) in enumerate(zip(gold, found, strict=True)):
+        if len(true) != len(guess):
+            raise DataError(f"sequence {number} has {len(guess)} items and {len(true)} labels.")
+        right += sum(a == b for a, b in zip(true, guess, strict=True))
+        total += len(true)
+    return right / total if total else 1.0

@@ -1,0 +1,71 @@
+"""Whether probabilities mean what they say: of answers given with 0.8, do 8 in 10 hold?
+
+[Guo et al. 2017, On calibration of modern neural networks]: the reliability table, the expected
+calibration error (ECE, eq. 3) and the largest one (eq. 5).  `mrflearn.training.temperature` mends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+
+from mrflearn.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Answers by confidence: `edges` of the bins, and in each bin how many, how sure, how right."""
+
+    edges: Float[np.ndarray, "k+1"]
+    counts: Float[np.ndarray, "k"]
+    confidence: Float[np.ndarray, "k"]  # means; not a number in an empty bin
+    accuracy: Float[np.ndarray, "k"]
+
+    @property
+    def expected_error(self) -> float:
+        """|accuracy - confidence|, bins weighted by their answers [Guo 2017, eq. 3]."""
+        return float((self._gaps * self.counts).sum() / max(self.counts.sum(), 1))
+
+    @property
+    def largest_error(self) -> float:
+        """|accuracy - confidence| of the worst bin [Guo 2017, eq. 5]."""
+        return float(self._gaps.max(initial=0.0))
+
+    @property
+    def _gaps(self) -> Float[np.ndarray, "k"]:
+        gaps: Float[np.ndarray, "k"] = np.abs(np.nan_to_num(self.accuracy - self.confidence))
+        return gaps
+
+
+def reliability(
+    confidence: ArrayLike, correct: ArrayLike, *, bins: int = 10, equal_counts: bool = False
+) -> Reliability:
+    """The table of answers given with some `confidence`, each `correct` or not.
+
+    Bins have the same width, or with `equal_counts` (nearly) the same number of answers; a bin
+    has its upper edge, not its lower.
+    """
+    sure = np.asarray(confidence, dtype=np.float64).ravel()
+    right: Bool[np.ndarray, "n"] = np.asarray(correct, dtype=bool).ravel()
+    _check(sure, right, bins)
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    if equal_counts and len(sure):
+        edges[1:-1] = np.quantile(sure, edges[1:-1])
+    place = np.clip(np.searchsorted(edges[1:], sure, side="left"), 0, bins - 1)
+    counts = np.bincount(place, minlength=bins).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        means = np.bincount(place, weights=sure, minlength=bins) / counts
+        shares = np.bincount(place, weights=right, minlength=bins) / counts
+    return Reliability(edges, counts, means, shares)
+
+
+def _check(sure: np.ndarray, right: np.ndarray, bins: int) -> None:
+    if sure.shape != right.shape:
+        raise DataError(f"{len(sure)} probabilities but {len(right)} answers to judge.")
+    if bins < 1:
+        raise DataError(f"a reliability table needs at least 1 bin, not {bins}.")
+    if not bool(((sure >= 0.0) & (sure <= 1.0 + 1e-6)).all()):
+        raise DataError("a probability is below 0, above 1 or not a number. Are they logarithms?")

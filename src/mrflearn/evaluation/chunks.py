@@ -1,0 +1,114 @@
+"""Precision, recall and F1 of chunks, counted as the CoNLL shared tasks' scorer counts them.
+
+A predicted chunk is right if a true chunk has the same first token, last token and label.  Which
+chunks tags stand for, ill-formed ones too, is `mrflearn.data.spans`' reading, so IOB1, IOB2 and
+BIOES tags of the same chunks score the same, and may even be compared with each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeVar
+
+from mrflearn.data.spans import Scheme, Span, tags_to_spans
+from mrflearn.errors import DataError
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkScore:
+    """Counts of chunks, and the shares they make (between 0 and 1; 0 where nothing is counted)."""
+
+    correct: int
+    predicted: int
+    actual: int
+
+    @property
+    def precision(self) -> float:
+        """The share of predicted chunks that are right."""
+        return self.correct / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        """The share of true chunks that were found."""
+        return self.correct / self.actual if self.actual else 0.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        both = self.predicted + self.actual
+        return 2 * self.correct / both if both else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkReport:
+    """The score of all chunks, and that of each label, by name."""
+
+    total: ChunkScore
+    by_label: dict[str, ChunkScore]
+
+
+def chunk_report(
+    truth: Iterable[Sequence[str]],
+    predicted: Iterable[Sequence[str]],
+    scheme: Scheme | None = None,
+) -> ChunkReport:
+    """The scores of tag sequences; with a `scheme`, true tags that break it are a `DataError`."""
+    correct, guessed, actual = Counter[str](), Counter[str](), Counter[str]()
+    for true_tags, tags in paired(truth, predicted):
+        true_spans = tags_to_spans(true_tags, scheme)
+        actual.update(span.label for span in true_spans)
+        if true_tags == tags:  # most sentences: no second reading
+            guessed.update(span.label for span in true_spans)
+            correct.update(span.label for span in true_spans)
+            continue
+        spans = tags_to_spans(tags)
+        guessed.update(span.label for span in spans)
+        correct.update(span.label for span in set(true_spans).intersection(spans))
+    return _report(correct, guessed, actual)
+
+
+def span_report(
+    truth: Iterable[Iterable[Span]], predicted: Iterable[Iterable[Span]]
+) -> ChunkReport:
+    """The scores of chunks that are spans already."""
+    correct, guessed, actual = Counter[str](), Counter[str](), Counter[str]()
+    for true_spans, spans in _zip(truth, predicted):
+        actual.update(span.label for span in set(true_spans))
+        guessed.update(span.label for span in set(spans))
+        correct.update(span.label for span in set(true_spans).intersection(spans))
+    return _report(correct, guessed, actual)
+
+
+def paired(
+    truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
+) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """Sentences side by side; `DataError` where their numbers or lengths differ."""
+    for number, (true_tags, tags) in enumerate(_zip(truth, predicted), start=1):
+        if len(true_tags) != len(tags):
+            raise DataError(
+                f"sentence {number} has {len(true_tags)} true tags but {len(tags)} predicted ones. "
+                "Are both of the same file?"
+            )
+        yield true_tags, tags
+
+
+def _zip(first: Iterable[Item], second: Iterable[Item]) -> Iterator[tuple[Item, Item]]:
+    missing = object()
+    for one, other in zip_longest(first, second, fillvalue=missing):
+        if one is missing or other is missing:
+            raise DataError(
+                "there are not as many predicted sentences as true ones. Are both of the same file?"
+            )
+        yield one, other  # type: ignore[misc]  # neither is the mark
+
+
+def _report(correct: Counter[str], guessed: Counter[str], actual: Counter[str]) -> ChunkReport:
+    labels = sorted(guessed.keys() | actual.keys())
+    scores = {name: ChunkScore(correct[name], guessed[name], actual[name]) for name in labels}
+    total = ChunkScore(correct.total(), guessed.total(), actual.total())
+    return ChunkReport(total, scores)

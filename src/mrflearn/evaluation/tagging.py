@@ -1,0 +1,94 @@
+"""How often tags are right: on all tokens, on words seen in training and on the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from mrflearn.errors import DataError
+from mrflearn.evaluation.chunks import paired
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of how many; a share of nothing is not a number."""
+
+    correct: int
+    total: int
+
+    @property
+    def accuracy(self) -> float:
+        """The share itself, between 0 and 1."""
+        return self.correct / self.total if self.total else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class TaggingReport:
+    """Tokens and whole sentences that are right; `seen` and `unseen` where words were given."""
+
+    tokens: Share
+    sentences: Share
+    seen: Share | None = None
+    unseen: Share | None = None
+
+
+def tagging_report(
+    truth: Iterable[Sequence[str]],
+    predicted: Iterable[Sequence[str]],
+    *,
+    words: Sequence[Sequence[str]] | None = None,
+    known: Collection[str] | None = None,
+) -> TaggingReport:
+    """Shares of right tags; with the `words` and those `known` from training also by novelty."""
+    if (words is None) != (known is None):
+        raise DataError("accuracy on unseen words needs both: the words, and the known ones.")
+    right = [_hits(*pair) for pair in paired(truth, predicted)]
+    tokens = Share(int(sum(map(np.sum, right))), sum(map(len, right)))
+    sentences = Share(sum(bool(row.all()) for row in right), len(right))
+    if words is None or known is None:
+        return TaggingReport(tokens, sentences)
+    if [len(row) for row in words] != [len(row) for row in right]:
+        raise DataError("words and tags are not of the same sentences: their lengths differ.")
+    novel = np.array([word not in known for row in words for word in row], dtype=bool)
+    flat = np.concatenate([np.zeros(0, dtype=bool), *right])
+    unseen = Share(int(flat[novel].sum()), int(novel.sum()))
+    seen = Share(tokens.correct - unseen.correct, tokens.total - unseen.total)
+    return TaggingReport(tokens, sentences, seen, unseen)
+
+
+def _hits(truth: Sequence[str], predicted: Sequence[str]) -> Bool[np.ndarray, "n"]:
+    return np.array([a == b for a, b in zip(truth, predicted, strict=True)], dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Confusion:
+    """`counts[i, j]`: tokens whose true tag is `labels[i]` and whose predicted tag `labels[j]`."""
+
+    labels: tuple[str, ...]
+    counts: Int[np.ndarray, "s s"]
+
+    def worst(self, count: int) -> list[tuple[str, str, int]]:
+        """The (true, predicted, tokens) mistakes made most often, at most `count` of them."""
+        wrong = self.counts - np.diag(np.diag(self.counts))
+        order = np.argsort(-wrong, axis=None, kind="stable")[:count]
+        places = zip(*np.unravel_index(order, wrong.shape), strict=True)
+        return [
+            (self.labels[i], self.labels[j], int(wrong[i, j])) for i, j in places if wrong[i, j]
+        ]
+
+
+def confusion(truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> Confusion:
+    """The table of true against predicted tags, labels in alphabetical order."""
+    pairs = Counter[tuple[str, str]]()
+    for tags in paired(truth, predicted):
+        pairs.update(zip(*tags, strict=True))
+    labels = sorted({label for pair in pairs for label in pair})
+    number = {label: i for i, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    for (true, guess), count in pairs.items():
+        counts[number[true], number[guess]] = count
+    return Confusion(tuple(labels), counts)

@@ -1,0 +1,185 @@
+"""The exact probability that a span is a chunk, whole and alone, under a chain of chunk tags.
+
+A sequence of tags has the chunk (start, end, label) when its reading (`mrflearn.data.spans`) has:
+the first tag does not continue what stands before, each further one continues the tag before it,
+and what follows does not continue the last.  All three are conditions on pairs of neighbours, and
+given the data the tags are a Markov chain, so the probability is a product along the span.
+
+Letters in shapes: r: rows (tokens) laid out by `Steps`; q: rows with a row before them; s: states;
+k: spans; c: chunk labels; m: assignments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mrflearn.data.spans import split_tag
+from mrflearn.kernels import chain_sums
+from mrflearn.kernels.chain_steps import Steps
+
+LARGEST_BLOCK = 2**24  # pair probabilities held at once
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkReading:
+    """What tags mean: which belong to each chunk label, and which continue which."""
+
+    names: tuple[str, ...]
+    members: Bool[Tensor, "c s"]
+    joined: Bool[Tensor, "s s"]  # the second tag continues the first one's chunk
+
+    @classmethod
+    def of(cls, tags: Sequence[str]) -> ChunkReading:
+        """The reading of a model's tags, in their order."""
+        parts = [split_tag(tag) for tag in tags]
+        names = tuple(sorted({label for letter, label in parts if letter != "O"}))
+        members = [[letter != "O" and label == name for letter, label in parts] for name in names]
+        joined = [[_continues(first, second) for second in parts] for first in parts]
+        return cls(
+            names,
+            torch.tensor(members, dtype=torch.bool).reshape(len(names), len(parts)),
+            torch.tensor(joined, dtype=torch.bool).reshape(len(parts), len(parts)),
+        )
+
+    def lifted(self, label: Int[Tensor, "p"]) -> ChunkReading:
+        """The same for states that each stand for a tag (pairs, in a second-order chain)."""
+        return ChunkReading(self.names, self.members[:, label], self.joined[label][:, label])
+
+    def to(self, device: torch.device) -> ChunkReading:
+        """The same on another device."""
+        return ChunkReading(self.names, self.members.to(device), self.joined.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class SpanTable:
+    """Spans by their sequence, first token, token after the last, and number of their label."""
+
+    sequence: Int[Tensor, "k"]
+    start: Int[Tensor, "k"]
+    end: Int[Tensor, "k"]
+    label: Int[Tensor, "k"]
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+
+def chunks_of(paths: Int[Tensor, "r m"], steps: Steps, reading: ChunkReading) -> SpanTable:
+    """Every chunk that one of m assignments has, once, sorted by sequence and start."""
+    place = torch.arange(len(steps.sizes)).repeat_interleave(
+        torch.tensor(steps.sizes, dtype=torch.int64)
+    )
+    place = place.to(paths.device)
+    found = [_chunks(states, place, steps, reading) for states in paths.unbind(1)]
+    table = torch.cat(found) if found else paths.new_zeros(0, 4)
+    return SpanTable(*torch.unique(table, dim=0).unbind(1))
+
+
+def span_probabilities(
+    unary: Float[Tensor, "r s"],
+    transition: Float[Tensor, "*q s s"],
+    steps: Steps,
+    spans: SpanTable,
+    reading: ChunkReading,
+) -> Float[Tensor, "k"]:
+    """The probability of each span, worked out for some sequences at a time."""
+    chance = unary.new_zeros(len(spans))
+    for rows, own, chosen, local in _blocks(unary, steps, spans):
+        table = transition
+        if transition.ndim == 3:
+            table = transition[rows[own.starting :] - steps.starting]
+        _, single, pair = chain_sums.marginals(unary[rows], table, own)
+        chance[chosen] = _probabilities(
+            _Posterior(single, pair, own, reading.joined), local, reading
+        )
+    return chance
+
+
+def _blocks(
+    unary: Tensor, steps: Steps, spans: SpanTable
+) -> Iterator[tuple[Tensor, Steps, Tensor, SpanTable]]:
+    """Sequences with few enough tokens: their rows and layout, and which spans are theirs."""
+    rank = torch.empty_like(steps.order)
+    rank[steps.order] = torch.arange(len(rank), device=rank.device)
+    ordered = steps.lengths[steps.order]
+    block = (ordered.cumsum(0) - 1).clamp(min=0) * unary.shape[1] ** 2 // LARGEST_BLOCK
+    for number in block.unique().tolist():
+        first, last = (block == number).nonzero()[[0, -1], 0].tolist()
+        # Ranks go by length, so rows of neighbouring ranks are a layout in themselves.
+        rows = ((steps.rank >= first) & (steps.rank <= last)).nonzero().squeeze(1)
+        place = rank[spans.sequence] - first
+        chosen = ((place >= 0) & (place <= last - first)).nonzero().squeeze(1)
+        if len(chosen):
+            columns = (place, spans.start, spans.end, spans.label)
+            local = SpanTable(*(column[chosen] for column in columns))
+            yield rows, Steps.of(ordered[first : last + 1]), chosen, local
+
+
+def _probabilities(chain: _Posterior, spans: SpanTable, reading: ChunkReading) -> Tensor:
+    mass = chain.beginning(spans) * reading.members[spans.label]
+    length = spans.end - spans.start
+    for offset in range(1, int(length.max())):
+        going = (length > offset).nonzero().squeeze(1)
+        move = chain.moves(spans.sequence[going], spans.start[going] + offset)
+        onward = move.where(reading.joined, 0.0)
+        mass[going] = (mass[going, None] @ onward).squeeze(1)
+    followed = (spans.end < chain.steps.lengths[spans.sequence]).nonzero().squeeze(1)
+    move = chain.moves(spans.sequence[followed], spans.end[followed])
+    mass[followed] *= move.masked_fill(reading.joined, 0.0).sum(dim=2)
+    return mass.sum(dim=1).clamp(max=1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """The tags given the data, as a Markov chain."""
+
+    single: Float[Tensor, "r s"]
+    pair: Float[Tensor, "q s s"]
+    steps: Steps
+    joined: Bool[Tensor, "s s"]
+
+    def rows(self, sequence: Int[Tensor, "k"], place: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
+        """Where tokens stand in the layout, whose sequences are in the order of their ranks."""
+        first = torch.tensor([rows.start for rows in self.steps.slices], dtype=torch.int64)
+        return first.to(place.device)[place] + sequence
+
+    def beginning(self, spans: SpanTable) -> Float[Tensor, "k s"]:
+        """P(tag at the start, and it does not continue what stands before)."""
+        row = self.rows(spans.sequence, spans.start)
+        mass = self.single[row]
+        later = (spans.start > 0).nonzero().squeeze(1)
+        step = self.pair[row[later] - self.steps.starting]
+        mass[later] = step.masked_fill(self.joined, 0.0).sum(dim=1)
+        return mass
+
+    def moves(self, sequence: Int[Tensor, "k"], place: Int[Tensor, "k"]) -> Float[Tensor, "k s s"]:
+        """P(tag at a place | tag before it); 0 after a tag that is impossible."""
+        step = self.rows(sequence, place) - self.steps.starting
+        before = self.single[self.steps.previous[step]].unsqueeze(2)
+        return torch.where(before > 0, self.pair[step] / before, 0.0)
+
+
+def _chunks(
+    states: Int[Tensor, "r"], place: Int[Tensor, "r"], steps: Steps, reading: ChunkReading
+) -> Int[Tensor, "k 4"]:
+    inside = reading.members.any(dim=0)[states]
+    before = steps.previous
+    continues = torch.zeros_like(inside)
+    continues[steps.starting :] = reading.joined[states[before], states[steps.starting :]]
+    continued = torch.zeros_like(inside)
+    continued[before] = continues[steps.starting :]
+    # Chunks of one sequence do not overlap: the first beginning belongs to the first ending.
+    first, last = [
+        rows[torch.argsort(steps.sequence[rows] * len(steps.sizes) + place[rows])]
+        for rows in ((inside & ~continues).nonzero()[:, 0], (inside & ~continued).nonzero()[:, 0])
+    ]
+    label = reading.members.int().argmax(dim=0)[states[first]] if len(reading.names) else first
+    return torch.stack([steps.sequence[first], place[first], place[last] + 1, label], dim=1)
+
+
+def _continues(first: tuple[str, str], second: tuple[str, str]) -> bool:
+    return first[0] in "BI" and second[0] in "IE" and first[1] == second[1]

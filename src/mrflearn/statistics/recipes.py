@@ -1,0 +1,216 @@
+"""How files become items for a chain CRF: a model keeps its recipe, so that it can be asked about
+files just as it was trained on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mrflearn.data.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
+from mrflearn.data.conversion import FORMATS, guess_format
+from mrflearn.data.crfsuite_text import read_crfsuite
+from mrflearn.data.files import PathLike, read_lines
+from mrflearn.data.text import read_sentences, split_tokens
+from mrflearn.errors import DataError, StorageError
+from mrflearn.statistics.templates import Templates, parse_template
+from mrflearn.statistics.word_features import word_features
+
+SENTENCE_FORMATS = tuple(name for name, known in FORMATS.items() if known.to_columns)
+
+
+class Example(NamedTuple):
+    """A sequence: its items, its labels where the file has them, and its rows as they stand.
+
+    CRFsuite's text has features in place of words: its rows are empty.
+    """
+
+    items: list[Any]
+    labels: tuple[str, ...] | None
+    rows: tuple[tuple[str, ...], ...]
+    document: int = 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a file's columns are, which holds the labels, and what is looked at.
+
+    format: `"columns"`, or another of sentences (`"conllu"`, `"tagged"`, ...), or `"crfsuite"`.
+    columns: the names of all columns in order; labels: the one to be learned.
+    template: the lines of a CRF++ or Wapiti template, whose columns are those without the labels;
+        None takes `word_features` of all other columns, the first being the word.
+    """
+
+    format: str
+    columns: tuple[str, ...] = ()
+    labels: str = ""
+    template: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        path: PathLike,
+        *,
+        format: str | None = None,  # noqa: A002 - the word users know
+        columns: Sequence[str] | None = None,
+        labels: str | None = None,
+        template: PathLike | None = None,
+    ) -> Recipe:
+        """The recipe for a file: what is not given is read off its name and its first line."""
+        kind = format or _guess(path)
+        lines = None
+        if template is not None:
+            lines = tuple(line for _, line in read_lines(template))
+        if kind == "crfsuite":
+            if columns or labels or template:
+                raise DataError("CRFsuite's text has its features made: no columns, no template.")
+            return cls(kind)
+        names = tuple(columns) if columns else _first_columns(path, kind)
+        chosen = labels or names[-1]
+        if chosen not in names:
+            raise DataError(f"there is no column '{chosen}'; there are {', '.join(names)}.")
+        recipe = cls(kind, names, chosen, lines)
+        recipe._check_template()
+        return recipe
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Recipe:
+        """The recipe that `settings` gave."""
+        try:
+            template = settings["template"]
+            return cls(
+                settings["format"],
+                tuple(settings["columns"]),
+                settings["labels"],
+                None if template is None else tuple(template),
+            )
+        except (KeyError, TypeError) as error:
+            raise StorageError(f"the stored recipe for features is damaged ({error}).") from error
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values, for a model's configuration."""
+        return asdict(self)
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """The columns that are looked at."""
+        return tuple(name for name in self.columns if name != self.labels)
+
+    def read(self, path: PathLike, *, format: str | None = None) -> Iterator[Example]:  # noqa: A002
+        """The sequences of a file, one at a time; a file of columns may lack the labels' one."""
+        kind = format or (self.format if str(path) == "-" else _guess(path, self.format))
+        if (kind == "crfsuite") != (self.format == "crfsuite"):
+            raise DataError(
+                f"this is {kind}, but the model was trained on {self.format}.", path=path
+            )
+        if kind == "crfsuite":
+            for sequence in read_crfsuite(path):
+                yield Example(sequence.features, sequence.labels, ((),) * len(sequence))
+            return
+        for sentence in self._sentences(path, kind):
+            labels = sentence[self.labels] if self.labels in sentence.names else None
+            yield Example(self.items(sentence), labels, sentence.rows, sentence.document)
+
+    def labelled(self, path: PathLike) -> tuple[Iterator[list[Any]], list[tuple[str, ...]]]:
+        """The items of a file as they are read, and a list that fills with their labels."""
+        labels: list[tuple[str, ...]] = []
+
+        def items() -> Iterator[list[Any]]:
+            for example in self.read(path):
+                if example.labels is None:
+                    raise DataError(
+                        f"there is no column with the labels '{self.labels}'.", path=path
+                    )
+                labels.append(example.labels)
+                yield example.items
+
+        return items(), labels
+
+    def items(self, sentence: ColumnSentence) -> list[list[str]]:
+        """What is looked at in a sentence."""
+        seen = [sentence[name] for name in self.seen]
+        if self.template is None:
+            return word_features(list(zip(*seen, strict=True)))
+        return self._templates(seen)
+
+    def _sentences(self, path: PathLike, kind: str) -> Iterator[ColumnSentence]:
+        if kind == "columns":
+            return _read_columns(path, self.columns, self.seen)
+        if kind == "text":
+            names = self.seen
+            if len(names) != 1:
+                raise DataError(f"text has words alone; the model looks at {', '.join(names)}.")
+            return (ColumnSentence(names, (tuple(s),)) for s in read_sentences(path) if s)
+        return _other_format(path, kind)
+
+    @cached_property
+    def _templates(self) -> Templates:
+        parsed = [parse_template(line) for line in self.template or ()]
+        return Templates(tuple(template for template in parsed if template is not None))
+
+    def _check_template(self) -> None:
+        if self.template is not None and self._templates.columns > len(self.seen):
+            raise DataError(
+                f"the template reads column {self._templates.columns - 1} (counted from 0), but "
+                f"without the labels there are {len(self.seen)}: {', '.join(self.seen)}."
+            )
+
+
+def _read_columns(
+    path: PathLike, columns: tuple[str, ...], seen: tuple[str, ...]
+) -> Iterator[ColumnSentence]:
+    """Sentences with all columns, or, as the first line decides, with those seen alone."""
+    lines = read_lines(path)
+    skipped: list[tuple[int, str]] = []
+    for number, line in lines:
+        skipped.append((number, line))
+        cells = split_tokens(line)
+        if cells and cells[0] != DOCUMENT_MARK:
+            names = seen if len(cells) == len(seen) else columns
+            yield from parse_columns(chain(skipped, lines), path, names)
+            return
+
+
+def _other_format(path: PathLike, kind: str) -> Iterator[ColumnSentence]:
+    known = FORMATS.get(kind)
+    if known is None or known.to_columns is None:
+        raise DataError(
+            f"'{kind}' has no labels for words; there are {', '.join(SENTENCE_FORMATS)} and "
+            "crfsuite. Name one with format=.",
+            path=path,
+        )
+    return known.to_columns(known.read(path))
+
+
+def _guess(path: PathLike, otherwise: str = "columns") -> str:
+    """The format by the ending of the name; columns are kept under any (.txt, .dat, .data)."""
+    try:
+        kind = guess_format(path)
+    except DataError:
+        return otherwise
+    return otherwise if kind in ("text", "samples") else kind
+
+
+def _first_columns(path: PathLike, kind: str) -> tuple[str, ...]:
+    if str(Path(path)) == "-":
+        raise DataError("standard input can be read once only: name its columns.")
+    if kind != "columns":
+        return _first(_other_format(path, kind), path).names
+    width = next((len(cells) for cells in _rows(path) if cells and cells[0] != DOCUMENT_MARK), 0)
+    if width < 2:
+        raise DataError("a file to learn from needs a word and a label on each line.", path=path)
+    return ("word", *(f"column{i}" for i in range(2, width)), "label")
+
+
+def _rows(path: PathLike) -> Iterator[list[str]]:
+    return (split_tokens(line) for _, line in read_lines(path))
+
+
+def _first(sentences: Iterable[ColumnSentence], path: PathLike) -> ColumnSentence:
+    for sentence in sentences:
+        return sentence
+    raise DataError("there is no sentence in it.", path=path)

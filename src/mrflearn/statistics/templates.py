@@ -1,0 +1,103 @@
+"""Feature templates of CRF++ and Wapiti, applied to columns.
+
+A template is a line such as `U05:%x[-1,0]/%x[0,0]` (CRF++) or `u:word=%x[-1,0]` (Wapiti): each
+`%x[row,column]` stands for the cell so many tokens away.  Beyond the ends of a sequence stand the
+marks of CRF++: `_B-1`, `_B-2` before it, `_B+1`, `_B+2` after it.  Lines that begin with `B` or `b`
+and read no cells ask for transitions, which a chain always has; `#` begins a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mrflearn.data.files import PathLike, read_lines
+from mrflearn.errors import DataError
+
+_CELL = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
+_OTHER = re.compile(r"%[a-zA-Z]")
+
+
+@dataclass(frozen=True)
+class Template:
+    """Texts around cells: text[0] cell[0] text[1] cell[1] ... text[n]; a cell is (row, column)."""
+
+    texts: tuple[str, ...]
+    cells: tuple[tuple[int, int], ...]
+
+    def __call__(self, columns: Sequence[Sequence[str]]) -> list[str]:
+        """The attribute of each token."""
+        length = len(columns[0])
+        if not self.cells:
+            return [self.texts[0]] * length
+        parts: list[Iterable[str]] = [_shifted(columns[c], row) for row, c in self.cells]
+        form = self.texts[0] + "".join(f"%s{text}" for text in self.texts[1:])
+        return [form % cells for cells in zip(*parts, strict=True)]
+
+
+@dataclass(frozen=True)
+class Templates:
+    """The templates of a file, in its order."""
+
+    templates: tuple[Template, ...]
+
+    @property
+    def columns(self) -> int:
+        """How many columns the templates need."""
+        return 1 + max((c for t in self.templates for _, c in t.cells), default=-1)
+
+    def __call__(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
+        """The attributes of each token of a sentence that is given by columns."""
+        if len(columns) < self.columns or not columns:
+            raise DataError(
+                f"the templates read column {self.columns - 1} (counted from 0), but there are "
+                f"{len(columns)} columns."
+            )
+        made = [template(columns) for template in self.templates]
+        return [list(own) for own in zip(*made, strict=True)] or [[] for _ in columns[0]]
+
+
+def read_templates(path: PathLike) -> Templates:
+    """The templates of a CRF++ or Wapiti file."""
+    found = []
+    for number, line in read_lines(path):
+        try:
+            template = parse_template(line)
+        except DataError as error:
+            raise DataError(error.problem, path=path, line=number) from None
+        if template is not None:
+            found.append(template)
+    return Templates(tuple(found))
+
+
+def parse_template(line: str) -> Template | None:
+    """The template of one line; None for blank lines, comments and plain transitions."""
+    text = line.strip()
+    if not text or text.startswith("#"):
+        return None
+    cells = tuple((int(row), int(column)) for row, column in _CELL.findall(text))
+    kind = text[0]
+    if kind in "Bb*" and cells:
+        raise DataError(
+            f"'{text}' gives transitions attributes of their own, which this CRF has not. Write "
+            "it as U (or u), and keep a plain B for the transitions."
+        )
+    if kind in "Bb":
+        return None
+    if kind not in "Uu":
+        raise DataError(f"'{text}' is no template: it should begin with U, u, B or b.")
+    texts = tuple(piece.replace("%", "%%") for piece in _CELL.split(text)[::3])
+    if other := _OTHER.search(_CELL.sub("", text)):
+        raise DataError(f"'{other.group()}' in '{text}': only %x[row,column] is understood.")
+    return Template(texts, cells) if cells else Template((text,), ())
+
+
+def _shifted(cells: Sequence[str], row: int) -> list[str]:
+    """The cell `row` tokens on from each token; marks beyond the ends."""
+    length = len(cells)
+    if row < 0:
+        before = [f"_B{position}" for position in range(row, 0)]
+        return [*before, *cells][:length]
+    after = [f"_B+{position}" for position in range(1, row + 1)]
+    return [*cells, *after][row : row + length]

@@ -1,0 +1,181 @@
+"""Train, tag, evaluate and inspect a chain CRF as users do, on sentences with a plain pattern."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from mrflearn.estimators.crf import CRF
+from mrflearn.estimators.loading import load
+from mrflearn.evaluation.chunks import chunk_report
+from support.command import run
+
+NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["saw", "ate", "fed"]
+FIRST = "the DT B-NP\ncat NN I-NP\nsaw VBD B-VP\nthe DT B-NP\ndog NN I-NP\n. . O\n\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("crf")
+    rows = [
+        f"the DT B-NP\n{a} NN I-NP\n{v} VBD B-VP\nthe DT B-NP\n{b} NN I-NP\n. . O\n\n"
+        for a, b in itertools.permutations(NOUNS, 2)
+        for v in VERBS
+    ]
+    (folder / "train.txt").write_text("".join(rows))
+    (folder / "test.txt").write_text("".join(rows[::5]))
+    found = run(
+        "train", "crf", str(folder / "train.txt"), "--columns", "word,pos,chunk", "--labels",
+        "chunk", "--dev", str(folder / "test.txt"), "--calibrate", "--max-iterations", "30",
+        "-q", "-o", str(folder / "model"), "--json",
+    )  # fmt: skip
+    assert found.code == 0, found.err
+    answer = found.json()
+    assert answer["labels"] == ["B-NP", "I-NP", "B-VP", "O"]
+    assert answer["temperature"] == load(folder / "model").temperature_
+    assert answer["iterations"] <= 30
+    return folder
+
+
+def test_training_tells_people_what_was_learned(folder: Path) -> None:
+    found = run("train", "crf", str(folder / "test.txt"), "-o", str(folder / "other"), "-q")
+    assert found.code == 0
+    assert found.out.startswith(f"{folder / 'other'}: 4 labels, ")
+    assert load(folder / "other").recipe_.columns == ("word", "column2", "label")
+
+
+def test_tag_puts_a_label_behind_each_row(folder: Path) -> None:
+    found = run("tag", str(folder / "model"), str(folder / "test.txt"))
+    assert found.code == 0
+    rows = [line.split(" ") for line in found.out.splitlines() if line]
+    assert all(row[2] == row[3] for row in rows)
+    assert found.out.count("\n\n") == 8
+    assert [row[:3] for row in rows] == [
+        line.split(" ") for line in (folder / "test.txt").read_text().splitlines() if line
+    ]
+
+
+def test_tag_reads_a_pipe_without_labels(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = b"-DOCSTART- -X-\n\nthe DT\nbird NN\n. .\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(bare)))
+    found = run("tag", str(folder / "model"), "--batch", "1")
+    assert found.out == "-DOCSTART- -X- O\n\nthe DT B-NP\nbird NN I-NP\n. . O\n\n"
+
+
+def test_tag_gives_probabilities_in_rows_and_in_json(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text(FIRST)
+    arguments = ("tag", str(folder / "model"), str(tmp_path / "one.txt"))
+    crf = load(folder / "model")
+    items = [next(crf.recipe_.read(tmp_path / "one.txt")).items]
+    answer = run(*arguments, "--nbest", "3", "--marginals", "--spans", "--json").json()
+    assert answer["words"] == ["the", "cat", "saw", "the", "dog", "."]
+    best = crf.n_best(items, 3)[0]
+    assert [(b["labels"], b["probability"]) for b in answer["nbest"]] == best
+    assert answer["probability"] == best[0][1]
+    assert answer["marginals"] == crf.predict_marginals(items)[0]
+    assert [tuple(s.values()) for s in answer["spans"]] == crf.predict_spans(items, 3)[0]
+
+    text = run(*arguments, "--nbest", "2", "--marginals").out.splitlines()
+    assert text[0] == f"# 0 {best[0][1]:.6f}"
+    assert text[1] == f"the DT B-NP B-NP {answer['marginals'][0]['B-NP']:.4f}"
+    assert text[8] == f"# 1 {best[1][1]:.6f}"
+    spans = run(*arguments, "--spans").out.splitlines()
+    first = crf.predict_spans(items)[0][0]
+    assert spans[0] == f"0\t2\tNP\t{first.probability:.4f}\tthe cat"
+
+
+def test_tag_keeps_to_a_scheme(tmp_path: Path) -> None:
+    file, model = tmp_path / "iob1.txt", str(tmp_path / "model")
+    file.write_text("cats I-NP\nran O\n\ncats I-NP\ndogs B-NP\n\n")
+    assert run("train", "crf", str(file), "-o", model, "-q", "--c2", "0.01").code == 0
+    free = run("tag", model, str(file), "--json").out.splitlines()
+    legal = run("tag", model, str(file), "--json", "--scheme", "IOB2").out.splitlines()
+    assert json.loads(free[0])["labels"] == ["I-NP", "O"]
+    assert json.loads(legal[0])["labels"] == ["B-NP", "O"]
+
+
+def test_crfsuite_text_goes_in_and_labels_come_out(tmp_path: Path) -> None:
+    file, model = tmp_path / "items.crfsuite", str(tmp_path / "model")
+    file.write_text("X\ta\tb:0.5\nY\tc\n\nY\tc\n\n")
+    assert run("train", "crf", str(file), "-o", model, "-q", "--c2", "0.01").code == 0
+    assert run("tag", model, str(file)).out == "X\nY\n\nY\n\n"
+    assert run("evaluate", model, str(file), "--json").json()["accuracy"] == 1.0
+
+
+def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "test.txt").read_text().replace("saw VBD B-VP", "saw VBD O")
+    (tmp_path / "wrong.txt").write_text(text)
+    found = run(
+        "evaluate", str(folder / "model"), str(tmp_path / "wrong.txt"), "--json", "--train",
+        str(folder / "train.txt"), "--calibration", "--plots", str(tmp_path / "pictures"),
+    )  # fmt: skip
+    answer = found.json()
+    crf = load(folder / "model")
+    items, truth = crf.recipe_.labelled(tmp_path / "wrong.txt")
+    predicted = crf.predict(items)
+    total = chunk_report(truth, [tuple(tags) for tags in predicted]).total
+    assert total.f1 < 1
+    expected = {"precision": total.precision, "recall": total.recall, "f1": total.f1}
+    assert {name: answer[name] for name in expected} == expected
+    assert answer["accuracy"] == crf.score(crf.recipe_.labelled(tmp_path / "wrong.txt")[0], truth)
+    assert answer["mistakes"] == [
+        {"true": "O", "predicted": "B-VP", "tokens": text.count("saw VBD O")}
+    ]
+    assert answer["unseen_tokens"] == 0
+    assert answer["unseen_accuracy"] is None
+    assert 0 < answer["calibration_error"] < 1
+    assert (tmp_path / "pictures" / "confusion.png").exists()
+    assert (tmp_path / "pictures" / "calibration.png").exists()
+
+
+def test_evaluate_tells_people(folder: Path) -> None:
+    found = run("evaluate", str(folder / "model"), str(folder / "test.txt"), "--calibration")
+    assert "8 sentences, 48 tokens" in found.out
+    assert "accuracy 100.00 %" in found.out
+    assert "NP            100.00  100.00  100.00    16" in found.out
+    assert "expected calibration error" in found.out
+
+
+def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
+    crf = load(folder / "model")
+    answer = run("inspect", str(folder / "model"), "--top", "3", "--json").json()
+    assert answer["features"] == [list(row) for row in crf.top_features(n=3)]
+    one = run("inspect", str(folder / "model"), "--label", "B-VP", "--json").json()
+    assert {row[1] for row in one["features"]} == {"B-VP"}
+    assert all("B-VP" in row for row in one["transitions"])
+    assert "B-NP -> I-NP" in run("inspect", str(folder / "model")).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["train", "crf", "{}/none.txt", "-o", "{}/x"], 1, "none.txt: cannot be read"),
+        (["train", "crf", "{}/train.txt", "-o", "{}/x", "--calibrate"], 2, "name --dev"),
+        (["train", "crf", "{}/train.txt", "-o", "{}/x", "--labels", "q"], 1, "no column 'q'"),
+        (["tag", "{}/model", "{}/short.txt"], 1, "short.txt:1: 1 cells where"),
+        (["tag", "{}/no-model", "{}/test.txt"], 1, "does not exist"),
+        (["tag", "{}/python-model", "{}/test.txt"], 1, "was trained in Python"),
+        (["evaluate", "{}/model", "{}/bare.txt"], 1, "no labels to compare with"),
+        (["inspect", "{}/model", "--label", "X"], 1, "no label 'X'"),
+    ],
+)
+def test_mistakes_end_in_one_line(folder: Path, arguments: list[str], code: int, says: str) -> None:
+    (folder / "short.txt").write_text("the\n")
+    (folder / "bare.txt").write_text("the DT\n")
+    CRF(max_iterations=2).fit([[["a"]]], [["X"]]).save(folder / "python-model")
+    found = run(*(argument.format(folder) for argument in arguments))
+    assert found.code == code
+    assert says in found.err
+    assert "Traceback" not in found.err
+
+
+def test_answers_in_json_are_one_line_a_sentence(folder: Path) -> None:
+    found = run("tag", str(folder / "model"), str(folder / "test.txt"), "--json")
+    lines = [json.loads(line) for line in found.out.splitlines()]
+    assert len(lines) == 8
+    assert set(lines[0]) == {"words", "labels", "probability"}

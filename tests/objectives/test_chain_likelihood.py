@@ -1,0 +1,187 @@
+"""Likelihood and perceptron loss of chain CRFs against enumeration and finite differences."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mrflearn.errors import TrainingError
+from mrflearn.estimators.crf_weights import state_features, transition_features
+from mrflearn.execution.threads import Threads
+from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives import chain_blocks
+from mrflearn.objectives.chain_blocks import ChainData, make_shards
+from mrflearn.objectives.chain_likelihood import ChainLikelihood
+from mrflearn.objectives.chain_perceptron import ChainPerceptron
+from mrflearn.statistics.compiled import compile_features
+from mrflearn.statistics.features import Numbering
+from mrflearn.statistics.labels import compile_labels
+from mrflearn.statistics.support import find_support
+from support.tagged_items import all_paths, log_sum, path_score, random_data
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    X: list[Any]
+    y: list[Any]
+    data: ChainData
+    model: ChainCRF
+    vector: Tensor
+
+    @property
+    def weighted(self) -> list[float]:
+        weight = self.data.weight
+        return [1.0] * len(self.X) if weight is None else weight.tolist()
+
+
+def case(
+    seed: int, labels: int = 3, order: int = 1, weights: bool = False, blur: bool = False
+) -> Case:
+    X, y = random_data(seed, sequences=5, labels=labels, longest=4)
+    if blur:
+        y = [
+            [
+                None if (i + j) % 4 == 1 else {tag, "A"} if (i + j) % 4 == 2 else tag
+                for j, tag in enumerate(own)
+            ]
+            for i, own in enumerate(y)
+        ]
+    features = compile_features(X)
+    compiled = compile_labels(y, features.lengths, Numbering())
+    support, features = find_support(features, compiled, order=order)
+    model = ChainCRF.zeros(support, torch.float64, torch.device("cpu"))
+    generator = torch.Generator().manual_seed(seed)
+    weight = torch.rand(len(X), generator=generator).double() + 0.5 if weights else None
+    size = Layout.of(model.parameters()).size
+    vector = torch.randn(size, generator=generator, dtype=torch.float64)
+    return Case(X, y, ChainData(features, compiled, weight), model, vector)
+
+
+def names_and_weights(given: Case) -> tuple[list[str], dict[Any, float], dict[Any, float]]:
+    layout = Layout.of(given.model.parameters())
+    model = given.model.with_parameters(layout.unflatten(given.vector))
+    return list(model.support.labels), state_features(model), transition_features(model)
+
+
+def allowed(path: tuple[str, ...], given: list[Any]) -> bool:
+    pairs = zip(path, given, strict=True)
+    return all(
+        want is None or tag == want or (not isinstance(want, str) and tag in want)
+        for tag, want in pairs
+    )
+
+
+def enumerated(given: Case, possible: Any = None) -> float:
+    """-log p of the labels by listing every labelling (that the chain can have)."""
+    names, state, transition = names_and_weights(given)
+    total = 0.0
+    for items, tags, weight in zip(given.X, given.y, given.weighted, strict=True):
+        scores = all_paths(items, names, state, transition)
+        if possible is not None:
+            scores = {path: score for path, score in scores.items() if possible(path)}
+        right = {path: score for path, score in scores.items() if allowed(path, tags)}
+        total += weight * (log_sum(scores) - log_sum(right))
+    return total
+
+
+def objective(given: Case, cores: int = 1) -> ChainLikelihood:
+    shards = make_shards(given.model, given.data, cores)
+    return ChainLikelihood(given.model, shards, Threads(1))
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans())
+@settings(max_examples=40)
+def test_value_is_that_of_enumeration(seed: int, labels: int, weights: bool, blur: bool) -> None:
+    given = case(seed, labels, weights=weights, blur=blur)
+    value, _ = objective(given)(given.vector)
+    assert float(value) == pytest.approx(enumerated(given), rel=1e-9, abs=1e-9)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3), st.booleans())
+@settings(max_examples=25)
+def test_second_order_value_is_that_of_enumeration(seed: int, labels: int, weights: bool) -> None:
+    given = case(seed, labels, order=2, weights=weights)
+    names = list(given.model.support.labels)
+    pairs = zip(
+        given.model.support.source.tolist(), given.model.support.target.tolist(), strict=True
+    )
+    known = {(names[a], names[b]) for a, b in pairs}
+    value, _ = objective(given)(given.vector)
+    expected = enumerated(given, lambda path: set(itertools.pairwise(path)) <= known)
+    assert float(value) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([1, 2]), st.booleans(), st.booleans())
+@settings(max_examples=15)
+def test_gradient_is_that_of_finite_differences(
+    seed: int, order: int, weights: bool, blur: bool
+) -> None:
+    given = case(seed, 3, order, weights, blur and order == 1)
+    function = objective(given)
+    gradient = function(given.vector)[1].clone()
+    step = 1e-5
+    for index in range(0, len(given.vector), 3):
+        moved = torch.zeros_like(given.vector)
+        moved[index] = step
+        rise = function(given.vector + moved)[0] - function(given.vector - moved)[0]
+        assert float(gradient[index]) == pytest.approx(float(rise) / (2 * step), abs=2e-6)
+
+
+@pytest.mark.parametrize("blur", [False, True])
+def test_blocks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, blur: bool) -> None:
+    given = case(3, weights=True, blur=blur)
+    value, gradient = objective(given)(given.vector)
+    monkeypatch.setattr(chain_blocks, "LEAST_TOKENS", 2)
+    monkeypatch.setattr(chain_blocks, "NUMBERS_IN_BLOCK", 12)
+    shards = make_shards(given.model, given.data, 2)
+    assert len(shards) == 2
+    assert sum(len(shard.blocks) for shard in shards) > 2
+    with Threads(2) as threads:
+        again = ChainLikelihood(given.model, shards, threads)(given.vector)
+    assert float(again[0]) == pytest.approx(float(value), rel=1e-12)
+    torch.testing.assert_close(again[1], gradient, rtol=1e-10, atol=1e-12)
+
+
+def test_single_precision_is_close() -> None:
+    given = case(5, blur=True)
+    value, gradient = objective(given)(given.vector)
+    model = ChainCRF.zeros(given.model.support, torch.float32, torch.device("cpu"))
+    single = ChainLikelihood(model, make_shards(model, given.data, 1), Threads(1))
+    lower, slope = single(given.vector.float())
+    assert slope.dtype == torch.float32
+    assert float(lower) == pytest.approx(float(value), rel=1e-6)
+    torch.testing.assert_close(slope.double(), gradient, rtol=1e-4, atol=1e-5)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans())
+@settings(max_examples=25)
+def test_perceptron_loss_and_its_gradient(seed: int, labels: int, weights: bool) -> None:
+    given = case(seed, labels, weights=weights)
+    shards = make_shards(given.model, given.data, 1)
+    value, gradient = ChainPerceptron(given.model, shards, Threads(1))(given.vector)
+    names, state, transition = names_and_weights(given)
+    expected = sum(
+        weight
+        * (
+            max(all_paths(items, names, state, transition).values())
+            - path_score(items, tags, state, transition)
+        )
+        for items, tags, weight in zip(given.X, given.y, given.weighted, strict=True)
+    )
+    assert float(value) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    # The loss is linear in the weights as long as the best labels stay the same.
+    assert float(gradient @ given.vector) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_perceptron_needs_every_label() -> None:
+    given = case(1, blur=True)
+    with pytest.raises(TrainingError, match="needs every label"):
+        ChainPerceptron(given.model, make_shards(given.model, given.data, 1), Threads(1))

@@ -1,0 +1,84 @@
+"""Small labelled sequences of items, and a chain CRF by enumeration from plain dicts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+LABELS = ("A", "B", "C", "D", "E")
+Item = dict[str, Any]
+
+
+def random_data(
+    seed: int, sequences: int = 8, labels: int = 3, longest: int = 5, values: bool = True
+) -> tuple[list[list[Item]], list[list[str]]]:
+    """Items of words, numbers and lists; labels that depend on them and on each other."""
+    source = random.Random(seed)
+    X, y = [], []
+    for _ in range(sequences):
+        length = source.randint(1, longest)
+        words = [source.choice("uvwxyz") for _ in range(length)]
+        items: list[Item] = []
+        for word in words:
+            item: Item = {"w": word, "tags": source.sample(["p", "q", "r"], source.randint(0, 2))}
+            if values and source.random() < 0.7:
+                item["size"] = source.randint(1, 16) / 8  # exact in single precision
+            if source.random() < 0.4:
+                item["rare"] = str(source.randint(0, 99))
+            items.append(item)
+        tags, before = [], 0
+        for word in words:
+            before = (ord(word) + (before if source.random() < 0.3 else 0)) % labels
+            tags.append(LABELS[before])
+        X.append(items)
+        y.append(tags)
+    return X, y
+
+
+def attributes(item: Item) -> Iterator[tuple[str, float]]:
+    """(name, value) of an item that `random_data` made."""
+    for name, value in item.items():
+        if isinstance(value, str):
+            yield f"{name}:{value}", 1.0
+        elif isinstance(value, list):
+            yield from ((f"{name}:{part}", 1.0) for part in value)
+        else:
+            yield name, float(value)
+
+
+def path_score(
+    sequence: Sequence[Item],
+    labels: Sequence[str],
+    state: Mapping[tuple[str, str], float],
+    transition: Mapping[tuple[str, ...], float],
+) -> float:
+    """The score of one labelling: every weight looked up one by one."""
+    total = 0.0
+    for item, label in zip(sequence, labels, strict=True):
+        total += sum(value * state.get((name, label), 0.0) for name, value in attributes(item))
+    total += sum(transition.get(pair, 0.0) for pair in itertools.pairwise(labels))
+    triples = zip(labels, labels[1:], labels[2:], strict=False)
+    return total + sum(transition.get(triple, 0.0) for triple in triples)
+
+
+def all_paths(
+    sequence: Sequence[Item],
+    names: Sequence[str],
+    state: Mapping[tuple[str, str], float],
+    transition: Mapping[tuple[str, ...], float],
+) -> dict[tuple[str, ...], float]:
+    """The score of every labelling."""
+    return {
+        path: path_score(sequence, path, state, transition)
+        for path in itertools.product(names, repeat=len(sequence))
+    }
+
+
+def log_sum(scores: Sequence[float] | Mapping[Any, float]) -> float:
+    """log sum exp, in double precision."""
+    values = list(scores.values()) if isinstance(scores, Mapping) else list(scores)
+    top = max(values)
+    return top + math.log(sum(math.exp(value - top) for value in values))
