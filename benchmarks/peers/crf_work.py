@@ -42,12 +42,15 @@ class Clock:
 
 
 def best_of(times, work):
-    """What the work gives, and the least wall seconds it took: tagging is quick, machines busy."""
+    """What the work gives, and the least processor seconds it took.
+
+    Tagging is quick and done by one thread, so what else runs here must not count.
+    """
     seconds = []
     for _ in range(times):
         with Clock() as clock:
             result = work()
-        seconds.append(clock.wall)
+        seconds.append(clock.cpu)
     return result, min(seconds)
 
 
