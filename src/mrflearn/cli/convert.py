@@ -20,7 +20,7 @@ class ChunkScheme(StrEnum):
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(help="The file to read (gzip and - are fine).")],
+    source: Annotated[Path, typer.Argument(help="A file (gzip and - are fine), or a model.")],
     target: Annotated[Path, typer.Argument(help="The file to write.")],
     source_format: Annotated[
         str | None, typer.Option("--from", help="Its format; default: by its ending.")
@@ -44,6 +44,12 @@ def convert(
     """
     from mrflearn.data.conversion import convert_file
 
+    if source.is_dir():
+        from mrflearn.estimators.loading import load
+
+        load(source).export(target)
+        remark(f"{source} -> {target}")
+        return
     reads, writes = convert_file(
         source,
         target,

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json, say_table
+from mrflearn.cli.ngram_answers import inspect_text
 
 
 def inspect(
@@ -23,6 +24,9 @@ def inspect(
     from mrflearn.estimators.loading import load
 
     field = load(model)
+    if hasattr(field, "token_scores"):
+        inspect_text(field, top, as_json)
+        return
     edges, couplings = field.edges_, field.couplings_
     # With more than two states an edge's strength is the norm of its table.
     strength = couplings if couplings.ndim == 1 else np.linalg.norm(couplings, axis=(1, 2))
