@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.data.alignments import Alignment, read_alignment, write_alignment
+from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.columns import read_columns, write_columns
 from mrflearn.data.conllu import read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
@@ -211,6 +212,17 @@ FORMATS: list[Format] = [
         write=write_alignment,
         suffix=".aln",
         same=_same_letters,
+    ),
+    Format(
+        "ARPA",
+        "made by hand\n\\data\\\nngram 1=4\nngram 2=2\nngram 3=1\n\n\\1-grams:\n-1\t<unk>\n"
+        "-99 <s> -0.3\n-0.5\t</s>\t0\n-2.25 caf\u00e9\u00a0x\n\n"
+        "\\2-grams:\n-1e-3\t<s> caf\u00e9\u00a0x\t0.125\n-0.7 caf\u00e9\u00a0x </s>\n"
+        "\\3-grams:\n0 <s> caf\u00e9\u00a0x </s>\n\n\\end\\\n".encode(),
+        read=read_arpa,
+        write=write_arpa,
+        suffix=".arpa",
+        same=same_records,
     ),
     Format(
         "word2vec text",

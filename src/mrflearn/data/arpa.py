@@ -215,9 +215,12 @@ def _number_words(lines: _Lines, words: Sequence[bytes], start: int) -> _Numbers
 def _figures(lines: _Lines, cells: Sequence[bytes], start: int) -> Figures:
     try:
         values = np.fromiter(map(float, cells), np.float64, count=len(cells))
-    except ValueError as error:
+        plain = b"_" not in b"".join(cells)  # Python would read 1_000 as a number
+    except ValueError:
+        plain = False
+    if not plain:
         at = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-        raise lines.complaint(f"{cells[at][:40]!r} is not a number.", start + at) from error
+        raise lines.complaint(f"{cells[at][:40]!r} is not a number.", start + at)
     with np.errstate(over="ignore"):
         figures = values.astype(np.float32)
     if not np.isfinite(figures).all():
@@ -231,4 +234,4 @@ def _is_number(cell: bytes) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return b"_" not in cell
