@@ -20,6 +20,7 @@ from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
 from mrflearn.data.ptb import read_trees, write_trees
 from mrflearn.data.samples import read_sample_chunks, read_samples, write_samples
 from mrflearn.data.seminars import read_seminar, write_seminar
+from mrflearn.data.similarity import read_analogies, read_pairs, write_analogies, write_pairs
 from mrflearn.data.tagged import read_tagged, write_tagged
 from mrflearn.data.text import read_sentences, write_sentences
 from mrflearn.data.uai import (
@@ -223,6 +224,20 @@ FORMATS: list[Format] = [
         write=write_arpa,
         suffix=".arpa",
         same=same_records,
+    ),
+    Format(
+        "word pairs",
+        "tiger\tcat\t7.35\n\nJerusalem Isra\u00ebl 8 more\n".encode(),
+        read=lambda path: list(read_pairs(path)),
+        write=write_pairs,
+        stream=read_pairs,
+    ),
+    Format(
+        "analogies",
+        b"x y z w\n: capital  cities\nAthens Greece Paris France\n\n: b\n: c\na b c d\n",
+        read=lambda path: list(read_analogies(path)),
+        write=write_analogies,
+        stream=read_analogies,
     ),
     Format(
         "word2vec text",
