@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check format bench-inference clean
+.PHONY: demo test check format bench-inference bench-lm clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -30,6 +30,10 @@ format: $(READY)
 bench-inference: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py
 	$(BIN)/python benchmarks/inference.py
+
+bench-lm: $(READY)
+	$(PYTHON) benchmarks/setup_lm_peers.py
+	$(BIN)/python benchmarks/lm.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mrflearn needs Python 3.11 or newer; set PYTHON=python3.x")'
