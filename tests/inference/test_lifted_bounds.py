@@ -1,0 +1,122 @@
+"""Stars and chains against enumerated rings: bounds for every dual variable, on their side."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.rings import random_duals, random_model, ring_log_partition
+
+from mrflearn.inference.chain_bound import (
+    ChainScores,
+    PerronVectors,
+    certify,
+    power_steps,
+    ring_term,
+    rings_of_text,
+)
+from mrflearn.inference.star_bound import star_log_partition, tighten
+from mrflearn.models.neighbour_lm import NeighbourModel
+
+sizes = st.sampled_from([0.0, 0.3, 1.0, 3.0])
+seeds = st.integers(0, 10_000)
+
+
+def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor) -> ChainScores:
+    return ChainScores.of(model.unary, *model.pairs.factors(), duals, weights)
+
+
+@settings(max_examples=60)
+@given(
+    shape=st.sampled_from([(1, 4, 6), (1, 2, 12), (2, 4, 6), (2, 3, 9), (3, 4, 4), (3, 2, 8)]),
+    seed=seeds,
+    score_size=sizes,
+    dual_size=sizes,
+)
+def test_stars_bound_log_z_for_any_duals(shape, seed, score_size, dual_size):
+    offsets, states, positions = shape
+    model = random_model(offsets, states, seed, score_size)
+    bound = star_log_partition(
+        model.unary, *model.pairs.factors(), random_duals(model, seed, dual_size)
+    )
+    assert float(bound) >= ring_log_partition(model, positions) / positions - 1e-9
+
+
+@settings(max_examples=60)
+@given(
+    shape=st.sampled_from([(1, 4, 6), (1, 2, 12), (2, 4, 6), (2, 3, 7), (3, 4, 5), (3, 2, 12)]),
+    seed=seeds,
+    score_size=sizes,
+    dual_size=sizes,
+    share=st.floats(0.05, 0.95),
+    steps=st.integers(1, 5),
+)
+def test_certified_chains_bound_log_z_for_any_duals_and_weights(
+    shape, seed, score_size, dual_size, share, steps
+):
+    offsets, states, positions = shape
+    model = random_model(offsets, states, seed, score_size)
+    weights = torch.tensor([share**k for k in range(offsets)], dtype=torch.float64)
+    weights /= weights.sum()
+    duals = random_duals(model, seed, dual_size)
+    found = certify(scores_of(model, duals, weights), torch.zeros_like(duals), most=steps)
+    rest = ring_term(weights, rings_of_text(offsets, positions), states, positions)
+    assert found.lower <= found.upper
+    assert found.upper + rest >= ring_log_partition(model, positions) / positions - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_chain_is_exact_up_to_the_ring(seed):
+    model, weights = random_model(1, 3, seed), torch.ones(1, dtype=torch.float64)
+    duals = torch.zeros(1, 3, dtype=torch.float64)
+    found = certify(scores_of(model, duals, weights), duals, tolerance=1e-10)
+    exact = ring_log_partition(model, 11) / 11
+    assert found.upper - found.lower <= 1e-10
+    assert exact - 1e-9 <= found.upper + ring_term(weights, (1,), 3, 11)
+    assert found.upper <= exact + 1e-9 or found.upper - exact < 0.05
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_power_steps_find_eigenvectors(seed):
+    model = random_model(2, 6, seed)
+    weights = torch.tensor([0.7, 0.3], dtype=torch.float64)
+    scores = scores_of(model, random_duals(model, seed, 0.5), weights)
+    vectors, before = power_steps(scores, PerronVectors.ones(scores.bias), 200)
+    value = scores.quotients(vectors.left, vectors.right) - vectors.overlap()
+    torch.testing.assert_close(before, value)
+    for k in range(2):
+        matrix = (model.tables()[k] / weights[k] + scores.bias[k]).exp()
+        largest = torch.linalg.eigvals(matrix).abs().max()
+        assert float(value[k].exp()) == pytest.approx(float(largest), rel=1e-9)
+        torch.testing.assert_close(
+            scores.right_step(vectors.right)[k].exp(), matrix @ vectors.right[k].exp()
+        )
+        torch.testing.assert_close(
+            scores.left_step(vectors.left)[k].exp(), matrix.T @ vectors.left[k].exp()
+        )
+
+
+@pytest.mark.parametrize("offsets", [1, 2, 3])
+def test_tightening_lowers_the_bound_towards_its_minimum(offsets):
+    model = random_model(offsets, 4, offsets)
+    factors = model.pairs.factors()
+    start = torch.zeros(offsets, 4, dtype=torch.float64)
+    duals, values = tighten(model.unary, *factors, start, steps=400)
+    best = float(star_log_partition(model.unary, *factors, duals))
+    assert best == min(values) < values[0]
+    free = start.clone().requires_grad_(True)
+    search = torch.optim.LBFGS([free], max_iter=500, line_search_fn="strong_wolfe")
+
+    def closure():
+        search.zero_grad()
+        value = star_log_partition(model.unary, *factors, free)
+        value.backward()
+        return value
+
+    search.step(closure)
+    least = float(star_log_partition(model.unary, *factors, free.detach()))
+    assert least - 1e-9 <= best <= least + 1e-3
+    tight, few = tighten(model.unary, *factors, free.detach(), tolerance=1e-3)
+    assert len(few) == 1
+    torch.testing.assert_close(tight, free.detach())
