@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from mrflearn import NgramLanguageModel
+from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
-from mrflearn.evaluation.cloze import Gap, choose_gaps, cloze, left_guesser
+from mrflearn.evaluation.cloze import Gap, choose_gaps, cloze, left_guesser, neighbour_guesser
+from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
 
 TEXT = [line.split() for line in ("the cat sat", "the <unk> sat", "a cat ran")]
 
@@ -38,3 +41,26 @@ def test_a_model_of_the_left_context_guesses_words_only() -> None:
     expected = [word for word, _ in model.next_word(["the", "cat"], top=9) if word != "</s>"]
     assert guesses == [expected[:4]]
     assert cloze(left_guesser(model), choose_gaps(TEXT, count=9), top=6).among_top > 0.9
+
+
+def test_a_model_of_both_sides_guesses_the_best_of_all_completions() -> None:
+    vocabulary = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
+    generator = torch.Generator().manual_seed(0)
+    table = torch.randn(2, 5, 5, generator=generator, dtype=torch.float64)
+    unary = torch.randn(5, generator=generator, dtype=torch.float64)
+    model = NeighbourModel(unary, ExplicitPairs(table))
+
+    def score(words: list[str]) -> float:
+        ids = [0, 0, *vocabulary.encode(words).tolist(), 0, 0]
+        pairs = sum(table[k - 1, ids[i], ids[i + k]] for k in (1, 2) for i in range(len(ids) - k))
+        return float(unary[ids].sum() + pairs)
+
+    gaps = [Gap(("a", "b", "c", "b"), i) for i in range(4)] + [Gap(("c",), 0)]
+    for gap, guesses in zip(
+        gaps, neighbour_guesser(model.scores(), vocabulary)(gaps, 3), strict=True
+    ):
+        filled = {
+            word: score([*gap.left, word, *gap.words[gap.position + 1 :]])
+            for word in ("<unk>", "a", "b", "c")
+        }
+        assert guesses == sorted(filled, key=lambda word: -filled[word])[:3]

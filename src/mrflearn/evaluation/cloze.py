@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
+import torch
 
+from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
+from mrflearn.graph.neighbour_scores import NeighbourScores
 
-# Gaps as (words, position) -> the best words for each, best first.
+GAPS_AT_A_TIME = 1024
+# (gaps, how many) -> the best words for each gap, best first.
 Guesser: TypeAlias = Callable[[Sequence["Gap"], int], Sequence[Sequence[str]]]
 
 
@@ -76,6 +80,38 @@ def left_guesser(model: NextWord) -> Guesser:
         return [[word for word, _ in words if word != "</s>"][:top] for words in found]
 
     return guess
+
+
+def neighbour_guesser(field: NeighbourScores, vocabulary: Vocabulary) -> Guesser:
+    """Guesses from the exact conditional given the words on both sides of a gap."""
+
+    @torch.no_grad()
+    def guess(gaps: Sequence[Gap], top: int) -> list[list[str]]:
+        best: list[list[str]] = []
+        for start in range(0, len(gaps), GAPS_AT_A_TIME):
+            before, after = _around(gaps[start : start + GAPS_AT_A_TIME], field.offsets, vocabulary)
+            device = field.unary.device
+            scores = field.conditional(before.to(device), after.to(device))
+            scores[:, vocabulary.separator] = -torch.inf
+            best += map(
+                vocabulary.decode, scores.topk(min(top, field.states - 1), 1).indices.tolist()
+            )
+        return best
+
+    return guess
+
+
+def _around(
+    gaps: Sequence[Gap], context: int, vocabulary: Vocabulary
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids of the words before and after each gap, the nearest first; separators beyond the ends."""
+    sides: tuple[list[list[int]], list[list[int]]] = ([], [])
+    for gap in gaps:
+        left, right = gap.words[: gap.position][::-1], gap.words[gap.position + 1 :]
+        for side, words in zip(sides, (left, right), strict=True):
+            ids = vocabulary.encode(words[:context]).tolist()
+            side.append(ids + [vocabulary.separator] * (context - len(ids)))
+    return torch.tensor(sides[0]), torch.tensor(sides[1])
 
 
 def cloze(guess: Guesser, gaps: Sequence[Gap], *, top: int = 10) -> ClozeAccuracy:
