@@ -21,7 +21,7 @@ class Rows:
     """Each row holds its point (what was asked), its figures, and where they come from."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.folder = path, path.parent
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

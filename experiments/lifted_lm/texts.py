@@ -31,7 +31,7 @@ def split(scale: str, data: Path | None) -> Split:
         likeness = data / "word-similarity"
         probes = ("company", "red", "has", "dollar", "jack")
         return Split("Penn Treebank", train, valid, probes, likeness if likeness.is_dir() else None)
-    train, valid = (_english(documents, seed) for documents, seed in ((60, 0), (10, 1)))
+    train, valid = (_english(documents, seed) for documents, seed in ((20, 0), (5, 1)))
     return Split("built-in English", train, valid, ("the", "was", "he"))
 
 

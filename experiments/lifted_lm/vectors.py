@@ -14,38 +14,39 @@ from typing import Any
 
 import published
 import torch
+from figure6 import SCALES
+from lifted import fitted
 from rows import Rows
 from texts import Split
 
 from mrflearn import NgramLanguageModel
-from mrflearn.data.corpus import count_corpus
 from mrflearn.data.similarity import read_pairs
-from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
+from mrflearn.estimators.lifted_training import LiftedSettings
 from mrflearn.evaluation.cloze import Guesser, choose_gaps, cloze, left_guesser, neighbour_guesser
 from mrflearn.evaluation.similarity import CosineSpace, likeness
-from mrflearn.statistics.counting import count_sentences
 
 PART = "vectors"
-CONTEXT, NEIGHBOURS = 2, 3
+NEIGHBOURS = 3
 GAPS = {"smoke": 200, "full": 5000}
-DIMS = {"smoke": 5, "full": 30}
-EVALUATIONS = {"smoke": 20, "full": 600}
 SETS = ("WS-353-ALL", "WS-353-SIM", "WS-353-REL", "SIMLEX-999", "MEN-TR-3k", "MTurk-771",
         "RW-STANFORD", "SimVerb-3500")  # fmt: skip
 
 
 def run(rows: Rows, scale: str, text: Split, device: str) -> None:
-    dims = DIMS[scale]
+    dims = SCALES[scale].dims
 
     def measure(name: str, settings: dict[str, Any], work: Callable[[], dict[str, Any]]) -> None:
         point = {"part": PART, "text": text.name, "name": name, "gaps": GAPS[scale], **settings}
         rows.measure(point, work)
 
     for bound in ("stars", "chains"):
-        settings = {"dims": dims, "max_evaluations": EVALUATIONS[scale], "device": device}
+        settings = {"dims": dims, "max_evaluations": SCALES[scale].evaluations, "device": device}
         work = LiftedSettings(bound=bound, **settings)
-        measure(f"MRF lifted, {bound}", settings, lambda w=work: _lifted(text, w, GAPS[scale]))
+        measure(
+            f"MRF lifted, {bound}",
+            settings,
+            lambda w=work: _lifted(text, w, rows.folder, GAPS[scale]),
+        )
     measure("Kneser-Ney 3-gram", {}, lambda: _trigram(text, GAPS[scale]))
     for size, epochs in ((dims, 20), (100, 5)):
         if not _has_gensim():
@@ -79,10 +80,8 @@ def _neighbours(found: list[dict[str, Any]]) -> list[str]:
 
 def _likenesses(found: list[dict[str, Any]]) -> list[str]:
     sets = list({name: None for row in found for name in row["figures"].get("likeness", {})})
-    lines = [
-        "| vectors | D | training s | " + " | ".join(sets) + " |",
-        "|---" * (len(sets) + 3) + "|",
-    ]
+    header = ["vectors", "D", "training s", *sets]
+    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     for row in found:
         if "neighbours" in row["figures"]:
             figures = row["figures"].get("likeness", {})
@@ -103,13 +102,11 @@ def _gaps(found: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _lifted(text: Split, settings: LiftedSettings, gaps: int) -> dict[str, Any]:
-    vocabulary = Vocabulary.from_counts(count_corpus(text.train))
-    train, valid = (count_sentences(part, vocabulary, CONTEXT) for part in (text.train, text.valid))
-    fit = train_lifted(train, settings, valid)
-    space = CosineSpace(vocabulary.words, fit.model.parameters()["left"].cpu())
-    guess = neighbour_guesser(fit.model.scores(), vocabulary)
-    figures = {"seconds": fit.outcome.seconds, "sees": "both sides"}
+def _lifted(text: Split, settings: LiftedSettings, folder: Path, gaps: int) -> dict[str, Any]:
+    fit = fitted(text, settings, None, folder)
+    space = CosineSpace(fit.vocabulary.words, fit.vectors)
+    guess = neighbour_guesser(fit.scores, fit.vocabulary)
+    figures = {"seconds": fit.story["seconds"], "sees": "both sides"}
     return figures | _of_space(space, text) | {"cloze": _cloze(guess, text, gaps)}
 
 
