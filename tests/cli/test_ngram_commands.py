@@ -33,6 +33,9 @@ def test_from_text_to_answers(tmp_path: Path, text: Path) -> None:
     assert "first word" in run("inspect", model).out
     assert run("convert", model, str(tmp_path / "m.arpa")).code == 0
     assert len(read_arpa(tmp_path / "m.arpa").sections) == 2
+    assert run("convert", str(tmp_path / "m.arpa"), str(tmp_path / "back")).code == 0
+    again = run("score", str(tmp_path / "back"), str(text), "--json").json()
+    assert again["perplexity"] == pytest.approx(scored["perplexity"], rel=1e-6)
 
 
 def test_plain_words_and_remarks(tmp_path: Path, text: Path) -> None:
