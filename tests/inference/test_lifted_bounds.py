@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.rings import random_duals, random_model, ring_log_partition
 
 from mrflearn.inference.chain_bound import (
     ChainScores,
@@ -18,13 +17,14 @@ from mrflearn.inference.chain_bound import (
 )
 from mrflearn.inference.star_bound import star_log_partition, tighten
 from mrflearn.models.neighbour_lm import NeighbourModel
+from support.rings import random_duals, random_model, ring_log_partition
 
 sizes = st.sampled_from([0.0, 0.3, 1.0, 3.0])
 seeds = st.integers(0, 10_000)
 
 
 def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor) -> ChainScores:
-    return ChainScores.of(model.unary, *model.pairs.factors(), duals, weights)
+    return ChainScores.of(*model.scores(), duals, weights)
 
 
 @settings(max_examples=60)
@@ -37,9 +37,7 @@ def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor)
 def test_stars_bound_log_z_for_any_duals(shape, seed, score_size, dual_size):
     offsets, states, positions = shape
     model = random_model(offsets, states, seed, score_size)
-    bound = star_log_partition(
-        model.unary, *model.pairs.factors(), random_duals(model, seed, dual_size)
-    )
+    bound = star_log_partition(*model.scores(), random_duals(model, seed, dual_size))
     assert float(bound) >= ring_log_partition(model, positions) / positions - 1e-9
 
 
@@ -86,7 +84,7 @@ def test_power_steps_find_eigenvectors(seed):
     value = scores.quotients(vectors.left, vectors.right) - vectors.overlap()
     torch.testing.assert_close(before, value)
     for k in range(2):
-        matrix = (model.tables()[k] / weights[k] + scores.bias[k]).exp()
+        matrix = (model.scores().tables()[k] / weights[k] + scores.bias[k]).exp()
         largest = torch.linalg.eigvals(matrix).abs().max()
         assert float(value[k].exp()) == pytest.approx(float(largest), rel=1e-9)
         torch.testing.assert_close(
@@ -100,23 +98,23 @@ def test_power_steps_find_eigenvectors(seed):
 @pytest.mark.parametrize("offsets", [1, 2, 3])
 def test_tightening_lowers_the_bound_towards_its_minimum(offsets):
     model = random_model(offsets, 4, offsets)
-    factors = model.pairs.factors()
+    scores = model.scores()
     start = torch.zeros(offsets, 4, dtype=torch.float64)
-    duals, values = tighten(model.unary, *factors, start, steps=400)
-    best = float(star_log_partition(model.unary, *factors, duals))
+    duals, values = tighten(*scores, start, steps=400)
+    best = float(star_log_partition(*scores, duals))
     assert best == min(values) < values[0]
     free = start.clone().requires_grad_(True)
     search = torch.optim.LBFGS([free], max_iter=500, line_search_fn="strong_wolfe")
 
     def closure():
         search.zero_grad()
-        value = star_log_partition(model.unary, *factors, free)
+        value = star_log_partition(*scores, free)
         value.backward()
         return value
 
     search.step(closure)
-    least = float(star_log_partition(model.unary, *factors, free.detach()))
+    least = float(star_log_partition(*scores, free.detach()))
     assert least - 1e-9 <= best <= least + 1e-3
-    tight, few = tighten(model.unary, *factors, free.detach(), tolerance=1e-3)
+    tight, few = tighten(*scores, free.detach(), tolerance=1e-3)
     assert len(few) == 1
     torch.testing.assert_close(tight, free.detach())

@@ -31,7 +31,7 @@ def all_rings(states: int, positions: int) -> Tensor:
 
 def ring_scores(model: NeighbourModel, rings: Tensor) -> Tensor:
     """The score of each ring, term by term from the definition."""
-    tables = model.tables()
+    tables = model.scores().tables()
     score = model.unary[rings].sum(1)
     for offset in range(1, model.offsets + 1):
         score = score + tables[offset - 1][rings, rings.roll(-offset, 1)].sum(1)

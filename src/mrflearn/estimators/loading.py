@@ -7,10 +7,13 @@ from typing import Any
 
 from mrflearn.errors import StorageError
 from mrflearn.estimators.field import MarkovField
+from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.estimators.ngram import NgramLanguageModel
 from mrflearn.models.storage import read_model
 
-CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (MarkovField, NgramLanguageModel)}
+CLASSES: dict[str, Any] = {
+    kind.__name__: kind for kind in (LanguageModel, MarkovField, NgramLanguageModel)
+}
 
 
 def load(path: str | os.PathLike[str], *, device: str = "cpu") -> Any:

@@ -100,13 +100,13 @@ def power_steps(
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certificate:
-    """Proven limits of sum_l rho_l log lambda_l, and the power steps they took."""
+    """Proven limits of sum_l rho_l log lambda_l, and the right vectors that power steps led to."""
 
     lower: float
     upper: float
-    steps: int
+    right: Float[Tensor, "k c"]
 
 
 @torch.no_grad()
@@ -118,18 +118,17 @@ def certify(
     most: int = 200,
 ) -> Certificate:
     """Limits of the chains' value from right vectors `start`, to within `tolerance` if it can."""
-    right, best = start, (-math.inf, math.inf)
-    for step in range(1, most + 1):
+    right, lower, upper = start, -math.inf, math.inf
+    for _ in range(most):
         after = scores.right_step(right)
-        growth = after - right
         # [Collatz, Wielandt] min (Mv/v) <= lambda <= max (Mv/v), for any positive v.
-        limits = (scores.weights @ end(growth) for end in (_lowest, _highest))
-        lower, upper = (float(limit) for limit in limits)
-        best = max(best[0], lower), min(best[1], upper)
+        growth = after - right
+        lower = max(lower, float(scores.weights @ growth.amin(1)))
+        upper = min(upper, float(scores.weights @ growth.amax(1)))
         right = _normalised(after)
-        if best[1] - best[0] <= tolerance:
+        if upper - lower <= tolerance:
             break
-    return Certificate(*best, step)
+    return Certificate(lower, upper, right)
 
 
 def ring_term(
@@ -143,14 +142,6 @@ def ring_term(
 def rings_of_text(offsets: int, positions: int) -> tuple[int, ...]:
     """How many rings the pairs at offset 1, 2, ... form on one ring of positions."""
     return tuple(math.gcd(offset, positions) for offset in range(1, offsets + 1))
-
-
-def _lowest(values: Tensor) -> Tensor:
-    return values.amin(1)
-
-
-def _highest(values: Tensor) -> Tensor:
-    return values.amax(1)
 
 
 def _normalised(vectors: Tensor) -> Tensor:

@@ -45,7 +45,8 @@ def tighten(
     [section 6]; steps end where copies of a word agree to within `tolerance` [eq. 13].  The duals
     that gave the lowest bound are handed back.
     """
-    best, lowest, values = duals, float("inf"), []
+    best, lowest = duals, float("inf")
+    values: list[float] = []
     for _ in range(steps):
         value, disagreement = _value_and_disagreement(unary, left, right, duals)
         if values and value >= values[-1]:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol, Self, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
+
+from mrflearn.graph.neighbour_scores import NeighbourScores
 
 Factors = tuple[Float[Tensor, "#k c d"], Float[Tensor, "#k c d"]]
 
@@ -137,33 +139,6 @@ class NeighbourModel:
         moved = {name: value.to(device, dtype) for name, value in self.parameters().items()}
         return self.with_parameters(moved)
 
-    def tables(self) -> Float[Tensor, "k c c"]:
-        """All pair scores at once, rows for the left word; for small vocabularies."""
-        left, right = self.pairs.factors()
-        return (left @ right.mT).expand(self.offsets, -1, -1)
-
-    def conditional_scores(
-        self, before: Int[Tensor, "n k"], after: Int[Tensor, "n k"]
-    ) -> Float[Tensor, "n c"]:
-        """Scores of every word in a gap; `before[:, l]` and `after[:, l]` are l + 1 words away.
-
-        Up to a constant a row, log p(word | all others) [section 3]: nothing further away matters.
-        """
-        left, right = self.pairs.factors()
-        spread = self.offsets, -1, -1
-        lefts, rights = left.expand(spread), right.expand(spread)
-        scores = self.unary.expand(len(before), -1).clone()
-        for k in range(self.offsets):
-            scores.addmm_(lefts[k][before[:, k]], rights[k].T)
-            scores.addmm_(rights[k][after[:, k]], lefts[k].T)
-        return scores
-
-
-def random_low_rank(
-    unary: Float[Tensor, "c"], offsets: int, dims: int, generator: torch.Generator, spread: float
-) -> NeighbourModel:
-    """A model of eq. 5 whose vectors are drawn from a normal distribution of this spread."""
-    shape = len(unary), dims
-    left = torch.randn(shape, generator=generator, dtype=unary.dtype) * spread
-    right = torch.randn((offsets, *shape), generator=generator, dtype=unary.dtype) * spread
-    return NeighbourModel(unary, LowRankPairs(left.to(unary.device), right.to(unary.device)))
+    def scores(self) -> NeighbourScores:
+        """What inference reads."""
+        return NeighbourScores(self.unary, *self.pairs.factors())

@@ -21,9 +21,13 @@ SMOOTHING = 1e-4  # of word frequencies: vectors of rare words start short
 
 
 def log_frequencies(moments: Moments, like: Tensor) -> Float[Tensor, "c"]:
-    """The unary scores of independent words; half an occurrence more, so that all are finite."""
-    smoothed = (moments.unary + 0.5) / (moments.positions + 0.5 * moments.states)
-    return torch.from_numpy(np.log(smoothed)).to(like)
+    """The unary scores of independent words; one never seen counts as half the rarest seen.
+
+    So that a text said twice has the same scores as said once.
+    """
+    frequency = moments.unary / moments.positions
+    floor = frequency[frequency > 0].min() / 2
+    return torch.from_numpy(np.log(np.maximum(frequency, floor))).to(like)
 
 
 def spectral_start(

@@ -74,13 +74,13 @@ class LiftedBound:
         self.start = self.layout.flatten(parameters).detach() / self.scale
         self.log_partition = duals.new_zeros(())
         with torch.no_grad():
-            normaliser.prepare(model.unary, *model.pairs.factors(), duals)
+            normaliser.prepare(*model.scores(), duals)
 
     def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             model, duals = self.at(leaf)
-            scores = model.unary, *model.pairs.factors()
+            scores = model.scores()
             log_partition = self.normaliser(*scores, duals)
             value = log_partition - self.frequencies.mean_score(*scores)
         gradient, *others = torch.autograd.grad(value, [leaf, *self.normaliser.leaves])
@@ -101,7 +101,7 @@ class LiftedBound:
         log Z is the same for every corpus, so this costs only the sparse mean score.
         """
         model, _ = self.at(vector)
-        score = valid.mean_score(model.unary, *model.pairs.factors())
+        score = valid.mean_score(*model.scores())
         return float(score - self.log_partition)
 
 

@@ -17,9 +17,9 @@ from mrflearn.inference.chain_bound import ChainScores, PerronVectors, power_ste
 from mrflearn.inference.star_bound import star_log_partition
 
 Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
-FIRST_STEPS = 20
-DRIFT = 1e-6  # of the value, between the last two power steps
-MOST_REPEATS = 30
+FIRST_STEPS, STEPS = 20, 2
+DRIFT = 1e-4  # of the value, between the last two power steps
+MOST_REPEATS = 10
 
 
 class Normaliser(Protocol):
@@ -90,7 +90,7 @@ class ChainNormaliser:
 
     def __call__(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> Tensor:
         scores = ChainScores.of(unary, left, right, duals, self.weights)
-        vectors, before = power_steps(scores, self.vectors, 1)
+        vectors, before = power_steps(scores, self.vectors, STEPS)
         self._keep(vectors)
         value = self.weights @ (scores.quotients(self.left, self.right) - self.vectors.overlap())
         if self.drift is not None:
