@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mrflearn.estimators.field import MarkovField
+    from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.loading import load
     from mrflearn.estimators.ngram import NgramLanguageModel
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["MarkovField", "NgramLanguageModel", "__version__", "load"]
+__all__ = ["LanguageModel", "MarkovField", "NgramLanguageModel", "__version__", "load"]
 
 _HOMES = {
+    "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
     "load": "mrflearn.estimators.loading",

@@ -20,7 +20,7 @@ def sentences(count: int, seed: int = 0) -> list[list[str]]:
     generator = np.random.default_rng(seed)
     pick = generator.choice
     full = [[pick(NAMES), pick(VERBS), pick(THINGS)] for _ in range(count)]
-    return [line + ["today"] if generator.random() < 0.3 else line for line in full]
+    return [[*line, "today"] if generator.random() < 0.3 else line for line in full]
 
 
 @pytest.fixture(scope="module", params=["chains", "stars"])

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from mrflearn import __version__
-from mrflearn.cli import convert, demo, infer, inspect, sample, score, train
+from mrflearn.cli import convert, demo, fill, infer, inspect, neighbors, sample, score, train
 from mrflearn.errors import MrflearnError
 
 app = typer.Typer(
@@ -29,6 +29,8 @@ app.add_typer(train.app, name="train")
 app.command("score")(score.score)
 app.command("sample")(sample.sample)
 app.command("inspect")(inspect.inspect)
+app.command("fill")(fill.fill)
+app.command("neighbors")(neighbors.neighbors)
 app.command("infer")(infer.infer)
 app.command("convert")(convert.convert)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import remark, say
+from mrflearn.cli.lm_answers import sample_neighbours
 from mrflearn.cli.ngram_answers import sample_text
 
 
@@ -29,6 +30,9 @@ def sample(
     source = load(model)
     if hasattr(source, "token_scores"):
         sample_text(source, count, seed, output)
+        return
+    if hasattr(source, "fill"):
+        sample_neighbours(source, count, seed, output)
         return
     drawn = source.draw(count, seed=seed)
     remark(f"drawn by: {drawn.method}")

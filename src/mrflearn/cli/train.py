@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from mrflearn.cli import train_ngram
+from mrflearn.cli import train_lm, train_ngram
 from mrflearn.cli.answers import Json, say, say_json
 
 app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
 app.command("ngram")(train_ngram.ngram)
+app.command("lm")(train_lm.lm)
 
 
 class Estimator(StrEnum):

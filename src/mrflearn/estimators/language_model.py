@@ -19,7 +19,7 @@ from mrflearn.errors import DataError, MrflearnError, NotFittedError
 from mrflearn.estimators.language_model_file import Learned, restore, store
 from mrflearn.estimators.lifted_training import Form, LiftedSettings, train_lifted
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
-from mrflearn.inference.lifted import BoundName
+from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.inference.sentence_sampling import gibbs_sentences
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
 from mrflearn.models.storage import StoredModel, read_model, write_model
@@ -111,6 +111,11 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
     def vocabulary_(self) -> Vocabulary:
         """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
         return self._fitted().vocabulary
+
+    @property
+    def ceiling_(self) -> Ceiling:
+        """The proven upper bound on log Z that bounds of texts are counted with."""
+        return self._fitted().ceiling
 
     @property
     def vectors_(self) -> NDArray[np.float32]:
