@@ -15,19 +15,29 @@ from typing import Any
 import published
 import torch
 from figure6 import SCALES
-from lifted import fitted
+from lifted import CONTEXT, fitted
 from rows import Rows
 from texts import Split
 
 from mrflearn import NgramLanguageModel
+from mrflearn.data.corpus import count_corpus, encode_corpus
 from mrflearn.data.similarity import read_pairs
+from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.estimators.lifted_training import LiftedSettings
 from mrflearn.evaluation.cloze import Guesser, choose_gaps, cloze, left_guesser, neighbour_guesser
 from mrflearn.evaluation.similarity import CosineSpace, likeness
+from mrflearn.models.neighbour_lm import LowRankPairs, NeighbourModel
+from mrflearn.models.neighbour_start import log_frequencies
+from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
+from mrflearn.statistics.counting import count_sentences
+from mrflearn.training.adagrad import Adagrad
+from mrflearn.training.fit import fit
 
 PART = "vectors"
 NEIGHBOURS = 3
 GAPS = {"smoke": 200, "full": 5000}
+PASSES = {"smoke": 1, "full": 10}  # over the text, by pseudolikelihood SGD
+RATE, BATCH = 0.05, 256
 SETS = ("WS-353-ALL", "WS-353-SIM", "WS-353-REL", "SIMLEX-999", "MEN-TR-3k", "MTurk-771",
         "RW-STANFORD", "SimVerb-3500")  # fmt: skip
 
@@ -47,6 +57,18 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
             settings,
             lambda w=work: _lifted(text, w, rows.folder, GAPS[scale]),
         )
+    settings = {
+        "dims": dims,
+        "epochs": PASSES[scale],
+        "rate": RATE,
+        "batch": BATCH,
+        "device": device,
+    }
+    measure(
+        "MRF SGD",
+        settings,
+        lambda: _pseudolikelihood(text, dims, PASSES[scale], GAPS[scale], device),
+    )
     measure("Kneser-Ney 3-gram", {}, lambda: _trigram(text, GAPS[scale]))
     for size, epochs in ((dims, 20), (100, 5)):
         if not _has_gensim():
@@ -103,10 +125,35 @@ def _gaps(found: list[dict[str, Any]]) -> list[str]:
 
 
 def _lifted(text: Split, settings: LiftedSettings, folder: Path, gaps: int) -> dict[str, Any]:
-    fit = fitted(text, settings, None, folder)
-    space = CosineSpace(fit.vocabulary.words, fit.vectors)
-    guess = neighbour_guesser(fit.scores, fit.vocabulary)
-    figures = {"seconds": fit.story["seconds"], "sees": "both sides"}
+    found = fitted(text, settings, None, folder)
+    space = CosineSpace(found.vocabulary.words, found.vectors)
+    guess = neighbour_guesser(found.scores, found.vocabulary)
+    figures = {"seconds": found.story["seconds"], "sees": "both sides"}
+    return figures | _of_space(space, text) | {"cloze": _cloze(guess, text, gaps)}
+
+
+def _pseudolikelihood(
+    text: Split, dims: int, epochs: int, gaps: int, device: str
+) -> dict[str, Any]:
+    """The same model by stochastic gradients of its pseudolikelihood, with Adagrad's rates."""
+    vocabulary = Vocabulary.from_counts(count_corpus(text.train))
+    moments = count_sentences(text.train, vocabulary, CONTEXT)
+    generator = torch.Generator().manual_seed(0)
+    unary = log_frequencies(moments, torch.zeros(1)).to(device)
+    left, *right = (
+        0.1 * torch.randn(len(unary), dims, generator=generator) for _ in range(CONTEXT + 1)
+    )
+    pairs = LowRankPairs(left.to(device), torch.stack(right).to(device))
+    every = Gaps.of(encode_corpus(text.train, vocabulary), vocabulary.separator, CONTEXT)
+    order = torch.randperm(len(every.word), generator=generator)
+    batches = Gaps(*(part[order] for part in every)).to(unary.device).split(BATCH)
+    objective = NeighbourPseudolikelihood(vocabulary.separator)
+    outcome = fit(
+        NeighbourModel(unary, pairs), batches, objective, Adagrad(rate=RATE, epochs=epochs)
+    )
+    space = CosineSpace(vocabulary.words, outcome.model.parameters()["left"].cpu())
+    guess = neighbour_guesser(outcome.model.scores(), vocabulary)
+    figures = {"seconds": outcome.seconds, "sees": "both sides", "nats": outcome.value}
     return figures | _of_space(space, text) | {"cloze": _cloze(guess, text, gaps)}
 
 
