@@ -17,8 +17,9 @@ from mrflearn.inference.chain_bound import ChainScores, PerronVectors, power_ste
 from mrflearn.inference.star_bound import star_log_partition
 
 Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
-FIRST_STEPS, STEPS = 20, 2
-DRIFT = 1e-4  # of the value, between the last two power steps
+FIRST_STEPS = 20
+STEPS = {"cpu": 2, "cuda": 4}  # a recorded evaluation cannot look whether more are needed
+DRIFT = 1e-5  # of the value, between the last two power steps: what a line search takes for noise
 MOST_REPEATS = 10
 
 
@@ -76,6 +77,7 @@ class ChainNormaliser:
 
     def __init__(self, weights: Float[Tensor, "k"], like: Float[Tensor, "k c"]) -> None:
         self.weights = weights
+        self.steps = STEPS.get(like.device.type, 2)
         self.left = torch.zeros_like(like).requires_grad_(True)
         self.right = torch.zeros_like(like).requires_grad_(True)
         self.drift: Tensor | None = like.new_zeros(())
@@ -90,7 +92,7 @@ class ChainNormaliser:
 
     def __call__(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> Tensor:
         scores = ChainScores.of(unary, left, right, duals, self.weights)
-        vectors, before = power_steps(scores, self.vectors, STEPS)
+        vectors, before = power_steps(scores, self.vectors, self.steps)
         self._keep(vectors)
         value = self.weights @ (scores.quotients(self.left, self.right) - self.vectors.overlap())
         if self.drift is not None:
