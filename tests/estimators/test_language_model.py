@@ -146,6 +146,23 @@ def test_other_forms_learn_too(form, tmp_path):
             _ = model.vectors_
 
 
+def test_direct_estimators_beat_the_bounds_at_what_they_aim_at(fitted):
+    text = sentences(400)
+    options = {"dims": 4, "l2": 1e-5, "max_evaluations": 80}
+    exact = LanguageModel(estimator="ml", **options).fit(text)
+    pseudo = LanguageModel(estimator="pl", **options).fit(text)
+    quick = LanguageModel(estimator="pl-sgd", **options).fit(text)
+    assert exact.log_likelihood(text, "ring").total > fitted.log_likelihood(text, "ring").total
+    assert pseudo.log_likelihood(text, "pl").total > fitted.log_likelihood(text, "pl").total
+    assert quick.log_likelihood(text, "pl").total > 1.3 * pseudo.log_likelihood(text, "pl").total
+    for model in (exact, pseudo, quick):
+        assert model.bound_ <= model.log_likelihood(text, "ring").per_position
+    with pytest.raises(DataError, match="reads the text itself"):
+        LanguageModel(estimator="pl").fit(exact._training_moments(text))
+    with pytest.raises(MrflearnError, match="not one of 'bound'"):
+        LanguageModel(estimator="magic").fit(text)
+
+
 def test_mistakes_are_explained(tmp_path):
     with pytest.raises(NotFittedError, match="not fitted"):
         LanguageModel().score([["a"]])

@@ -23,6 +23,15 @@ class BoundName(StrEnum):
     stars = "stars"
 
 
+class Estimator(StrEnum):
+    """What training makes large."""
+
+    bound = "bound"
+    pl = "pl"
+    pl_sgd = "pl-sgd"
+    ml = "ml"
+
+
 class Form(StrEnum):
     """How scores of pairs of words are held."""
 
@@ -41,6 +50,10 @@ def lm(
     ] = None,
     context: Annotated[int, typer.Option(min=1, max=8, help="Neighbours on each side.")] = 2,
     dims: Annotated[int, typer.Option(min=1, help="Dimensions of the word vectors.")] = 30,
+    estimator: Annotated[
+        Estimator,
+        typer.Option(help="A lower bound; pseudolikelihood; exact likelihood for few words."),
+    ] = Estimator.bound,
     bound: Annotated[
         BoundName, typer.Option(help="chains: tighter; stars: as published.")
     ] = BoundName.chains,
@@ -73,6 +86,7 @@ def lm(
     model = LanguageModel(
         context,
         dims,
+        estimator=estimator.value,
         bound=bound.value,
         weights=None if weights is None else _numbers(weights),
         form=form.value,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -17,7 +17,8 @@ from mrflearn.data.vectors import WordVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError, NotFittedError
 from mrflearn.estimators.language_model_file import Learned, restore, store
-from mrflearn.estimators.lifted_training import Form, LiftedSettings, train_lifted
+from mrflearn.estimators.lifted_training import Form, LiftedFit, LiftedSettings, train_lifted
+from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.inference.sentence_sampling import gibbs_sentences
@@ -26,6 +27,7 @@ from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.statistics.counting import MomentsCounter
 from mrflearn.statistics.moments import Moments
 
+Estimator = Literal["bound"] | Direct
 GAP = "_"
 
 
@@ -33,8 +35,10 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
     """A field in which every word is bound to `context` neighbours on each side.
 
     dims: dimensions of the word vectors.
-    bound: what training makes large, a lower bound on the log-likelihood: `"chains"`, or the
-        looser `"stars"` of [Jernite, Rush, Sontag 2015].
+    estimator: `"bound"` makes a lower bound on the log-likelihood large, from moments alone;
+        `"pl"` and `"pl-sgd"` the pseudolikelihood of the text, by L-BFGS or minibatches; `"ml"`
+        the exact likelihood, for small vocabularies.
+    bound: which lower bound: `"chains"`, or the looser `"stars"` of [Jernite, Rush, Sontag 2015].
     weights: of the chains, one for each offset; None takes weights that fall with distance.
     form: pair scores `"low-rank"` (U W_l, eq. 5), `"bilinear"` (U R_l W, eq. 4) or `"explicit"`
         (a free table, for small vocabularies).
@@ -48,6 +52,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         context: int = 2,
         dims: int = 30,
         *,
+        estimator: Estimator = "bound",
         bound: BoundName = "chains",
         weights: Sequence[float] | None = None,
         form: Form = "low-rank",
@@ -62,6 +67,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
     ) -> None:
         self.context = context
         self.dims = dims
+        self.estimator = estimator
         self.bound = bound
         self.weights = weights
         self.form = form
@@ -96,7 +102,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
             self.random_state,
             self.verbose,
         )
-        fitted = train_lifted(moments, settings, held_out)
+        fitted = self._train(X, moments, settings, held_out)
         self.outcome_ = fitted.outcome
         lengths = np.stack([moments.lengths, moments.length_counts])
         assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
@@ -223,6 +229,26 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         self._learned = learned
         self.bound_, self.valid_bound_ = fitted["bound"], fitted["valid_bound"]
         return self
+
+    def _train(
+        self,
+        text: Text | Moments,
+        moments: Moments,
+        settings: LiftedSettings,
+        valid: Moments | None,
+    ) -> LiftedFit:
+        if self.estimator == "bound":
+            return train_lifted(moments, settings, valid)
+        if self.estimator not in ("pl", "pl-sgd", "ml"):
+            known = "'bound', 'pl', 'pl-sgd', 'ml'"
+            raise MrflearnError(f"estimator {self.estimator!r} is not one of {known}.")
+        if isinstance(text, Moments):
+            if self.estimator != "ml":
+                raise DataError("pseudolikelihood reads the text itself, not only its moments.")
+            return train_direct("ml", moments, None, settings)
+        assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
+        ids = encode_corpus(hold(text), moments.vocabulary)
+        return train_direct(self.estimator, moments, ids, settings)
 
     def _training_moments(self, text: Text | Moments) -> Moments:
         if isinstance(text, Moments):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import torch
 from jaxtyping import Float
@@ -60,7 +60,7 @@ class LiftedFit:
     model: NeighbourModel
     duals: Float[Tensor, "k c"]
     ceiling: Ceiling
-    outcome: Outcome[Tensor]
+    outcome: Outcome[Any]
 
 
 def train_lifted(
