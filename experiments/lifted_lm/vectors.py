@@ -105,11 +105,18 @@ def _likenesses(found: list[dict[str, Any]]) -> list[str]:
     header = ["vectors", "D", "training s", *sets]
     lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     for row in found:
-        if "neighbours" in row["figures"]:
-            figures = row["figures"].get("likeness", {})
-            cells = [f"{figures[name][0]:.3f}" for name in sets]
-            head = [row["point"]["name"], row["point"]["dims"], f"{row['figures']['seconds']:.1f}"]
-            lines.append("| " + " | ".join(map(str, [*head, *cells])) + " |")
+        point, figures = row["point"], row["figures"]
+        if "neighbours" not in figures:
+            continue
+        seconds = f"{figures['seconds']:.1f}"
+        kinds = {(point["name"], point["dims"]): "likeness"}
+        if "likeness of U and W" in figures:
+            kinds[f"{point['name']}, U and W", point["dims"] * (CONTEXT + 1)] = (
+                "likeness of U and W"
+            )
+        for (name, dims), kind in kinds.items():
+            cells = [f"{figures[kind][one][0]:.3f}" for one in sets]
+            lines.append("| " + " | ".join([name, str(dims), seconds, *cells]) + " |")
     return lines
 
 
@@ -129,6 +136,9 @@ def _lifted(text: Split, settings: LiftedSettings, folder: Path, gaps: int) -> d
     space = CosineSpace(found.vocabulary.words, found.vectors)
     guess = neighbour_guesser(found.scores, found.vocabulary)
     figures = {"seconds": found.story["seconds"], "sees": "both sides"}
+    sides = torch.cat([found.scores.left[0], *found.scores.right], 1)
+    whole = CosineSpace(found.vocabulary.words, sides)
+    figures["likeness of U and W"] = _agreement(whole, text.likeness)
     return figures | _of_space(space, text) | {"cloze": _cloze(guess, text, gaps)}
 
 
