@@ -19,7 +19,8 @@ import numpy as np
 HERE = Path(__file__).parent
 MEMORY = 8 * 2**30  # bytes of address space
 SECONDS = 60
-REPEATS = 5
+REPEATS = {"sweeps": 20, "exact": 3}  # in one process, of which the best counts
+TURNS = 2  # engines take turns, as a busy machine slows whoever runs at the moment
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Case:
             "couplings": (self.scale * draw.uniform(-1, 1, len(edges))).tolist(),
             "damping": self.damping,
             "sweeps": 100,
-            "repeats": REPEATS,
+            "repeats": REPEATS[self.task],
         }
 
 
@@ -91,26 +92,39 @@ def ask(engine: str, python: Path, problem: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"not done after {SECONDS} s"}
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-        return {"error": f"{lines[-1][:90]} (limit {MEMORY >> 30} GiB)"}
+        reason = lines[-1].removeprefix("numpy.core._exceptions.").split(" for an array")[0]
+        return {"error": f"{reason[:80]} (limit {MEMORY >> 30} GiB)"}
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
 def compare(case: Case) -> list[str]:
     """One row of the table."""
     problem = case.problem()
-    ours = ask("ours", Path(sys.executable), problem)
+    peers = HERE.parent / ".venv-peers" / "bin" / "python"
+    engines = {"ours": Path(sys.executable), case.rival: peers}
+    best: dict[str, dict[str, Any]] = {}
+    for _ in range(TURNS):
+        for engine, python in engines.items():
+            if "error" not in best.get(engine, {}):  # who failed once is not asked again
+                found = ask(engine, python, problem)
+                best[engine] = min(
+                    found, best.get(engine, found), key=lambda f: f.get("seconds", 0)
+                )
+    return row(case, best["ours"], best[case.rival])
+
+
+def row(case: Case, ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
     if "error" in ours:
-        return [case.name, "failed", case.rival, "-", "-", ours["error"]]
-    theirs = ask(case.rival, HERE.parent / ".venv-peers" / "bin" / "python", problem)
-    row = [case.name, f"{ours['seconds']:.4f}", case.rival]
+        return [case.name, "fails", case.rival, "-", "-", ours["error"]]
+    start = [case.name, f"{ours['seconds']:.4f}", case.rival]
     if "error" in theirs:
-        return [*row, "fails", "-", theirs["error"]]
+        return [*start, "fails", "-", theirs["error"]]
     apart = float(np.abs(np.subtract(ours["marginals"], theirs["marginals"])).max())
     if not apart <= case.tolerance:
-        return [*row, "-", "-", f"answers differ by {apart:.1e}: no time counts"]
+        return [*start, "-", "-", f"answers differ by {apart:.1e}: no time counts"]
     ratio = theirs["seconds"] / ours["seconds"]
     note = f"marginals agree to {apart:.0e}; {theirs.get('note', 'float64')}"
-    return [*row, f"{theirs['seconds']:.4f}", f"{ratio:.1f}x", note]
+    return [*start, f"{theirs['seconds']:.4f}", f"{ratio:.1f}x", note]
 
 
 def main() -> None:
@@ -119,7 +133,7 @@ def main() -> None:
     for case in CASES:
         print(case.name, file=sys.stderr)
         rows.append(compare(case))
-    widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
+    widths = [max(len(cells[k]) for cells in rows) for k in range(len(header))]
     for row in rows:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -74,7 +74,11 @@ def test_too_wide_a_network_is_answered_by_propagation_and_says_so(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("MARKOV\n1\n2\n1\n1 0\n3\n1 2 3\n", "small.uai:"), ("hello", "small.uai:1"), ("", "small.uai:1")],
+    [
+        ("MARKOV\n1\n2\n1\n1 0\n3\n1 2 3\n", "small.uai:"),
+        ("hello", "small.uai:1"),
+        ("", "small.uai:1"),
+    ],
 )
 def test_a_broken_network_is_one_line(network: Path, content: str, says: str) -> None:
     network.write_text(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import numpy as np
@@ -159,7 +160,7 @@ def test_a_wide_graph_is_refused_with_width_and_memory() -> None:
     reason = JunctionTree(memory_limit=2**28).refuses(field.graph)
     assert reason is not None
     assert "width 20" in reason
-    assert "0.6 GiB" in reason
+    assert re.search(r"takes 6\d\d\.\d MiB", reason)
     assert "BeliefPropagation" in reason
     with pytest.raises(InferenceError, match="memory_limit"):
         JunctionTree(memory_limit=2**28)(field)

@@ -50,7 +50,7 @@ def test_log_partition_and_marginals_agree_with_the_published_ones(
     beliefs = JunctionTree()(condition(field, evidence))
     value = float(beliefs.log_partition)
     # The .PR files beside the networks are no values of log Z in any base but upper bounds on it
-    # in nats (docs/decisions/exact-inference.md).
+    # in nats (docs/decisions/uai-partition-files.md).
     assert value <= read_partition(f"{path}.PR") + 1e-6
     if name in SOLUTIONS:
         assert value / math.log(10) == pytest.approx(SOLUTIONS[name], rel=1e-5)

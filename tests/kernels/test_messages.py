@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from mrflearn.inference.soft_sweep import Direction
 from mrflearn.kernels.messages import (
     change,
     expect,
@@ -15,7 +16,6 @@ from mrflearn.kernels.messages import (
     mix,
     normalise,
     send,
-    send_soft,
 )
 
 SHAPES = [(2, 2), (3, 2), (1, 4), (2, 3, 4), (2, 1, 2, 3), (12, 11)]
@@ -52,7 +52,7 @@ def test_sending_is_summing_out_all_other_axes(shape: tuple[int, ...]) -> None:
         torch.testing.assert_close(
             send(table, inboxes, axis, torch.amax), slow_send(table, inboxes, axis, largest=True)
         )
-        soft = send_soft(table.exp(), weights, axis).log()
+        soft = Direction.of(table.exp(), weights, axis).send().log()
         torch.testing.assert_close(normalise(soft), normalise(slow))
 
 

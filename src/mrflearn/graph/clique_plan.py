@@ -42,9 +42,16 @@ class Plan:
 
     @property
     def entries(self) -> int:
-        """Table entries in memory at the worst moment, for one copy."""
-        message = max((prod(step.sizes[1:]) for step in self.steps), default=0)
-        return self.elimination.kept + self._packed() + 3 * message + 4 * BLOCK
+        """Table entries in memory at the worst moment, for one copy.
+
+        All messages are kept; at each step those of its children are there in both directions.
+        """
+        messages = [prod(step.sizes[1:]) for step in self.steps]
+        twice = max(
+            (sum(messages[child] for child in step.children) for step in self.steps), default=0
+        )
+        work = 2 * max(messages, default=0) + 4 * BLOCK
+        return self.elimination.kept + self._packed() + twice + work
 
     def _packed(self) -> int:
         """Entries of all packs of factors."""

@@ -65,8 +65,10 @@ class Field:
 
     def rounding(self) -> float:
         """A residual below which messages differ by rounding only."""
-        finite = [t[t.isfinite()].abs() for t in [*self.tables, self.bias]]
-        scale = max((float(t.max()) for t in finite if t.numel()), default=1.0)
+        largest = [
+            t.nan_to_num(neginf=0.0).abs().max() for t in [*self.tables, self.bias] if len(t)
+        ]
+        scale = max(map(float, largest), default=1.0)
         return 16 * torch.finfo(self.bias.dtype).eps * max(scale, 1.0)
 
 

@@ -18,15 +18,46 @@ from torch import Tensor
 
 from mrflearn.inference.message_field import Field
 from mrflearn.inference.wiring import Blocks
-from mrflearn.kernels.messages import normalise, send_soft
+from mrflearn.kernels.messages import along, normalise, weighted_sum
 
 # Sums of scores up to this share of the largest exponent are safe, and leave room for the sums.
 SAFE_SHARE = 0.8
 
 
 @dataclass(frozen=True, eq=False)
+class Direction:
+    """The way from all axes of a group to one: views, made once, of its weights and its inboxes.
+
+    Steps sum out one axis after the other, from the last.  Slices of the whole table are at hand
+    for the first step; later steps slice what it left, on the axis given.
+    """
+
+    slices: list[Float[Tensor, "*rest f"]]
+    steps: list[tuple[int, list[Float[Tensor, "*rest f"]]]]  # axis, and the share of each state
+
+    @classmethod
+    def of(
+        cls, weight: Float[Tensor, "*shape f"], inboxes: list[Float[Tensor, "_ f"]], axis: int
+    ) -> Direction:
+        """The direction towards one axis."""
+        steps, axes = [], weight.ndim
+        for other in reversed(range(len(inboxes))):
+            if other != axis:
+                steps.append((other, list(along(inboxes[other], other, axes).unbind(0))))
+                axes -= 1
+        return cls(list(weight.unbind(steps[0][0])), steps)
+
+    def send(self) -> Float[Tensor, "s f"]:
+        """The messages, as weights, not normalised."""
+        message = weighted_sum(self.slices, self.steps[0][1])
+        for axis, shares in self.steps[1:]:
+            message = weighted_sum(message.unbind(axis), shares)
+        return message
+
+
+@dataclass(frozen=True, eq=False)
 class SoftSweep:
-    """Tables as weights, and all else relative to each variable's first state.
+    """All that sweeps need, relative to each variable's first state.
 
     Letters: q: message entries without those of first states; n: states likewise.
     """
@@ -34,7 +65,8 @@ class SoftSweep:
     blocks: Blocks
     bias: Float[Tensor, "n"]
     place: Int[Tensor, "q"]
-    weights: list[Float[Tensor, "*shape f"]]  # exp(table), each factor's largest entry 1
+    inbox: Float[Tensor, "q"]  # scratch space, which `directions` look into
+    directions: list[Direction]
     appearance: Float[Tensor, "q"] | None
     limit: Float[Tensor, "q"]  # how far an entry can be from 0: the range of its table
     full: Blocks
@@ -73,15 +105,21 @@ class SoftSweep:
         relative = field.bias - field.bias[start].repeat_interleave(states)
         number = (~first).cumsum(0) - 1
         blocks = Blocks([[(s - 1, f) for s, f in axes] for axes in wiring.blocks.shapes])
-        reach = wiring.spread(_ranges(field))
-        weights = [torch.exp(t - t.flatten(0, -2).amax(0)) for t in field.tables]
+        place = number[_without_first(wiring.blocks, wiring.place)]
+        inbox = torch.empty_like(place, dtype=field.bias.dtype)
+        rho = field.appearance
         return cls(
             blocks,
             relative[~first],
-            number[_without_first(wiring.blocks, wiring.place)],
-            weights,
-            None if field.appearance is None else _without_first(wiring.blocks, field.appearance),
-            _without_first(wiring.blocks, reach),
+            place,
+            inbox,
+            [
+                Direction.of(torch.exp(table - table.flatten(0, -2).amax(0)), inboxes, axis)
+                for table, inboxes in zip(field.tables, blocks.split(inbox), strict=True)
+                for axis in range(len(inboxes))
+            ],
+            None if rho is None else _without_first(wiring.blocks, rho),
+            _without_first(wiring.blocks, wiring.spread(_ranges(field))),
             wiring.blocks,
         )
 
@@ -93,13 +131,10 @@ class SoftSweep:
     def __call__(self, messages: Float[Tensor, "q"]) -> Float[Tensor, "q"]:
         heard = messages if self.appearance is None else messages * self.appearance
         total = self.bias.clone().scatter_add_(0, self.place, heard)
-        inbox = total.index_select(0, self.place).sub_(messages).exp_()
-        sent = []
-        for weight, inboxes in zip(self.weights, self.blocks.split(inbox), strict=True):
-            for axis in range(len(inboxes)):
-                message = send_soft(weight, inboxes, axis)
-                sent.append((message[1:] / message[:1]).reshape(-1))
-        return torch.cat(sent).log_()
+        torch.index_select(total, 0, self.place, out=self.inbox)
+        self.inbox.sub_(messages).exp_()
+        sent = [direction.send() for direction in self.directions]
+        return torch.cat([(m[1:] / m[:1]).view(-1) for m in sent]).log_()
 
     def leave(self, messages: Float[Tensor, "q"]) -> Float[Tensor, "m"]:
         blocks = [b for axes in self.blocks.split(messages) for b in axes]

@@ -18,8 +18,6 @@ from torch import Tensor
 # torch.logsumexp for sum-product, torch.amax for max-product: both called as (tensor, dim).
 Reduction = Callable[[Tensor, int], Tensor]
 
-FEW_STATES = 8
-
 
 def collect(
     bias: Float[Tensor, "n"], place: Int[Tensor, "m"], messages: Float[Tensor, "m"]
@@ -55,27 +53,17 @@ def send(
     return table
 
 
-def send_soft(
-    weight: Float[Tensor, "*shape f"], inboxes: Sequence[Float[Tensor, "_ f"]], axis: int
-) -> Float[Tensor, "s f"]:
-    """`send` for sums of plain weights, nothing in log space.
+def weighted_sum(
+    weight: Sequence[Float[Tensor, "*rest f"]], shares: Sequence[Float[Tensor, "*#rest f"]]
+) -> Float[Tensor, "*rest f"]:
+    """Slices of a table added up, the first weighing 1 and each other one its share.
 
-    Inboxes are relative to the first state of each axis, which has the weight 1 and no entry.
+    Slices and shares are views that a caller makes once; a handful of long rows is added fastest
+    one by one.
     """
-    for other in reversed(range(len(inboxes))):
-        if other != axis:
-            weight = _weighted_sum(weight, inboxes[other], other)
-    return weight
-
-
-def _weighted_sum(weight: Tensor, inbox: Float[Tensor, "r f"], axis: int) -> Tensor:
-    """One axis summed out, its first state weighing 1 and the others what the inbox says."""
-    total, shares = weight.select(axis, 0), along(inbox, axis, weight.ndim)
-    if len(inbox) > FEW_STATES:
-        return total + (weight.narrow(axis, 1, len(inbox)) * shares).sum(axis)
-    # A handful of long rows is added fastest one by one: a third of the time for two states.
-    for state, share in enumerate(shares, start=1):
-        total = torch.addcmul(total, weight.select(axis, state), share)
+    total = weight[0]
+    for row, share in zip(weight[1:], shares, strict=True):
+        total = torch.addcmul(total, row, share)
     return total
 
 
@@ -107,7 +95,7 @@ def change(new: Float[Tensor, "m"], old: Float[Tensor, "m"]) -> Float[Tensor, "m
 
 def mix(new: Float[Tensor, "m"], old: Float[Tensor, "m"], keep: float) -> Float[Tensor, "m"]:
     """A share `keep` of the old message in log space, the rest new; -inf in either is -inf."""
-    return new if keep == 0.0 else new * (1.0 - keep) + old * keep
+    return new if keep == 0.0 else (new * (1.0 - keep)).add_(old, alpha=keep)
 
 
 def expect(

@@ -89,7 +89,7 @@ def strong_wolfe(
             step = 0.5 * (bracket.low.step + wall)
         if step == bracket.low.step:
             break  # a value with noise can close the bracket to nothing
-    return bracket.low if bracket.low.value < start.value else None
+    return bracket.low if bracket.low.value < start.value - noise else None
 
 
 def _accepts(trial: Point, start: Point, decrease: float, curvature: float, noise: float) -> bool:
