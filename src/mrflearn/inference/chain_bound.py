@@ -14,6 +14,7 @@ ends with, lambda <= max_x (M v)(x) / v(x) [Collatz, Wielandt], so the reported 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -119,15 +120,20 @@ def certify(
 ) -> Certificate:
     """Limits of the chains' value from right vectors `start`, to within `tolerance` if it can."""
     right, lower, upper = start, -math.inf, math.inf
-    for _ in range(most):
+    for step in range(most):
         after = scores.right_step(right)
         # [Collatz, Wielandt] min (Mv/v) <= lambda <= max (Mv/v), for any positive v.
         growth = after - right
         lower = max(lower, float(scores.weights @ growth.amin(1)))
         upper = min(upper, float(scores.weights @ growth.amax(1)))
-        right = _normalised(after)
         if upper - lower <= tolerance:
             break
+        if step % 2:
+            # Every other step is with M + lambda: a matrix that goes round in circles has further
+            # eigenvalues as large as lambda but not as positive, and M alone would go round too.
+            middle = growth.logsumexp(1, keepdim=True) - math.log(growth.shape[1])
+            after = torch.logaddexp(after, right + middle)
+        right = _normalised(after)
     return Certificate(lower, upper, right)
 
 
@@ -142,6 +148,16 @@ def ring_term(
 def rings_of_text(offsets: int, positions: int) -> tuple[int, ...]:
     """How many rings the pairs at offset 1, 2, ... form on one ring of positions."""
     return tuple(math.gcd(offset, positions) for offset in range(1, offsets + 1))
+
+
+def rings_of_torus(offsets: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """How many rings the pairs at each offset form on a torus of this shape."""
+
+    def length(offset: tuple[int, ...]) -> int:
+        sides = zip(offset, shape, strict=True)
+        return math.lcm(*(side // math.gcd(step, side) for step, side in sides))
+
+    return tuple(math.prod(shape) // length(offset) for offset in offsets)
 
 
 def _normalised(vectors: Tensor) -> Tensor:

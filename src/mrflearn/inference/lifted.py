@@ -31,11 +31,13 @@ class Ceiling:
     slack: float
     weights: tuple[float, ...]
 
-    def per_position(self, positions: int, states: int) -> float:
-        """The bound on log Z / N for a ring of so many positions."""
+    def per_position(
+        self, positions: int, states: int, rings: tuple[int, ...] | None = None
+    ) -> float:
+        """The bound on log Z / N for so many positions: one ring, unless `rings` says otherwise."""
         if self.bound == "stars":
             return self.value
-        rings = rings_of_text(len(self.weights), positions)
+        rings = rings or rings_of_text(len(self.weights), positions)
         return self.value + ring_term(torch.tensor(self.weights), rings, states, positions)
 
 
