@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check format bench-inference bench-crf clean
+.PHONY: demo test check format bench-inference bench-crf bench-lm clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -34,6 +34,10 @@ bench-inference: $(READY)
 bench-crf: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py crf
 	$(BIN)/python benchmarks/crf.py
+
+bench-lm: $(READY)
+	$(PYTHON) benchmarks/setup_lm_peers.py
+	$(BIN)/python benchmarks/lm.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mrflearn needs Python 3.11 or newer; set PYTHON=python3.x")'

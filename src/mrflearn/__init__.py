@@ -10,16 +10,29 @@ if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_rules import Rules
     from mrflearn.estimators.field import MarkovField
+    from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.loading import load
+    from mrflearn.estimators.ngram import NgramLanguageModel
     from mrflearn.statistics.word_features import word_features
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["CRF", "MarkovField", "Rules", "__version__", "load", "word_features"]
+__all__ = [
+    "CRF",
+    "LanguageModel",
+    "MarkovField",
+    "NgramLanguageModel",
+    "Rules",
+    "__version__",
+    "load",
+    "word_features",
+]
 
 _HOMES = {
     "CRF": "mrflearn.estimators.crf",
+    "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
+    "NgramLanguageModel": "mrflearn.estimators.ngram",
     "Rules": "mrflearn.estimators.crf_rules",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.statistics.word_features",

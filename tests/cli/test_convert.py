@@ -62,7 +62,7 @@ def test_what_cannot_be_is_told(tmp_path: Path, source: str, target: str, says: 
 
 @pytest.mark.parametrize("broken", ["columns", "conllu", "tagged", "ptb", "seminar", "crfsuite",
                                     "csv", "npy", "samples", "digits", "fasta", "vectors",
-                                    "binary-vectors", "uai", "text"])  # fmt: skip
+                                    "binary-vectors", "uai", "text", "arpa"])  # fmt: skip
 def test_a_broken_file_of_each_format(tmp_path: Path, broken: str) -> None:
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"\xff\xfe(( 1 / <stime> \x00\x01 \xf0\x28")

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.data.alignments import Alignment, read_alignment, write_alignment
+from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.columns import read_columns, write_columns
 from mrflearn.data.conllu import read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
 from mrflearn.data.ptb import read_trees, write_trees
 from mrflearn.data.samples import read_sample_chunks, read_samples, write_samples
 from mrflearn.data.seminars import read_seminar, write_seminar
+from mrflearn.data.similarity import read_analogies, read_pairs, write_analogies, write_pairs
 from mrflearn.data.tagged import read_tagged, write_tagged
 from mrflearn.data.text import read_sentences, write_sentences
 from mrflearn.data.uai import (
@@ -211,6 +213,31 @@ FORMATS: list[Format] = [
         write=write_alignment,
         suffix=".aln",
         same=_same_letters,
+    ),
+    Format(
+        "ARPA",
+        "made by hand\n\\data\\\nngram 1=4\nngram 2=2\nngram 3=1\n\n\\1-grams:\n-1\t<unk>\n"
+        "-99 <s> -0.3\n-0.5\t</s>\t0\n-2.25 caf\u00e9\u00a0x\n\n"
+        "\\2-grams:\n-1e-3\t<s> caf\u00e9\u00a0x\t0.125\n-0.7 caf\u00e9\u00a0x </s>\n"
+        "\\3-grams:\n0 <s> caf\u00e9\u00a0x </s>\n\n\\end\\\n".encode(),
+        read=read_arpa,
+        write=write_arpa,
+        suffix=".arpa",
+        same=same_records,
+    ),
+    Format(
+        "word pairs",
+        "tiger\tcat\t7.35\n\nJerusalem Isra\u00ebl 8 more\n".encode(),
+        read=lambda path: list(read_pairs(path)),
+        write=write_pairs,
+        stream=read_pairs,
+    ),
+    Format(
+        "analogies",
+        b"x y z w\n: capital  cities\nAthens Greece Paris France\n\n: b\n: c\na b c d\n",
+        read=lambda path: list(read_analogies(path)),
+        write=write_analogies,
+        stream=read_analogies,
     ),
     Format(
         "word2vec text",

@@ -20,8 +20,8 @@ class ChunkScheme(StrEnum):
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(help="The file to read (gzip and - are fine).")],
-    target: Annotated[Path, typer.Argument(help="The file to write.")],
+    source: Annotated[Path, typer.Argument(help="A file (gzip and - are fine), or a model.")],
+    target: Annotated[Path, typer.Argument(help="The file, or model, to write.")],
     source_format: Annotated[
         str | None, typer.Option("--from", help="Its format; default: by its ending.")
     ] = None,
@@ -44,6 +44,9 @@ def convert(
     """
     from mrflearn.data.conversion import convert_file
 
+    if _convert_model(source, target):
+        remark(f"{source} -> {target}")
+        return
     reads, writes = convert_file(
         source,
         target,
@@ -54,3 +57,18 @@ def convert(
         scheme=scheme.value if scheme else None,
     )
     remark(f"{source} ({reads}) -> {target} ({writes})")
+
+
+def _convert_model(source: Path, target: Path) -> bool:
+    """Whether a model was written to a file, or an ARPA file to a model directory."""
+    if source.is_dir():
+        from mrflearn.estimators.loading import load
+
+        load(source).export(target)
+        return True
+    if Path(source.name.removesuffix(".gz")).suffix == ".arpa" and not target.suffix:
+        from mrflearn.estimators.ngram import NgramLanguageModel
+
+        NgramLanguageModel.from_arpa(source).save(target)
+        return True
+    return False

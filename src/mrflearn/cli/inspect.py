@@ -9,6 +9,8 @@ import numpy as np
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json, say_table
+from mrflearn.cli.lm_answers import inspect_neighbours
+from mrflearn.cli.ngram_answers import inspect_text
 
 
 def inspect(
@@ -28,6 +30,12 @@ def inspect(
     field = load(model)
     if isinstance(field, CRF):
         inspect_crf(field, top, label, as_json)
+        return
+    if hasattr(field, "token_scores"):
+        inspect_text(field, top, as_json)
+        return
+    if hasattr(field, "fill"):
+        inspect_neighbours(field, top, as_json)
         return
     edges, couplings = field.edges_, field.couplings_
     # With more than two states an edge's strength is the norm of its table.

@@ -12,7 +12,19 @@ from typing import Annotated
 import typer
 
 from mrflearn import __version__
-from mrflearn.cli import convert, demo, evaluate, infer, inspect, sample, score, tag, train
+from mrflearn.cli import (
+    convert,
+    demo,
+    evaluate,
+    fill,
+    infer,
+    inspect,
+    neighbors,
+    sample,
+    score,
+    tag,
+    train,
+)
 from mrflearn.errors import MrflearnError
 
 app = typer.Typer(
@@ -31,6 +43,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("tag")(tag.tag)
 app.command("sample")(sample.sample)
 app.command("inspect")(inspect.inspect)
+app.command("fill")(fill.fill)
+app.command("neighbors")(neighbors.neighbors)
 app.command("infer")(infer.infer)
 app.command("convert")(convert.convert)
 

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import remark, say
+from mrflearn.cli.lm_answers import sample_neighbours
+from mrflearn.cli.ngram_answers import sample_text
 
 
 def sample(
@@ -25,7 +27,14 @@ def sample(
     from mrflearn.data.samples import SampleTable, write_samples
     from mrflearn.estimators.loading import load
 
-    drawn = load(model).draw(count, seed=seed)
+    source = load(model)
+    if hasattr(source, "token_scores"):
+        sample_text(source, count, seed, output)
+        return
+    if hasattr(source, "fill"):
+        sample_neighbours(source, count, seed, output)
+        return
+    drawn = source.draw(count, seed=seed)
     remark(f"drawn by: {drawn.method}")
     values = drawn.samples.cpu().numpy()
     if output is not None:

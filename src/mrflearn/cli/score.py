@@ -9,25 +9,32 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.lm_answers import score_neighbours
+from mrflearn.cli.ngram_answers import score_text
 
 
 class Method(StrEnum):
     """How log-probabilities are found."""
 
+    bound = "bound"
     exact = "exact"
+    ring = "ring"
     ais = "ais"
     pl = "pl"
 
 
 def score(
     model: Annotated[Path, typer.Argument(help="A model directory.")],
-    samples: Annotated[Path, typer.Argument(help="Rows of states: csv, npy, text or digits.")],
+    samples: Annotated[Path, typer.Argument(help="Rows of states, or text.")],
     method: Annotated[
-        Method, typer.Option(help="exact; ais: log Z by sampling; pl: pseudolikelihood.")
-    ] = Method.exact,
+        Method | None,
+        typer.Option(
+            help="exact; ais: log Z by sampling; pl: pseudolikelihood; bound, ring: of a text."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """The mean log-probability of the rows under a field.
+    """The mean log-probability of the rows under a field; the perplexity of a text.
 
     Example: mrflearn score spikes-model held-out.txt --method ais
     """
@@ -35,6 +42,13 @@ def score(
     from mrflearn.estimators.loading import load
 
     field = load(model)
+    if hasattr(field, "token_scores"):
+        score_text(field, samples, as_json)
+        return
+    if hasattr(field, "fill"):
+        score_neighbours(field, samples, (method or Method.bound).value, as_json)
+        return
+    method = method or Method.exact
     values = field.log_likelihood(read_samples(samples).values, method=method.value)
     answer = {
         "log_likelihood_per_sample": float(values.mean()),

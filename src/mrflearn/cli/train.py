@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
+from mrflearn.cli import train_lm, train_ngram
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.train_crf import crf
 
 app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
 app.command("crf")(crf)
+app.command("ngram")(train_ngram.ngram)
+app.command("lm")(train_lm.lm)
 
 
 class Estimator(StrEnum):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.data.alignments import read_alignment, write_alignment
+from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.columns import ColumnSentence, read_columns, write_columns
 from mrflearn.data.conllu import ConlluSentence, read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
@@ -121,6 +122,7 @@ FORMATS: dict[str, Format] = {
     "binary-vectors": Format(
         read_vectors, partial(write_vectors, format="binary"), (".bin",), "vectors"
     ),
+    "arpa": Format(read_arpa, write_arpa, (".arpa",), "n-grams"),
     "uai": Format(read_network, write_network, (".uai",), "networks"),
 }
 

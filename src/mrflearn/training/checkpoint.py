@@ -59,7 +59,9 @@ def settings_of(optimiser: Any) -> dict[str, Any]:
     """The optimiser's name and those of its settings that decide how it moves."""
     names = [item.name for item in fields(optimiser) if item.name not in LIMITS]
     return {"optimiser": type(optimiser).__name__} | {
-        f"optimiser.{name}": getattr(optimiser, name) for name in names
+        f"optimiser.{name}": getattr(optimiser, name)
+        for name in names
+        if not callable(getattr(optimiser, name))
     }
 
 

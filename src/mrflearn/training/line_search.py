@@ -87,6 +87,8 @@ def strong_wolfe(
                 break
         if step >= wall:
             step = 0.5 * (bracket.low.step + wall)
+        if step == bracket.low.step:
+            break  # a value with noise can close the bracket to nothing
     return bracket.low if bracket.low.value < start.value - noise else None
 
 

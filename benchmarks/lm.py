@@ -1,0 +1,194 @@
+"""Language models against their peers on the same text, in one run, as ratios.
+
+n-gram models: training (KenLM's lmplz, NLTK) and scoring (KenLM reads our ARPA file: the same
+model, so perplexities must agree).  Word vectors: seconds and rank correlation with people's
+scores, beside gensim.  Kernels: the lifted bound's value and gradient beside the float64 twin.
+
+Text: Penn Treebank under MRFLEARN_DATA, else built-in English.  A peer that cannot run says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mrflearn import NgramLanguageModel
+from mrflearn.data.english import sample_documents
+from mrflearn.data.similarity import read_pairs
+from mrflearn.data.text import read_sentences, write_sentences
+from mrflearn.data.vectors import read_vectors
+from mrflearn.evaluation.similarity import CosineSpace, likeness
+from mrflearn.kernels.star_logsumexp import star_logsumexp, star_logsumexp_reference
+
+HERE = Path(__file__).parent
+PEERS = HERE.parent / ".venv-peers-lm" / "bin" / "python"
+REPEATS, SECONDS, THREADS = 3, 600, 2
+EVALUATIONS = 60  # of the lifted bound, for word vectors
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Training and test text as plain files, and a folder of word-likeness sets if there is one."""
+
+    name: str
+    train: Path
+    test: Path
+    likeness: Path | None
+
+
+def corpus(folder: Path) -> Corpus:
+    data = os.environ.get("MRFLEARN_DATA")
+    train, test = folder / "train.txt", folder / "test.txt"
+    if data and Path(data, "ptb-lm").is_dir():
+        write_sentences(train, read_sentences(Path(data, "ptb-lm", "train.txt.gz")))
+        write_sentences(test, read_sentences(Path(data, "ptb-lm", "test.txt")))
+        return Corpus("Penn Treebank", train, test, Path(data, "word-similarity"))
+    for path, seed in ((train, 0), (test, 1)):
+        documents = sample_documents(1000 if path == train else 100, seed=seed)
+        write_sentences(path, (s.words for d in documents for s in d.sentences))
+    return Corpus("built-in English", train, test, None)
+
+
+def ask(peer: str, task: dict[str, Any]) -> dict[str, Any]:
+    """The peer's answer, or a record with the reason why there is none."""
+    if not PEERS.exists():
+        return {"error": "not installed: run benchmarks/setup_lm_peers.py"}
+    # -I keeps the script's folder off the path: a peer's file may be named like its library.
+    command = [str(PEERS), "-I", str(HERE / "lm_peers" / f"{peer}.py")]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(task), capture_output=True, text=True, timeout=SECONDS,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done after {SECONDS} s"}
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
+        return {"error": lines[-1][:90]}
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def best(action: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, Any]:
+    """Least seconds of a few runs, and what the last one gave."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        answer = action()
+        times.append(time.perf_counter() - began)
+    return min(times), answer
+
+
+def row(name: str, ours: float, peer: str, theirs: dict[str, Any], note: str = "") -> list[str]:
+    if "error" in theirs:
+        return [name, f"{ours:.3f}", peer, "-", "-", f"{note} {theirs['error']}".strip()]
+    ratio = f"{theirs['seconds'] / ours:.1f}x"
+    remark = "; ".join(part for part in (note, theirs.get("note", "")) if part)
+    return [name, f"{ours:.3f}", peer, f"{theirs['seconds']:.3f}", ratio, remark]
+
+
+def training(text: Corpus) -> Iterator[list[str]]:
+    for order in (2, 3, 5):
+        seconds, model = best(lambda n=order: NgramLanguageModel(n).fit(text.train))
+        note = f"test perplexity {model.perplexity(text.test):.2f}"
+        task = {"text": str(text.train), "order": order, "repeats": REPEATS}
+        name = f"train {order}-gram Kneser-Ney"
+        yield row(name, seconds, "kenlm lmplz", ask("kenlm_train", task), note)
+        if order == 3:
+            yield row(name, seconds, "nltk", ask("nltk_ngrams", task), note)
+
+
+def scoring(text: Corpus, folder: Path) -> Iterator[list[str]]:
+    for order in (3, 5):
+        model = NgramLanguageModel(order).fit(text.train)
+        arpa = folder / f"{order}.arpa"
+        model.export(arpa)
+        seconds, perplexity = best(lambda m=model: m.perplexity(text.test))
+        task = {"arpa": str(arpa), "text": str(text.test), "repeats": REPEATS}
+        theirs = ask("kenlm_query", task)
+        name = f"score test text, {order}-gram"
+        if "error" not in theirs and abs(theirs["perplexity"] / perplexity - 1) > 1e-5:
+            theirs = {"error": f"answers differ: {perplexity} and {theirs['perplexity']}"}
+        yield row(name, seconds, "kenlm query", theirs, f"both {perplexity:.3f}")
+
+
+def vectors(text: Corpus, folder: Path) -> Iterator[list[str]]:
+    from mrflearn.estimators.language_model import LanguageModel
+
+    dims = 30
+    language_model = LanguageModel(dims=dims, bound="stars", max_evaluations=EVALUATIONS)
+    seconds, model = best(lambda: language_model.fit(text.train), 1)
+    spaces = {"ours": CosineSpace(model.vocabulary_.words, model.vectors_)}
+    for epochs in (5, 20):
+        path = folder / "vectors.txt"
+        task = {"text": str(text.train), "dims": dims, "epochs": epochs, "threads": THREADS}
+        theirs = ask("gensim_vectors", task | {"vectors": str(path)})
+        note = ""
+        if "error" not in theirs and text.likeness is not None:
+            found = read_vectors(path)
+            spaces["theirs"] = CosineSpace(found.names, found.values)
+            note = _likenesses(spaces, text.likeness)
+        yield row(f"word vectors, D = {dims}", seconds, f"gensim, {epochs} epochs", theirs, note)
+
+
+def _likenesses(spaces: dict[str, CosineSpace], folder: Path) -> str:
+    sets = {"WS-353": "EN-WS-353-ALL", "MEN": "EN-MEN-TR-3k"}
+    notes = []
+    for name, file in sets.items():
+        pairs = list(read_pairs(folder / f"{file}.txt"))
+        figures = [likeness(space, pairs).spearman for space in spaces.values()]
+        notes.append(f"{name} " + " against ".join(f"{figure:.3f}" for figure in figures))
+    return ", ".join(notes)
+
+
+def kernels() -> Iterator[list[str]]:
+    """One value and gradient of the star bound, C words, K = 2, D = 32."""
+    for words in (2_000, 10_000):
+        generator = torch.Generator().manual_seed(0)
+        shapes = ((1, words, 32), (2, words, 32), (2, words), (words,))
+        double = [torch.randn(s, generator=generator, dtype=torch.float64) / 4 for s in shapes]
+        single = [x.float() for x in double]
+        slow, exact = best(lambda x=double: _differentiate(star_logsumexp_reference, x), 1)
+        seconds, found = best(lambda x=single: _differentiate(star_logsumexp, x))
+        apart = float((found[1].double() - exact[1]).norm() / exact[1].norm())
+        theirs = {"seconds": slow, "note": f"gradients agree to {apart:.0e}"}
+        if apart > 1e-5:
+            theirs = {"error": f"gradients differ by {apart:.0e}: no time counts"}
+        yield row(f"star bound, C = {words:,}", seconds, "float64 reference", theirs)
+
+
+def _differentiate(kernel: Any, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    value = kernel(*leaves, 3.0)
+    return value, torch.autograd.grad(value, leaves[0])[0]
+
+
+def main() -> None:
+    torch.set_num_threads(THREADS)
+    rows = [["work", "mrflearn s", "peer", "peer s", "ratio", "remark"]]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = corpus(folder)
+        print(f"text: {text.name}; load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+        parts = [training(text), scoring(text, folder), kernels(), vectors(text, folder)]
+        for part in parts:
+            for found in part:
+                print("  ".join(found[:3]), file=sys.stderr)
+                rows.append(found)
+    widths = [max(len(cells[k]) for cells in rows) for k in range(6)]
+    for cells in rows:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        print(line.rstrip())
+
+
+if __name__ == "__main__":
+    main()

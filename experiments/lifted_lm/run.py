@@ -1,0 +1,57 @@
+"""The experiments of Jernite, Rush & Sontag 2015: `python experiments/lifted_lm/run.py --help`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import figure5
+import figure6
+import torch
+import vectors
+from rows import Rows
+from texts import split
+
+PARTS = ("figure5", "figure6", "vectors")
+
+
+def main() -> None:
+    options = _options()
+    torch.set_num_threads(options.threads)
+    rows = Rows(options.output / "rows.jsonl")
+    text = split(options.scale, options.data)
+    for part in options.parts or PARTS:
+        print(part, file=sys.stderr)
+        if part == "figure5":
+            figure5.run(rows, options.scale)
+        elif part == "figure6":
+            figure6.run(rows, options.scale, text, options.device)
+        else:
+            vectors.run(rows, options.scale, text, options.device)
+    sections = {
+        "Figure 5: exact and lifted training of 12 tokens": figure5.report(rows, options.output),
+        "Figure 6: validation bounds": figure6.report(rows, options.output),
+        "Table 1, word vectors and gaps": vectors.report(rows),
+    }
+    pieces = [f"## {title}\n\n" + "\n".join(lines) for title, lines in sections.items() if lines]
+    table = "\n\n".join(pieces) + "\n"
+    (options.output / "results.md").write_text(table, encoding="utf-8")
+    print(table)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
+    parser.add_argument("--scale", choices=("smoke", "full"), default="smoke")
+    data = os.environ.get("MRFLEARN_DATA")
+    parser.add_argument("--data", type=Path, default=Path(data) if data else None)
+    parser.add_argument("--output", "-o", type=Path, default=Path("lifted-lm-output"))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

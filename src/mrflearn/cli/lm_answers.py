@@ -1,0 +1,68 @@
+"""What the verbs `score`, `sample` and `inspect` say of a Markov random field language model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mrflearn.cli.answers import remark, say, say_json, say_table
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.language_model import LanguageModel
+    from mrflearn.estimators.text_likelihood import LikelihoodMethod
+
+KINDS = {
+    "bound": "a proven lower bound, the text as one ring",
+    "ring": "exact, the text as one ring",
+    "exact": "exact, each sentence given its length",
+    "ais": "an estimate, the text as one ring",
+    "pl": "each word given its neighbours on both sides; no likelihood",
+}
+
+
+def score_neighbours(
+    model: LanguageModel, text: Path, method: LikelihoodMethod, as_json: bool
+) -> None:
+    """Tells the log-likelihood of a text, and what it is counted per."""
+    found = model.log_likelihood(text, method)
+    if as_json:
+        per = {"per_position": found.per_position, "per_word": found.per_word}
+        own = {"per_sentence": found.per_sentence, "kind": KINDS[method]}
+        say_json({**asdict(found), **per, **own})
+        return
+    error = found.standard_error / found.positions
+    more = f" (+- {error:.4f})" if method == "ais" else ""
+    say(f"{found.per_position:.4f} nats per position{more}: {KINDS[method]}")
+    say(f"{found.per_word:.4f} per word, {found.per_sentence:.4f} per sentence")
+    say(
+        f"{found.words:,} words in {found.sentences:,} sentences; positions count the "
+        f"{model.context} separators of each sentence too"
+    )
+
+
+def sample_neighbours(model: LanguageModel, count: int, seed: int, output: Path | None) -> None:
+    """Tells new sentences, or writes them."""
+    from mrflearn.data.text import write_sentences
+
+    remark("lengths as in the training text, words by Gibbs sampling")
+    write_sentences("-" if output is None else output, model.sample(count, seed=seed))
+
+
+def inspect_neighbours(model: LanguageModel, top: int, as_json: bool) -> None:
+    """Tells the size and the bounds of the model, and the vectors of its longest words."""
+    figures = {
+        "class": type(model).__name__,
+        "vocabulary": len(model.vocabulary_),
+        "context": model.context,
+        "dims": model.dims,
+        "form": model.form,
+        "bound": model.bound,
+        "train_bound_per_position": model.bound_,
+        "valid_bound_per_position": model.valid_bound_,
+        "most_frequent": list(model.vocabulary_.words[2 : 2 + top]),
+    }
+    if as_json:
+        say_json(figures)
+        return
+    say_table(["", "value"], [[name, str(value)] for name, value in list(figures.items())[:-1]])

@@ -1,0 +1,44 @@
+"""`mrflearn neighbors`: words with similar vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrflearn.cli.answers import Json, say, say_json, say_table
+from mrflearn.errors import MrflearnError
+
+
+def neighbors(
+    model: Annotated[Path, typer.Argument(help="A model directory.")],
+    words: Annotated[list[str], typer.Argument(help="Words, or three of them with --analogy.")],
+    top: Annotated[int, typer.Option(min=1, help="How many words to show.")] = 10,
+    analogy: Annotated[
+        bool, typer.Option("--analogy", help="What is to the third as the second to the first.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """The words nearest to each given word, by the cosine of their vectors.
+
+    Example: mrflearn neighbors model company dollar --top 3
+    """
+    from mrflearn.estimators.loading import load
+
+    loaded = load(model)
+    if not hasattr(loaded, "neighbors"):
+        raise MrflearnError(f"{model} holds a {type(loaded).__name__}, which has no word vectors.")
+    if analogy and len(words) != 3:
+        raise typer.BadParameter("an analogy takes three words")
+    if analogy:
+        answers = {" ".join(words): loaded.analogy(*words, top=top)}
+    else:
+        answers = {word: loaded.neighbors(word, top) for word in words}
+    if as_json:
+        say_json({key: [list(pair) for pair in found] for key, found in answers.items()})
+        return
+    for number, (key, found) in enumerate(answers.items()):
+        if number:
+            say()
+        say_table([key, "cosine"], [[word, f"{cosine:.3f}"] for word, cosine in found])

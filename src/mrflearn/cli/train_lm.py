@@ -1,0 +1,159 @@
+"""`mrflearn train lm`: a Markov random field language model from text."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mrflearn.cli.answers import Json, say, say_json
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.language_model import LanguageModel
+
+
+class BoundName(StrEnum):
+    """Lower bounds on the log-likelihood that training can make large."""
+
+    chains = "chains"
+    stars = "stars"
+
+
+class Estimator(StrEnum):
+    """What training makes large."""
+
+    bound = "bound"
+    pl = "pl"
+    pl_sgd = "pl-sgd"
+    ml = "ml"
+
+
+class Form(StrEnum):
+    """How scores of pairs of words are held."""
+
+    low_rank = "low-rank"
+    bilinear = "bilinear"
+    explicit = "explicit"
+
+
+def lm(
+    text: Annotated[
+        Path, typer.Argument(help="One sentence a line (gzip and - are fine), or a .moments file.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    valid: Annotated[
+        Path | None, typer.Option(help="Text to stop by: the model best on it is kept.")
+    ] = None,
+    context: Annotated[int, typer.Option(min=1, max=8, help="Neighbours on each side.")] = 2,
+    dims: Annotated[int, typer.Option(min=1, help="Dimensions of the word vectors.")] = 30,
+    estimator: Annotated[
+        Estimator,
+        typer.Option(help="A lower bound; pseudolikelihood; exact likelihood for few words."),
+    ] = Estimator.bound,
+    bound: Annotated[
+        BoundName, typer.Option(help="chains: tighter; stars: as published.")
+    ] = BoundName.chains,
+    weights: Annotated[
+        str | None, typer.Option(help="Weights of the chains, such as 0.9,0.1.")
+    ] = None,
+    form: Annotated[Form, typer.Option(help="How pair scores are held.")] = Form.low_rank,
+    l2: Annotated[float, typer.Option(min=0.0, help="Penalty, nats per position.")] = 3e-6,
+    minimum_count: Annotated[
+        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
+    ] = 1,
+    vocabulary_size: Annotated[
+        int | None, typer.Option(min=3, help="Keep the most frequent words only.")
+    ] = None,
+    max_evaluations: Annotated[int, typer.Option(min=1, help="When to stop at the latest.")] = 600,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the curve of the bound (.png, .svg, .pdf).")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a language model that sees both sides of a word, in time independent of the corpus.
+
+    Example: mrflearn train lm train.txt --valid valid.txt --dims 30 -o model
+    """
+    from mrflearn.estimators.language_model import LanguageModel
+
+    model = LanguageModel(
+        context,
+        dims,
+        estimator=estimator.value,
+        bound=bound.value,
+        weights=None if weights is None else _numbers(weights),
+        form=form.value,
+        l2=l2,
+        minimum_count=minimum_count,
+        vocabulary_size=vocabulary_size,
+        max_evaluations=max_evaluations,
+        device=device,
+        random_state=seed,
+        verbose=not quiet,
+    ).fit(_text_or_moments(text), valid=None if valid is None else _text_or_moments(valid))
+    model.save(output)
+    if plot is not None:
+        from mrflearn.plots.figure import save
+        from mrflearn.plots.language_model import bound_curve
+
+        save(bound_curve(model.outcome_.history), plot)
+    answer = _answer(model, output)
+    if as_json:
+        say_json(answer)
+        return
+    _tell(answer, valid)
+
+
+def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:
+    outcome = model.outcome_
+    return {
+        "model": str(output),
+        "vocabulary": len(model.vocabulary_),
+        "bound": model.bound,
+        "weights": list(model.ceiling_.weights),
+        "train_bound_per_position": model.bound_,
+        "valid_bound_per_position": model.valid_bound_,
+        "slack": model.ceiling_.slack,
+        "iterations": outcome.iterations,
+        "evaluations": outcome.evaluations,
+        "reason": outcome.reason,
+        "seconds": round(outcome.seconds, 4),
+        "peak_memory_mb": round(_peak_memory_mb(), 1),
+    }
+
+
+def _tell(answer: dict[str, Any], valid: Path | None) -> None:
+    say(
+        f"{answer['model']}: {answer['vocabulary']:,} words, {answer['bound']}, learned in "
+        f"{answer['seconds']:.1f} s ({answer['evaluations']} evaluations): {answer['reason']}"
+    )
+    say(f"training text: at least {answer['train_bound_per_position']:.4f} nats per position")
+    if valid is not None:
+        say(f"{valid}: at least {answer['valid_bound_per_position']:.4f} nats per position")
+    say("(proven lower bounds; positions count words and the separators before each sentence)")
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 0.9,0.1") from error
+
+
+def _text_or_moments(path: Path) -> Any:
+    """The moments in a file of them, known by its name, else the path of a text."""
+    from mrflearn.statistics.moments_file import load_moments
+
+    return load_moments(path) if path.suffixes[-1:] == [".moments"] else path
+
+
+def _peak_memory_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)

@@ -1,0 +1,57 @@
+"""`mrflearn train ngram`: a Kneser-Ney n-gram model from text."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mrflearn.cli.answers import Json, remark, say, say_json
+
+
+def ngram(
+    text: Annotated[Path, typer.Argument(help="One sentence a line (gzip and - are fine).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    order: Annotated[int, typer.Option(min=1, help="The longest n-gram.")] = 3,
+    minimum_count: Annotated[
+        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
+    ] = 1,
+    vocabulary_size: Annotated[
+        int | None, typer.Option(min=3, help="Keep the most frequent words only.")
+    ] = None,
+    valid: Annotated[Path | None, typer.Option(help="Text to report the perplexity of.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn an n-gram language model with modified Kneser-Ney smoothing.
+
+    Example: mrflearn train ngram train.txt --order 5 --valid valid.txt -o model
+    """
+    from mrflearn.estimators.ngram import NgramLanguageModel
+
+    model = NgramLanguageModel(order, minimum_count=minimum_count, vocabulary_size=vocabulary_size)
+    started = time.perf_counter()
+    model.fit(text)
+    seconds = time.perf_counter() - started
+    model.save(output)
+    answer: dict[str, Any] = {
+        "model": str(output),
+        "order": order,
+        "ngrams": model.ngrams_,
+        "vocabulary": len(model.vocabulary_),
+        "discounts": model.discounts_,
+        "fallback_orders": model.fallback_orders_,
+        "seconds": round(seconds, 4),
+    }
+    if valid is not None:
+        answer["valid_perplexity"] = model.perplexity(valid)
+    for n in model.fallback_orders_:
+        remark(f"order {n}: too few counts to estimate discounts; fixed ones are used")
+    if as_json:
+        say_json(answer)
+        return
+    sizes = ", ".join(f"{count:,}" for count in model.ngrams_)
+    say(f"{output}: order {order}, {sizes} n-grams, learned in {seconds:.2f} s")
+    if valid is not None:
+        say(f"perplexity of {valid}: {answer['valid_perplexity']:.2f} ({model.unknown_policy_})")

@@ -1,0 +1,312 @@
+"""`LanguageModel`: the Markov random field of a text, learned in time independent of its size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
+from mrflearn.data.files import PathLike
+from mrflearn.data.vectors import WordVectors, write_vectors
+from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.errors import DataError, MrflearnError, NotFittedError
+from mrflearn.estimators.language_model_file import Learned, restore, store
+from mrflearn.estimators.lifted_training import Form, LiftedFit, LiftedSettings, train_lifted
+from mrflearn.estimators.neighbour_training import Direct, train_direct
+from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
+from mrflearn.inference.lifted import BoundName, Ceiling
+from mrflearn.inference.sentence_sampling import gibbs_sentences
+from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
+from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.statistics.counting import MomentsCounter
+from mrflearn.statistics.moments import Moments
+
+Estimator = Literal["bound"] | Direct
+GAP = "_"
+
+
+class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """A field in which every word is bound to `context` neighbours on each side.
+
+    dims: dimensions of the word vectors.
+    estimator: `"bound"` makes a lower bound on the log-likelihood large, from moments alone;
+        `"pl"` and `"pl-sgd"` the pseudolikelihood of the text, by L-BFGS or minibatches; `"ml"`
+        the exact likelihood, for small vocabularies.
+    bound: which lower bound: `"chains"`, or the looser `"stars"` of [Jernite, Rush, Sontag 2015].
+    weights: of the chains, one for each offset; None takes weights that fall with distance.
+    form: pair scores `"low-rank"` (U W_l, eq. 5), `"bilinear"` (U R_l W, eq. 4) or `"explicit"`
+        (a free table, for small vocabularies).
+    l2: price of squared vector entries, in nats per position.
+    max_evaluations, patience: training ends after so many evaluations of the bound, or once the
+        validation bound has not risen for `patience` checks.
+    """
+
+    def __init__(
+        self,
+        context: int = 2,
+        dims: int = 30,
+        *,
+        estimator: Estimator = "bound",
+        bound: BoundName = "chains",
+        weights: Sequence[float] | None = None,
+        form: Form = "low-rank",
+        l2: float = 3e-6,
+        minimum_count: int = 1,
+        vocabulary_size: int | None = None,
+        max_evaluations: int = 600,
+        patience: int = 20,
+        device: str = "cpu",
+        random_state: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.context = context
+        self.dims = dims
+        self.estimator = estimator
+        self.bound = bound
+        self.weights = weights
+        self.form = form
+        self.l2 = l2
+        self.minimum_count = minimum_count
+        self.vocabulary_size = vocabulary_size
+        self.max_evaluations = max_evaluations
+        self.patience = patience
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: Text | Moments, y: object = None, *, valid: Text | Moments | None = None
+    ) -> Self:
+        """Learns from lists of words, a text file with one sentence a line, or moments.
+
+        With `valid` the model with the best bound there is kept.
+        """
+        del y  # scikit-learn passes it to every estimator
+        moments = self._training_moments(X)
+        held_out = None if valid is None else _moments(valid, moments.vocabulary, self.context)
+        settings = LiftedSettings(
+            self.bound,
+            self.weights,
+            self.form,
+            self.dims,
+            self.l2,
+            self.max_evaluations,
+            self.patience,
+            self.device,
+            self.random_state,
+            self.verbose,
+        )
+        fitted = self._train(X, moments, settings, held_out)
+        self.outcome_ = fitted.outcome
+        lengths = np.stack([moments.lengths, moments.length_counts])
+        assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
+        self._learned = Learned(
+            fitted.model, fitted.duals, fitted.ceiling, moments.vocabulary, lengths
+        )
+        self.bound_ = self.log_likelihood(moments).per_position
+        self.valid_bound_ = None if held_out is None else self.log_likelihood(held_out).per_position
+        return self
+
+    @property
+    def vocabulary_(self) -> Vocabulary:
+        """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
+        return self._fitted().vocabulary
+
+    @property
+    def ceiling_(self) -> Ceiling:
+        """The proven upper bound on log Z that bounds of texts are counted with."""
+        return self._fitted().ceiling
+
+    @property
+    def vectors_(self) -> NDArray[np.float32]:
+        """The vector of each word (U), in the order of the vocabulary."""
+        pairs = self._fitted().model.pairs
+        if isinstance(pairs, ExplicitPairs):
+            raise MrflearnError("a model with explicit tables has no word vectors.")
+        assert isinstance(pairs, (LowRankPairs, BilinearPairs))  # noqa: S101 - the other forms
+        return np.asarray(pairs.left.cpu(), dtype=np.float32)
+
+    def log_likelihood(
+        self, X: Text | Moments, method: LikelihoodMethod = "bound"
+    ) -> TextLikelihood:
+        """How probable a text is, in nats; see `TextLikelihood` for what each method gives."""
+        learned = self._fitted()
+        moments = _moments(X, learned.vocabulary, self.context)
+        text = None if isinstance(X, Moments) else X
+        ids = None if text is None else encode_corpus(hold(text), learned.vocabulary)
+        return likelihood(learned, moments, ids, method, self.random_state)
+
+    def score(self, X: Text | Moments, y: object = None) -> float:
+        """The certified lower bound on the log-likelihood, in nats per position."""
+        del y
+        return self.log_likelihood(X).per_position
+
+    def fill(
+        self, words: Sequence[str | None], top: int = 10, *, gap: str = GAP
+    ) -> list[tuple[str, float]]:
+        """The most probable words for the one gap (`None` or `"_"`) of a sentence.
+
+        Probabilities are exact: p(word | all other words), from both sides.
+        """
+        learned = self._fitted()
+        gaps = [at for at, word in enumerate(words) if word is None or word == gap]
+        if len(gaps) != 1:
+            raise DataError(
+                f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r} or None."
+            )
+        edge = [learned.vocabulary.separator] * self.context
+        known = learned.vocabulary.encode(gap if word is None else word for word in words)
+        line = torch.tensor([*edge, *known.tolist(), *edge])
+        at = gaps[0] + self.context
+        before = line[at - self.context : at].flip(0)
+        after = line[at + 1 : at + 1 + self.context]
+        scores = learned.model.to(torch.float64, torch.device("cpu")).scores()
+        figures = scores.conditional(before[None], after[None])[0]
+        figures[learned.vocabulary.separator] = -torch.inf
+        chances, best = figures.softmax(0).topk(min(top, len(figures) - 1))
+        found = learned.vocabulary.decode(best.tolist())
+        return list(zip(found, chances.tolist(), strict=True))
+
+    def sample(
+        self, count: int = 1, *, seed: int | None = None, sweeps: int = 50
+    ) -> list[list[str]]:
+        """New sentences: a length as often as the text had it, then Gibbs sweeps over words."""
+        learned = self._fitted()
+        lengths, counts = learned.lengths
+        if not len(lengths):
+            raise MrflearnError("the moments this model was learned from have no lengths.")
+        generator = np.random.default_rng(self.random_state if seed is None else seed)
+        drawn = generator.choice(lengths, size=count, p=counts / counts.sum())
+        device = learned.model.unary.device
+        own = torch.Generator(device=device).manual_seed(int(generator.integers(1 << 62)))
+        separator = learned.vocabulary.separator
+        sentences = gibbs_sentences(
+            learned.model.scores(), separator, torch.from_numpy(drawn), sweeps, own
+        )
+        return [learned.vocabulary.decode(ids.tolist()) for ids in sentences]
+
+    def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
+        """The words with the nearest vectors, by the cosine of their angle."""
+        return self._nearest(self._unit()[self._known(word)], {word}, top)
+
+    def analogy(
+        self, first: str, second: str, third: str, top: int = 10
+    ) -> list[tuple[str, float]]:
+        """Words that are to `third` as `second` is to `first`."""
+        unit = self._unit()
+        a, b, c = (unit[self._known(word)] for word in (first, second, third))
+        return self._nearest(b - a + c, {first, second, third}, top)
+
+    def export(self, path: PathLike) -> None:
+        """Writes the word vectors in the text format of word2vec."""
+        write_vectors(path, WordVectors(self.vocabulary_.words, self.vectors_))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a model directory, whole or not at all."""
+        weights = None if self.weights is None else [float(weight) for weight in self.weights]
+        settings = {**self.get_params(), "weights": weights}
+        own = {"bound": self.bound_, "valid_bound": self.valid_bound_}
+        stored, tensors = store(self._fitted(), self.form)
+        kept = {"settings": settings, "fitted": own, **stored}
+        write_model(path, StoredModel(type(self).__name__, kept, tensors))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
+        """The model that `save` wrote."""
+        return cls.from_stored(read_model(path, device=device), device=device)
+
+    @classmethod
+    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
+        """The model that a stored model holds."""
+        settings, fitted, learned = restore(stored, cls.__name__)
+        self = cls(**{**settings, "device": device})
+        self._learned = learned
+        self.bound_, self.valid_bound_ = fitted["bound"], fitted["valid_bound"]
+        return self
+
+    def _train(
+        self,
+        text: Text | Moments,
+        moments: Moments,
+        settings: LiftedSettings,
+        valid: Moments | None,
+    ) -> LiftedFit:
+        if self.estimator == "bound":
+            return train_lifted(moments, settings, valid)
+        if self.estimator not in ("pl", "pl-sgd", "ml"):
+            known = "'bound', 'pl', 'pl-sgd', 'ml'"
+            raise MrflearnError(f"estimator {self.estimator!r} is not one of {known}.")
+        if isinstance(text, Moments):
+            if self.estimator != "ml":
+                raise DataError("pseudolikelihood reads the text itself, not only its moments.")
+            return train_direct("ml", moments, None, settings)
+        assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
+        ids = encode_corpus(hold(text), moments.vocabulary)
+        return train_direct(self.estimator, moments, ids, settings)
+
+    def _training_moments(self, text: Text | Moments) -> Moments:
+        if isinstance(text, Moments):
+            if text.vocabulary is None:
+                raise DataError(
+                    "these moments have no vocabulary; a language model needs its words."
+                )
+            if text.context != self.context:
+                raise DataError(
+                    f"the moments were counted with a context of {text.context}, this model has "
+                    f"{self.context}."
+                )
+            return text
+        held = hold(text)
+        vocabulary = Vocabulary.from_counts(
+            count_corpus(held), size=self.vocabulary_size, minimum_count=self.minimum_count
+        )
+        return _moments(held, vocabulary, self.context)
+
+    def _unit(self) -> NDArray[np.float32]:
+        vectors = self.vectors_
+        sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: NDArray[np.float32] = vectors / np.maximum(sizes, np.finfo(np.float32).tiny)
+        return unit
+
+    def _known(self, word: str) -> int:
+        if word not in self.vocabulary_:
+            raise DataError(f"the word {word!r} is not in the vocabulary of this model.")
+        return int(self.vocabulary_.encode([word])[0])
+
+    def _nearest(
+        self, target: NDArray[np.float32], without: set[str], top: int
+    ) -> list[tuple[str, float]]:
+        cosine = self._unit() @ (target / max(float(np.linalg.norm(target)), 1e-30))
+        words = self.vocabulary_.words
+        order = (int(index) for index in np.argsort(-cosine, kind="stable"))
+        allowed = [i for i in order if words[i] not in without and i != self.vocabulary_.separator]
+        return [(words[index], float(cosine[index])) for index in allowed[:top]]
+
+    def _fitted(self) -> Learned:
+        learned: Learned | None = getattr(self, "_learned", None)
+        if learned is None:
+            raise NotFittedError("this LanguageModel is not fitted yet; call `fit`, or `load` one.")
+        return learned
+
+
+def _moments(text: Any, vocabulary: Vocabulary | None, context: int) -> Moments:
+    if isinstance(text, Moments):
+        if text.vocabulary != vocabulary or text.context != context:
+            raise DataError(
+                "these moments have another vocabulary or context than the model; count the text "
+                "with the model's own."
+            )
+        return text
+    assert vocabulary is not None  # noqa: S101 - _training_moments made sure
+    counter = MomentsCounter(vocabulary, context)
+    counter.add(encode_corpus(hold(text), vocabulary))
+    moments = counter.moments()
+    if not moments.words:
+        raise DataError("there are no words in this text. Is the file empty?")
+    return moments

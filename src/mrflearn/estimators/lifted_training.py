@@ -1,0 +1,156 @@
+"""Moments in, a fitted neighbour model out, by the lifted bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.errors import MrflearnError
+from mrflearn.execution.device import choose_device
+from mrflearn.execution.recording import recorded
+from mrflearn.inference.lifted import (
+    BoundName,
+    Ceiling,
+    chain_ceiling,
+    default_weights,
+    star_ceiling,
+)
+from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
+from mrflearn.models.neighbour_start import log_frequencies, spectral_start
+from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
+from mrflearn.objectives.lifted_normaliser import ChainNormaliser, StarNormaliser, settled
+from mrflearn.statistics.moments import Moments
+from mrflearn.training.callbacks import EarlyStopping
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.minimise import minimise
+from mrflearn.training.outcome import Outcome
+
+Form = Literal["low-rank", "bilinear", "explicit"]
+SMOOTHING = 1e-4  # of word frequencies in the scales of parameters
+CHECK_EVERY = 5  # iterations between two looks at the validation bound
+
+
+@final
+@dataclass(frozen=True)
+class LiftedSettings:
+    """What to learn and for how long; see `LanguageModel` for each of them."""
+
+    bound: BoundName = "chains"
+    weights: Sequence[float] | None = None
+    form: Form = "low-rank"
+    dims: int = 30
+    l2: float = 3e-6
+    max_evaluations: int = 600
+    patience: int = 20
+    device: str = "cpu"
+    seed: int = 0
+    progress: bool = False
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LiftedFit:
+    """The model with the duals of its bound, log Z as certified, and how training went."""
+
+    model: NeighbourModel
+    duals: Float[Tensor, "k c"]
+    ceiling: Ceiling
+    outcome: Outcome[Any]
+
+
+def train_lifted(
+    moments: Moments,
+    settings: LiftedSettings,
+    valid: Moments | None = None,
+    start: NeighbourModel | None = None,
+) -> LiftedFit:
+    """The model whose bound is best: on the validation moments if there are any."""
+    weights = chain_weights(settings, len(moments.offsets))
+    if settings.bound == "stars" and moments.separator is not None:
+        moments = moments.rounded_up()
+    device = choose_device(settings.device)
+    model = start or starting_model(moments, settings, weights)
+    model = model.to(model.unary.dtype, device)
+    duals = model.unary.new_zeros(model.offsets, model.states)
+    rho = torch.tensor(weights).to(duals)
+    normaliser = StarNormaliser() if settings.bound == "stars" else ChainNormaliser(rho, duals)
+    bound = LiftedBound(model, Frequencies.of(moments, duals), normaliser, duals, SMOOTHING)
+    outcome = minimise(
+        settled(recorded(bound, bound.start), normaliser),
+        bound.start,
+        LBFGS(
+            max_iterations=settings.max_evaluations,
+            max_evaluations=settings.max_evaluations,
+            tolerance=1e-7,
+        ),
+        penalty=ScaledL2(settings.l2, tuple(model.pairs.parameters()), bound),
+        callbacks=_watchers(bound, valid, settings),
+        progress=settings.progress,
+        seed=settings.seed,
+    )
+    model, duals = bound.at(outcome.model)
+    if isinstance(normaliser, ChainNormaliser):
+        ceiling = chain_ceiling(model.scores(), duals, weights, normaliser.vectors.right)
+    else:
+        ceiling = star_ceiling(model.scores(), duals)
+    return LiftedFit(model, duals, ceiling, outcome)
+
+
+def chain_weights(settings: LiftedSettings, offsets: int) -> tuple[float, ...]:
+    """The weights of the offsets in the bound: those given, of sum 1, or the default."""
+    if settings.bound == "stars":
+        return (1 / (offsets + 1),) * offsets
+    if settings.weights is None:
+        return default_weights(offsets)
+    given = [float(weight) for weight in settings.weights]
+    if len(given) != offsets or min(given) <= 0:
+        raise MrflearnError(
+            f"weights={list(settings.weights)}: {offsets} offsets need {offsets} numbers above 0."
+        )
+    return tuple(weight / sum(given) for weight in given)
+
+
+def starting_model(
+    moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]
+) -> NeighbourModel:
+    """Where training begins: half the spectral scores, or none for free tables."""
+    like = torch.zeros(1, dtype=torch.float32)
+    offsets, states = len(moments.offsets), moments.states
+    if settings.form == "explicit":
+        tables = ExplicitPairs.zeros(offsets, states)
+        return NeighbourModel(log_frequencies(moments, tables.table), tables)
+    model = spectral_start(moments, settings.dims, torch.tensor(weights), settings.seed, like)
+    pairs = model.pairs
+    assert isinstance(pairs, LowRankPairs)  # noqa: S101 - what spectral_start makes
+    half = 0.5**0.5
+    pairs = replace(pairs, left=pairs.left * half, right=pairs.right * half)
+    if settings.form == "low-rank":
+        return replace(model, pairs=pairs)
+    if settings.form != "bilinear":
+        raise MrflearnError(
+            f"form {settings.form!r} is not one of 'low-rank', 'bilinear', 'explicit'."
+        )
+    # One right vector a word: the first offset's, and matrices that scale it for the others.
+    rho = torch.tensor(weights) / weights[0]
+    unit = torch.eye(settings.dims)
+    return replace(
+        model, pairs=BilinearPairs(pairs.left, rho.view(-1, 1, 1) * unit, pairs.right[0])
+    )
+
+
+def _watchers(
+    bound: LiftedBound, valid: Moments | None, settings: LiftedSettings
+) -> list[EarlyStopping]:
+    if valid is None:
+        return []
+    seen = Frequencies.of(valid, bound.frequencies.unary)
+
+    def validate(vector: Tensor) -> float:
+        return bound.validation_bound(vector, seen)
+
+    return [EarlyStopping(validate, patience=settings.patience, every=CHECK_EVERY)]

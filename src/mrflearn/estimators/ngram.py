@@ -1,0 +1,206 @@
+"""`NgramLanguageModel`: interpolated modified Kneser-Ney of any order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from mrflearn.data.arpa import read_arpa, write_arpa
+from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
+from mrflearn.data.files import PathLike
+from mrflearn.data.vocabulary import UNKNOWN, Vocabulary
+from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
+from mrflearn.models.ngram import BackoffTable, NgramModel, TokenScores
+from mrflearn.models.ngram_arpa import BEGIN, END, from_arpa, to_arpa
+from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.statistics.ngrams import count_ngrams, sentence_stream
+
+
+class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """An n-gram language model with interpolated modified Kneser-Ney smoothing.
+
+    order: the longest n-gram; a trigram model looks at two words before each.
+    minimum_count, vocabulary_size: rarer words, and words beyond that many (`<S>` and `<unk>`
+        counted in), are read as `<unk>`; by default every word of the training text is kept.
+
+    `<unk>` in the training text is an ordinary word.  Where it does not occur, a new word has the
+    probability of one word that was never seen, as in KenLM.
+    """
+
+    def __init__(
+        self,
+        order: int = 3,
+        *,
+        minimum_count: int = 1,
+        vocabulary_size: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.order = order
+        self.minimum_count = minimum_count
+        self.vocabulary_size = vocabulary_size
+        self.random_state = random_state
+
+    def fit(self, X: Text, y: object = None) -> Self:
+        """Learns from lists of words, or from a text file with one sentence a line."""
+        del y  # scikit-learn passes it to every estimator
+        if self.order < 1:
+            raise MrflearnError(f"order={self.order}: an n-gram has at least one word.")
+        text = hold(X)
+        counts = count_corpus(text)
+        for mark in (BEGIN, END):
+            if mark in counts:
+                raise DataError(
+                    f"the text holds the word {mark} {counts[mark]} times, which here stands for "
+                    "the edge of a sentence. Take it out: every line is a sentence."
+                )
+        vocabulary = Vocabulary.from_counts(
+            counts, size=self.vocabulary_size, minimum_count=self.minimum_count
+        )
+        stream = sentence_stream(encode_corpus(text, vocabulary), vocabulary.separator)
+        grams = count_ngrams(stream, self.order, len(vocabulary), vocabulary.separator)
+        self.model_ = kneser_ney(grams, vocabulary)
+        found = [discounts(adjusted) for adjusted in adjusted_counts(grams)]
+        self.discounts_: list[list[float]] = [values.tolist() for values, _ in found]
+        self.fallback_orders_ = [n for n, (_, fell) in enumerate(found, start=1) if fell]
+        self.unknown_seen_ = bool(grams[0].count[vocabulary.unknown])
+        return self
+
+    @property
+    def vocabulary_(self) -> Vocabulary:
+        """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
+        return self._fitted().vocabulary
+
+    @property
+    def ngrams_(self) -> list[int]:
+        """The number of n-grams of each order."""
+        return [len(table) for table in self._fitted().tables]
+
+    def token_scores(self, X: Text) -> TokenScores:
+        """The log-probability of every word and sentence end, with which words were unknown."""
+        model = self._fitted()
+        stream = sentence_stream(encode_corpus(hold(X), model.vocabulary), self._separator)
+        if len(stream) < 2:
+            raise DataError("there is nothing to score: no words. Is the file empty?")
+        ends = stream[1:] == self._separator
+        unknown = stream[1:] == model.vocabulary.unknown
+        return TokenScores(model.log_probabilities(stream), ends, unknown)
+
+    def score_samples(self, X: Text) -> NDArray[np.float64]:
+        """The log-probability of each sentence with its end, in nats; blank ones are skipped."""
+        scores = self.token_scores(X)
+        before = np.concatenate([[0], np.flatnonzero(scores.ends)[:-1] + 1])
+        return np.asarray(np.add.reduceat(scores.log_probability, before))
+
+    def score(self, X: Text, y: object = None) -> float:
+        """The mean log-probability of a token, in nats; sentence ends count as tokens."""
+        del y
+        return float(self.token_scores(X).log_probability.mean())
+
+    def perplexity(self, X: Text) -> float:
+        """The perplexity per token; sentence ends and unknown words count as tokens."""
+        return float(np.exp(-self.score(X)))
+
+    def next_word(self, words: Sequence[str] = (), top: int = 10) -> list[tuple[str, float]]:
+        """The most probable continuations of a sentence's beginning; `</s>` is its end."""
+        model = self._fitted()
+        figures = model.next_symbol(model.vocabulary.encode(words).tolist())
+        best = np.argsort(-figures, kind="stable")[:top].tolist()
+        return [(self._name(index), float(np.exp(figures[index]))) for index in best]
+
+    def sample(
+        self, count: int = 1, *, seed: int | None = None, longest: int = 200
+    ) -> list[list[str]]:
+        """New sentences, each cut off after `longest` words."""
+        model = self._fitted()
+        generator = np.random.default_rng(self.random_state if seed is None else seed)
+        drawn = (model.sample(generator, longest) for _ in range(count))
+        return [model.vocabulary.decode(ids) for ids in drawn]
+
+    def export(self, path: PathLike) -> None:
+        """Writes the model as an ARPA file, for KenLM, SRILM and others."""
+        if Path(str(path).removesuffix(".gz")).suffix != ".arpa":
+            raise MrflearnError(f"{path}: an n-gram model is exported to a name in .arpa.")
+        write_arpa(path, to_arpa(self._fitted()))
+
+    @classmethod
+    def from_arpa(cls, path: PathLike) -> Self:
+        """The model in an ARPA file, however it was made."""
+        try:
+            model = from_arpa(read_arpa(path))
+        except DataError as error:
+            if error.path is not None:
+                raise
+            raise DataError(error.problem, path=path) from error
+        self = cls(order=model.order)
+        self.model_ = model
+        self.unknown_seen_ = False
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a model directory, whole or not at all."""
+        model = self._fitted()
+        own = {"words": list(model.vocabulary.words), "unknown_seen": self.unknown_seen_}
+        tensors = {
+            f"{name}.{n}": torch.from_numpy(getattr(table, name))
+            for n, table in enumerate(model.tables, start=1)
+            for name in ("code", "log_probability", "log_backoff")
+        }
+        write_model(path, StoredModel(type(self).__name__, {**self.get_params(), **own}, tensors))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
+        """The model that `save` wrote."""
+        return cls.from_stored(read_model(path, device=device), device=device)
+
+    @classmethod
+    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
+        """The model that a stored model holds; it is always used on the CPU."""
+        del device
+        if stored.kind != cls.__name__:
+            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        settings, tensors = dict(stored.settings), stored.tensors
+        try:
+            vocabulary = Vocabulary(tuple(settings.pop("words")))
+            unknown_seen = bool(settings.pop("unknown_seen"))
+            self = cls(**settings)
+            parts = ("code", "log_probability", "log_backoff")
+            tables = tuple(
+                BackoffTable(*(tensors[f"{part}.{n}"].cpu().numpy() for part in parts))
+                for n in range(1, self.order + 1)
+            )
+            self.model_ = NgramModel(vocabulary, tables)
+        except (KeyError, TypeError, DataError) as error:
+            raise StorageError(f"the stored model contradicts itself ({error}).") from error
+        self.unknown_seen_ = unknown_seen
+        return self
+
+    @property
+    def unknown_policy_(self) -> str:
+        """How words outside the vocabulary are scored, in words."""
+        share = "an ordinary word of the training text"
+        if not self.unknown_seen_:
+            share = "which the training text did not hold"
+        return f"words outside the vocabulary are scored as {UNKNOWN}, {share}"
+
+    @property
+    def _separator(self) -> int:
+        return self._fitted().vocabulary.separator
+
+    def _name(self, index: int) -> str:
+        return END if index == self._separator else self.vocabulary_.words[index]
+
+    def _fitted(self) -> NgramModel:
+        model: NgramModel | None = getattr(self, "model_", None)
+        if model is None:
+            raise NotFittedError(
+                "this NgramLanguageModel is not fitted yet; call `fit`, or `load` one."
+            )
+        return model

@@ -1,0 +1,99 @@
+"""How well distances between word vectors agree with people: likeness, analogies, neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from mrflearn.data.similarity import Analogy, WordPair
+from mrflearn.errors import DataError
+
+Figures: TypeAlias = NDArray[np.float64]
+QUESTIONS_AT_A_TIME = 512
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Spearman's rank correlation, over those of the pairs whose words both have vectors."""
+
+    spearman: float
+    pairs: int
+    of: int
+
+
+@dataclass(frozen=True)
+class AnalogyAccuracy:
+    """How many of the answerable questions were answered right, of all there are."""
+
+    accuracy: float
+    answerable: int
+    of: int
+
+
+class CosineSpace:
+    """Word vectors of length one; words are looked up as they are, then in lower case."""
+
+    def __init__(self, words: Sequence[str], vectors: ArrayLike) -> None:
+        values = np.asarray(vectors, dtype=np.float64)
+        if values.ndim != 2 or len(values) != len(words):
+            raise DataError(f"{len(words)} words, but vectors of shape {values.shape}.")
+        self.words = tuple(words)
+        self.places = {word: place for place, word in enumerate(self.words)}
+        # A vector of zeros has no direction: it is equally far from everything.
+        norms = np.linalg.norm(values, axis=1, keepdims=True)
+        self.vectors: Figures = values / np.where(norms > 0, norms, 1)
+
+    def find(self, word: str) -> int | None:
+        """The place of a word, None where it has no vector."""
+        place = self.places.get(word)
+        return self.places.get(word.lower()) if place is None else place
+
+    def neighbours(self, word: str, top: int = 10) -> list[tuple[str, float]]:
+        """The nearest other words by cosine, nearest first."""
+        place = self.find(word)
+        if place is None:
+            raise DataError(f"the word {word!r} has no vector. Is it written as in the text?")
+        cosine = self.vectors @ self.vectors[place]
+        cosine[place] = -np.inf
+        best = np.argsort(-cosine, kind="stable")[: min(top, len(cosine) - 1)]
+        return [(self.words[i], float(cosine[i])) for i in best]
+
+
+def likeness(space: CosineSpace, pairs: Iterable[WordPair]) -> Likeness:
+    """The agreement of cosines with people's scores; NaN where fewer than three pairs remain."""
+    every = list(pairs)
+    found = [(space.find(pair.first), space.find(pair.second), pair.score) for pair in every]
+    kept = [(a, b, score) for a, b, score in found if a is not None and b is not None]
+    if len(kept) < 3:
+        return Likeness(float("nan"), len(kept), len(every))
+    first, second, scores = (np.array(column) for column in zip(*kept, strict=True))
+    cosines = np.einsum("ij,ij->i", space.vectors[first], space.vectors[second])
+    return Likeness(spearman(cosines, scores), len(kept), len(every))
+
+
+def spearman(left: ArrayLike, right: ArrayLike) -> float:
+    """Pearson's correlation of the ranks, equal values sharing theirs; NaN for constants."""
+    ranks = [rankdata(values) - (np.size(values) + 1) / 2 for values in (left, right)]
+    size = float(np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum()))
+    return float((ranks[0] * ranks[1]).sum()) / size if size else float("nan")
+
+
+def analogies(space: CosineSpace, questions: Iterable[Analogy]) -> AnalogyAccuracy:
+    """Questions answered by the word nearest to second - first + third, these three left out."""
+    every = list(questions)
+    places = [[space.find(word) for word in (q.first, q.second, q.third, q.answer)] for q in every]
+    asked = np.array([row for row in places if None not in row], dtype=np.int64).reshape(-1, 4)
+    right = 0
+    for start in range(0, len(asked), QUESTIONS_AT_A_TIME):
+        some = asked[start : start + QUESTIONS_AT_A_TIME]
+        first, second, third = (space.vectors[some[:, k]] for k in range(3))
+        cosine = (second - first + third) @ space.vectors.T
+        np.put_along_axis(cosine, some[:, :3], -np.inf, axis=1)
+        right += int((cosine.argmax(axis=1) == some[:, 3]).sum())
+    accuracy = right / len(asked) if len(asked) else float("nan")
+    return AnalogyAccuracy(accuracy, len(asked), len(every))

@@ -1,0 +1,54 @@
+"""The numbers on a translation-invariant field: scores of words, and of pairs at each offset."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class NeighbourScores(NamedTuple):
+    """Scores of single words, and of pairs as products `left[k] @ right[k].T` of vectors.
+
+    `left` or `right` has one entry where all offsets share it.
+    """
+
+    unary: Float[Tensor, "c"]
+    left: Float[Tensor, "#k c d"]
+    right: Float[Tensor, "#k c d"]
+
+    @property
+    def states(self) -> int:
+        """C: how many words there are, separators counted in."""
+        return len(self.unary)
+
+    @property
+    def offsets(self) -> int:
+        """K, for a text: how many neighbours on each side a word is bound to."""
+        return max(len(self.left), len(self.right))
+
+    def double(self) -> NeighbourScores:
+        """The same scores in double precision."""
+        return NeighbourScores(*(part.double() for part in self))
+
+    def tables(self) -> Float[Tensor, "k c c"]:
+        """All pair scores at once, rows for the left word; for small vocabularies."""
+        return (self.left @ self.right.mT).expand(self.offsets, -1, -1)
+
+    def conditional(
+        self, before: Int[Tensor, "n k"], after: Int[Tensor, "n k"], share: float = 1.0
+    ) -> Float[Tensor, "n c"]:
+        """Scores of every word in a gap; `before[:, l]` and `after[:, l]` are l + 1 words away.
+
+        Up to a constant a row, log p(word | all others) [Jernite, Rush, Sontag 2015, section 3]:
+        nothing further away matters.  Pairs count `share` of their scores.
+        """
+        spread = self.offsets, -1, -1
+        lefts, rights = self.left.expand(spread), self.right.expand(spread)
+        scores = self.unary.expand(len(before), -1)
+        for k in range(self.offsets):
+            scores = torch.addmm(scores, lefts[k][before[:, k]], rights[k].T, alpha=share)
+            scores = torch.addmm(scores, rights[k][after[:, k]], lefts[k].T, alpha=share)
+        return scores

@@ -1,0 +1,153 @@
+"""Exact answers for texts over small vocabularies: windows of K words as the states of a chain.
+
+A ring has log Z = log trace(T^N), T the C^K x C^K matrix that moves the window on by one word.
+A sentence of M words between K separators on either side is a forward pass over windows
+[Jernite, Rush, Sontag 2015, eq. 3].
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mrflearn.errors import InferenceError
+
+MOST_WINDOW_STATES = 4096
+MOST_STEP_ENTRIES = 1 << 24
+
+
+def ring_log_partition(
+    unary: Float[Tensor, "c"],
+    tables: Float[Tensor, "k c c"],
+    positions: int,
+    triples: Float[Tensor, "c c c"] | None = None,
+) -> Float[Tensor, ""]:
+    """log Z of a ring, exactly; with gradients.  `triples` score three words in a row."""
+    if positions <= len(tables):
+        raise InferenceError(
+            f"a ring of {positions} positions is too short for neighbours {len(tables)} away."
+        )
+    log_moves = window_moves(unary, tables, triples)
+    peak = log_moves.detach().amax()
+    power, log_scale = (log_moves - peak).exp(), peak * positions
+    # T^N by squaring; each power is divided by its largest entry, whose logarithm is kept.
+    result = torch.eye(len(power), dtype=power.dtype, device=power.device)
+    factor = unary.new_zeros(())
+    while positions:
+        if positions & 1:
+            result = result @ power
+            top = result.detach().amax()
+            result, log_scale = result / top, log_scale + factor + top.log()
+        power = power @ power
+        top = power.detach().amax()
+        power, factor = power / top, 2 * factor + top.log()
+        positions >>= 1
+    return log_scale + result.trace().log()
+
+
+def window_moves(
+    unary: Float[Tensor, "c"],
+    tables: Float[Tensor, "k c c"],
+    triples: Float[Tensor, "c c c"] | None = None,
+) -> Float[Tensor, "w w"]:
+    """log T: from the window x_1..x_K to x_2..x_K y the score of y given the window, else -inf."""
+    offsets, states = tables.shape[:2]
+    windows = states**offsets
+    if windows > MOST_WINDOW_STATES:
+        raise InferenceError(
+            f"{states} words and {offsets} neighbours make {windows} windows, over "
+            f"{MOST_WINDOW_STATES}: too many to be exact. Try method='ais' or 'bound'."
+        )
+    scores = _next_scores(unary, tables, triples).reshape(windows, states)
+    source = torch.arange(windows, device=unary.device).unsqueeze(1)
+    target = (source * states + torch.arange(states, device=unary.device)) % windows
+    return scores.new_full((windows, windows), -torch.inf).scatter(1, target, scores)
+
+
+def sentence_log_partitions(
+    unary: Float[Tensor, "c"], tables: Float[Tensor, "k c c"], separator: int, longest: int
+) -> Float[Tensor, "m"]:
+    """log Z of sentences of 0, 1, ..., `longest` words between separators.
+
+    Scores counted are those of the words, of the K separators that follow, and of every pair with
+    its right end among them: for whole corpora they add up to the scores of the ring.
+    """
+    offsets, states = tables.shape[:2]
+    if states ** (offsets + 1) > MOST_STEP_ENTRIES:
+        raise InferenceError(
+            f"{states} words and {offsets} neighbours are too many for exact sentence "
+            "probabilities. Try method='ais' or 'bound'."
+        )
+    steps = _next_scores(unary, tables)
+    words = torch.ones(states, dtype=torch.bool, device=unary.device)
+    words[separator] = False
+    forward = _opening(unary, offsets, separator)
+    closed = [_closing(forward, steps, separator)]
+    for _ in range(longest):
+        forward = _advance(forward, steps).masked_fill(~words, -torch.inf)
+        closed.append(_closing(forward, steps, separator))
+    return torch.stack(closed)
+
+
+def sentence_score(
+    unary: Float[Tensor, "c"],
+    tables: Float[Tensor, "k c c"],
+    separator: int,
+    words: Int[Tensor, "m"],
+) -> Float[Tensor, ""]:
+    """The score of one sentence, counted as `sentence_log_partitions` counts."""
+    offsets = len(tables)
+    edge = words.new_full((offsets,), separator)
+    line = torch.cat([edge, words, edge])
+    score = unary[line[offsets:]].sum()
+    for offset, table in enumerate(tables, start=1):
+        right = torch.arange(offsets, len(line), device=line.device)
+        score = score + table[line[right - offset], line[right]].sum()
+    return score
+
+
+def _next_scores(
+    unary: Tensor, tables: Tensor, triples: Tensor | None = None
+) -> Float[Tensor, "*window c"]:
+    """Scores of the next word for every window, oldest word first."""
+    offsets, states = tables.shape[:2]
+    scores = unary.expand(*[states] * offsets, states)
+    for offset, table in enumerate(tables, start=1):
+        shape = [1] * (offsets + 1)
+        shape[offsets - offset] = shape[-1] = states
+        scores = scores + table.reshape(shape)
+    if triples is not None:
+        if offsets < 2:
+            raise InferenceError("scores of three words in a row need a context of 2 or more.")
+        scores = scores + triples
+    return scores
+
+
+def _opening(unary: Tensor, offsets: int, separator: int) -> Float[Tensor, "*window"]:
+    start = unary.new_full([len(unary)] * offsets, -torch.inf)
+    start[(separator,) * offsets] = 0.0
+    return start
+
+
+def _advance(forward: Tensor, steps: Tensor) -> Float[Tensor, "*window"]:
+    """Forward scores of windows one word further on."""
+    return logsumexp_first(forward.unsqueeze(-1) + steps)
+
+
+def _closing(forward: Tensor, steps: Tensor, separator: int) -> Float[Tensor, ""]:
+    """All windows' scores once K separators have followed."""
+    for _ in range(forward.ndim):
+        forward = logsumexp_first(forward + steps[..., separator])
+        forward = torch.stack([forward], dim=-1)
+        pad = forward.new_full((*forward.shape[:-1], steps.shape[-1]), -torch.inf)
+        index = torch.tensor([separator], device=forward.device)
+        forward = pad.index_copy(-1, index, forward)
+    return forward[(separator,) * forward.ndim]
+
+
+def logsumexp_first(scores: Tensor) -> Tensor:
+    """Log-sum-exp over the first axis, with finite gradients where all entries are -inf."""
+    empty = (scores == -torch.inf).all(0)
+    safe = torch.where(empty, 0.0, scores)
+    return torch.where(empty, -torch.inf, safe.logsumexp(0))

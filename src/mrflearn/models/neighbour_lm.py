@@ -1,0 +1,144 @@
+"""The Markov random field of a text: every word bound to its neighbours at a few offsets.
+
+    log p(x) = sum_i [ unary(x_i) + sum_l pair_l(x_i, x_{i+l}) ] - log Z
+
+[Jernite, Rush, Sontag 2015, section 3]  Pair scores are a table for each offset, or of low rank:
+U W_l^T (eq. 5), or U R_l W^T (eq. 4).  All three read as products `left[l] @ right[l].T`, which is
+the only form that inference asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, Self, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.graph.neighbour_scores import NeighbourScores
+
+Factors = tuple[Float[Tensor, "#k c d"], Float[Tensor, "#k c d"]]
+
+
+class PairScores(Protocol):
+    """Scores of two words at each offset, as products of vectors."""
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets there are."""
+
+    def parameters(self) -> dict[str, Tensor]: ...
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> Self: ...
+
+    def factors(self) -> Factors:
+        """Left and right vectors of each offset; one entry where all offsets share them."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ExplicitPairs:
+    """A free score for every pair of words at each offset; for small vocabularies."""
+
+    table: Float[Tensor, "k c c"]
+
+    @classmethod
+    def zeros(cls, offsets: int, states: int, dtype: torch.dtype = torch.float64) -> ExplicitPairs:
+        return cls(torch.zeros(offsets, states, states, dtype=dtype))
+
+    @property
+    def offsets(self) -> int:
+        return len(self.table)
+
+    def parameters(self) -> dict[str, Tensor]:
+        return {"table": self.table}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> ExplicitPairs:
+        return replace(self, **parameters)
+
+    def factors(self) -> Factors:
+        states = self.table.shape[-1]
+        unit = torch.eye(states, dtype=self.table.dtype, device=self.table.device)
+        return unit.unsqueeze(0), self.table.mT
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LowRankPairs:
+    """Scores U W_l^T: one left vector a word, one right vector a word and offset [eq. 5]."""
+
+    left: Float[Tensor, "c d"]
+    right: Float[Tensor, "k c d"]
+
+    @property
+    def offsets(self) -> int:
+        return len(self.right)
+
+    def parameters(self) -> dict[str, Tensor]:
+        return {"left": self.left, "right": self.right}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> LowRankPairs:
+        return replace(self, **parameters)
+
+    def factors(self) -> Factors:
+        return self.left.unsqueeze(0), self.right
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BilinearPairs:
+    """Scores U R_l W^T: a left and a right vector a word, one matrix an offset [eq. 4]."""
+
+    left: Float[Tensor, "c d"]
+    transitions: Float[Tensor, "k d d"]
+    right: Float[Tensor, "c d"]
+
+    @property
+    def offsets(self) -> int:
+        return len(self.transitions)
+
+    def parameters(self) -> dict[str, Tensor]:
+        return {"left": self.left, "transitions": self.transitions, "right": self.right}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> BilinearPairs:
+        return replace(self, **parameters)
+
+    def factors(self) -> Factors:
+        return self.left @ self.transitions, self.right.unsqueeze(0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NeighbourModel:
+    """Scores of single words and of pairs; frozen, like every model."""
+
+    unary: Float[Tensor, "c"]
+    pairs: PairScores
+
+    @property
+    def states(self) -> int:
+        """C: how many words there are, separators counted in."""
+        return len(self.unary)
+
+    @property
+    def offsets(self) -> int:
+        """K, for a text: how many neighbours on each side a word is bound to."""
+        return self.pairs.offsets
+
+    def parameters(self) -> dict[str, Tensor]:
+        return {"unary": self.unary, **self.pairs.parameters()}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> NeighbourModel:
+        pairs = {name: value for name, value in parameters.items() if name != "unary"}
+        return NeighbourModel(parameters["unary"], self.pairs.with_parameters(pairs))
+
+    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> NeighbourModel:
+        """The same model in other numbers, or elsewhere."""
+        moved = {name: value.to(device, dtype) for name, value in self.parameters().items()}
+        return self.with_parameters(moved)
+
+    def scores(self) -> NeighbourScores:
+        """What inference reads."""
+        return NeighbourScores(self.unary, *self.pairs.factors())

@@ -1,0 +1,142 @@
+"""Minus a lower bound on the log-likelihood of a corpus, per position, on one flat vector.
+
+The vector holds the model's parameters and the bound's dual variables, which are moved together:
+the bound holds for every value of the duals, so that the inner loop of [Jernite, Rush, Sontag
+2015, Algorithm 2] is not needed.  After the moments are counted the corpus is not read again, and
+the value is a mean over positions, so that neither time nor result depends on the corpus' size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.kernels.pair_expectation import SparsePairs, pair_expectation
+from mrflearn.models.neighbour_lm import NeighbourModel
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.lifted_normaliser import Normaliser
+from mrflearn.objectives.penalties import LaidPenalty
+from mrflearn.statistics.moments import Moments
+
+DUALS = "duals"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Frequencies:
+    """Moments divided by the number of positions, as tensors."""
+
+    unary: Float[Tensor, "c"]
+    pairs: SparsePairs
+
+    @classmethod
+    def of(cls, moments: Moments, like: Tensor) -> Frequencies:
+        positions = moments.positions
+        unary = torch.from_numpy(moments.unary / positions).to(like)
+        entries = [(pair.left, pair.right, pair.count / positions) for pair in moments.pairs]
+        return cls(unary, SparsePairs.of(entries, moments.states, like.dtype, like.device))
+
+    def mean_score(
+        self,
+        unary: Float[Tensor, "c"],
+        left: Float[Tensor, "#k c d"],
+        right: Float[Tensor, "#k c d"],
+    ) -> Float[Tensor, ""]:
+        """The mean over positions of all scores: <moments, theta>."""
+        return self.unary @ unary + pair_expectation(left, right, self.pairs)
+
+
+@final
+class LiftedBound:
+    """A function to minimise: vector -> (minus the bound, its gradient).
+
+    Parameters are `scale * vector`; scales make words of all frequencies equally easy to move.
+    """
+
+    def __init__(
+        self,
+        model: NeighbourModel,
+        frequencies: Frequencies,
+        normaliser: Normaliser,
+        duals: Float[Tensor, "k c"],
+        smoothing: float,
+    ) -> None:
+        self.template, self.frequencies, self.normaliser = model, frequencies, normaliser
+        parameters = {**model.parameters(), DUALS: duals}
+        self.layout = Layout.of(parameters)
+        scales = word_scales(parameters, frequencies.unary, smoothing)
+        self.scale = self.layout.flatten(scales)
+        self.start = self.layout.flatten(parameters).detach() / self.scale
+        self.log_partition = duals.new_zeros(())
+        with torch.no_grad():
+            normaliser.prepare(*model.scores(), duals)
+
+    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+        leaf = vector.detach().requires_grad_(True)
+        with torch.enable_grad():
+            model, duals = self.at(leaf)
+            scores = model.scores()
+            log_partition = self.normaliser(*scores, duals)
+            value = log_partition - self.frequencies.mean_score(*scores)
+        gradient, *others = torch.autograd.grad(value, [leaf, *self.normaliser.leaves])
+        self.normaliser.learn(others)
+        self.log_partition.copy_(log_partition.detach())
+        return value.detach(), gradient
+
+    def at(self, vector: Float[Tensor, "p"]) -> tuple[NeighbourModel, Float[Tensor, "k c"]]:
+        """The model and the duals that a vector stands for."""
+        parameters = self.layout.unflatten(vector * self.scale)
+        duals = parameters.pop(DUALS)
+        return self.template.with_parameters(parameters), duals
+
+    @torch.no_grad()
+    def validation_bound(self, vector: Float[Tensor, "p"], valid: Frequencies) -> float:
+        """The bound per position of other moments, at the vector that was evaluated last.
+
+        log Z is the same for every corpus, so this costs only the sparse mean score.
+        """
+        model, _ = self.at(vector)
+        score = valid.mean_score(*model.scores())
+        return float(score - self.log_partition)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ScaledL2:
+    """strength * sum w^2 over the named parameters, where w = scale * vector."""
+
+    strength: float
+    names: tuple[str, ...]
+    bound: LiftedBound
+
+    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+        del layout  # that of the bare vector; the bound knows what lies where
+        held = self.bound.layout.covers(self.names).to(like.device)
+        return LaidPenalty(l2=self.strength * self.bound.scale.square() * held)
+
+
+def word_scales(
+    parameters: Mapping[str, Tensor], frequency: Float[Tensor, "c"], smoothing: float
+) -> dict[str, Tensor]:
+    """For each parameter the square root of one over its curvature, up to a common factor.
+
+    The bound bends along a parameter of a word in proportion to the word's frequency, from 5 % to
+    one in a million; undone by these scales, L-BFGS needs a fraction of the steps.
+    """
+    word = (frequency + smoothing).rsqrt() * (smoothing + 1 / len(frequency)) ** 0.5
+    shaped = {
+        "unary": word,
+        "table": word.unsqueeze(1) * word,
+        "left": word.unsqueeze(1),
+        "right": word.unsqueeze(1),
+        DUALS: word,
+    }
+    return {
+        name: shaped.get(name, word.new_ones(())).expand(value.shape)
+        for name, value in parameters.items()
+    }

@@ -1,0 +1,140 @@
+"""The normalisers of the lifted bound: upper bounds on log Z / N that training can differentiate.
+
+A normaliser may keep tensors between evaluations, always in the same memory, so that an evaluation
+can be recorded once and replayed on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.inference.chain_bound import ChainScores, PerronVectors, power_steps
+from mrflearn.inference.star_bound import star_log_partition
+
+Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
+FIRST_STEPS = 20
+STEPS = {"cpu": 2, "cuda": 4}  # a recorded evaluation cannot look whether more are needed
+DRIFT = 1e-5  # of the value, between the last two power steps: what a line search takes for noise
+MOST_REPEATS = 10
+
+
+class Normaliser(Protocol):
+    """log Z / N from above, as a function of scores and duals."""
+
+    @property
+    def leaves(self) -> tuple[Tensor, ...]:
+        """Tensors of its own whose gradients it wants to see after an evaluation."""
+
+    @property
+    def drift(self) -> Tensor | None:
+        """By how much the value still moves when it is evaluated again; None: not at all."""
+
+    def __call__(
+        self,
+        unary: Float[Tensor, "c"],
+        left: Float[Tensor, "#k c d"],
+        right: Float[Tensor, "#k c d"],
+        duals: Float[Tensor, "k c"],
+    ) -> Float[Tensor, ""]: ...
+
+    def learn(self, gradients: Sequence[Tensor]) -> None:
+        """Take the gradients of the leaves in."""
+
+    def prepare(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> None:
+        """Get ready for a training that begins with these scores."""
+
+
+@final
+class StarNormaliser:
+    """The stars of [Jernite, Rush, Sontag 2015]; every value is a bound."""
+
+    leaves: tuple[Tensor, ...] = ()
+    drift: Tensor | None = None
+
+    def __call__(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> Tensor:
+        return star_log_partition(unary, left, right, duals)
+
+    def learn(self, gradients: Sequence[Tensor]) -> None:
+        """Nothing: stars keep no state."""
+
+    def prepare(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> None:
+        """Nothing: stars keep no state."""
+
+
+@final
+class ChainNormaliser:
+    """Chains, by the Rayleigh quotient of Perron vectors that follow the parameters.
+
+    u^T M v / u^T v errs only by the product of the errors of u and v, and its gradient gives the
+    next power step of both for nothing.  During training the value is thus an estimate of the
+    bound; `inference.chain_bound.certify` makes it one.
+    """
+
+    def __init__(self, weights: Float[Tensor, "k"], like: Float[Tensor, "k c"]) -> None:
+        self.weights = weights
+        self.steps = STEPS.get(like.device.type, 2)
+        self.left = torch.zeros_like(like).requires_grad_(True)
+        self.right = torch.zeros_like(like).requires_grad_(True)
+        self.drift: Tensor | None = like.new_zeros(())
+
+    @property
+    def leaves(self) -> tuple[Tensor, ...]:
+        return self.left, self.right
+
+    @property
+    def vectors(self) -> PerronVectors:
+        return PerronVectors(self.left.detach(), self.right.detach())
+
+    def __call__(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> Tensor:
+        scores = ChainScores.of(unary, left, right, duals, self.weights)
+        vectors, before = power_steps(scores, self.vectors, self.steps)
+        self._keep(vectors)
+        value = self.weights @ (scores.quotients(self.left, self.right) - self.vectors.overlap())
+        if self.drift is not None:
+            self.drift.copy_((value - self.weights @ before).detach().abs())
+        return value
+
+    def learn(self, gradients: Sequence[Tensor]) -> None:
+        """One power step of both vectors.
+
+        The gradient by log u is rho u (M v) / u^T M v, and by log v the same with M^T u.
+        """
+        rows, columns = (_logarithm(gradient) for gradient in gradients)
+        before = self.vectors
+        self._keep(PerronVectors(columns - before.right, rows - before.left))
+
+    def prepare(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> None:
+        """Power steps from scratch; later evaluations only follow."""
+        scores = ChainScores.of(unary, left, right, duals, self.weights)
+        self._keep(power_steps(scores, self.vectors, FIRST_STEPS)[0])
+
+    @torch.no_grad()
+    def _keep(self, vectors: PerronVectors) -> None:
+        for own, new in ((self.left, vectors.left), (self.right, vectors.right)):
+            own.copy_(new - new.logsumexp(1, keepdim=True))
+
+
+def settled(function: Function, normaliser: Normaliser) -> Function:
+    """The function, evaluated again where parameters moved too far for the vectors to follow."""
+    drift = normaliser.drift
+    if drift is None:
+        return function
+
+    def evaluate(vector: Tensor) -> tuple[Tensor, Tensor]:
+        for _ in range(MOST_REPEATS):
+            answer = function(vector)
+            if not float(drift) > DRIFT:
+                break
+        return answer
+
+    return evaluate
+
+
+def _logarithm(values: Tensor) -> Tensor:
+    # A word too rare for its type's smallest number keeps that number instead of dying out.
+    return values.clamp_min(torch.finfo(values.dtype).tiny).log()

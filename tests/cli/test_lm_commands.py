@@ -1,0 +1,108 @@
+"""The commands of the Markov random field language model, as a user runs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrflearn.data.corpus import count_corpus
+from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.statistics.counting import count_text
+from mrflearn.statistics.moments_file import save_moments
+from support.command import run
+
+LINES = ["the cat sat on the mat", "the dog sat on the rug", "a cat saw the dog", "a dog ran"]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("lm") / "text.txt"
+    path.write_text("\n".join(LINES * 5) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(text) -> Path:
+    folder = text.parent / "model"
+    plot = text.parent / "curve.png"
+    found = run(
+        *("train", "lm", str(text), "--valid", str(text), "-o", str(folder), "--plot", str(plot)),
+        *("--dims", "4", "--max-evaluations", "60", "--quiet", "--json"),
+    )
+    assert found.code == 0, found.err
+    answer = found.json()
+    assert {"valid_bound_per_position", "seconds", "evaluations", "peak_memory_mb"} <= answer.keys()
+    assert answer["valid_bound_per_position"] == pytest.approx(answer["train_bound_per_position"])
+    assert answer["peak_memory_mb"] > 50
+    assert plot.stat().st_size > 1000
+    return folder
+
+
+def test_training_in_words(text, tmp_path):
+    found = run(
+        *("train", "lm", str(text), "-o", str(tmp_path / "m"), "--bound", "stars"),
+        *("--dims", "2", "--max-evaluations", "10", "--weights", "0.8,0.2", "-q"),
+    )
+    assert found.code == 0, found.err
+    assert "nats per position" in found.out
+    assert "proven lower bounds" in found.out
+
+
+def test_moments_train_like_text(text, tmp_path):
+    vocabulary = Vocabulary.from_counts(count_corpus(text))
+    save_moments(count_text([text], vocabulary, 2), tmp_path / "text.moments")
+    options = ("--dims", "2", "--max-evaluations", "10", "-q", "--json")
+    answers = [
+        run("train", "lm", str(source), "-o", str(tmp_path / "m"), *options).json()
+        for source in (text, tmp_path / "text.moments")
+    ]
+    assert answers[0]["train_bound_per_position"] == answers[1]["train_bound_per_position"]
+
+
+def test_score(model, text):
+    answers = {
+        method: run("score", str(model), str(text), "--method", method, "--json").json()
+        for method in ("bound", "ring", "exact", "pl", "ais")
+    }
+    assert answers["bound"]["total"] <= answers["ring"]["total"] <= answers["exact"]["total"]
+    assert answers["ais"]["standard_error"] > 0
+    assert answers["pl"]["words"] == sum(len(line.split()) for line in LINES * 5)
+    plain = run("score", str(model), str(text))
+    assert "a proven lower bound" in plain.out
+    assert run("score", str(model), str(text), "--method", "ais").out.count("+-") == 1
+
+
+def test_fill(model):
+    found = run("fill", str(model), "the cat _ on the mat", "--json").json()
+    assert found["words"][0][0] == "sat"
+    assert "sat" in run("fill", str(model), "the cat _ on the mat", "--top", "1").out
+    wrong = run("fill", str(model), "no gap here")
+    assert (wrong.code, "0 gaps" in wrong.err) == (1, True)
+
+
+def test_neighbors(model):
+    found = run("neighbors", str(model), "cat", "sat", "--top", "2", "--json").json()
+    assert {key: len(value) for key, value in found.items()} == {"cat": 2, "sat": 2}
+    assert "cosine" in run("neighbors", str(model), "cat", "dog", "--top", "2").out
+    assert run("neighbors", str(model), "cat", "dog", "a", "--analogy").code == 0
+    assert run("neighbors", str(model), "cat", "--analogy").code == 2
+    assert run("neighbors", str(model), "zebra").code == 1
+
+
+def test_sample_and_inspect(model, tmp_path):
+    found = run("sample", str(model), "-n", "5", "--seed", "3")
+    assert len(found.out.splitlines()) == 5
+    assert run("sample", str(model), "-n", "2", "-o", str(tmp_path / "new.txt")).code == 0
+    assert len((tmp_path / "new.txt").read_text().splitlines()) == 2
+    assert run("inspect", str(model), "--json").json()["context"] == 2
+    assert "vocabulary" in run("inspect", str(model)).out
+
+
+def test_mistakes(tmp_path, text):
+    target = str(tmp_path / "m")
+    (tmp_path / "empty.txt").write_text("\n\n")
+    empty = run("train", "lm", str(tmp_path / "empty.txt"), "-o", target, "-q")
+    assert (empty.code, "no words" in empty.err) == (1, True)
+    assert run("train", "lm", str(text), "-o", target, "--weights", "x").code == 2
+    assert run("train", "lm", str(tmp_path / "missing.txt"), "-o", target).code == 1

@@ -1,0 +1,55 @@
+"""The n-gram model on the command line: train, score, sample, inspect, convert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrflearn.data.arpa import read_arpa
+from support.command import run
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("the cat sat\nthe dog sat\na cat ran\n" * 5)
+    return path
+
+
+def test_from_text_to_answers(tmp_path: Path, text: Path) -> None:
+    model = str(tmp_path / "m")
+    trained = run("train", "ngram", str(text), "--order", "2", "--valid", str(text), "-o", model,
+                  "--json").json()  # fmt: skip
+    assert trained["ngrams"][0] == trained["vocabulary"] == 8
+    assert trained["fallback_orders"] == [1, 2]
+    scored = run("score", model, str(text), "--json").json()
+    assert scored["perplexity"] == trained["valid_perplexity"]
+    assert (scored["tokens"], scored["words"], scored["unknown"]) == (60, 45, 0)
+    assert "scored as <unk>" in scored["policy"]
+    assert "perplexity" in run("score", model, str(text)).out
+    assert len(run("sample", model, "-n", "4").out.splitlines()) == 4
+    assert run("inspect", model, "--json").json()["order"] == 2
+    assert "first word" in run("inspect", model).out
+    assert run("convert", model, str(tmp_path / "m.arpa")).code == 0
+    assert len(read_arpa(tmp_path / "m.arpa").sections) == 2
+    assert run("convert", str(tmp_path / "m.arpa"), str(tmp_path / "back")).code == 0
+    again = run("score", str(tmp_path / "back"), str(text), "--json").json()
+    assert again["perplexity"] == pytest.approx(scored["perplexity"], rel=1e-6)
+
+
+def test_plain_words_and_remarks(tmp_path: Path, text: Path) -> None:
+    done = run("train", "ngram", str(text), "--valid", str(text), "-o", str(tmp_path / "m"))
+    assert done.code == 0
+    assert "perplexity of" in done.out
+    assert "fixed ones are used" in done.err
+
+
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n")
+    (tmp_path / "junk.txt").write_bytes(bytes(range(256)))
+    for name, says in (("empty", "no words"), ("junk", "not UTF-8"), ("absent", "cannot be read")):
+        failed = run("train", "ngram", str(tmp_path / f"{name}.txt"), "-o", str(tmp_path / "m"))
+        assert failed.code == 1
+        assert says in failed.err
+        assert len(failed.err.splitlines()) == 1

@@ -1,0 +1,191 @@
+"""`LanguageModel` on texts small enough to know the answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+from mrflearn.data.vectors import read_vectors
+from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.estimators.language_model import LanguageModel
+from mrflearn.estimators.loading import load
+from mrflearn.statistics.moments import merge
+
+NAMES, VERBS, THINGS = ["ann", "bob", "cy"], ["sees", "likes"], ["cats", "dogs", "tea"]
+
+
+def sentences(count: int, seed: int = 0) -> list[list[str]]:
+    generator = np.random.default_rng(seed)
+    pick = generator.choice
+    full = [[pick(NAMES), pick(VERBS), pick(THINGS)] for _ in range(count)]
+    return [[*line, "today"] if generator.random() < 0.3 else line for line in full]
+
+
+@pytest.fixture(scope="module", params=["chains", "stars"])
+def fitted(request) -> LanguageModel:
+    model = LanguageModel(dims=4, bound=request.param, l2=1e-5, max_evaluations=150)
+    return model.fit(sentences(400), valid=sentences(100, seed=1))
+
+
+def test_bounds_lie_below_the_exact_ring_and_that_below_sentences(fitted):
+    text = sentences(50, seed=2)
+    bound, ring, exact = (
+        fitted.log_likelihood(text, method).total for method in ("bound", "ring", "exact")
+    )
+    assert bound <= ring <= exact
+    assert fitted.score(text) == fitted.log_likelihood(text).per_position
+    found = fitted.log_likelihood(text)
+    assert found.words == sum(map(len, text))
+    assert found.sentences == 50
+    assert found.per_word * found.words == pytest.approx(found.total)
+    assert found.per_sentence * found.sentences == pytest.approx(found.total)
+
+
+def test_training_raises_the_bound_well_above_independent_words(fitted):
+    text = sentences(100, seed=1)
+    lengths = [len(line) for line in text]
+    counts = np.unique(
+        [w for line in text for w in line] + ["<S>"] * 2 * len(text), return_counts=True
+    )[1]
+    share = counts / counts.sum()
+    assert counts.sum() == sum(lengths) + 200
+    assert fitted.valid_bound_ == pytest.approx(fitted.score(text))
+    assert fitted.valid_bound_ > (share * np.log(share)).sum() + 0.2
+    assert fitted.bound_ < 0
+
+
+def test_annealed_estimate_is_near_the_exact_ring(fitted):
+    text = sentences(30, seed=4)
+    exact = fitted.log_likelihood(text, "ring")
+    found = fitted.log_likelihood(text, "ais")
+    assert abs(found.per_position - exact.per_position) < 0.15
+    assert 0 < found.standard_error / found.positions < 0.05
+
+
+def test_gaps_are_filled_by_the_exact_conditional(fitted):
+    found = dict(fitted.fill(["ann", "_", "tea"], top=100))
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert found["likes"] + found["sees"] > 0.5
+    assert "<S>" not in found
+    scores = {
+        word: fitted.log_likelihood([["ann", word, "tea"]], "exact").total
+        for word in ("likes", "tea")
+    }
+    ratio = np.log(found["likes"] / found["tea"])
+    assert ratio == pytest.approx(scores["likes"] - scores["tea"], rel=1e-4, abs=1e-4)
+    assert fitted.fill([None, "likes", "tea"], top=1)[0][0] in NAMES
+
+
+def test_pseudolikelihood_sums_the_conditionals(fitted):
+    line = ["bob", "sees", "dogs"]
+    parts = [
+        np.log(dict(fitted.fill([*line[:k], "_", *line[k + 1 :]], top=100))[line[k]])
+        for k in range(3)
+    ]
+    assert fitted.log_likelihood([line], "pl").total == pytest.approx(sum(parts), rel=1e-4)
+
+
+def test_samples_look_like_the_text(fitted):
+    drawn = fitted.sample(300, seed=5)
+    assert drawn == fitted.sample(300, seed=5)
+    assert {len(line) for line in drawn} <= {3, 4}
+    assert 0.1 < np.mean([len(line) == 4 for line in drawn]) < 0.5
+    assert np.mean([line[0] in NAMES for line in drawn]) > 0.6
+
+
+def test_neighbours_and_analogies(fitted):
+    names = [word for word, _ in fitted.neighbors("ann", top=2)]
+    assert set(names) <= set(NAMES)
+    found = fitted.analogy("ann", "bob", "cy", top=3)
+    assert len(found) == 3
+    assert not {"ann", "bob", "cy"} & {word for word, _ in found}
+    with pytest.raises(DataError, match="'zebra' is not in the vocabulary"):
+        fitted.neighbors("zebra")
+
+
+def test_saved_models_come_back(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert isinstance(again, LanguageModel)
+    text = sentences(20, seed=3)
+    assert again.score(text) == fitted.score(text)
+    assert again.fill(["ann", "_"]) == fitted.fill(["ann", "_"])
+    assert again.sample(3, seed=1) == fitted.sample(3, seed=1)
+    assert (again.bound_, again.valid_bound_) == (fitted.bound_, fitted.valid_bound_)
+    fitted.export(tmp_path / "vectors.txt")
+    vectors = read_vectors(tmp_path / "vectors.txt")
+    assert vectors.names == fitted.vocabulary_.words
+    np.testing.assert_array_equal(vectors.values, fitted.vectors_)
+    text = (tmp_path / "model" / "config.json").read_text()
+    (tmp_path / "model" / "config.json").write_text(text.replace('"tea"', '"cats"'))
+    with pytest.raises(StorageError, match="contradicts itself"):
+        load(tmp_path / "model")
+
+
+def test_training_does_not_depend_on_the_size_of_the_corpus():
+    model = LanguageModel(dims=3, max_evaluations=20)
+    once = clone(model)._training_moments(sentences(100))
+    many = merge(*[once] * 16)
+    first, second = clone(model).fit(once), clone(model).fit(many)
+    assert first.outcome_.evaluations == second.outcome_.evaluations
+    assert first.outcome_.value == pytest.approx(second.outcome_.value, abs=1e-3)
+
+
+@pytest.mark.parametrize("form", ["bilinear", "explicit"])
+def test_other_forms_learn_too(form, tmp_path):
+    text = sentences(200)
+    model = LanguageModel(dims=3, form=form, max_evaluations=80, l2=1e-5).fit(text)
+    low = LanguageModel(dims=3, max_evaluations=0, l2=1e-5).fit(text)
+    assert model.bound_ > low.bound_
+    model.save(tmp_path / "model")
+    assert LanguageModel.load(tmp_path / "model").score(text) == model.score(text)
+    if form == "explicit":
+        with pytest.raises(MrflearnError, match="no word vectors"):
+            _ = model.vectors_
+
+
+def test_direct_estimators_beat_the_bounds_at_what_they_aim_at(fitted):
+    text = sentences(400)
+    options = {"dims": 4, "l2": 1e-5, "max_evaluations": 80}
+    exact = LanguageModel(estimator="ml", **options).fit(text)
+    pseudo = LanguageModel(estimator="pl", **options).fit(text)
+    quick = LanguageModel(estimator="pl-sgd", **options).fit(text)
+    assert exact.log_likelihood(text, "ring").total > fitted.log_likelihood(text, "ring").total
+    assert pseudo.log_likelihood(text, "pl").total > fitted.log_likelihood(text, "pl").total
+    assert quick.log_likelihood(text, "pl").total > 1.3 * pseudo.log_likelihood(text, "pl").total
+    for model in (exact, pseudo, quick):
+        assert model.bound_ <= model.log_likelihood(text, "ring").per_position
+    with pytest.raises(DataError, match="reads the text itself"):
+        LanguageModel(estimator="pl").fit(exact._training_moments(text))
+    with pytest.raises(MrflearnError, match="not one of 'bound'"):
+        LanguageModel(estimator="magic").fit(text)
+
+
+def test_mistakes_are_explained(tmp_path):
+    with pytest.raises(NotFittedError, match="not fitted"):
+        LanguageModel().score([["a"]])
+    empty = tmp_path / "empty.txt"
+    empty.write_text("")
+    with pytest.raises(DataError, match="no words"):
+        LanguageModel().fit(empty)
+    with pytest.raises(MrflearnError, match="2 numbers above 0"):
+        LanguageModel(weights=(1.0,)).fit(sentences(5))
+    one = LanguageModel(max_evaluations=5).fit([["word"]])
+    assert one.fill(["_"])[0][0] in ("word", "<unk>")
+    with pytest.raises(DataError, match="2 gaps"):
+        one.fill(["_", "_"])
+    unknown = one.log_likelihood([["never", "seen"]], "exact")
+    assert np.isfinite(unknown.total)
+
+
+def test_long_lines_and_odd_bytes(tmp_path):
+    junk = tmp_path / "junk.txt"
+    junk.write_bytes(b"a b " * 20_000 + b"\n" + b"c a\n")
+    model = LanguageModel(dims=2, max_evaluations=5).fit(junk)
+    assert np.isfinite(model.bound_)
+    torch.manual_seed(0)
+    junk.write_bytes(bytes(range(128, 256)))
+    with pytest.raises(DataError):
+        LanguageModel().fit(junk)

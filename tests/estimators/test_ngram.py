@@ -1,0 +1,92 @@
+"""NgramLanguageModel: the same answers by every road, and after a round trip to disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import mrflearn
+from mrflearn import NgramLanguageModel
+from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+
+TEXT = [line.split() for line in ("the cat sat", "the dog sat", "a cat ran", "the cat ran off")]
+
+
+def test_scores_agree_with_each_other(tmp_path: Path) -> None:
+    model = NgramLanguageModel(order=3).fit(TEXT)
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(" ".join(words) for words in TEXT))
+    assert NgramLanguageModel(order=3).fit(path).score(path) == model.score(TEXT)
+    tokens = sum(len(words) + 1 for words in TEXT)
+    assert model.score(TEXT) == pytest.approx(model.score_samples(TEXT).sum() / tokens)
+    assert model.perplexity(TEXT) == pytest.approx(np.exp(-model.score(TEXT)))
+    by_words = 0.0
+    for i, word in enumerate(["the", "dog", "ran", "</s>"]):
+        by_words += np.log(dict(model.next_word(["the", "dog", "ran"][:i], top=100))[word])
+    assert model.score_samples([["the", "dog", "ran"]])[0] == pytest.approx(by_words)
+
+
+def test_next_word_is_a_distribution_best_first() -> None:
+    model = NgramLanguageModel(order=2).fit(TEXT)
+    found = model.next_word(["the"], top=100)
+    probabilities = [p for _, p in found]
+    assert found[0][0] == "cat"
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert sum(probabilities) == pytest.approx(1)
+    assert {word for word, _ in found} >= {"</s>", "<unk>"}
+
+
+def test_rare_words_become_unknown_and_are_said_to() -> None:
+    model = NgramLanguageModel(order=2, minimum_count=2).fit(TEXT)
+    assert set(model.vocabulary_.words) == {"<S>", "<unk>", "the", "cat", "sat", "ran"}
+    assert "an ordinary word of the training text" in model.unknown_policy_
+    assert model.token_scores([["the", "zebra"]]).unknown.tolist() == [False, True, False]
+    assert len(NgramLanguageModel(vocabulary_size=3).fit(TEXT).vocabulary_) == 3
+    assert "did not hold" in NgramLanguageModel().fit(TEXT).unknown_policy_
+
+
+def test_save_load_clone_sample(tmp_path: Path) -> None:
+    model = NgramLanguageModel(order=3, random_state=4).fit(TEXT)
+    model.save(tmp_path / "m")
+    for back in (NgramLanguageModel.load(tmp_path / "m"), mrflearn.load(tmp_path / "m")):
+        assert back.score(TEXT) == model.score(TEXT)
+        assert back.sample(5) == model.sample(5) == model.sample(5, seed=4)
+        assert back.unknown_policy_ == model.unknown_policy_
+    assert clone(model).get_params() == model.get_params()
+    assert max(len(words) for words in model.sample(50, longest=2)) == 2
+
+
+def test_a_model_of_two_settings_is_refused(tmp_path: Path) -> None:
+    NgramLanguageModel(order=2).fit(TEXT).save(tmp_path / "m")
+    config = tmp_path / "m" / "config.json"
+    settings = json.loads(config.read_text())
+    settings["settings"]["words"].pop()
+    config.write_text(json.dumps(settings))
+    with pytest.raises(StorageError, match="contradicts itself"):
+        NgramLanguageModel.load(tmp_path / "m")
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError, match="not fitted"):
+        NgramLanguageModel().score(TEXT)
+    with pytest.raises(MrflearnError, match="order=0"):
+        NgramLanguageModel(order=0).fit(TEXT)
+    with pytest.raises(DataError, match="no words"):
+        NgramLanguageModel().fit([])
+    with pytest.raises(DataError, match="</s> 1 times"):
+        NgramLanguageModel().fit([["a", "</s>"]])
+    model = NgramLanguageModel().fit(TEXT)
+    with pytest.raises(DataError, match="nothing to score"):
+        model.score([[]])
+    with pytest.raises(MrflearnError, match=r"\.arpa"):
+        model.export(tmp_path / "m.txt")
+
+
+def test_one_long_line_and_unknown_words_only() -> None:
+    model = NgramLanguageModel(order=3).fit([["a", "b"] * 300_000])
+    assert model.next_word(["b", "a"], top=1)[0][0] == "b"
+    assert np.isfinite(model.perplexity([["x", "y"]] * 3))

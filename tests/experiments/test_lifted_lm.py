@@ -1,0 +1,47 @@
+"""The experiments of the lifted language model run end to end at their smallest scale."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+ROOT = Path(__file__).parents[2]
+
+
+def run(output: Path) -> str:
+    script = ROOT / "experiments" / "lifted_lm" / "run.py"
+    command = [sys.executable, str(script), "--scale", "smoke", "-o", str(output), "--threads", "1"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_part_runs_once_and_a_second_run_only_reports(tmp_path: Path) -> None:
+    first = run(tmp_path)
+    rows = (tmp_path / "rows.jsonl").read_text()
+    assert {"figure 5", "figure 6", "vectors"} == {
+        json.loads(line)["point"]["part"] for line in rows.splitlines()
+    }
+    for name in ("figure5.png", "figure6.png", "results.md"):
+        assert (tmp_path / name).stat().st_size > 500
+    assert run(tmp_path) == first
+    assert (tmp_path / "rows.jsonl").read_text() == rows
+    _check_claims([json.loads(line) for line in rows.splitlines()])
+
+
+def _check_claims(rows: list[dict]) -> None:
+    """What must hold at any scale: a bound lies below, and exact training is best."""
+    (curves,) = (row["figures"] for row in rows if row["point"]["part"] == "figure 5")
+    assert curves["bound"][-1] < curves["exact_of_lifted"][-1] <= curves["exact"][-1] + 1e-6
+    for row in rows:
+        seen = [value for _, value in row["figures"].get("curve", [])]
+        assert not seen or row["figures"]["valid"] <= max(seen) + 0.01

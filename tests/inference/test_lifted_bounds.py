@@ -1,0 +1,168 @@
+"""Stars and chains against enumerated rings: bounds for every dual variable, on their side."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrflearn.inference.chain_bound import (
+    ChainScores,
+    PerronVectors,
+    certify,
+    power_steps,
+    ring_term,
+    rings_of_text,
+    rings_of_torus,
+)
+from mrflearn.inference.lifted import chain_ceiling, default_weights, star_ceiling
+from mrflearn.inference.star_bound import star_log_partition, tighten
+from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
+from support.rings import all_rings, random_duals, random_model, ring_log_partition
+
+sizes = st.sampled_from([0.0, 0.3, 1.0, 3.0])
+seeds = st.integers(0, 10_000)
+
+
+def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor) -> ChainScores:
+    return ChainScores.of(*model.scores(), duals, weights)
+
+
+@settings(max_examples=60)
+@given(
+    shape=st.sampled_from([(1, 4, 6), (1, 2, 12), (2, 4, 6), (2, 3, 9), (3, 4, 4), (3, 2, 8)]),
+    seed=seeds,
+    score_size=sizes,
+    dual_size=sizes,
+)
+def test_stars_bound_log_z_for_any_duals(shape, seed, score_size, dual_size):
+    offsets, states, positions = shape
+    model = random_model(offsets, states, seed, score_size)
+    bound = star_log_partition(*model.scores(), random_duals(model, seed, dual_size))
+    assert float(bound) >= ring_log_partition(model, positions) / positions - 1e-9
+
+
+@settings(max_examples=60)
+@given(
+    shape=st.sampled_from([(1, 4, 6), (1, 2, 12), (2, 4, 6), (2, 3, 7), (3, 4, 5), (3, 2, 12)]),
+    seed=seeds,
+    score_size=sizes,
+    dual_size=sizes,
+    share=st.floats(0.05, 0.95),
+    steps=st.integers(1, 5),
+)
+def test_certified_chains_bound_log_z_for_any_duals_and_weights(
+    shape, seed, score_size, dual_size, share, steps
+):
+    offsets, states, positions = shape
+    model = random_model(offsets, states, seed, score_size)
+    weights = torch.tensor([share**k for k in range(offsets)], dtype=torch.float64)
+    weights /= weights.sum()
+    duals = random_duals(model, seed, dual_size)
+    found = certify(scores_of(model, duals, weights), torch.zeros_like(duals), most=steps)
+    rest = ring_term(weights, rings_of_text(offsets, positions), states, positions)
+    assert found.lower <= found.upper
+    assert found.upper + rest >= ring_log_partition(model, positions) / positions - 1e-9
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4)])
+def test_chains_bound_a_torus(shape):
+    offsets = ((0, 1), (1, 0), (1, 1))
+    model = random_model(3, 2, seed=5)
+    images = all_rings(2, math.prod(shape)).reshape(-1, *shape)
+    tables = model.scores().tables()
+    total = model.unary[images].sum((1, 2))
+    for table, (down, right) in zip(tables, offsets, strict=True):
+        total = total + table[images, images.roll((-down, -right), (1, 2))].sum((1, 2))
+    duals = random_duals(model, 1, 0.2)
+    found = chain_ceiling(model.scores(), duals, (0.5, 0.3, 0.2))
+    rings = rings_of_torus(offsets, shape)
+    bound = found.per_position(math.prod(shape), 2, rings)
+    assert bound >= float(total.logsumexp(0)) / math.prod(shape)
+
+
+def test_rings_of_a_torus_are_counted():
+    assert rings_of_torus([(0, 1), (1, 0), (1, 1), (2, 2), (0, 3)], (4, 6)) == (4, 6, 2, 4, 12)
+    assert rings_of_torus([(1,), (2,), (3,)], (12,)) == rings_of_text(3, 12) == (1, 2, 3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_chain_is_exact_up_to_the_ring(seed):
+    model, weights = random_model(1, 3, seed), torch.ones(1, dtype=torch.float64)
+    duals = torch.zeros(1, 3, dtype=torch.float64)
+    found = certify(scores_of(model, duals, weights), duals, tolerance=1e-10)
+    exact = ring_log_partition(model, 11) / 11
+    assert found.upper - found.lower <= 1e-10
+    assert exact - 1e-9 <= found.upper + ring_term(weights, (1,), 3, 11)
+    assert found.upper <= exact + 1e-9 or found.upper - exact < 0.05
+
+
+def test_certificates_close_on_matrices_that_go_round():
+    table = torch.full((1, 3, 3), -12.0, dtype=torch.float64)
+    table[0, [0, 1, 2], [1, 2, 0]] = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    model = NeighbourModel(torch.zeros(3).double(), ExplicitPairs(table))
+    weights, start = torch.ones(1).double(), torch.zeros(1, 3).double()
+    found = certify(scores_of(model, start, weights), start, tolerance=1e-9)
+    largest = torch.linalg.eigvals(table[0].exp()).abs().max().log()
+    assert found.lower - 1e-12 <= float(largest) <= found.upper + 1e-12
+    assert found.upper - found.lower <= 1e-9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_power_steps_find_eigenvectors(seed):
+    model = random_model(2, 6, seed)
+    weights = torch.tensor([0.7, 0.3], dtype=torch.float64)
+    scores = scores_of(model, random_duals(model, seed, 0.5), weights)
+    vectors, before = power_steps(scores, PerronVectors.ones(scores.bias), 200)
+    value = scores.quotients(vectors.left, vectors.right) - vectors.overlap()
+    torch.testing.assert_close(before, value)
+    for k in range(2):
+        matrix = (model.scores().tables()[k] / weights[k] + scores.bias[k]).exp()
+        largest = torch.linalg.eigvals(matrix).abs().max()
+        assert float(value[k].exp()) == pytest.approx(float(largest), rel=1e-9)
+        torch.testing.assert_close(
+            scores.right_step(vectors.right)[k].exp(), matrix @ vectors.right[k].exp()
+        )
+        torch.testing.assert_close(
+            scores.left_step(vectors.left)[k].exp(), matrix.T @ vectors.left[k].exp()
+        )
+
+
+@pytest.mark.parametrize("offsets", [1, 2, 3])
+def test_tightening_lowers_the_bound_towards_its_minimum(offsets):
+    model = random_model(offsets, 4, offsets)
+    scores = model.scores()
+    start = torch.zeros(offsets, 4, dtype=torch.float64)
+    duals, values = tighten(*scores, start, steps=400)
+    best = float(star_log_partition(*scores, duals))
+    assert best == min(values) < values[0]
+    free = start.clone().requires_grad_(True)
+    search = torch.optim.LBFGS([free], max_iter=500, line_search_fn="strong_wolfe")
+
+    def closure():
+        search.zero_grad()
+        value = star_log_partition(*scores, free)
+        value.backward()
+        return value
+
+    search.step(closure)
+    least = float(star_log_partition(*scores, free.detach()))
+    assert least - 1e-9 <= best <= least + 1e-3
+    tight, few = tighten(*scores, free.detach(), tolerance=1e-3)
+    assert len(few) == 1
+    torch.testing.assert_close(tight, free.detach())
+
+
+def test_ceilings_are_what_the_bounds_say():
+    model = random_model(2, 4, seed=8)
+    duals = random_duals(model, 8, 0.3)
+    stars = star_ceiling(model.scores(), duals)
+    assert stars.per_position(9, 4) == float(star_log_partition(*model.scores(), duals))
+    weights = default_weights(2)
+    assert sum(weights) == pytest.approx(1.0)
+    chains = chain_ceiling(model.scores(), duals, weights)
+    assert 0 <= chains.slack <= 1e-5
+    assert chains.per_position(9, 4) > chains.value

@@ -1,0 +1,85 @@
+"""Exact rings and sentences against enumeration; Lemma 1 of Jernite, Rush, Sontag 2015."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from mrflearn.errors import InferenceError
+from mrflearn.inference import transfer
+from support.rings import all_rings, random_model, ring_log_partition, ring_scores
+
+
+@pytest.mark.parametrize(("offsets", "states", "positions"), [(1, 4, 6), (2, 3, 7), (3, 2, 11)])
+def test_rings_are_exact(offsets, states, positions):
+    model = random_model(offsets, states, seed=offsets)
+    found = transfer.ring_log_partition(model.unary, model.scores().tables(), positions)
+    assert float(found) == pytest.approx(ring_log_partition(model, positions), rel=1e-12)
+
+
+def test_gradients_of_rings_are_marginals():
+    model = random_model(2, 3, seed=7)
+    unary, tables = (
+        model.unary.clone().requires_grad_(),
+        model.scores().tables().clone().requires_grad_(),
+    )
+    transfer.ring_log_partition(unary, tables, 6).backward()
+    rings = all_rings(3, 6)
+    chance = ring_scores(model, rings).softmax(0)
+    expected = torch.stack([(chance * (rings == x).sum(1)).sum() for x in range(3)])
+    torch.testing.assert_close(unary.grad, expected)
+    both = (rings == 1) & (rings.roll(-2, 1) == 2)
+    torch.testing.assert_close(tables.grad[1, 1, 2], (chance * both.sum(1)).sum())
+
+
+def test_triples_are_exact():
+    model = random_model(2, 3, seed=3)
+    triples = torch.randn(3, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    rings = all_rings(3, 6)
+    extra = triples[rings, rings.roll(-1, 1), rings.roll(-2, 1)].sum(1)
+    expected = float((ring_scores(model, rings) + extra).logsumexp(0))
+    found = transfer.ring_log_partition(model.unary, model.scores().tables(), 6, triples)
+    assert float(found) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("offsets", [1, 2, 3])
+def test_sentences_are_exact(offsets):
+    model = random_model(offsets, 3, seed=offsets)
+    tables = model.scores().tables()
+    found = transfer.sentence_log_partitions(model.unary, tables, separator=1, longest=4)
+    for length, value in enumerate(found):
+        sentences = itertools.product([0, 2], repeat=length)
+        scores = [
+            transfer.sentence_score(model.unary, tables, 1, torch.tensor(s, dtype=torch.int64))
+            for s in sentences
+        ]
+        assert float(value) == pytest.approx(float(torch.stack(scores).logsumexp(0)), rel=1e-12)
+
+
+@pytest.mark.parametrize("offsets", [1, 2])
+def test_lemma_1(offsets):
+    """The product of sentence models is the ring, given where its separators are."""
+    model, separator, lengths = random_model(offsets, 3, seed=offsets), 2, (2, 3)
+    tables = model.scores().tables()
+    pad = [separator] * offsets
+    corpora = list(itertools.product([0, 1], repeat=sum(lengths)))
+    rings = torch.tensor([[*pad, *c[: lengths[0]], *pad, *c[lengths[0] :]] for c in corpora])
+    given_separators = ring_scores(model, rings).log_softmax(0)
+    totals = transfer.sentence_log_partitions(model.unary, tables, separator, max(lengths))
+    for corpus, expected in zip(corpora, given_separators, strict=True):
+        parts = torch.tensor(corpus[: lengths[0]]), torch.tensor(corpus[lengths[0] :])
+        product = sum(
+            transfer.sentence_score(model.unary, tables, separator, part) - totals[len(part)]
+            for part in parts
+        )
+        assert float(product) == pytest.approx(float(expected), abs=1e-10)
+
+
+def test_large_vocabularies_are_refused():
+    model = random_model(2, 300, seed=0)
+    with pytest.raises(InferenceError, match="90000 windows"):
+        transfer.window_moves(model.unary, model.scores().tables())
+    with pytest.raises(InferenceError, match="too short"):
+        transfer.ring_log_partition(model.unary, model.scores().tables(), 2)

@@ -1,0 +1,30 @@
+"""Sparse mean scores against the dense sum, values and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mrflearn.kernels.pair_expectation import SparsePairs, pair_expectation
+
+
+@pytest.mark.parametrize("shared", ["left", "right", "neither"])
+def test_sparse_is_dense(shared):
+    generator = np.random.default_rng(3)
+    dense = generator.random((2, 7, 7)) * (generator.random((2, 7, 7)) < 0.3)
+    entries = [(*np.nonzero(matrix), matrix[np.nonzero(matrix)]) for matrix in dense]
+    shuffled = [tuple(part[::-1] for part in entry) for entry in entries]
+    pairs = SparsePairs.of(shuffled, 7, torch.float64, torch.device("cpu"))
+    left = torch.from_numpy(generator.normal(size=(1 if shared == "left" else 2, 7, 3)))
+    right = torch.from_numpy(generator.normal(size=(1 if shared == "right" else 2, 7, 3)))
+    found, expected = [], []
+    for answers, function in (
+        (found, lambda a, b: pair_expectation(a, b, pairs)),
+        (expected, lambda a, b: (torch.from_numpy(dense) * (a @ b.mT)).sum()),
+    ):
+        leaves = left.clone().requires_grad_(), right.clone().requires_grad_()
+        value = function(*leaves) * 2
+        answers.extend([value.detach(), *torch.autograd.grad(value, leaves)])
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)

@@ -1,0 +1,129 @@
+"""The lifted bound as a function of one vector: gradients, and optima known in closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mrflearn.models.neighbour_lm import (
+    BilinearPairs,
+    ExplicitPairs,
+    LowRankPairs,
+    NeighbourModel,
+)
+from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
+from mrflearn.objectives.lifted_normaliser import ChainNormaliser, StarNormaliser, settled
+from mrflearn.statistics.moments import Moments, PairCounts
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.minimise import minimise
+
+LIKE = torch.zeros(1, dtype=torch.float64)
+
+
+def ring_moments(states: int, positions: int, offsets: int, seed: int) -> Moments:
+    """Moments of one random ring, without separators."""
+    generator = np.random.default_rng(seed)
+    ring = generator.integers(states, size=positions)
+    ring = np.where(generator.random(positions) < 0.5, np.roll(ring, 1), ring)
+    pairs = []
+    for offset in range(1, offsets + 1):
+        codes, count = np.unique(ring * states + np.roll(ring, -offset), return_counts=True)
+        pairs.append(PairCounts.from_codes(codes, count.astype(np.int64), states))
+    none = np.zeros(0, np.int64)
+    names = tuple((offset,) for offset in range(1, offsets + 1))
+    unary = np.bincount(ring, minlength=states)
+    return Moments(names, unary, tuple(pairs), none, none, None)
+
+
+def model_of(form: str, states: int, offsets: int) -> NeighbourModel:
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return 0.3 * torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    pairs = {
+        "explicit": ExplicitPairs(normal(offsets, states, states)),
+        "low-rank": LowRankPairs(normal(states, 2), normal(offsets, states, 2)),
+        "bilinear": BilinearPairs(normal(states, 2), normal(offsets, 2, 2), normal(states, 2)),
+    }[form]
+    return NeighbourModel(normal(states), pairs)
+
+
+def bound_of(kind: str, model: NeighbourModel, moments: Moments, weights=(0.7, 0.3)) -> LiftedBound:
+    duals = torch.zeros(model.offsets, model.states, dtype=torch.float64)
+    rho = torch.tensor(weights[: model.offsets], dtype=torch.float64)
+    normaliser = StarNormaliser() if kind == "stars" else ChainNormaliser(rho / rho.sum(), duals)
+    return LiftedBound(model, Frequencies.of(moments, LIKE), normaliser, duals, 1e-2)
+
+
+@pytest.mark.parametrize("form", ["explicit", "low-rank", "bilinear"])
+@pytest.mark.parametrize("kind", ["stars", "chains"])
+def test_gradients_are_slopes(kind, form):
+    moments = ring_moments(5, 60, 2, seed=1)
+    bound = bound_of(kind, model_of(form, 5, 2), moments)
+    generator = torch.Generator().manual_seed(2)
+    point = bound.start + 0.1 * torch.randn(bound.start.shape, generator=generator).double()
+    evaluate = settled(bound, bound.normaliser)
+    repeats = 25 if kind == "chains" else 1
+    for _ in range(repeats):  # Perron vectors converge while the point stays
+        _, gradient = evaluate(point)
+    gradient = gradient.clone()
+    for _ in range(2):
+        direction = torch.randn(point.shape, generator=generator).double()
+        values = []
+        for sign in (1, -1):
+            for _ in range(repeats):
+                value, _ = evaluate(point + sign * 1e-5 * direction)
+            values.append(float(value))
+        slope = (values[0] - values[1]) / 2e-5
+        assert float(gradient @ direction) == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def entropy(p: np.ndarray) -> float:
+    return float(-(p * np.log(p)).sum())
+
+
+@pytest.mark.parametrize(
+    ("kind", "offsets"), [("stars", 1), ("stars", 2), ("chains", 1), ("chains", 2)]
+)
+def test_free_tables_reach_the_closed_form(kind, offsets):
+    moments = ring_moments(4, 3000, offsets, seed=offsets)
+    single = moments.unary / moments.positions
+    shared = []
+    for pair in moments.pairs:
+        assert len(pair.count) == 16  # strictly positive
+        joint = pair.count / moments.positions
+        shared.append(2 * entropy(single) - entropy(joint))
+    weights = {
+        "stars": [1 / (offsets + 1)] * offsets,
+        "chains": [0.7, 0.3] if offsets == 2 else [1],
+    }
+    expected = entropy(single) - sum(w * i for w, i in zip(weights[kind], shared, strict=True))
+    model = NeighbourModel(torch.zeros(4).double(), ExplicitPairs.zeros(offsets, 4))
+    bound = bound_of(kind, model, moments)
+    search = LBFGS(max_iterations=500, tolerance=1e-9, delta=None)
+    outcome = minimise(settled(bound, bound.normaliser), bound.start, search)
+    assert outcome.value == pytest.approx(expected, abs=1e-6)
+
+
+def test_validation_reads_log_z_of_the_last_evaluation():
+    moments, other = (ring_moments(5, 60, 2, seed=seed) for seed in (1, 2))
+    bound = bound_of("stars", model_of("low-rank", 5, 2), moments)
+    value, _ = bound(bound.start)
+    own = Frequencies.of(moments, LIKE)
+    assert bound.validation_bound(bound.start, own) == pytest.approx(-float(value))
+    # The other bound has other scales, so it is asked at its own start: the same parameters.
+    again = bound_of("stars", model_of("low-rank", 5, 2), other)
+    expected = -float(again(again.start)[0])
+    found = bound.validation_bound(bound.start, Frequencies.of(other, LIKE))
+    assert found == pytest.approx(expected)
+
+
+def test_the_penalty_is_on_parameters_not_on_the_vector():
+    bound = bound_of("stars", model_of("low-rank", 5, 2), ring_moments(5, 60, 2, seed=1))
+    laid = ScaledL2(0.5, ("left", "right"), bound).laid_on(bound.layout, bound.start)
+    model, _ = bound.at(bound.start)
+    pairs = model.pairs
+    expected = 0.5 * (pairs.left.square().sum() + pairs.right.square().sum())
+    assert float(laid.smooth(bound.start)) == pytest.approx(float(expected))
