@@ -1,0 +1,216 @@
+"""LAP: a clique's parameters from its neighbourhood alone [Mizrahi 2014, Algorithm 1].
+
+Cliques are taken a block at a time: counted, solved, forgotten.  Memory is that of one block, the
+samples and the answers; blocks are independent, so they may run anywhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mrflearn.errors import DataError, GraphError
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.local_shape import LocalShape
+from mrflearn.graph.neighbourhood import Neighbourhoods
+from mrflearn.models.tabular import TabularModel
+from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.training.local import LocalNewton, LocalSolution
+from mrflearn.training.local_missing import solve_with_missing
+from mrflearn.training.local_sparse import LocalProximal
+from mrflearn.training.outcome import Outcome
+
+Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+BLOCK = 1 << 18  # entries of the largest table that a block of problems works on
+MOST_PROBLEMS = 4096
+MOST_CELLS = 1 << 22  # joint states of one neighbourhood
+UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
+
+
+@dataclass(frozen=True)
+class LocalSolver:
+    """How the problems of one block are solved."""
+
+    l2: float = 0.0
+    l1: float = 0.0
+    tolerance: float = 1e-7
+    max_iterations: int = 100
+
+    def __call__(
+        self, shape: LocalShape, counts: Float[Tensor, "x q"], missing: bool
+    ) -> LocalSolution:
+        """The solution of every problem, from the counts of its neighbourhood."""
+        newton = LocalNewton(self.l2, self.tolerance, self.max_iterations)
+        if missing:
+            return solve_with_missing(shape, counts, newton)
+        problems = LocalLikelihood.of(shape, counts)
+        if self.l1:
+            return LocalProximal(self.l1, self.l2, self.tolerance)(problems)
+        return newton(problems)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some neighbourhoods of one shape, with their counts where these are known already."""
+
+    problems: Neighbourhoods
+    counts: Float[Tensor, "x q"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SolveBlock:
+    """The task of one worker: count (unless done before), solve, keep the clique's own."""
+
+    solver: LocalSolver
+    columns: Columns | None = None
+    missing: bool = False
+
+    def __call__(self, block: Block) -> LocalSolution:
+        shape, counts = block.problems.shape, block.counts
+        missing = self.missing
+        if counts is None:
+            assert self.columns is not None  # noqa: S101 - one of the two is given
+            counts = neighbourhood_counts(block.problems.scope, shape.sizes, self.columns)
+            missing = self.columns.missing
+        found = self.solver(shape, counts, missing)
+        own = found.terms[shape.spans[0]]
+        if not (self.solver.l2 or self.solver.l1):
+            _insist_on_support(block.problems, own, counts)
+        return LocalSolution(own.contiguous(), found.value, found.iterations, found.converged)
+
+
+def lap(
+    graph: FactorGraph,
+    blocks: Iterable[Block],
+    task: Callable[[Block], LocalSolution],
+    mapper: Mapper = map,
+) -> Outcome[TabularModel]:
+    """The field whose every clique is as its own local problem says; the value is their sum."""
+    insist_on_untied(graph)
+    started = time.perf_counter()
+    layout = ParameterLayout.of(graph)
+    flat = torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
+    held = list(blocks)
+    value, iterations, unfinished = 0.0, 0, 0
+    for block, found in zip(held, mapper(task, held), strict=True):
+        own = block.problems.factors[:, 0]
+        flat[layout.places(own, len(found.terms))] = found.terms.to(flat)
+        value += float(found.value.sum())
+        iterations = max(iterations, found.iterations)
+        unfinished += int((~found.converged).sum())
+    cliques = sum(len(block.problems) for block in held)
+    reason = f"all {cliques:,} local problems were solved"
+    if unfinished:
+        reason = f"{unfinished:,} of {cliques:,} local problems ended at the limit of iterations"
+    return Outcome(
+        model=layout.model(graph, flat),
+        value=value,
+        iterations=iterations,
+        evaluations=iterations,
+        ending="limit" if unfinished else "gradient",
+        reason=reason,
+        history=(),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def blocks_of(
+    problems: Sequence[Neighbourhoods],
+    counts: Sequence[Float[Tensor, "x q"]] | None = None,
+    *,
+    missing: bool = False,
+) -> Iterator[Block]:
+    """The problems in portions that bound memory, and fit the processor's cache if they can."""
+    for index, hood in enumerate(problems):
+        together = _together(hood, missing)
+        for start in range(0, len(hood), together):
+            stop = start + together
+            known = None if counts is None else counts[index][:, start:stop]
+            yield Block(hood.part(start, stop), known)
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterLayout:
+    """Where the parameters of each factor, numbered through all groups, stand in one vector."""
+
+    start: Int[Tensor, "f"]
+    size: int
+
+    @classmethod
+    def of(cls, graph: FactorGraph) -> ParameterLayout:
+        begin, starts = 0, []
+        for group in graph.groups:
+            free = prod(n - 1 for n in graph.shape(group)) if len(group) else 0
+            starts.append(begin + group.table * free)
+            begin += (int(group.table.max()) + 1 if len(group) else 0) * free
+        none = torch.zeros(0, dtype=torch.int64, device=graph.device)
+        return cls(torch.cat([none, *starts]), begin)
+
+    def places(self, factors: Int[Tensor, "q"], free: int) -> Int[Tensor, "p q"]:
+        """The places of all parameters of some factors of one shape."""
+        return self.start[factors] + torch.arange(free, device=factors.device).unsqueeze(1)
+
+    def terms(self, problems: Neighbourhoods) -> Int[Tensor, "p q"]:
+        """The places of all parameters of the touching cliques, in the order of their terms."""
+        spans = problems.shape.spans
+        columns = problems.factors.unbind(dim=1)
+        return torch.cat(
+            [self.places(f, s.stop - s.start) for f, s in zip(columns, spans, strict=True)]
+        )
+
+    def model(self, graph: FactorGraph, flat: Float[Tensor, "p"]) -> TabularModel:
+        """The model with these parameters."""
+        empty = TabularModel.zeros(graph)
+        sizes = [value.numel() for value in empty.values]
+        parts = zip(flat.split(sizes), empty.values, strict=True)
+        return TabularModel(graph, tuple(part.reshape(value.shape) for part, value in parts))
+
+
+def insist_on_untied(graph: FactorGraph) -> None:
+    """Raises `GraphError` where cliques share tables or variables stand for several."""
+    for group in graph.groups:
+        shared = len(group) and len(group.table.unique()) < len(group)
+        if shared or bool((group.multiplicity != 1).any()) or graph.is_lifted():
+            raise GraphError(
+                f"group '{group.name}' shares tables between cliques; LAP learns each clique by "
+                "itself. Build the graph with tied=False, or use estimator='pl' or 'ml'."
+            )
+
+
+def _together(hood: Neighbourhoods, missing: bool) -> int:
+    shape = hood.shape
+    sizes = [size + missing for size in shape.sizes]
+    if prod(sizes) > MOST_CELLS:
+        clique = hood.scope[0, : shape.own].tolist()
+        raise GraphError(
+            f"the neighbourhood of clique {clique} has {len(sizes)} variables and "
+            f"{prod(sizes):.3g} joint states; at most {MOST_CELLS:,} can be handled. "
+            "Use pseudolikelihood (estimator='pl') on such a graph."
+        )
+    terms = len(shape.terms)
+    pairs = len(shape.summed_parts) * (len(shape.summed_parts) + 1) // 2
+    largest = max(prod(sizes), terms**2, pairs * shape.contexts if shape.contexts > 1 else 0)
+    return max(1, min(MOST_PROBLEMS, BLOCK // largest))
+
+
+def _insist_on_support(
+    problems: Neighbourhoods, own: Float[Tensor, "p q"], counts: Float[Tensor, "x q"]
+) -> None:
+    wrong = (~own.isfinite() | (own.abs() > UNBOUNDED)).any(dim=0)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        clique = problems.scope[row, : problems.shape.own].tolist()
+        raise DataError(
+            f"too few samples for clique {clique}: {float(counts[:, row].sum()):g} samples never "
+            "show some joint state around it, so its best parameter would be infinite. "
+            "Give a penalty (l2=0.1, or --l2 0.1), more samples, or fewer cliques."
+        )
