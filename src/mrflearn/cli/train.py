@@ -16,8 +16,20 @@ app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
 class Estimator(StrEnum):
     """The training principles a field can be learned by."""
 
-    ml = "ml"
+    lap = "lap"
     pl = "pl"
+    ml = "ml"
+    bp = "bp"
+    pw = "pw"
+    consensus = "consensus"
+
+
+class Auxiliary(StrEnum):
+    """What LAP lets the neighbours of a clique follow."""
+
+    exact = "exact"
+    dense = "dense"
+    pairwise = "pairwise"
 
 
 @app.callback()
@@ -35,9 +47,18 @@ def field(
     ] = "complete",
     states: Annotated[int | None, typer.Option(min=2, help="Default: the largest seen.")] = None,
     estimator: Annotated[
-        Estimator, typer.Option(help="pl: pseudolikelihood; ml: exact, for small widths.")
+        Estimator,
+        typer.Option(
+            help="lap: each clique from its neighbourhood, for small degree and any size; "
+            "pl: pseudolikelihood; ml: exact, for small widths; bp: loopy; "
+            "consensus: each variable by itself, averaged; pw: each clique by itself."
+        ),
     ] = Estimator.pl,
-    l2: Annotated[float, typer.Option(min=0.0, help="Strength of the penalty.")] = 0.0,
+    auxiliary: Annotated[
+        Auxiliary, typer.Option(help="For lap: what a clique's neighbours may follow.")
+    ] = Auxiliary.exact,
+    l2: Annotated[float, typer.Option(min=0.0, help="Price of squared parameters.")] = 0.0,
+    l1: Annotated[float, typer.Option(min=0.0, help="Price of couplings; makes some zero.")] = 0.0,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -55,7 +76,9 @@ def field(
         graph,
         states=states,
         estimator=estimator.value,
+        auxiliary=auxiliary.value,
         l2=l2,
+        l1=l1,
         device=device,
         random_state=seed,
         verbose=not quiet,

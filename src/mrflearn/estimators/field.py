@@ -13,39 +13,45 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from mrflearn.errors import GraphError, MrflearnError, NotFittedError, StorageError
+from mrflearn.estimators.field_inputs import (
+    field_graph,
+    sample_weights,
+    state_rows,
+    state_table,
+)
+from mrflearn.estimators.field_training import CHUNK, Estimator, FieldTraining
 from mrflearn.execution.device import choose_device
-from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.gauges import zero_sum_gauge
+from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.draw import Draw, Drawing
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.likelihood import Likelihood
-from mrflearn.objectives.objective import Objective
-from mrflearn.objectives.penalties import L2, NoPenalty
-from mrflearn.objectives.pseudolikelihood import Pseudolikelihood, log_conditionals
-from mrflearn.statistics.observations import Samples, check_states, clique_counts
-from mrflearn.training.fit import Outcome, fit
-from mrflearn.training.lbfgs import LBFGS
+from mrflearn.objectives.pseudolikelihood import log_conditionals
+from mrflearn.statistics.neighbourhood_counts import Columns
+from mrflearn.statistics.observations import CliqueCounts, check_states
+from mrflearn.training.outcome import Outcome
 
-Estimator = Literal["ml", "pl"]
 Method = Literal["exact", "ais", "pl"]
-# Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
-CHUNK = 16_384
 
 
 class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """A Markov random field with free parameters on every variable and every edge.
+    """A Markov random field with free parameters on every variable, edge and larger clique.
 
     graph: `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a
-        networkx graph whose node order is the column order, or a `FactorGraph`.
+        networkx graph whose node order is the column order, or a `FactorGraph` (any cliques).
     states: states of every variable, one number or one each; None takes the largest seen.
-    estimator: `"ml"` (exact maximum likelihood, for graphs of small width) or `"pl"`
-        (pseudolikelihood, for any graph).
-    l2: strength of the penalty on the parameters, as `mrflearn.objectives.penalties.L2` has it.
+    estimator: `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
+        (pseudolikelihood, any graph), `"ml"` (exact maximum likelihood, small width), `"bp"` (the
+        same with loopy belief propagation), `"consensus"` (each variable by itself, then averaged)
+        or `"pw"` (each clique by itself).
+    auxiliary: what LAP lets the neighbours of a clique follow: `"exact"` (the structure of the true
+        marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
+    l2: price of the square of every parameter.
+    l1: price of each coupling: of the norm of its table under LAP, of every entry elsewhere.
     """
 
     def __init__(
@@ -54,7 +60,9 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         *,
         states: int | Sequence[int] | None = None,
         estimator: Estimator = "pl",
+        auxiliary: Auxiliary = "exact",
         l2: float = 0.0,
+        l1: float = 0.0,
         max_iterations: int = 1000,
         tolerance: float = 1e-7,
         device: str = "cpu",
@@ -64,7 +72,9 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         self.graph = graph
         self.states = states
         self.estimator = estimator
+        self.auxiliary = auxiliary
         self.l2 = l2
+        self.l1 = l1
         self.max_iterations = max_iterations
         self.tolerance = tolerance
         self.device = device
@@ -72,28 +82,40 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learns from rows of states (samples x variables, counted from 0)."""
+        """Learns from rows of states (samples x variables, counted from 0).
+
+        Distinct rows with their counts as `sample_weight` are the same as all the rows.  -1 or NaN
+        is a missing value, which `"lap"` learns from.  One byte a state (`uint8`) is enough.
+        """
         del y  # scikit-learn passes it to every estimator
+        training = self._training()
         device = choose_device(self.device)
-        rows = _rows(X, device)
-        graph = self._build(rows).to(device)
-        check_states(rows, graph.states)
-        weights = None if sample_weight is None else _weights(sample_weight, rows)
-        samples = Samples.distinct(rows, weights)
-        objective, batches = self._objective(graph, samples)
-        outcome = fit(
-            TabularModel.zeros(graph),
-            batches,
-            objective,
-            LBFGS(max_iterations=self.max_iterations, tolerance=self.tolerance),
-            penalty=L2(self.l2) if self.l2 else NoPenalty(),
-            progress=self.verbose,
-            seed=self.random_state,
+        table = torch.as_tensor(state_table(X))
+        graph = self._build(table).to(device)
+        check_states(table, graph.states.cpu(), missing_allowed=True)
+        weights = None
+        if sample_weight is not None:
+            weights = sample_weights(sample_weight, len(table), device)
+        return self._keep(training(graph, Columns.of(table, weights, device)))
+
+    def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
+        """Learns from clique histograms, which is all that `"ml"`, `"bp"` and `"pw"` need.
+
+        For each factor group of the graph, in its order: how often each factor's variables were
+        seen in each joint state (factors x states x states ...).
+        """
+        training = self._training()
+        device = choose_device(self.device)
+        tables = tuple(
+            torch.as_tensor(np.asarray(c, dtype=np.float64), device=device) for c in counts
         )
-        self.outcome_: Outcome[TabularModel] = outcome
-        self.model_ = outcome.model
-        self.n_features_in_ = graph.variables
-        return self
+        graph = field_graph(self.graph, self.states, None, 1).to(device)
+        shapes = [(len(g), *(graph.shape(g) if len(g) else ())) for g in graph.groups]
+        seen = [tuple(table.shape) for table in tables]
+        if seen != shapes:
+            raise GraphError(f"the histograms have the shapes {seen}; this graph needs {shapes}.")
+        weight = tables[0][0].sum().reshape(1)
+        return self._keep(training.from_clique_counts(graph, CliqueCounts(tables, weight)))
 
     @property
     def potentials_(self) -> Potentials:
@@ -126,7 +148,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         the sum of the log-probabilities of each variable given all the others.
         """
         potentials = self.potentials_
-        rows = _rows(X, potentials.graph.device)
+        rows = state_rows(X, potentials.graph.device)
         check_states(rows, potentials.graph.states)
         if method == "pl":
             return self._pseudolikelihoods(rows)
@@ -184,27 +206,27 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         self.n_features_in_ = model.graph.variables
         return self
 
-    def _build(self, rows: Tensor) -> FactorGraph:
-        if isinstance(self.graph, FactorGraph):
-            return self.graph
-        states = self.states
-        if states is None:
-            states = max(2, int(rows.max()) + 1) if rows.numel() else 2
-        if isinstance(self.graph, str):
-            variables = rows.shape[1] if rows.ndim == 2 else None
-            return graph_from_text(self.graph, states, variables=variables)
-        if not isinstance(states, int):
-            raise GraphError("with a networkx graph give `states` as one number or on the nodes.")
-        return from_networkx(self.graph, states)[0]
+    def _training(self) -> FieldTraining:
+        return FieldTraining(
+            self.estimator,
+            self.auxiliary,
+            self.l2,
+            self.l1,
+            self.max_iterations,
+            self.tolerance,
+            self.verbose,
+        )
 
-    def _objective(self, graph: FactorGraph, samples: Samples) -> tuple[Objective, Any]:
-        if self.estimator == "pl":
-            return Pseudolikelihood(), list(samples.chunks(CHUNK))
-        if self.estimator == "ml":
-            scopes = [group.scope for group in graph.groups]
-            shapes = [graph.shape(group) for group in graph.groups]
-            return Likelihood(JunctionTree()), clique_counts(scopes, shapes, samples)
-        raise MrflearnError(f"estimator {self.estimator!r} is not one of 'ml', 'pl'.")
+    def _build(self, table: Tensor) -> FactorGraph:
+        columns = table.shape[1] if table.ndim == 2 else None
+        largest = int(table.max()) if table.numel() else 0
+        return field_graph(self.graph, self.states, columns, largest)
+
+    def _keep(self, outcome: Outcome[TabularModel]) -> Self:
+        self.outcome_ = outcome
+        self.model_ = outcome.model
+        self.n_features_in_ = outcome.model.graph.variables
+        return self
 
     def _pseudolikelihoods(self, rows: Tensor) -> NDArray[np.float64]:
         potentials = self.potentials_
@@ -216,25 +238,6 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         if model is None:
             raise NotFittedError("this MarkovField is not fitted yet; call `fit`, or `load` one.")
         return model
-
-
-def _rows(X: ArrayLike, device: torch.device) -> Tensor:
-    values = np.asarray(X)
-    if values.dtype.kind not in "iub":
-        if values.dtype.kind == "f" and bool((values == np.floor(values)).all()):
-            values = values.astype(np.int64)
-        else:
-            raise MrflearnError(
-                f"samples must be whole numbers (states counted from 0), not {values.dtype}."
-            )
-    return torch.as_tensor(values.astype(np.int64, copy=False), device=device)
-
-
-def _weights(weights: ArrayLike, rows: Tensor) -> Tensor:
-    values = torch.as_tensor(np.asarray(weights, dtype=np.float64), device=rows.device)
-    if values.shape != rows.shape[:1] or not bool((values >= 0).all()):
-        raise MrflearnError("sample_weight must hold one number of at least 0 for every row.")
-    return values
 
 
 def _group(potentials: Potentials, arity: int) -> NDArray[np.float64]:

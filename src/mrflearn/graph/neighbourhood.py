@@ -49,7 +49,7 @@ class Neighbourhoods:
 
 
 def too_crowded(graph: FactorGraph, most: int = MOST_FACTORS) -> str | None:
-    """Why neighbourhoods of this graph cannot be tabulated, if a variable is in too many cliques."""
+    """Why neighbourhoods cannot be tabulated here, where a variable is in too many cliques."""
     counts = crowding(graph)
     if not len(counts) or counts.max() <= most:
         return None
@@ -68,7 +68,7 @@ def neighbourhoods(
     if reason:
         raise GraphError(f"{reason}. Use pseudolikelihood (estimator='pl') on such a graph.")
     known = incidence(graph)
-    targets = []
+    targets: list[tuple[Integers | None, Integers]] = []
     for index in range(len(graph.groups)) if groups is None else groups:
         numbers = np.arange(known.starts[index], known.starts[index + 1])
         targets.append((numbers, known.scopes[numbers, : graph.groups[index].arity]))

@@ -34,7 +34,7 @@ def inherited_cliques(known: Incidence, inside: Integers) -> Integers:
     unsettled = np.nonzero(is_open.sum(axis=1) > 1)[0]
     reach = max(LEAST_VISITS, VISITS // max(1, len(unsettled)))
     for row in unsettled:
-        _settle(known, near, labels[row], masks[row], is_open[row], row, reach)
+        _settle(known, near, labels[row], masks[row], is_open[row], int(row), reach)
     masks = -np.sort(-masks, axis=1)
     return masks[:, : int((masks > 0).sum(axis=1).max(initial=0))]
 
@@ -66,7 +66,7 @@ class _Near:
         touches = np.bitwise_or.reduce(np.where(bit >= 0, 1 << np.maximum(bit, 0), 0), axis=2)
         away = ((beyond < none) & (at < 0) & (bit < 0)).any(axis=2)
         links = np.where(at < 0, ball.shape[1], at)
-        return cls(inside, ball, links, touches.astype(np.int64), away)
+        return cls(inside, ball, links, touches.astype(np.int64), np.asarray(away))
 
     def components(self) -> Integers:
         """A label for every variable of the ball: the first place that it is connected to."""

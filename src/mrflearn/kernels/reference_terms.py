@@ -6,7 +6,7 @@ counts in the joint state x if every variable has a_i = x_i or a_i = 0, so that 
 The *moment* at index a is, with the same reading, the mass of all states that agree with a where a
 is not 0.  The two maps are each other's adjoints, and take n passes instead of x^2 steps:
 
-    scores = Z terms          moments = Z' masses          E[f_a f_b] = moment at the join of a and b
+    scores = Z terms        moments = Z' masses        E[f_a f_b] = moment at the join of a, b
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Columns:
         narrow = torch.uint8 if not table.numel() or int(table.max()) < 255 else torch.int32
         columns = torch.empty(table.shape[1], table.shape[0], dtype=narrow)
         columns.copy_(table.T)  # -1 becomes 255 in bytes
-        missing = bool((table < 0).any())
+        missing = bool(table.numel()) and int(table.min()) < 0
         if missing and narrow == torch.int32:
             columns[columns < 0] = torch.iinfo(narrow).max
         return cls(columns.to(device), weights, missing)

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
@@ -21,6 +21,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.local_shape import LocalShape
 from mrflearn.graph.neighbourhood import Neighbourhoods
 from mrflearn.models.tabular import TabularModel
+from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.training.local import LocalNewton, LocalSolution
@@ -84,7 +85,7 @@ class SolveBlock:
         found = self.solver(shape, counts, missing)
         own = found.terms[shape.spans[0]]
         if not (self.solver.l2 or self.solver.l1):
-            _insist_on_support(block.problems, own, counts)
+            insist_on_support(block.problems, own, counts)
         return LocalSolution(own.contiguous(), found.value, found.iterations, found.converged)
 
 
@@ -100,26 +101,33 @@ def lap(
     layout = ParameterLayout.of(graph)
     flat = torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
     held = list(blocks)
-    value, iterations, unfinished = 0.0, 0, 0
+    ended = []
     for block, found in zip(held, mapper(task, held), strict=True):
         own = block.problems.factors[:, 0]
         flat[layout.places(own, len(found.terms))] = found.terms.to(flat)
-        value += float(found.value.sum())
-        iterations = max(iterations, found.iterations)
-        unfinished += int((~found.converged).sum())
-    cliques = sum(len(block.problems) for block in held)
+        ended.append(found)
+    return outcome_of(layout.model(graph, flat), ended, time.perf_counter() - started)
+
+
+def outcome_of(
+    model: TabularModel, ended: Sequence[LocalSolution], seconds: float
+) -> Outcome[TabularModel]:
+    """How a training by local problems ended, all of them taken together."""
+    cliques = sum(len(found.value) for found in ended)
+    unfinished = sum(int((~found.converged).sum()) for found in ended)
+    iterations = max((found.iterations for found in ended), default=0)
     reason = f"all {cliques:,} local problems were solved"
     if unfinished:
         reason = f"{unfinished:,} of {cliques:,} local problems ended at the limit of iterations"
     return Outcome(
-        model=layout.model(graph, flat),
-        value=value,
+        model=model,
+        value=sum(float(found.value.sum()) for found in ended),
         iterations=iterations,
         evaluations=iterations,
         ending="limit" if unfinished else "gradient",
         reason=reason,
         history=(),
-        seconds=time.perf_counter() - started,
+        seconds=seconds,
     )
 
 
@@ -136,43 +144,6 @@ def blocks_of(
             stop = start + together
             known = None if counts is None else counts[index][:, start:stop]
             yield Block(hood.part(start, stop), known)
-
-
-@dataclass(frozen=True, eq=False)
-class ParameterLayout:
-    """Where the parameters of each factor, numbered through all groups, stand in one vector."""
-
-    start: Int[Tensor, "f"]
-    size: int
-
-    @classmethod
-    def of(cls, graph: FactorGraph) -> ParameterLayout:
-        begin, starts = 0, []
-        for group in graph.groups:
-            free = prod(n - 1 for n in graph.shape(group)) if len(group) else 0
-            starts.append(begin + group.table * free)
-            begin += (int(group.table.max()) + 1 if len(group) else 0) * free
-        none = torch.zeros(0, dtype=torch.int64, device=graph.device)
-        return cls(torch.cat([none, *starts]), begin)
-
-    def places(self, factors: Int[Tensor, "q"], free: int) -> Int[Tensor, "p q"]:
-        """The places of all parameters of some factors of one shape."""
-        return self.start[factors] + torch.arange(free, device=factors.device).unsqueeze(1)
-
-    def terms(self, problems: Neighbourhoods) -> Int[Tensor, "p q"]:
-        """The places of all parameters of the touching cliques, in the order of their terms."""
-        spans = problems.shape.spans
-        columns = problems.factors.unbind(dim=1)
-        return torch.cat(
-            [self.places(f, s.stop - s.start) for f, s in zip(columns, spans, strict=True)]
-        )
-
-    def model(self, graph: FactorGraph, flat: Float[Tensor, "p"]) -> TabularModel:
-        """The model with these parameters."""
-        empty = TabularModel.zeros(graph)
-        sizes = [value.numel() for value in empty.values]
-        parts = zip(flat.split(sizes), empty.values, strict=True)
-        return TabularModel(graph, tuple(part.reshape(value.shape) for part, value in parts))
 
 
 def insist_on_untied(graph: FactorGraph) -> None:
@@ -202,9 +173,10 @@ def _together(hood: Neighbourhoods, missing: bool) -> int:
     return max(1, min(MOST_PROBLEMS, BLOCK // largest))
 
 
-def _insist_on_support(
+def insist_on_support(
     problems: Neighbourhoods, own: Float[Tensor, "p q"], counts: Float[Tensor, "x q"]
 ) -> None:
+    """Raises `DataError` for the first clique whose parameters ran away to infinity."""
     wrong = (~own.isfinite() | (own.abs() > UNBOUNDED)).any(dim=0)
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0])

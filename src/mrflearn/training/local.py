@@ -81,7 +81,9 @@ class LocalNewton:
         converged = torch.zeros_like(value, dtype=torch.bool)
         left = torch.arange(len(value), device=value.device)
         current, fit = start, problems.at(start)
-        for iteration in range(1, self.max_iterations + 1):
+        iterations = 0
+        while iterations < self.max_iterations:
+            iterations += 1
             current, fit, done = self.step(problems, current, fit)
             terms[:, left], value[left], converged[left] = current, fit.value, done
             going = (~done).nonzero().squeeze(1)
@@ -91,7 +93,7 @@ class LocalNewton:
                 left, current, problems = left[going], current[:, going], problems.part(going)
                 fit = problems.at(current)
         value = value + self.l2 * terms.square().sum(dim=0)
-        return LocalSolution(terms, value, iteration, converged)
+        return LocalSolution(terms, value, iterations, converged)
 
     def _quasi_newton(
         self, problems: LocalLikelihood, start: Float[Tensor, "p q"]

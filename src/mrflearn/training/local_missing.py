@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mrflearn.graph.local_shape import LocalShape
 from mrflearn.kernels.reference_terms import with_missing, without_missing
-from mrflearn.objectives.local_auxiliary import LocalFit, LocalLikelihood
+from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.training.local import LocalNewton, LocalSolution
 
 ROUNDS = 500
@@ -28,7 +28,9 @@ def solve_with_missing(
     total = counts.sum(dim=0)
     expected = (total / shape.cells).expand(shape.cells, -1)
     terms = torch.zeros(len(shape.terms), counts.shape[1], dtype=counts.dtype, device=counts.device)
-    for rounds in range(1, ROUNDS + 1):
+    rounds, done = 0, torch.zeros_like(total, dtype=torch.bool)
+    while rounds < ROUNDS and not bool(done.all()):
+        rounds += 1
         completed = complete(shape, counts, expected)
         problems = LocalLikelihood.of(shape, completed)
         before = terms
@@ -37,9 +39,9 @@ def solve_with_missing(
         expected = fit.expected
         moved = (terms - before).abs().amax(dim=0)
         done = (moved <= newton.tolerance) & (shift <= newton.tolerance)
-        if bool(done.all()):
-            break
-    return LocalSolution(terms, _value(shape, counts, fit, newton.l2, terms), rounds, done)
+    seen = with_missing(expected, shape.sizes) / total
+    loss = -torch.where(counts > 0, counts * seen.log(), 0.0).sum(dim=0)
+    return LocalSolution(terms, loss + newton.l2 * terms.square().sum(dim=0), rounds, done)
 
 
 def complete(
@@ -49,11 +51,3 @@ def complete(
     seen = with_missing(expected, shape.sizes)
     ratio = torch.where(counts > 0, counts / seen, 0.0)
     return expected * without_missing(ratio, shape.sizes)
-
-
-def _value(
-    shape: LocalShape, counts: Tensor, fit: LocalFit, l2: float, terms: Tensor
-) -> Float[Tensor, "q"]:
-    seen = with_missing(fit.expected, shape.sizes) / counts.sum(dim=0)
-    loss = -torch.where(counts > 0, counts * seen.log(), 0.0).sum(dim=0)
-    return loss + l2 * terms.square().sum(dim=0)

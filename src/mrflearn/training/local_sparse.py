@@ -32,7 +32,9 @@ class LocalProximal:
         here = ahead = torch.zeros_like(problems.observed)
         rate = 4.0 / problems.total.clamp_min(1e-300)
         age = torch.ones_like(rate)
-        for iteration in range(1, self.max_iterations + 1):
+        iterations, done = 0, torch.zeros_like(rate, dtype=torch.bool)
+        while iterations < self.max_iterations and not bool(done.all()):
+            iterations += 1
             there, rate = self._step(problems, ahead, rate)
             moved = there - here
             # Momentum that points back has overshot: start it again.
@@ -41,10 +43,8 @@ class LocalProximal:
             ahead = there + (age - 1) / older * moved
             done = (moved.abs().amax(dim=0) <= self.tolerance) & (age > 1)
             here, age = there, older
-            if bool(done.all()):
-                break
         value = self._smooth(problems, here)[0] + self._price(problems, here)
-        return LocalSolution(here, value, iteration, done)
+        return LocalSolution(here, value, iterations, done)
 
     def _step(
         self, problems: LocalLikelihood, start: Float[Tensor, "p q"], rate: Float[Tensor, "q"]
