@@ -6,14 +6,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.brute_force import all_probabilities
-from support.fields import random_field
 from torch.testing import assert_close
 
 from mrflearn.errors import GraphError
 from mrflearn.graph.builders import grid
 from mrflearn.graph.gauges import reference_gauge, zero_sum_gauge
 from mrflearn.graph.ising import ising
+from support.brute_force import all_probabilities
+from support.fields import random_field
 
 # A triple over four variables, its pairs in another order than it, and what they need below them.
 HIGHER = ((2, 0, 3), (0, 2), (3, 0), (3, 2), (0,), (1,), (2,), (3,), (1, 2))

@@ -65,8 +65,8 @@ def consensus(
     held, ended = list(blocks), []
     for block, opinion in zip(held, mapper(task, held), strict=True):
         places = layout.terms(block.problems).view(-1)
-        total.index_add_(0, places, (opinion.weight * opinion.found.terms).to(total).view(-1))
-        weight.index_add_(0, places, opinion.weight.to(total).view(-1))
+        total.index_add_(0, places, (opinion.weight * opinion.found.terms).to(total).reshape(-1))
+        weight.index_add_(0, places, opinion.weight.to(total).reshape(-1))
         ended.append(opinion.found)
     model = layout.model(graph, total / weight)
     return outcome_of(model, ended, time.perf_counter() - started)
