@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,30 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from mrflearn.errors import GraphError, MrflearnError, NotFittedError, StorageError
-from mrflearn.estimators.field_inputs import (
-    field_graph,
-    sample_weights,
-    state_rows,
-    state_table,
-)
-from mrflearn.estimators.field_training import CHUNK, Estimator, FieldTraining
+from mrflearn.errors import GraphError, NotFittedError, StorageError
+from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
+from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
+from mrflearn.estimators.field_training import Estimator, FieldTraining
 from mrflearn.execution.device import choose_device
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.draw import Draw, Drawing
-from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.pseudolikelihood import log_conditionals
 from mrflearn.statistics.neighbourhood_counts import Columns
 from mrflearn.statistics.observations import CliqueCounts, check_states
 from mrflearn.training.outcome import Outcome
-
-Method = Literal["exact", "ais", "pl"]
 
 
 class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -125,21 +115,17 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
     @property
     def fields_(self) -> NDArray[np.float64]:
         """Zero-sum scores of each variable's states; for two states the spin field h."""
-        table = _group(zero_sum_gauge(self.potentials_), 1)
-        return table[:, 1] if table.shape[1:] == (2,) else table
+        return zero_sum_tables(self.potentials_, 1)
 
     @property
     def couplings_(self) -> NDArray[np.float64]:
         """Zero-sum scores of each edge's states; for two states the spin coupling J."""
-        table = _group(zero_sum_gauge(self.potentials_), 2)
-        return table[:, 1, 1] if table.shape[1:] == (2, 2) else table
+        return zero_sum_tables(self.potentials_, 2)
 
     @property
     def edges_(self) -> NDArray[np.int64]:
         """The two variables of each edge, in the order of `couplings_`."""
-        groups = [g for g in self._fitted().graph.groups if g.arity == 2]
-        scopes = [group.scope.cpu().numpy() for group in groups]
-        return np.concatenate(scopes) if scopes else np.zeros((0, 2), dtype=np.int64)
+        return pairs(self.potentials_)
 
     def log_likelihood(self, X: ArrayLike, method: Method = "exact") -> NDArray[np.float64]:
         """The log-probability of each row, in nats.
@@ -147,19 +133,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         `exact` by junction tree; `ais` with log Z estimated by annealed importance sampling; `pl`
         the sum of the log-probabilities of each variable given all the others.
         """
-        potentials = self.potentials_
-        rows = state_rows(X, potentials.graph.device)
-        check_states(rows, potentials.graph.states)
-        if method == "pl":
-            return self._pseudolikelihoods(rows)
-        if method == "exact":
-            log_partition = JunctionTree()(potentials).log_partition
-        elif method == "ais":
-            generator = torch.Generator(device=rows.device).manual_seed(self.random_state)
-            log_partition = AnnealedImportance().estimate(potentials, generator).log_partition
-        else:
-            raise MrflearnError(f"method {method!r} is not one of 'exact', 'ais', 'pl'.")
-        return np.asarray((potentials.score(rows) - log_partition).sum(-1).cpu())
+        return log_likelihoods(self.potentials_, X, method, self.random_state)
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """The exact log-probability of each row, in nats."""
@@ -228,26 +202,8 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         self.n_features_in_ = outcome.model.graph.variables
         return self
 
-    def _pseudolikelihoods(self, rows: Tensor) -> NDArray[np.float64]:
-        potentials = self.potentials_
-        values = torch.cat([log_conditionals(potentials, part) for part in rows.split(CHUNK)])
-        return np.asarray(values.cpu())
-
     def _fitted(self) -> TabularModel:
         model: TabularModel | None = getattr(self, "model_", None)
         if model is None:
             raise NotFittedError("this MarkovField is not fitted yet; call `fit`, or `load` one.")
         return model
-
-
-def _group(potentials: Potentials, arity: int) -> NDArray[np.float64]:
-    tables = [
-        potentials.factor_scores(i)
-        for i, group in enumerate(potentials.graph.groups)
-        if group.arity == arity
-    ]
-    if not tables:
-        return np.zeros((0, *[2] * arity))
-    if len({table.shape[1:] for table in tables}) > 1:
-        raise GraphError("variables differ in their state counts; read `potentials_` instead.")
-    return np.asarray(torch.cat(tables).detach().cpu())
