@@ -54,7 +54,9 @@ def zero_sum_tables(potentials: Potentials, arity: int) -> NDArray[np.float64]:
     if len({table.shape[1:] for table in tables}) > 1:
         raise GraphError("variables differ in their state counts; read `potentials_` instead.")
     stacked = np.asarray(torch.cat(tables).detach().cpu(), dtype=np.float64)
-    return stacked[(..., *[1] * arity)] if stacked.shape[1:] == (2,) * arity else stacked
+    if stacked.shape[1:] != (2,) * arity:
+        return stacked
+    return stacked.reshape(len(stacked), -1)[:, -1]  # state 1 of every variable
 
 
 def pairs(potentials: Potentials) -> NDArray[np.int64]:

@@ -27,7 +27,7 @@ class CodedRows:
     @classmethod
     def of(cls, rows: Int[Tensor, "n v"], states: int) -> CodedRows:
         """The same rows, indexed both ways."""
-        count, variables = rows.shape
+        variables = rows.shape[1]
         codes = rows.long() + states * torch.arange(variables, device=rows.device)
         holders = codes.reshape(-1).argsort(stable=True) // max(variables, 1)
         sizes = torch.bincount(codes.reshape(-1), minlength=variables * states)

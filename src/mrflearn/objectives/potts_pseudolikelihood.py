@@ -32,7 +32,9 @@ class PottsPseudolikelihood:
 
     def __call__(self, model: PottsModel, batch: CodedSamples) -> Tensor:
         """Nats, summed over the weights of the batch."""
-        value: Tensor = _Loss.apply(model.full_fields(), model.couplings, batch)
+        value: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            model.full_fields(), model.couplings, batch
+        )
         return value
 
 
@@ -47,7 +49,7 @@ class _Loss(torch.autograd.Function):
         return found.value
 
     @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None]:
         fields, couplings = ctx.saved_tensors
         factor = outer.to(fields.dtype)
         return factor * fields, factor * couplings, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, cast, final
 
 import torch
 from jaxtyping import Float, Int
@@ -62,7 +62,8 @@ class PottsTraining:
             penalty=ScaledL2(strengths, sizes),
             progress=progress,
         )
-        return replace(outcome, model=outcome.model.model)  # type: ignore[arg-type]
+        natural: Any = outcome.model.model
+        return cast("Outcome[PottsModel]", replace(outcome, model=natural))
 
     def _sizes(
         self, model: PottsModel, frequencies: Float[Tensor, "v s"], total: float
@@ -87,9 +88,7 @@ def _frequencies(
     rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], states: int
 ) -> Float[Tensor, "v s"]:
     variables = rows.shape[1]
-    counts = torch.full(
-        (variables, states), PSEUDOCOUNT, dtype=torch.float64, device=rows.device
-    )
+    counts = torch.full((variables, states), PSEUDOCOUNT, dtype=torch.float64, device=rows.device)
     for chunk, weight in zip(rows.split(BATCH), weights.split(BATCH), strict=True):
         counts.scatter_add_(1, chunk.t(), weight.double().expand(variables, -1))
     return counts / counts.sum(dim=1, keepdim=True)
