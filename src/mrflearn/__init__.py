@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mrflearn.estimators.field import MarkovField
     from mrflearn.estimators.loading import load
+    from mrflearn.estimators.potts import PottsField
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["MarkovField", "__version__", "load"]
+__all__ = ["MarkovField", "PottsField", "__version__", "load"]
 
 _HOMES = {
     "MarkovField": "mrflearn.estimators.field",
+    "PottsField": "mrflearn.estimators.potts",
     "load": "mrflearn.estimators.loading",
 }
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from mrflearn.errors import StorageError
 from mrflearn.estimators.field import MarkovField
+from mrflearn.estimators.potts import PottsField
 from mrflearn.models.storage import read_model
 
-CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (MarkovField,)}
+CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (MarkovField, PottsField)}
 
 
 def load(path: str | os.PathLike[str], *, device: str = "cpu") -> Any:
