@@ -34,7 +34,7 @@ def read_contacts(path: PathLike) -> Matrix:
                 f"{len(row)} numbers, but the first row has {len(rows[0])}.", path=path, line=number
             )
         rows.append(row)
-    scores = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+    scores = np.array(rows, dtype=np.float64)
     _check(scores, path)
     return scores
 
