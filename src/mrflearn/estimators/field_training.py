@@ -41,6 +41,7 @@ from mrflearn.training.local import LocalNewton
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.pieces import pieces
+from mrflearn.training.whitened import MOST_PARAMETERS, Whitened, feature_covariance
 
 Estimator = Literal["lap", "pl", "ml", "bp", "pw", "consensus"]
 Fitted = Outcome[TabularModel]
@@ -88,8 +89,7 @@ class FieldTraining:
         if self.estimator == "pw":
             return pieces(graph, counts, self._newton())
         if self.estimator in ("ml", "bp"):
-            inference: Inference = JunctionTree() if self.estimator == "ml" else LOOPY
-            return self._descend(graph, Likelihood(inference), counts)
+            return self._descend(graph, Likelihood(self._inference()), counts)
         raise MrflearnError(
             f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of cliques; "
             "give it samples, or use 'ml', 'bp' or 'pw'."
@@ -99,10 +99,32 @@ class FieldTraining:
         tables = []
         for group in graph.groups:
             shape = graph.shape(group) if len(group) else (1,) * group.arity
-            counts = neighbourhood_counts(group.scope, shape, columns)
-            tables.append(counts.T.reshape(len(group), *shape))
+            seen = neighbourhood_counts(group.scope, shape, columns)
+            tables.append(seen.T.reshape(len(group), *shape))
         total = torch.tensor([columns.total], dtype=torch.float64, device=graph.device)
-        return self.from_clique_counts(graph, CliqueCounts(tuple(tables), total))
+        counts = CliqueCounts(tuple(tables), total)
+        if self.estimator == "pw" or self.l1 or ParameterLayout.of(graph).size > MOST_PARAMETERS:
+            return self.from_clique_counts(graph, counts)
+        covariance = feature_covariance(graph, columns)
+        search = Whitened(covariance, self._near(graph, columns), self.l2)
+        # There one unit is about one standard error: far below that, only rounding is left.
+        optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=100 * self.tolerance)
+        objective = Likelihood(self._inference())
+        return search(graph, objective, counts, optimiser, progress=self.verbose)
+
+    def _near(self, graph: FactorGraph, columns: Columns) -> Float[Tensor, "p"]:
+        """A quick estimate to start from: by consensus where blankets are small, else zeros."""
+        problems = _small_blankets(graph, columns)
+        layout = ParameterLayout.of(graph)
+        if problems is None or layout.size < len(layout.start):
+            return torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
+        # A start must be finite, whether or not the estimate itself is.
+        task = FormOpinion(LocalNewton(max(self.l2, 0.1), 1e-4), columns)
+        values = consensus(graph, blocks_of(problems), task, self.mapper).model.values
+        return torch.cat([value.reshape(-1) for value in values])
+
+    def _inference(self) -> Inference:
+        return JunctionTree() if self.estimator == "ml" else LOOPY
 
     def _by_neighbourhoods(self, graph: FactorGraph, columns: Columns) -> Fitted:
         solver = LocalSolver(self.l2, self.l1, self.tolerance, self.max_iterations)

@@ -54,7 +54,7 @@ class LocalSolver:
         if missing:
             return solve_with_missing(shape, counts, newton)
         problems = LocalLikelihood.of(shape, counts)
-        if self.l1:
+        if self.l1 and any(len(places) > 1 for places in shape.touching):
             return LocalProximal(self.l1, self.l2, self.tolerance)(problems)
         return newton(problems)
 
