@@ -10,6 +10,7 @@ second-order model, and what is left, a few couplings, is minimised one table af
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -87,7 +88,7 @@ class LocalProximal:
     ) -> Float[Tensor, "q k"]:
         """The least of a quadratic plus the price of each table, by descent table by table."""
         ends = torch.tensor([0, *(span.stop - span.start for span in spans)]).cumsum(0).tolist()
-        tables = [slice(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+        tables = [slice(a, b) for a, b in pairwise(ends)]
         steepest = [torch.linalg.eigvalsh(curvature[:, t, t])[:, -1:] for t in tables]
         here, slope = start.clone(), slope.clone()
         for _ in range(SWEEPS):

@@ -52,7 +52,8 @@ class Whitened:
         origin = self._value(graph, objective, batch, self.start)[0]
 
         def weights(vector: Float[Tensor, "p"]) -> Float[Tensor, "p"]:
-            turned = torch.linalg.solve_triangular(factor.T, vector.unsqueeze(1), upper=True)
+            column = vector.unsqueeze(1)
+            turned: Tensor = torch.linalg.solve_triangular(factor.T, column, upper=True)
             return self.start + turned.squeeze(1)
 
         def value_and_gradient(vector: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,7 +80,8 @@ class Whitened:
         curvature = self.covariance.clone()
         diagonal = curvature.diagonal()
         diagonal.mul_(1.001).add_(2 * self.l2 + 1e-3 * diagonal.mean() + 1e-12)
-        return torch.linalg.cholesky(curvature)
+        root: Tensor = torch.linalg.cholesky(curvature)
+        return root
 
     def _value(
         self, graph: FactorGraph, objective: Objective, batch: object, weights: Float[Tensor, "p"]
