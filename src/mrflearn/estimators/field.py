@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,11 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from mrflearn.data.files import PathLike
 from mrflearn.errors import GraphError, NotFittedError, StorageError
 from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
 from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
+from mrflearn.estimators.field_shards import first_rows, learn_from_shards
 from mrflearn.estimators.field_training import Estimator, FieldTraining
 from mrflearn.execution.device import choose_device
+from mrflearn.execution.executor import Executor, Serial
+from mrflearn.execution.processes import executor_for
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
@@ -42,6 +47,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
     l2: price of the square of every parameter.
     l1: price of each coupling: of the norm of its table under LAP, of every entry elsewhere.
+    n_jobs: processes that share the local problems of `"lap"` and `"consensus"`; -1 is all cores.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         max_iterations: int = 1000,
         tolerance: float = 1e-7,
         device: str = "cpu",
+        n_jobs: int = 1,
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
@@ -68,6 +75,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         self.max_iterations = max_iterations
         self.tolerance = tolerance
         self.device = device
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -86,7 +94,26 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         weights = None
         if sample_weight is not None:
             weights = sample_weights(sample_weight, len(table), device)
-        return self._keep(training(graph, Columns.of(table, weights, device)))
+        with executor_for(self.n_jobs) as place:
+            columns = Columns.of(table, weights, device)
+            return self._keep(replace(training, mapper=place.map)(graph, columns))
+
+    def fit_shards(
+        self,
+        paths: Sequence[PathLike],
+        executor: Executor | None = None,
+        *,
+        missing: bool = False,
+    ) -> Self:
+        """Learns from files of samples, each counted where the executor runs (default: here).
+
+        For `"lap"`, `"ml"`, `"bp"` and `"pw"`, which need counts alone.  Say `missing` where values
+        may be missing, and give `states` where the first file may not show them all.
+        """
+        training, rows = self._training(), first_rows(paths)
+        graph = self._build(rows)
+        place = Serial() if executor is None else executor
+        return self._keep(learn_from_shards(training, graph, paths, place, missing=missing))
 
     def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
         """Learns from clique histograms, which is all that `"ml"`, `"bp"` and `"pw"` need.
