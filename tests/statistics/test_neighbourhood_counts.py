@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from mrflearn.errors import DataError
 from mrflearn.statistics import neighbourhood_counts as room
-from mrflearn.statistics.neighbourhood_counts import Columns, histograms, neighbourhood_counts
+from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 
 
 def one_by_one(
@@ -68,15 +67,6 @@ def test_blocks_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     whole = neighbourhood_counts(scope, [3, 3, 3], Columns.of(rows))
     monkeypatch.setattr(room, "BLOCK", 7)
     assert_close(neighbourhood_counts(scope, [3, 3, 3], Columns.of(rows)), whole)
-    chunks = (Columns.of(part) for part in np.array_split(rows, 4))
-    (summed,), missing = histograms([(scope, [3, 3, 3])], chunks)
-    assert_close(summed, whole)
-    assert not missing
-
-
-def test_chunks_must_be_alike() -> None:
-    chunks = [Columns.of(np.array([[0, 1]])), Columns.of(np.array([[0, -1]]))]
-    with pytest.raises(DataError, match="some do not"):
-        histograms([(torch.tensor([[0, 1]]), [2, 2])], chunks)
-    with pytest.raises(DataError, match="no samples"):
-        histograms([], [])
+    parts = [Columns.of(part) for part in np.array_split(rows, 4)]
+    found = [neighbourhood_counts(scope, [3, 3, 3], part) for part in parts]
+    assert_close(torch.stack(found).sum(dim=0), whole)

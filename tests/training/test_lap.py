@@ -18,7 +18,7 @@ from mrflearn.graph.neighbourhood import Auxiliary, blankets, neighbourhoods
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
-from mrflearn.statistics.neighbourhood_counts import Columns, histograms, neighbourhood_counts
+from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.statistics.observations import CliqueCounts
 from mrflearn.training import lap as room
 from mrflearn.training.consensus import FormOpinion, consensus
@@ -153,8 +153,11 @@ def test_blocks_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     in_ones = learned(field.graph, columns)
     problems = neighbourhoods(field.graph)
     parts = [Columns(columns.states[:, k::3].contiguous(), columns.weights[k::3]) for k in range(3)]
-    counts, missing = histograms([(h.scope, h.shape.sizes) for h in problems], parts)
-    task = SolveBlock(LocalSolver(), missing=missing)
+    counts = [
+        torch.stack([neighbourhood_counts(h.scope, h.shape.sizes, p) for p in parts]).sum(dim=0)
+        for h in problems
+    ]
+    task = SolveBlock(LocalSolver())
     streamed = lap(field.graph, blocks_of(problems, counts), task).model.potentials()
     for other in (in_ones, streamed):
         for a, b in zip(whole.tables, other.tables, strict=True):

@@ -45,6 +45,7 @@ from mrflearn.training.whitened import MOST_PARAMETERS, Whitened, feature_covari
 
 Estimator = Literal["lap", "pl", "ml", "bp", "pw", "consensus"]
 Fitted = Outcome[TabularModel]
+Batches = Sequence[CliqueCounts] | Sequence[Samples] | Sequence[BlanketCounts]
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
 CHUNK = 16_384
 
@@ -89,7 +90,7 @@ class FieldTraining:
         if self.estimator == "pw":
             return pieces(graph, counts, self._newton())
         if self.estimator in ("ml", "bp"):
-            return self._descend(graph, Likelihood(self._inference()), counts)
+            return self._descend(graph, Likelihood(self._inference()), [counts])
         raise MrflearnError(
             f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of cliques; "
             "give it samples, or use 'ml', 'bp' or 'pw'."
@@ -103,14 +104,9 @@ class FieldTraining:
             tables.append(seen.T.reshape(len(group), *shape))
         total = torch.tensor([columns.total], dtype=torch.float64, device=graph.device)
         counts = CliqueCounts(tuple(tables), total)
-        if self.estimator == "pw" or self.l1 or ParameterLayout.of(graph).size > MOST_PARAMETERS:
+        if self.estimator == "pw":
             return self.from_clique_counts(graph, counts)
-        covariance = feature_covariance(graph, columns)
-        search = Whitened(covariance, self._near(graph, columns), self.l2)
-        # There one unit is about one standard error: far below that, only rounding is left.
-        optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=100 * self.tolerance)
-        objective = Likelihood(self._inference())
-        return search(graph, objective, counts, optimiser, progress=self.verbose)
+        return self._search(graph, columns, Likelihood(self._inference()), [counts])
 
     def _near(self, graph: FactorGraph, columns: Columns) -> Float[Tensor, "p"]:
         """A quick estimate to start from: by consensus where blankets are small, else zeros."""
@@ -139,17 +135,24 @@ class FieldTraining:
         problems = _small_blankets(graph, columns)
         if problems is None:
             rows = Samples.distinct(columns.states.T.long(), columns.weights)
-            return self._descend(graph, Pseudolikelihood(), list(rows.chunks(CHUNK)))
+            return self._search(graph, columns, Pseudolikelihood(), list(rows.chunks(CHUNK)))
         layout = ParameterLayout.of(graph)
         batches = [_blanket(block, columns, layout) for block in blocks_of(problems)]
-        return self._descend(graph, BlanketPseudolikelihood(), batches)
+        return self._search(graph, columns, BlanketPseudolikelihood(), batches)
 
-    def _descend(
-        self,
-        graph: FactorGraph,
-        objective: Objective,
-        batches: CliqueCounts | Sequence[Samples] | Sequence[BlanketCounts],
+    def _search(
+        self, graph: FactorGraph, columns: Columns, objective: Objective, batches: Batches
     ) -> Fitted:
+        """The least value, in coordinates that suit the samples where there are not too many."""
+        if self.l1 or ParameterLayout.of(graph).size > MOST_PARAMETERS:
+            return self._descend(graph, objective, batches)
+        covariance = feature_covariance(graph, columns)
+        whitened = Whitened(covariance, self._near(graph, columns), self.l2)
+        # There one unit is about one standard error: far below that, only rounding is left.
+        optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=100 * self.tolerance)
+        return whitened(graph, objective, batches, optimiser, progress=self.verbose)
+
+    def _descend(self, graph: FactorGraph, objective: Objective, batches: Batches) -> Fitted:
         optimiser = OWLQN if self.l1 else LBFGS
         return fit(
             TabularModel.zeros(graph),

@@ -6,7 +6,7 @@ made and counted within the processor's cache: about two nanoseconds a clique an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -15,8 +15,6 @@ import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
-
-from mrflearn.errors import DataError
 
 BLOCK = 1 << 17  # codes held at once
 NARROW = 256  # joint states that one byte can number
@@ -77,26 +75,6 @@ def neighbourhood_counts(
             found = torch.bincount(code, weight, minlength=len(part) * cells)
             counts[first : first + together] += found.view(len(part), cells)
     return counts.T.contiguous()
-
-
-def histograms(
-    scopes: Sequence[tuple[Int[Tensor, "q n"], Sequence[int]]], chunks: Iterable[Columns]
-) -> tuple[list[Float[Tensor, "x q"]], bool]:
-    """The counts over all scopes, given with their sizes, in one pass; and if values are missing.
-
-    All chunks must agree on whether values are missing: give `missing=True` to all where some are.
-    """
-    counts: list[Tensor] = []
-    missing: bool | None = None
-    for chunk in chunks:
-        if missing is not None and chunk.missing != missing:
-            raise DataError("some chunks of samples have missing values and some do not.")
-        missing = chunk.missing
-        found = [neighbourhood_counts(scope, sizes, chunk) for scope, sizes in scopes]
-        counts = [old + new for old, new in zip(counts, found, strict=True)] if counts else found
-    if missing is None:
-        raise DataError("there are no samples; at least one row is needed.")
-    return counts, missing
 
 
 def _codes(

@@ -1,7 +1,8 @@
-"""Maximum likelihood in coordinates in which its curvature is known to be about one.
+"""Likelihood and pseudolikelihood in coordinates in which their curvature is about one.
 
 At the optimum the curvature of minus the log-likelihood is the covariance of the field's features,
-and the data have nearly that covariance themselves.  With C = L L' the covariance of the data and
+and the data have nearly that covariance themselves (pseudolikelihood counts a pair up to twice, and
+is of the same kind).  With C = L L' the covariance of the data and
 
     w = start + L'^-1 u
 
@@ -11,6 +12,7 @@ hundreds; each evaluation is a pass of exact inference, so nothing else matters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -32,7 +34,7 @@ ROWS = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """Minimises objective + l2 * sum of squares from `start`, for one batch."""
+    """Minimises objective + l2 * sum of squares from `start`, summed over batches."""
 
     covariance: Float[Tensor, "p p"]
     start: Float[Tensor, "p"]
@@ -42,14 +44,14 @@ class Whitened:
         self,
         graph: FactorGraph,
         objective: Objective,
-        batch: object,
+        batches: Sequence[object],
         optimiser: LBFGS,
         *,
         progress: bool = False,
     ) -> Outcome[TabularModel]:
         """The fitted model; the value is that of the objective with its penalty."""
         factor = self._factor()
-        origin = self._value(graph, objective, batch, self.start)[0]
+        origin = self._value(graph, objective, batches, self.start)[0]
 
         def weights(vector: Float[Tensor, "p"]) -> Float[Tensor, "p"]:
             column = vector.unsqueeze(1)
@@ -57,7 +59,7 @@ class Whitened:
             return self.start + turned.squeeze(1)
 
         def value_and_gradient(vector: Tensor) -> tuple[Tensor, Tensor]:
-            value, gradient = self._value(graph, objective, batch, weights(vector))
+            value, gradient = self._value(graph, objective, batches, weights(vector))
             turned = torch.linalg.solve_triangular(factor, gradient.unsqueeze(1), upper=False)
             # What is left to gain, not the whole value, is what the optimiser should compare with.
             return value - origin, turned.squeeze(1)
@@ -84,12 +86,18 @@ class Whitened:
         return root
 
     def _value(
-        self, graph: FactorGraph, objective: Objective, batch: object, weights: Float[Tensor, "p"]
+        self,
+        graph: FactorGraph,
+        objective: Objective,
+        batches: Sequence[object],
+        weights: Float[Tensor, "p"],
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "p"]]:
         leaf = weights.detach().requires_grad_(True)
         with torch.enable_grad():
             model = ParameterLayout.of(graph).model(graph, leaf)
-            value = objective(model, batch) + self.l2 * leaf.square().sum()
+            value = self.l2 * leaf.square().sum()
+            for batch in batches:
+                value = value + objective(model, batch)
         return value.detach(), torch.autograd.grad(value, leaf)[0]
 
 
