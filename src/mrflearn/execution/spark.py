@@ -5,9 +5,12 @@ Workers need Python, this library and Java 17 (for Spark itself); see docs/start
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, Self, TypeVar, final
 
@@ -35,14 +38,17 @@ class Spark:
                 "needs Spark and Java 17: pip install 'mrflearn[spark]'"
             ) from missing
         conf = SparkConf().setMaster(master).setAppName("mrflearn")
-        conf.set("spark.ui.enabled", "false")
+        conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
         for name, value in (settings or {}).items():
             conf.set(name, value)
         try:
             self._context: Any = SparkContext.getOrCreate(conf)
         except Exception as error:  # py4j raises kinds of its own, some of them plain Exceptions
-            raise ExecutionError(f"no Spark at {master!r}: {_first_line(error)}") from error
+            raise ExecutionError(f"no Spark at {master!r}: {_cause(error)}") from error
         self._context.setLogLevel("ERROR")
+        if "PYSPARK_PYTHON" not in os.environ:
+            # Spark would take any python3; workers on this machine have the one that runs this.
+            self._context.pythonExec = sys.executable
 
     def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         for part in self._run(task, items, each=True):
@@ -79,7 +85,7 @@ class Spark:
             rows = self._context.parallelize(held, slices)
             answers = rows.mapPartitions(partial(_work, sent, each)).collect()
         except Exception as error:  # py4j's
-            raise ExecutionError(f"the Spark job failed: {_first_line(error)}") from error
+            raise ExecutionError(f"the Spark job failed: {_cause(error)}") from error
         finally:
             sent.destroy()
         for failed, value in answers:
@@ -106,6 +112,11 @@ def _work(task: Any, each: bool, items: Iterator[Any]) -> Iterator[tuple[bool, A
         yield True, error
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def _cause(error: Exception) -> str:
+    """The line of a Java stack trace that says what happened: Python's own error where it has one.
+
+    pyspark ends the traceback of a worker with a blank line, and Java's frames begin with `at`.
+    """
+    lines = [line.strip() for line in str(error).splitlines()]
+    before = [a for a, b in pairwise(lines) if a and not b and not a.startswith("at ")]
+    return (before or [line for line in lines if line] or [type(error).__name__])[0]
