@@ -89,6 +89,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         training = self._training()
         device = choose_device(self.device)
         table = torch.as_tensor(state_table(X))
+        self._name(getattr(X, "columns", None))
         graph = self._build(table).to(device)
         check_states(table, graph.states.cpu(), missing_allowed=True)
         weights = None
@@ -185,6 +186,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         model = self._fitted()
         settings = {**self.get_params(), "graph": None, "states": None}
         settings["groups"] = [group.name for group in model.graph.groups]
+        settings["names"] = list(getattr(self, "feature_names_in_", [])) or None
         write_model(path, StoredModel(type(self).__name__, settings, model.tensors()))
 
     @classmethod
@@ -199,13 +201,22 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
             raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
         settings, tensors = dict(stored.settings), stored.tensors
         try:
+            names = settings.pop("names", None)
             model = TabularModel.from_tensors(settings.pop("groups"), tensors)
             self = cls(**{**settings, "graph": model.graph, "device": device})
         except (KeyError, TypeError, GraphError) as error:
             raise StorageError(f"the stored field contradicts itself ({error}).") from error
         self.model_ = model
         self.n_features_in_ = model.graph.variables
+        self._name(names)
         return self
+
+    def _name(self, names: Sequence[str] | None) -> None:
+        """Keeps the names of the columns, where there are any, as scikit-learn does."""
+        if names is not None:
+            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _training(self) -> FieldTraining:
         return FieldTraining(
