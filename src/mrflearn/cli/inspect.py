@@ -5,38 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from mrflearn.cli.answers import Json, say, say_json, say_table
+from mrflearn.cli.answers import Json
+from mrflearn.cli.inspect_field import FieldView, inspect_field
 
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="A model directory.")],
     top: Annotated[int, typer.Option(min=1, help="How many edges to show.")] = 20,
+    contacts: Annotated[
+        bool, typer.Option("--contacts", help="Of an alignment: its strongest contacts.")
+    ] = False,
+    apart: Annotated[int, typer.Option(min=1, help="Contacts: least distance of columns.")] = 4,
+    matrix: Annotated[
+        Path | None, typer.Option(help="Write all contact scores, in CCMpred's format.")
+    ] = None,
+    heat_map: Annotated[Path | None, typer.Option(help="Draw all pairs: FILE.png.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the strongest edges.")] = None,
     as_json: Json = False,
 ) -> None:
     """The strongest couplings of a field, in the zero-sum (spin) gauge.
 
-    Example: mrflearn inspect spikes-model --top 10
+    Example: mrflearn inspect spikes-model --top 10 --heat-map couplings.png
     """
     from mrflearn.estimators.loading import load
 
-    field = load(model)
-    edges, couplings = field.edges_, field.couplings_
-    # With more than two states an edge's strength is the norm of its table.
-    strength = couplings if couplings.ndim == 1 else np.linalg.norm(couplings, axis=(1, 2))
-    order = np.argsort(-np.abs(strength), kind="stable")[:top]
-    if as_json:
-        say_json(
-            {
-                "class": type(field).__name__,
-                "variables": field.n_features_in_,
-                "edges": [[*edges[i].tolist(), float(strength[i])] for i in order],
-                "fields": field.fields_.tolist(),
-            }
-        )
-        return
-    say(f"{type(field).__name__}: {field.n_features_in_} variables, {len(edges)} edges")
-    rows = [[f"{edges[i][0]} - {edges[i][1]}", f"{strength[i]:+.4f}"] for i in order]
-    say_table(["edge", "coupling" if couplings.ndim == 1 else "norm"], rows)
+    view = FieldView(top, contacts, apart, matrix, heat_map, picture)
+    inspect_field(load(model), view, as_json)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from mrflearn import __version__
-from mrflearn.cli import convert, demo, infer, inspect, sample, score, train
+from mrflearn.cli import convert, demo, evaluate, infer, inspect, sample, score, train
 from mrflearn.errors import MrflearnError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.add_typer(train.app, name="train")
 app.command("score")(score.score)
+app.command("evaluate")(evaluate.evaluate)
 app.command("sample")(sample.sample)
 app.command("inspect")(inspect.inspect)
 app.command("infer")(infer.infer)

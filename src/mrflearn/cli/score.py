@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, RowsFile, read_rows
 
 
 class Method(StrEnum):
@@ -21,21 +22,24 @@ class Method(StrEnum):
 
 def score(
     model: Annotated[Path, typer.Argument(help="A model directory.")],
-    samples: Annotated[Path, typer.Argument(help="Rows of states: csv, npy, text or digits.")],
+    samples: RowsFile,
     method: Annotated[
         Method, typer.Option(help="exact; ais: log Z by sampling; pl: pseudolikelihood.")
     ] = Method.exact,
+    columns: Columns = None,
+    molecule: Letters = Molecule.protein,
+    drop_inserts: DropInserts = False,
     as_json: Json = False,
 ) -> None:
     """The mean log-probability of the rows under a field.
 
     Example: mrflearn score spikes-model held-out.txt --method ais
     """
-    from mrflearn.data.samples import read_samples
     from mrflearn.estimators.loading import load
 
     field = load(model)
-    values = field.log_likelihood(read_samples(samples).values, method=method.value)
+    rows = read_rows(samples, columns, molecule, drop_inserts)
+    values = field.log_likelihood(rows.values, method=method.value)
     answer = {
         "log_likelihood_per_sample": float(values.mean()),
         "standard_error": float(values.std() / len(values) ** 0.5),

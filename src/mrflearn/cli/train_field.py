@@ -100,6 +100,7 @@ def field(
 
         choices: dict[str, Any] = {"estimator": estimator.value, "auxiliary": auxiliary.value}
         model = MarkovField(graph, l2=l2, l1=l1, **choices, **common).fit(rows.values)
+        model.name_columns(rows.names)
     model.save(output)
     _tell(model, rows, output, estimator, as_json)
 

@@ -89,7 +89,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         training = self._training()
         device = choose_device(self.device)
         table = torch.as_tensor(state_table(X))
-        self._name(getattr(X, "columns", None))
+        self.name_columns(getattr(X, "columns", None))
         graph = self._build(table).to(device)
         check_states(table, graph.states.cpu(), missing_allowed=True)
         weights = None
@@ -134,6 +134,13 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
             raise GraphError(f"the histograms have the shapes {seen}; this graph needs {shapes}.")
         weight = tables[0][0].sum().reshape(1)
         return self._keep(training.from_clique_counts(graph, CliqueCounts(tables, weight)))
+
+    def name_columns(self, names: Sequence[str] | None) -> None:
+        """Keeps the names of the columns, where there are any, as scikit-learn does."""
+        if names is not None:
+            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     @property
     def potentials_(self) -> Potentials:
@@ -208,15 +215,8 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
             raise StorageError(f"the stored field contradicts itself ({error}).") from error
         self.model_ = model
         self.n_features_in_ = model.graph.variables
-        self._name(names)
+        self.name_columns(names)
         return self
-
-    def _name(self, names: Sequence[str] | None) -> None:
-        """Keeps the names of the columns, where there are any, as scikit-learn does."""
-        if names is not None:
-            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def _training(self) -> FieldTraining:
         return FieldTraining(
