@@ -50,7 +50,7 @@ METHODS: dict[str, Method] = {
     "residual belief propagation": Method(
         BeliefPropagation(schedule="residual"), "approximation", "trees", 1e-8
     ),
-    "tree-reweighted": Method(TreeReweighted(), "upper bound", "trees", 1e-7),
+    "tree-reweighted": Method(TreeReweighted(), "upper bound", "trees", 1e-8),
     "mean field": Method(MeanField(), "lower bound", "nowhere", 1e-8),
     "Gibbs": Method(Gibbs(), None, "nowhere", independent=False),
     "annealed importance": Method(AnnealedImportance(temperatures=100), None, "nowhere"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 from hypothesis import given
-from support.brute_force import all_assignments
-from support.fields import fields
 from torch.testing import assert_close
 
 from mrflearn.graph.builders import grid
@@ -13,6 +11,8 @@ from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood, conditional_scores
 from mrflearn.statistics.observations import Samples
+from support.brute_force import all_assignments
+from support.fields import fields
 
 
 @given(field=fields())

@@ -14,6 +14,7 @@ from mrflearn.cli.answers import say, say_table
 if TYPE_CHECKING:
     from mrflearn.estimators.field_training import Estimator
     from mrflearn.graph.potentials import Potentials
+    from mrflearn.inference.beliefs import Inference
 
 SIDE, TRAIN, HELD_OUT = 5, 20_000, 5_000
 BIG_SIDE = 16
@@ -51,12 +52,13 @@ def _infer_a_large_grid(seed: int) -> None:
     field = random_ising(grid(BIG_SIDE, BIG_SIDE), scale=1.0, seed=seed)
     exact = None
     rows = []
-    for name, method in {
+    methods: dict[str, Inference] = {
         "junction tree": JunctionTree(),
         "belief propagation": BeliefPropagation(damping=0.5, max_sweeps=1000),
         "tree-reweighted": TreeReweighted(damping=0.5, max_sweeps=1000),
         "mean field": MeanField(),
-    }.items():
+    }
+    for name, method in methods.items():
         begun = time.perf_counter()
         beliefs = method(field)
         seconds = time.perf_counter() - begun

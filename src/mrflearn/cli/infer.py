@@ -110,21 +110,23 @@ def _name(inference: Any, graph: Any) -> str:
 def _compare(network: Path, answer: dict[str, Any]) -> dict[str, Any]:
     from mrflearn.data.uai import read_marginals, read_partition
     from mrflearn.errors import DataError
-    from mrflearn.evaluation.recovery import agreement
+    from mrflearn.evaluation.recovery import marginal_error, partition_agreement
 
     partition, marginals = Path(f"{network}.PR"), Path(f"{network}.MAR")
     if not partition.exists() and not marginals.exists():
         raise DataError(f"neither {partition.name} nor {marginals.name} is there.", path=network)
-    found = agreement(
-        answer["log_partition"],
-        answer["marginals"],
-        published_log_partition=read_partition(partition) if partition.exists() else None,
-        published_marginals=read_marginals(marginals) if marginals.exists() else None,
-    )
-    return {
-        "log_partition_error": found.log_partition_error,
-        "largest_marginal_error": found.largest_marginal_error,
-    }
+    found: dict[str, Any] = {}
+    if partition.exists():
+        published = read_partition(partition)
+        agreement = partition_agreement(answer["log_partition"], published)
+        found["published_log_partition"] = published
+        found["published_log_base"] = agreement.log_base
+        found["log_partition_error"] = agreement.log_partition_error
+    if marginals.exists():
+        found["largest_marginal_error"] = marginal_error(
+            answer["marginals"], read_marginals(marginals)
+        )
+    return found
 
 
 def _tell(answer: dict[str, Any], observed: dict[int, int]) -> None:
@@ -135,9 +137,14 @@ def _tell(answer: dict[str, Any], observed: dict[int, int]) -> None:
         f"{answer['factors']} factors"
     )
     say(f"log Z = {answer['log_partition']:.9g} nats  ({answer['kind']}; {answer['method']}{how})")
-    for key in ("log_partition_error", "largest_marginal_error"):
-        if answer.get(key) is not None:
-            say(f"{key.replace('_', ' ')}: {answer[key]:.2e}")
+    if "log_partition_error" in answer:
+        base = "natural log" if answer["published_log_base"] == "e" else "log10"
+        say(
+            f"published: {answer['published_log_partition']:.9g}, read as a {base}; "
+            f"it is off by {answer['log_partition_error']:.1e}"
+        )
+    if "largest_marginal_error" in answer:
+        say(f"published marginals: the worst is off by {answer['largest_marginal_error']:.1e}")
     say(f"{answer['seconds']:.3f} s")
     say()
     rows = []

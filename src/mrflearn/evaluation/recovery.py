@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,32 +34,32 @@ def recovery(estimate: NDArray[np.float64], truth: NDArray[np.float64]) -> Recov
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far an inference's answers are from published ones."""
+    """How far an inference's answers are from published ones; None where none are published."""
 
-    log_partition_error: float | None
-    largest_marginal_error: float | None
+    log_partition_error: float | None = None  # in the unit of the published figure
+    log_base: str | None = None  # the base in which the published figure is nearest: "e" or "10"
+    largest_marginal_error: float | None = None
 
 
-def agreement(
-    log_partition: float,
-    marginals: Sequence[Sequence[float]],
-    *,
-    published_log_partition: float | None = None,
-    published_marginals: Sequence[NDArray[np.float64]] | None = None,
-) -> Agreement:
-    """Absolute errors against whichever published answers there are."""
-    log_error = None
-    if published_log_partition is not None:
-        log_error = abs(log_partition - published_log_partition)
-    marginal_error = None
-    if published_marginals is not None:
-        theirs = [len(m) for m in published_marginals]
-        ours = [len(m) for m in marginals]
-        if theirs != ours:
-            raise DataError(
-                f"the published marginals are of another network: {len(theirs)} variables with "
-                f"{sum(theirs)} states, against {len(ours)} with {sum(ours)}."
-            )
-        pairs = zip(marginals, published_marginals, strict=True)
-        marginal_error = max((float(np.abs(np.asarray(a) - b).max()) for a, b in pairs), default=0)
-    return Agreement(log_error, marginal_error)
+def partition_agreement(log_partition: float, published: float) -> Agreement:
+    """The error against a published log Z whose base is not said: natural, or the UAI's 10."""
+    errors = {
+        "e": abs(log_partition - published),
+        "10": abs(log_partition / math.log(10) - published),
+    }
+    base = min(errors, key=lambda name: errors[name])
+    return Agreement(log_partition_error=errors[base], log_base=base)
+
+
+def marginal_error(
+    marginals: Sequence[Sequence[float]], published: Sequence[NDArray[np.float64]]
+) -> float:
+    """The largest difference of two probabilities."""
+    theirs, ours = [len(m) for m in published], [len(m) for m in marginals]
+    if theirs != ours:
+        raise DataError(
+            f"the published marginals are of another network: {len(theirs)} variables with "
+            f"{sum(theirs)} states, against {len(ours)} with {sum(ours)}."
+        )
+    pairs = zip(marginals, published, strict=True)
+    return max((float(np.abs(np.asarray(a) - b).max()) for a, b in pairs), default=0.0)

@@ -42,9 +42,24 @@ class Plan:
 
     @property
     def entries(self) -> int:
-        """Table entries in memory at the worst moment, for one copy."""
-        message = max((prod(step.sizes[1:]) for step in self.steps), default=0)
-        return self.elimination.kept + 3 * message + 4 * BLOCK
+        """Table entries in memory at the worst moment, for one copy.
+
+        All messages are kept; at each step those of its children are there in both directions.
+        """
+        messages = [prod(step.sizes[1:]) for step in self.steps]
+        twice = max(
+            (sum(messages[child] for child in step.children) for step in self.steps), default=0
+        )
+        work = 2 * max(messages, default=0) + 4 * BLOCK
+        return self.elimination.kept + self._packed() + twice + work
+
+    def _packed(self) -> int:
+        """Entries of all packs of factors."""
+        total = 0
+        for step in self.steps:
+            size = dict(zip(step.axes, step.sizes, strict=True))
+            total += sum(prod(size[axis] for axis in axes) for axes, _ in step.packs)
+        return total
 
 
 @lru_cache(maxsize=64)
@@ -54,14 +69,16 @@ def make_plan(structure: Structure) -> Plan | TooWide:
     if isinstance(elimination, TooWide):
         return elimination
     place = {variable: k for k, variable in enumerate(elimination.order)}
+    orders = [
+        tuple(sorted(range(len(scope)), key=lambda i: place[scope[i]]))
+        for scope in structure.scopes
+    ]
+    factor_axes = [
+        _free_axes([scope[i] for i in order], place, structure.states)
+        for scope, order in zip(structure.scopes, orders, strict=True)
+    ]
     inside: list[list[int]] = [[] for _ in elimination.order]
-    factor_axes, orders = [], []
-    for factor, scope in enumerate(structure.scopes):
-        order = sorted(range(len(scope)), key=lambda i: place[scope[i]])
-        free = [place[scope[i]] for i in order if structure.states[scope[i]] > 1]
-        axes = tuple(free or [place[scope[order[0]]]])
-        factor_axes.append(axes)
-        orders.append(tuple(order))
+    for factor, axes in enumerate(factor_axes):
         inside[axes[0]].append(factor)
     children: list[list[int]] = [[] for _ in elimination.order]
     for k, parent in enumerate(elimination.parent):
@@ -73,6 +90,12 @@ def make_plan(structure: Structure) -> Plan | TooWide:
         packs = _pack(k, inside[k], factor_axes, size)
         steps.append(Step(tuple(size), tuple(size.values()), tuple(children[k]), packs))
     return Plan(elimination, tuple(steps), tuple(factor_axes), tuple(orders))
+
+
+def _free_axes(ordered: list[int], place: dict[int, int], states: tuple[int, ...]) -> Axes:
+    """The labels of a factor's variables that have a choice (or of one, where none has)."""
+    free = [place[variable] for variable in ordered if states[variable] > 1]
+    return tuple(free or [place[ordered[0]]])
 
 
 def _pack(

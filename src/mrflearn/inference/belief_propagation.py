@@ -12,12 +12,10 @@ from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Beliefs, Decoding, insist, with_gradient
 from mrflearn.inference.bethe import beliefs_at
 from mrflearn.inference.decoding import climb, follow_messages
-from mrflearn.inference.fixed_point import Field, Messages, Passing, Rest, Schedule
+from mrflearn.inference.fixed_point import EXACT_RESIDUAL, Passing, Rest, Schedule
+from mrflearn.inference.message_field import Field, Messages
 from mrflearn.inference.wiring import Wiring, is_forest, refuse_lifted
 from mrflearn.kernels.messages import Reduction
-
-# On a forest the answer is called exact when the messages moved by at most this in the last sweep.
-EXACT_RESIDUAL = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +87,7 @@ class BeliefPropagation:
         potentials.check_numbers()
         wiring = Wiring.of(potentials.graph)
         field = Field(wiring, wiring.bias(potentials), wiring.tables(potentials))
-        return field, self._passing()(field, field.start(messages), reduce)
+        return field, self._passing()(field, messages, reduce)
 
 
 def _surely_exact(graph: FactorGraph, rest: Rest) -> bool:

@@ -9,7 +9,8 @@ from torch import Tensor
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Beliefs, Kind
-from mrflearn.inference.fixed_point import Field, Rest
+from mrflearn.inference.fixed_point import Rest
+from mrflearn.inference.message_field import Field
 from mrflearn.kernels.messages import joint
 
 
@@ -77,7 +78,7 @@ def _value(
     around = torch.ones_like(log_z)
     total = log_z.new_zeros(graph.components)
     ones = torch.ones_like(field.wiring.place, dtype=log_z.dtype)
-    rhos = field.wiring.split(ones if field.appearance is None else field.appearance)
+    rhos = field.wiring.blocks.split(ones if field.appearance is None else field.appearance)
     for (index, log_zf), blocks in zip(sums.items(), rhos, strict=True):
         group, rho = graph.groups[index], blocks[0][0]
         total.index_add_(0, graph.component_of(group), rho * log_zf)

@@ -150,11 +150,13 @@ def _at(table: Tensor, axes: Axes, given: Mapping[int, int]) -> tuple[Tensor, Ax
 
 
 def _divide(arithmetic: Semiring, total: Tensor, part: Tensor) -> Tensor:
-    """The total without the part that is in it; what the part rules out stays ruled out."""
+    """The total without the part that is in it, in the memory of that part.
+
+    Where the total is zero so is the outcome: if the part is zero there, nothing is lost.
+    """
     if arithmetic is SUM_PRODUCT:
-        impossible = part == 0
-        return total.div_(part).masked_fill_(impossible, 0.0)
-    return total.sub_(part).masked_fill_(part == -torch.inf, -torch.inf)
+        return torch.div(total, part, out=part).masked_fill_(total == 0, 0.0)
+    return torch.sub(total, part, out=part).masked_fill_(total == -torch.inf, -torch.inf)
 
 
 def _probabilities(arithmetic: Semiring, total: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.conditionals import Conditionals
-from mrflearn.inference.fixed_point import Field
+from mrflearn.inference.message_field import Field
 from mrflearn.inference.wiring import real_links
 from mrflearn.kernels.messages import along
 

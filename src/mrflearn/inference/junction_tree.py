@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.execution.threads import one_thread
 from mrflearn.graph.clique_plan import Plan, make_plan
 from mrflearn.graph.elimination import TooWide
 from mrflearn.graph.factor_graph import FactorGraph
@@ -44,7 +45,7 @@ class JunctionTree:
             if reason:
                 return (
                     f"component {int(replicas.components[0])} is too wide for exact inference: "
-                    f"{reason}; the limit is {self.memory_limit / GIB:.1f} GiB (memory_limit). "
+                    f"{reason}; the limit is {_size(self.memory_limit)} (memory_limit). "
                     "Raise it, or try BeliefPropagation() for an approximation."
                 )
         return None
@@ -52,16 +53,17 @@ class JunctionTree:
     def _too_much(self, replicas: Replicas) -> str | None:
         plan = make_plan(replicas.structure)
         if isinstance(plan, TooWide):
-            size = 8 * 2**plan.log2_entries / GIB
+            size = _size(8 * 2**plan.log2_entries)
             return (
                 f"every elimination order tried meets a table over {plan.variables} variables "
-                f"or more ({size:.0f} GiB)"
+                f"or more ({size})"
             )
         needed = plan.entries * 8
         if needed <= self.memory_limit:
             return None
-        return f"width {plan.elimination.width} was found, which takes {needed / GIB:.1f} GiB"
+        return f"width {plan.elimination.width} was found, which takes {_size(needed)}"
 
+    @one_thread()
     @torch.no_grad()
     def __call__(self, potentials: Potentials) -> Beliefs:
         """Exact log Z, variable marginals and factor beliefs."""
@@ -87,6 +89,7 @@ class JunctionTree:
         with torch.enable_grad():
             return with_gradient(potentials, Beliefs(value, variables, factors, kind="exact"))
 
+    @one_thread()
     @torch.no_grad()
     def best(self, potentials: Potentials) -> Decoding:
         """The assignment of highest score."""
@@ -94,6 +97,7 @@ class JunctionTree:
         assignment = self._trace(potentials, 1, None)[0]
         return Decoding(assignment, potentials.score(assignment), kind="exact")
 
+    @one_thread()
     @torch.no_grad()
     def sample(
         self, potentials: Potentials, count: int, generator: torch.Generator
@@ -125,6 +129,10 @@ class JunctionTree:
             portion = max(1, self.memory_limit // max(1, plan.entries * itemsize))
             for start in range(0, len(replicas.components), portion):
                 yield plan, replicas.part(start, start + portion)
+
+
+def _size(count: float) -> str:
+    return f"{count / GIB:,.1f} GiB" if count >= GIB else f"{count / 2**20:.1f} MiB"
 
 
 def _tree(

@@ -5,7 +5,7 @@ Unary factors send no messages, as theirs never change: they are part of the var
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -19,6 +19,23 @@ from mrflearn.graph.potentials import Potentials
 
 
 @dataclass(frozen=True, eq=False)
+class Blocks:
+    """How messages lie end to end: a block (states, factors) for every axis of every sender."""
+
+    shapes: list[list[tuple[int, int]]]
+    sizes: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = [states * factors for axes in self.shapes for states, factors in axes]
+        object.__setattr__(self, "sizes", sizes)
+
+    def split(self, entries: Tensor) -> list[list[Tensor]]:
+        """Views of message entries, for every sender, for every axis."""
+        pieces = iter(entries.split(self.sizes))
+        return [[next(pieces).view(block) for block in axes] for axes in self.shapes]
+
+
+@dataclass(frozen=True, eq=False)
 class Wiring:
     """Index arrays of a graph, built once and shared by all sweeps.
 
@@ -29,7 +46,7 @@ class Wiring:
 
     graph: FactorGraph
     senders: tuple[int, ...]  # the groups that send messages
-    shapes: tuple[tuple[int, ...], ...]  # of each sender's factors
+    blocks: Blocks
     place: Int[Tensor, "m"]
 
     @classmethod
@@ -37,31 +54,18 @@ class Wiring:
         """The wiring of a graph."""
         start = graph.states.cumsum(0) - graph.states
         senders = tuple(i for i, group in enumerate(graph.groups) if len(group) and group.arity > 1)
-        shapes = tuple(graph.shape(graph.groups[i]) for i in senders)
-        blocks = [start.new_empty(0)]
-        for index, shape in zip(senders, shapes, strict=True):
-            for axis, states in enumerate(shape):
-                first = start[graph.groups[index].scope[:, axis]]
-                state = torch.arange(states, device=graph.device)
-                blocks.append((first + state.unsqueeze(1)).reshape(-1))
-        return cls(graph, senders, shapes, torch.cat(blocks))
-
-    @property
-    def blocks(self) -> list[tuple[int, int]]:
-        """(states, factors) of every block of messages, in order."""
-        factors = [len(self.graph.groups[i]) for i in self.senders]
-        return [(s, f) for shape, f in zip(self.shapes, factors, strict=True) for s in shape]
-
-    def split(self, entries: Tensor) -> list[list[Tensor]]:
-        """Views of message entries: for every sender, for every axis, a block (s, f)."""
-        pieces = entries.split([states * factors for states, factors in self.blocks])
-        views = iter(p.view(b) for p, b in zip(pieces, self.blocks, strict=True))
-        return [[next(views) for _ in shape] for shape in self.shapes]
+        shapes, place = [], [start.new_empty(0)]
+        for group in (graph.groups[i] for i in senders):
+            shapes.append([(states, len(group)) for states in graph.shape(group)])
+            for axis, (states, _) in enumerate(shapes[-1]):
+                state = torch.arange(states, device=graph.device).unsqueeze(1)
+                place.append((start[group.scope[:, axis]] + state).reshape(-1))
+        return cls(graph, senders, Blocks(shapes), torch.cat(place))
 
     def spread(self, per_factor: list[Float[Tensor, "f"]]) -> Float[Tensor, "m"]:
         """One number a factor (a vector for each sender), repeated at all its message entries."""
-        rows = zip(per_factor, self.shapes, strict=True)
-        spread = [values.repeat(sum(shape)) for values, shape in rows]
+        rows = zip(per_factor, self.blocks.shapes, strict=True)
+        spread = [values.repeat(sum(states for states, _ in axes)) for values, axes in rows]
         return torch.cat(spread) if spread else torch.empty(0, device=self.graph.device)
 
     def padded(self, flat: Float[Tensor, "n"], fill: float) -> Float[Tensor, "v s"]:

@@ -53,6 +53,20 @@ def send(
     return table
 
 
+def weighted_sum(
+    weight: Sequence[Float[Tensor, "*rest f"]], shares: Sequence[Float[Tensor, "*#rest f"]]
+) -> Float[Tensor, "*rest f"]:
+    """Slices of a table added up, the first weighing 1 and each other one its share.
+
+    Slices and shares are views that a caller makes once; a handful of long rows is added fastest
+    one by one.
+    """
+    total = weight[0]
+    for row, share in zip(weight[1:], shares, strict=True):
+        total = torch.addcmul(total, row, share)
+    return total
+
+
 def along(inbox: Float[Tensor, "s f"], axis: int, axes: int) -> Tensor:
     """A view of (s, f) that lines up with `axis` of a table of so many axes, factors last."""
     states, factors = inbox.shape
@@ -81,7 +95,7 @@ def change(new: Float[Tensor, "m"], old: Float[Tensor, "m"]) -> Float[Tensor, "m
 
 def mix(new: Float[Tensor, "m"], old: Float[Tensor, "m"], keep: float) -> Float[Tensor, "m"]:
     """A share `keep` of the old message in log space, the rest new; -inf in either is -inf."""
-    return new if keep == 0.0 else new * (1.0 - keep) + old * keep
+    return new if keep == 0.0 else (new * (1.0 - keep)).add_(old, alpha=keep)
 
 
 def expect(

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, final
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -39,7 +40,10 @@ class LaidPenalty:
 
     def rough(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
         """The part that has a corner at zero: L1."""
-        return (self.l1 * vector.abs()).sum().double()
+        if isinstance(self.l1, Tensor):
+            return vector.abs().dot(self.l1).double()
+        length: Tensor = torch.linalg.vector_norm(vector, 1)
+        return self.l1 * length.double()
 
     def smooth(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
         """The part that has a gradient everywhere: L2."""

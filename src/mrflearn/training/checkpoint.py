@@ -46,6 +46,8 @@ class Checkpoint:
             raise StorageError(f"{self.path}: the folder {folder} is missing or not writable.")
         if Path(self.path).is_dir():
             raise StorageError(f"{self.path} is a folder; a checkpoint is one file.")
+        if Path(self.path).suffix == ".gz":
+            raise StorageError(f"{self.path}: checkpoints are not gzipped; use another name.")
 
     def due(self, iterations: int, seconds: float) -> bool:
         """Whether to save, so many iterations and seconds after the last time."""
@@ -68,12 +70,18 @@ def write_checkpoint(
 
     Tensors go to the file one by one: a history of gradients can be larger than the memory left.
     """
-    metadata = {"format": FORMAT, "version": str(VERSION), "identity": json.dumps(dict(identity))}
-    header: dict[str, Any] = {"__metadata__": metadata}
+    contents = _contents(tensors)
+    header: dict[str, Any] = {
+        "__metadata__": {
+            "format": FORMAT,
+            "version": str(VERSION),
+            "identity": json.dumps(dict(identity)),
+            "contents": json.dumps(contents),
+        }
+    }
     end = 0
-    for name, value in tensors.items():
-        start, end = end, end + value.numel() * value.element_size()
-        shape, kind = list(value.shape), KINDS[value.dtype]
+    for name, (kind, *shape) in contents.items():
+        start, end = end, end + tensors[name].numel() * tensors[name].element_size()
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -90,20 +98,34 @@ def read_checkpoint(path: PathLike) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if metadata.get("format") != FORMAT:
-            raise StorageError(f"{path} is a safetensors file, but no training checkpoint.")
-        if metadata.get("version") != str(VERSION):
-            raise StorageError(
-                f"{path} has checkpoint version {metadata.get('version')}; this library reads "
-                f"version {VERSION}. Was it written by a newer one?"
-            )
-        return json.loads(metadata["identity"]), tensors
-    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+            # Copied to where torch would put them: sums depend on alignment in their last bits.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        _check_version(path, metadata)
+        if json.loads(metadata["contents"]) != _contents(tensors):
+            raise ValueError("names or shapes are not those that were written")
+        return dict(json.loads(metadata["identity"])), tensors
+    except StorageError:
+        raise
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise StorageError(
             f"{path} cannot be read as a checkpoint ({error}): it is truncated, damaged, or "
             "another kind of file."
         ) from error
+
+
+def _check_version(path: PathLike, metadata: Mapping[str, str]) -> None:
+    if metadata.get("format") != FORMAT:
+        raise StorageError(f"{path} is a safetensors file, but no training checkpoint.")
+    if metadata.get("version") != str(VERSION):
+        raise StorageError(
+            f"{path} has checkpoint version {metadata.get('version')}; this library reads "
+            f"version {VERSION}. Was it written by a newer one?"
+        )
+
+
+def _contents(tensors: Mapping[str, Tensor]) -> dict[str, list[Any]]:
+    """The type and shape under each name, told twice in a file so that damage shows."""
+    return {name: [KINDS[value.dtype], *value.shape] for name, value in tensors.items()}
 
 
 def check_same(path: PathLike, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -92,7 +92,7 @@ def run_epoch(rule: StepRule, problem: Problem, state: EpochState) -> None:
     order = np.random.default_rng([problem.seed, state.iteration]).permutation(count)
     for index in order[state.position :].tolist():
         value, gradient = problem.part(index, state.vector)
-        state.sums += torch.stack((value, gradient.dot(gradient).double()))
+        state.sums += torch.stack((value.double(), gradient.dot(gradient).double()))
         state.step = rule.move(state, gradient, state.updates / count)
         state.updates += 1
         state.position += 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.line_search import Point, strong_wolfe
-from mrflearn.training.memory import STEEPEST, STEP, Numbers
+from mrflearn.training.memory import Memory, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
 from mrflearn.training.quasi_newton import QuasiNewtonState
@@ -52,8 +53,9 @@ class LBFGS:
         if problem.penalty.has_l1:
             raise TrainingError("L-BFGS needs a smooth penalty; for L1 train with OWLQN().")
         value, gradient = problem.total(start)
-        gradient = gradient.clone()
-        return QuasiNewtonState.at(problem, start, self.history, value, gradient, gradient)
+        memory = Memory(self.history, start)
+        memory.steepest.copy_(gradient)
+        return QuasiNewtonState.at(problem, start, memory, value, None)
 
     def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
         while True:
@@ -75,12 +77,13 @@ class _Search:
     def __init__(self, problem: Problem, state: QuasiNewtonState) -> None:
         self.problem, self.state = problem, state
         self.last = Point(0.0, state.value, 0.0)
-        self.numbers: Numbers
+        self.size = 0.0
+        self.measured: Numbers
 
     def succeeds(self) -> bool:
         """Whether a lower point was found; the state is moved there."""
         state = self.state
-        slope = state.memory.direction(state.steepest, out=state.direction)
+        slope = state.memory.direction(out=state.direction)
         if not slope < 0:
             return False
         start = Point(0.0, state.value, slope)
@@ -89,24 +92,29 @@ class _Search:
             return False
         if found.step != self.last.step:
             self.probe(found.step)  # the lowest point was not the last: make it the last
-        state.arrive(found.step, self.last.value, self.numbers[1], self.numbers[2:])
-        state.gradient.copy_(state.memory.rows[STEEPEST])
+        state.arrive(found.step, self.last.value, self.size, self.measured)
         return True
 
     def probe(self, step: float) -> Point:
         """Value and slope at a step length, fetched in one go with all L-BFGS will need there."""
-        state = self.state
-        torch.add(state.vector, state.direction, alpha=step, out=state.trial)
+        state, memory = self.state, self.state.memory
+        torch.mul(state.direction, step, out=memory.step)
+        torch.add(state.vector, memory.step, out=state.trial)
         value, gradient = self.problem.total(state.trial)
-        measured = state.memory.measure(
-            (state.trial, state.vector), (gradient, state.gradient), gradient
-        )
-        head = torch.stack((value, state.trial.dot(state.trial).double()))
-        self.numbers = torch.cat((head, measured)).cpu().numpy()
-        products = self.numbers[2:].reshape(-1, 2)
-        # The slope along the step really made, which rounding may turn from the one planned.
-        self.last = Point(step, float(self.numbers[0]), float(products[STEP, 1]) / step)
+        memory.trial.copy_(gradient)
+        size = state.trial.dot(state.trial).view(1)
+        numbers = torch.cat((size, memory.measure(memory.trial, memory.steepest)))
+        # The device is waited for here; the numbers are then there too.
+        fallen = value.item()
+        self.size, self.measured = fetch(numbers)
+        self.last = Point(step, fallen, memory.slope(self.measured) / step)
         return self.last
+
+
+def fetch(numbers: Float[Tensor, "n"]) -> tuple[float, Numbers]:
+    """The first number, and the others in float64, on the host."""
+    host = numbers.cpu().numpy().astype(np.float64)
+    return float(host[0]), host[1:]
 
 
 def check_history(history: int) -> None:

@@ -87,7 +87,7 @@ def strong_wolfe(
                 break
         if step >= wall:
             step = 0.5 * (bracket.low.step + wall)
-    return bracket.low if bracket.low.value < start.value else None
+    return bracket.low if bracket.low.value < start.value - noise else None
 
 
 def _accepts(trial: Point, start: Point, decrease: float, curvature: float, noise: float) -> bool:

@@ -5,19 +5,21 @@ G. Andrew and J. Gao, Scalable training of L1-regularized log-linear models, ICM
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.objectives.penalties import Strength
-from mrflearn.training.lbfgs import check_history
-from mrflearn.training.memory import STEEPEST, STEP, Numbers
+from mrflearn.training.lbfgs import check_history, fetch
+from mrflearn.training.memory import Memory, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
-from mrflearn.training.quasi_newton import QuasiNewtonState
+from mrflearn.training.quasi_newton import NOISE_ROUNDINGS, QuasiNewtonState
 from mrflearn.training.stopping import StopRule
 
 
@@ -50,10 +52,10 @@ class OWLQN:
 
     def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
         value, gradient = problem.total(start)
-        gradient = gradient.clone()
-        steepest = pseudo_gradient(start, gradient, problem.penalty.l1)
+        memory = Memory(self.history, start)
+        pseudo_gradient(start, gradient, problem.penalty.l1, out=memory.steepest)
         value = value + problem.penalty.rough(start)
-        return QuasiNewtonState.at(problem, start, self.history, value, gradient, steepest)
+        return QuasiNewtonState.at(problem, start, memory, value, gradient.clone())
 
     def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
         while True:
@@ -69,12 +71,16 @@ class OWLQN:
 
 
 def pseudo_gradient(
-    vector: Float[Tensor, "p"], gradient: Float[Tensor, "p"], l1: Strength
+    vector: Float[Tensor, "p"],
+    gradient: Float[Tensor, "p"],
+    l1: Strength,
+    out: Float[Tensor, "p"],
 ) -> Float[Tensor, "p"]:
-    """The one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
+    """Writes the one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
     # At zero the corner gives way only to a slope steeper than itself.
-    at_zero = gradient - gradient.clamp(-l1, l1)  # type: ignore[arg-type]
-    return torch.where(vector == 0, at_zero, gradient + l1 * vector.sign())
+    at_zero = gradient.clamp(-l1, l1).neg_().add_(gradient)  # type: ignore[arg-type]
+    elsewhere = torch.sign(vector, out=out).mul_(l1).add_(gradient)
+    return torch.where(vector == 0, at_zero, elsewhere, out=out)
 
 
 @final
@@ -83,48 +89,56 @@ class _Search:
 
     def __init__(self, problem: Problem, state: QuasiNewtonState) -> None:
         self.problem, self.state = problem, state
-        # The orthant: the signs of the weights, for zeros the side on which the value falls.
-        # A weight without L1 has no corner, and so no side to stay on.
-        sides = torch.where(state.vector == 0, -state.steepest, state.vector).sign()
-        self.signs = sides * (torch.as_tensor(problem.penalty.l1) > 0)
         self.gradient = state.gradient
-        self.numbers: Numbers
+        self.size = 0.0
+        self.measured: Numbers
 
     def succeeds(self, decrease: float = 1e-4, most: int = 30) -> bool:
         """Whether a lower point was found; the state is moved there."""
         state = self.state
-        if not state.memory.direction(state.steepest, out=state.direction) < 0:
+        if not state.memory.direction(out=state.direction) < 0:
             return False
         # [section 3.2] Entries that the memory has turned uphill are dropped.
-        state.direction.masked_fill_(state.direction * state.steepest >= 0, 0)
+        state.direction.masked_fill_(state.direction * state.memory.steepest >= 0, 0)
         step = state.first_step
         for _ in range(most):
             value, promise = self.probe(step)
-            if promise < 0 and value <= state.value + decrease * promise:
-                state.arrive(step, value, self.numbers[2], self.numbers[3:])
-                state.steepest.copy_(state.memory.rows[STEEPEST])
+            finite = math.isfinite(value) and bool(np.isfinite(self.measured).all())
+            if finite and promise < 0 and value <= state.value + decrease * promise:
+                state.arrive(step, value, self.size, self.measured)
                 state.gradient.copy_(self.gradient)
                 return True
+            if -promise < state.noise / NOISE_ROUNDINGS:
+                return False  # a shorter step could only change the value by less than it rounds
             step *= shrinkage(value - state.value, promise)
         return False
 
     def probe(self, step: float) -> tuple[float, float]:
         """The value at a step length, and the change the pseudo-gradient promises there."""
-        state, penalty = self.state, self.problem.penalty
+        state, memory, penalty = self.state, self.state.memory, self.problem.penalty
         torch.add(state.vector, state.direction, alpha=step, out=state.trial)
-        # [the projection pi, section 3.2]
-        state.trial.masked_fill_(state.trial * self.signs < 0, 0)
+        self.project()
         value, self.gradient = self.problem.total(state.trial)
+        pseudo_gradient(state.trial, self.gradient, penalty.l1, out=memory.trial)
+        torch.sub(state.trial, state.vector, out=memory.step)
+        promise = memory.step.dot(memory.steepest)
+        size = state.trial.dot(state.trial).view(1)
+        numbers = torch.cat((size, memory.measure(self.gradient, state.gradient)))
         value = value + penalty.rough(state.trial)
-        steepest = pseudo_gradient(state.trial, self.gradient, penalty.l1)
-        measured = state.memory.measure(
-            (state.trial, state.vector), (self.gradient, state.gradient), steepest
-        )
-        promise = state.memory.rows[STEP].dot(state.steepest).double()
-        size = state.trial.dot(state.trial).double()
-        head = torch.stack((value, promise, size))
-        self.numbers = torch.cat((head, measured)).cpu().numpy()
-        return float(self.numbers[0]), float(self.numbers[1])
+        # The device is waited for here; the other numbers are then there too.
+        fallen = value.item()
+        self.size, self.measured = fetch(numbers)
+        return fallen, promise.item()
+
+    def project(self) -> None:
+        """Sets to zero what has left the orthant of the current point [pi, section 3.2].
+
+        Only a weight that was not zero can leave: at zero the direction points into the orthant.
+        """
+        state, l1 = self.state, self.problem.penalty.l1
+        left = state.trial * state.vector < 0
+        # A weight without L1 has no corner, and so no side to stay on.
+        state.trial.masked_fill_(left & (l1 > 0), 0)
 
 
 def shrinkage(change: float, promise: float) -> float:

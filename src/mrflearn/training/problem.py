@@ -46,13 +46,13 @@ class Problem:
     before: Callable[[], None] = field(default=never)
 
     def total(self, vector: Float[Tensor, "p"]) -> tuple[Float[Tensor, ""], Float[Tensor, "p"]]:
-        """The whole value (float64) without L1, and its gradient.
+        """The whole value (a sum: in float64) without L1, and its gradient.
 
         The gradient may lie in a buffer that a function writes again: copy it to keep it.
         """
         value, gradient = self._evaluate(0, vector)
         if len(self.functions) > 1:
-            gradient = gradient.clone()
+            value, gradient = value.double(), gradient.clone()
         for index in range(1, len(self.functions)):
             more, slope = self._evaluate(index, vector)
             value = value + more
@@ -66,7 +66,7 @@ class Problem:
     def part(
         self, index: int, vector: Float[Tensor, "p"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "p"]]:
-        """The value (float64) and gradient of one function and of its equal share of L2."""
+        """The value and gradient of one function and of its equal share of L2."""
         value, gradient = self._evaluate(index, vector)
         if self.penalty.has_l2:
             share = 1 / len(self.functions)
@@ -85,7 +85,7 @@ class Problem:
                 f"{gradient.dtype} of shape {tuple(gradient.shape)}; one number and "
                 f"{vector.dtype} of shape {tuple(vector.shape)} are needed."
             )
-        return value.detach().to(vector.device, torch.float64).reshape(()), gradient.detach()
+        return value.detach().to(vector.device).reshape(()), gradient.detach()
 
 
 def check_start(problem: Problem, value: float, gradient: Float[Tensor, "p"]) -> None:

@@ -21,17 +21,17 @@ NOISE_ROUNDINGS = 16
 @final
 @dataclass(eq=False)
 class QuasiNewtonState:
-    """The iterate, its gradient, the vector to descend along, the memory, and two buffers.
+    """The iterate, the memory with the vector to descend along, and two buffers.
 
-    The vector to descend along is the gradient itself or, with L1, the pseudo-gradient.
+    The vector to descend along is the gradient; where it is not (with L1 it is the
+    pseudo-gradient), `own_gradient` holds the gradient.
     """
 
     vector: Float[Tensor, "p"]
-    gradient: Float[Tensor, "p"]
-    steepest: Float[Tensor, "p"]
     memory: Memory
     trial: Float[Tensor, "p"]
     direction: Float[Tensor, "p"]
+    own_gradient: Float[Tensor, "p"] | None
     value: float
     gradient_norm: float
     size: float
@@ -43,21 +43,22 @@ class QuasiNewtonState:
     def at(
         cls,
         problem: Problem,
-        start: Tensor,
-        history: int,
-        value: Tensor,
-        gradient: Tensor,
-        steepest: Tensor,
+        start: Float[Tensor, "p"],
+        memory: Memory,
+        value: Float[Tensor, ""],
+        own_gradient: Float[Tensor, "p"] | None,
     ) -> Self:
-        """The state at the starting point, where value and gradients have these values."""
-        numbers = torch.stack((value, start.dot(start).double(), steepest.dot(steepest).double()))
-        first, size, square = numbers.tolist()
-        check_start(problem, first, gradient)
-        memory = Memory(history, start)
-        memory.square = square
+        """The state at the starting point, whose descent vector the memory holds."""
+        square, size = memory.steepest.dot(memory.steepest), start.dot(start)
+        first, memory.square, whole = (float(number) for number in (value, square, size))
+        check_start(problem, first, memory.steepest)
         buffers = (torch.empty_like(start), torch.empty_like(start))
-        norms = (math.sqrt(square), math.sqrt(size))
-        return cls(start.clone(), gradient, steepest, memory, *buffers, first, *norms)
+        norms = (math.sqrt(memory.square), math.sqrt(whole))
+        return cls(start.clone(), memory, *buffers, own_gradient, first, *norms)
+
+    @property
+    def gradient(self) -> Float[Tensor, "p"]:
+        return self.memory.steepest if self.own_gradient is None else self.own_gradient
 
     @property
     def answer(self) -> Float[Tensor, "p"]:
@@ -76,8 +77,8 @@ class QuasiNewtonState:
         return self.memory.scale or min(1.0, 1.0 / self.gradient_norm)
 
     def arrive(self, step: float, value: float, size: float, measured: Numbers) -> None:
-        """Makes the trial point, probed last, the current one (but for the gradients)."""
-        self.memory.accept(measured)
+        """Makes the trial point, probed last, the current one, but for `own_gradient`."""
+        self.memory.accept(measured, steepest_is_gradient=self.own_gradient is None)
         self.vector, self.trial = self.trial, self.vector
         self.value, self.step, self.size = value, step, math.sqrt(size)
         self.gradient_norm = math.sqrt(self.memory.square)
@@ -85,13 +86,14 @@ class QuasiNewtonState:
 
     def no_way_down(self) -> Verdict:
         """What it means that no step along the negative gradient lowers the value."""
-        gain = 0.5 * (self.memory.scale or self.first_step) * self.gradient_norm**2
-        if gain <= 64 * self.noise:
-            kind = str(self.vector.dtype).removeprefix("torch.")
+        kind = self.vector.dtype
+        move = (self.memory.scale or self.first_step) * self.gradient_norm
+        gain = 0.5 * move * self.gradient_norm
+        if gain <= 64 * self.noise or move <= 64 * torch.finfo(kind).eps * self.size:
             return Verdict(
                 "value",
                 f"the value no longer falls: what is left to gain (about {gain:.1e}) is lost in "
-                f"the rounding of {kind}.",
+                f"the rounding of {str(kind).removeprefix('torch.')}.",
             )
         return Verdict(
             "stuck",
@@ -103,19 +105,17 @@ class QuasiNewtonState:
     def tensors(self) -> dict[str, Tensor]:
         numbers = [self.value, self.gradient_norm, self.size, self.step, float(self.iteration)]
         own = {"numbers": torch.tensor(numbers, dtype=torch.float64), "vector": self.vector}
-        own |= {"gradient": self.gradient}
-        if self.steepest is not self.gradient:
-            own |= {"steepest": self.steepest}
+        if self.own_gradient is not None:
+            own |= {"gradient": self.own_gradient}
         return own | self.memory.tensors()
 
     @classmethod
     def restore(cls, history: int, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> Self:
         """The state that gave these tensors, on the device of `like`."""
-        vector, gradient = (tensors[name].to(like.device) for name in ("vector", "gradient"))
-        steepest = tensors["steepest"].to(like.device) if "steepest" in tensors else gradient
+        placed = {n: tensors[n].to(like.device) for n in ("vector", "gradient") if n in tensors}
         memory = Memory(history, like)
         memory.restore(tensors)
         value, norm, size, step, iteration = tensors["numbers"].tolist()
         buffers = (torch.empty_like(like), torch.empty_like(like))
         numbers = (value, norm, size, step, int(iteration))
-        return cls(vector, gradient, steepest, memory, *buffers, *numbers)
+        return cls(placed["vector"], memory, *buffers, placed.get("gradient"), *numbers)

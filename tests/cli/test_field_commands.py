@@ -1,0 +1,79 @@
+"""train, score, sample and inspect on a field, as a user would type them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mrflearn.graph.builders import grid
+from mrflearn.graph.ising import ising_parameters, random_ising
+from mrflearn.inference.draw import Drawing
+from support.command import run
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("samples") / "grid.csv"
+    rows = Drawing()(random_ising(grid(2, 3)), 4000, seed=1).samples.numpy()
+    np.savetxt(path, rows, fmt="%d", delimiter=",")
+    return path
+
+
+def test_the_whole_flow(samples: Path, tmp_path: Path) -> None:
+    model = str(tmp_path / "m")
+    trained = run(
+        "train", "field", str(samples), "--graph", "grid:2x3", "--estimator", "ml", "-o", model,
+        "-q", "--json",
+    ).json()  # fmt: skip
+    assert trained["variables"] == 6
+    assert trained["edges"] == 7
+    assert trained["converged"]
+
+    exact = run("score", model, str(samples), "--json").json()
+    by_sampling = run("score", model, str(samples), "--method", "ais", "--json").json()
+    assert exact["samples"] == 4000
+    assert by_sampling["log_likelihood_per_sample"] == pytest.approx(
+        exact["log_likelihood_per_sample"], abs=0.05
+    )
+
+    drawn = run("sample", model, "-n", "3", "--seed", "4")
+    assert len(drawn.out.splitlines()) == 3
+    assert "exact" in drawn.err
+    assert run("sample", model, "-n", "3", "-o", str(tmp_path / "new.npy")).code == 0
+    assert np.load(tmp_path / "new.npy").shape == (3, 6)
+
+    edges = run("inspect", model, "--json", "--top", "7").json()["edges"]
+    truth = ising_parameters(random_ising(grid(2, 3))).couplings.numpy()
+    found = {(a, b): value for a, b, value in edges}
+    scope = random_ising(grid(2, 3)).graph.groups[1].scope.tolist()
+    errors = [abs(found[a, b] - t) for (a, b), t in zip(scope, truth, strict=True)]
+    assert max(errors) < 0.2
+    assert "6 variables, 7 edges" in run("inspect", model).out
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("0,1\n0\n", "bad.csv:2"),
+        ("0,1\n0,x\n", "bad.csv:2"),
+        ("", "bad.csv"),
+        ("0,1,0\n1,1,0\n", "6 variables, but the data have 3"),
+    ],
+)
+def test_bad_samples_leave_nothing_behind(tmp_path: Path, content: str, says: str) -> None:
+    (tmp_path / "bad.csv").write_text(content)
+    found = run(
+        "train", "field", str(tmp_path / "bad.csv"), "--graph", "grid:2x3",
+        "-o", str(tmp_path / "m"),
+    )  # fmt: skip
+    assert found.code == 1
+    assert says in found.err
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_a_model_that_is_none(tmp_path: Path, samples: Path) -> None:
+    found = run("score", str(tmp_path / "absent"), str(samples))
+    assert (found.code, found.out) == (1, "")
+    assert "does not exist" in found.err

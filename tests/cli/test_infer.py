@@ -1,0 +1,95 @@
+"""`mrflearn infer` answers in one JSON object, or in one clear line."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from support.command import run
+
+# p(a) = (.25, .75); p(b | a) = (.1 .9 / .6 .4)
+NETWORK = "BAYES\n2\n2 2\n2\n1 0\n2 0 1\n\n2\n.25 .75\n\n4\n.1 .9\n.6 .4\n"
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    path = tmp_path / "small.uai"
+    path.write_text(NETWORK)
+    (tmp_path / "small.uai.evid").write_text("1 1 0\n")
+    return path
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "bp", "trw", "mean-field"])
+def test_json_has_log_partition_kind_marginals_and_seconds(network: Path, method: str) -> None:
+    found = run("infer", str(network), "--method", method, "--json")
+    assert (found.code, found.err) == (0, "")
+    answer = found.json()
+    assert answer["kind"] in ("exact", "upper bound", "lower bound", "approximation")
+    assert answer["seconds"] > 0
+    assert [len(m) for m in answer["marginals"]] == [2, 2]
+    if method != "mean-field":
+        assert answer["log_partition"] == pytest.approx(0, abs=1e-9)
+        assert answer["marginals"][1] == pytest.approx([0.475, 0.525])
+
+
+def test_evidence_is_put_in(network: Path) -> None:
+    answer = run("infer", str(network), "--evidence", f"{network}.evid", "--json").json()
+    assert answer["log_partition"] == pytest.approx(math.log(0.475))
+    assert answer["marginals"][0] == pytest.approx([0.025 / 0.475, 0.45 / 0.475])
+    assert answer["marginals"][1] == [1.0, 0.0]
+
+
+def test_people_read_a_table_and_the_errors(network: Path) -> None:
+    Path(f"{network}.PR").write_text(f"PR\n{math.log10(0.475)}\n")
+    Path(f"{network}.MAR").write_text("MAR\n2 2 .0526316 .947368 2 1 0\n")
+    found = run("infer", str(network), "--evidence", f"{network}.evid", "--compare")
+    assert found.code == 0
+    assert "log Z = -0.744440475 nats  (exact" in found.out
+    assert "read as a log10; it is off by" in found.out
+    assert "1 (observed)  1.0000 0.0000" in found.out
+
+
+def test_too_wide_a_network_is_answered_by_propagation_and_says_so(tmp_path: Path) -> None:
+    from mrflearn.data.uai import write_network
+    from mrflearn.graph.builders import complete
+    from mrflearn.graph.ising import random_ising
+    from mrflearn.graph.networks import to_uai
+
+    path = tmp_path / "wide.uai"
+    write_network(path, to_uai(random_ising(complete(6), scale=0.1)))
+    found = run("infer", str(path), "--memory", "0.05", "--json")
+    assert found.json()["kind"] == "exact"
+    write_network(path, to_uai(random_ising(complete(24), scale=0.02)))
+    found = run("infer", str(path), "--memory", "0.05", "--json")
+    assert found.json()["kind"] == "approximation"
+    assert "width" in found.err
+    assert "belief propagation" in found.err
+    refused = run("infer", str(path), "--memory", "0.05", "--method", "exact")
+    assert refused.code == 1
+    assert "width" in refused.err
+    assert refused.out == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("MARKOV\n1\n2\n1\n1 0\n3\n1 2 3\n", "small.uai:"),
+        ("hello", "small.uai:1"),
+        ("", "small.uai:1"),
+    ],
+)
+def test_a_broken_network_is_one_line(network: Path, content: str, says: str) -> None:
+    network.write_text(content)
+    found = run("infer", str(network), "--json")
+    assert (found.code, found.out) == (1, "")
+    assert says in found.err
+    assert len(found.err.splitlines()) == 1
+
+
+def test_evidence_outside_the_network_is_told(network: Path) -> None:
+    Path(f"{network}.evid").write_text("1 7 0\n")
+    found = run("infer", str(network), "--evidence", f"{network}.evid")
+    assert found.code == 1
+    assert "variable 7" in found.err

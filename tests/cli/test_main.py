@@ -1,0 +1,45 @@
+"""Verbs, exit codes, version."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mrflearn
+from support.command import run
+
+VERBS = ["demo", "train", "score", "sample", "inspect", "infer", "convert"]
+
+
+def test_version() -> None:
+    assert run("--version").out == f"mrflearn {mrflearn.__version__}\n"
+
+
+def test_wrong_usage_is_exit_code_2() -> None:
+    for words in (["teapot"], ["infer"], ["infer", "x", "--method", "magic"], ["--teapot"]):
+        assert run(*words).code == 2
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    words = ["train", "field"] if verb == "train" else [verb]
+    found = run(*words, "--help")
+    assert found.code == 0
+    assert "Example: mrflearn" in found.out
+
+
+def test_the_module_is_the_command_and_survives_a_closed_pipe(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m mrflearn --help | head -n 1"
+    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert "Traceback" not in found.stderr
+
+
+def test_the_demo_runs(tmp_path: Path) -> None:
+    found = run("demo", "-o", str(tmp_path / "out"))
+    assert found.code == 0, found.err
+    assert "held-out nats" in found.out
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    assert made == {"grid-model", "lattices.png", "recovery.png"}

@@ -1,0 +1,133 @@
+"""Elimination orders: valid trees, the sizes they claim, and widths that are known."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrflearn.graph.elimination import Elimination, Structure, TooWide, find_elimination
+
+structures = st.integers(1, 7).flatmap(
+    lambda count: st.builds(
+        Structure,
+        st.tuples(*[st.integers(1, 4)] * count),
+        st.lists(
+            st.lists(st.integers(0, count - 1), min_size=1, max_size=3, unique=True).map(tuple),
+            max_size=8,
+        ).map(tuple),
+    )
+)
+
+
+def lattice(rows: int, columns: int) -> Structure:
+    place = {(i, j): i * columns + j for i in range(rows) for j in range(columns)}
+    right = [(place[i, j], place[i, j + 1]) for i in range(rows) for j in range(columns - 1)]
+    down = [(place[i, j], place[i + 1, j]) for i in range(rows - 1) for j in range(columns)]
+    return Structure((2,) * (rows * columns), tuple(right + down))
+
+
+def eliminated(structure: Structure) -> Elimination:
+    found = find_elimination(structure)
+    assert isinstance(found, Elimination)
+    return found
+
+
+def total_of_order(structure: Structure, order: tuple[int, ...]) -> int:
+    """The table entries of an order, by playing the elimination out on a plain graph."""
+    free = [v for v, count in enumerate(structure.states) if count > 1]
+    edges = {frozenset(p) for s in structure.scopes for p in itertools.combinations(s, 2)}
+    near = {v: {u for u in free if frozenset((u, v)) in edges} for v in free}
+    total = 0
+    for variable in order:
+        joined = near.pop(variable, set())
+        total += structure.states[variable] * math.prod(structure.states[u] for u in joined)
+        for other in joined:
+            near[other] = (near[other] | joined) - {variable, other}
+    return total
+
+
+@settings(max_examples=150)
+@given(structure=structures)
+def test_the_tree_is_a_junction_tree(structure: Structure) -> None:
+    found = eliminated(structure)
+    count = len(structure.states)
+    assert sorted(found.order) == list(range(count))
+    place = {variable: k for k, variable in enumerate(found.order)}
+    for k, (clique, parent) in enumerate(zip(found.cliques, found.parent, strict=True)):
+        assert clique[0] == found.order[k]
+        assert [place[v] for v in clique] == sorted(place[v] for v in clique)
+        # What a clique hands on must all be found in its parent: the running intersection.
+        assert (parent == -1) == (len(clique) == 1)
+        if parent >= 0:
+            assert set(clique[1:]) <= set(found.cliques[parent])
+    for scope in structure.scopes:
+        free = {v for v in scope if structure.states[v] > 1}
+        assert any(free <= set(clique) for clique in found.cliques)
+
+
+@settings(max_examples=100)
+@given(structure=structures)
+def test_the_sizes_are_those_of_the_order(structure: Structure) -> None:
+    found = eliminated(structure)
+    sizes = [math.prod(structure.states[v] for v in clique) for clique in found.cliques]
+    assert found.largest == max(sizes)
+    assert found.total == sum(sizes) == total_of_order(structure, found.order)
+    assert found.kept == sum(
+        math.prod(structure.states[v] for v in clique[1:]) for clique in found.cliques
+    )
+
+
+@settings(max_examples=30)
+@given(structure=structures.filter(lambda s: len(s.states) <= 5))
+def test_tiny_graphs_come_near_the_best_of_all_orders(structure: Structure) -> None:
+    orders = itertools.permutations(range(len(structure.states)))
+    best = min(total_of_order(structure, order) for order in orders)
+    assert best <= eliminated(structure).total <= 1.5 * best
+
+
+@pytest.mark.parametrize(
+    ("structure", "least", "most"),
+    [
+        (Structure((2,) * 50, tuple((i, i + 1) for i in range(49))), 1, 1),
+        (Structure((2,) * 50, tuple((i, (i + 1) % 50) for i in range(50))), 2, 2),
+        (Structure((3,) * 6, (tuple(range(6)),)), 5, 5),
+        (Structure((2,) * 8, tuple(itertools.combinations(range(8), 2))), 7, 7),
+        (Structure((2, 1, 2), ((0, 1), (1, 2))), 0, 0),
+        (lattice(4, 500), 4, 8),  # cheap enough at any of these to end the search
+        (lattice(20, 20), 20, 20),
+    ],
+    ids=["chain", "cycle", "one factor", "complete", "through a single state", "strip", "20x20"],
+)
+def test_known_widths(structure: Structure, least: int, most: int) -> None:
+    assert least <= eliminated(structure).width <= most
+
+
+def test_a_sweep_is_far_cheaper_than_min_fill_on_a_lattice() -> None:
+    assert eliminated(lattice(20, 20)).total < 2**28
+
+
+def test_the_same_structure_gets_the_same_order() -> None:
+    first = eliminated(lattice(6, 6))
+    find_elimination.cache_clear()
+    assert eliminated(lattice(6, 6)) == first
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [lattice(60, 60), Structure((2,) * 200, (tuple(range(200)),)), lattice(3, 3000)],
+    ids=["lattice", "huge factor", "long strip"],
+)
+def test_large_graphs_are_ordered_or_given_up_quickly(structure: Structure) -> None:
+    start = time.process_time()
+    found = find_elimination(structure)
+    assert time.process_time() - start < 5
+    if isinstance(found, TooWide):
+        assert found.variables > 40
+        assert found.log2_entries > 40
+    else:
+        assert found.width <= 8

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from mrflearn.inference.soft_sweep import Direction
+from mrflearn.kernels.messages import (
+    change,
+    expect,
+    joint,
+    leave_one_out,
+    mix,
+    normalise,
+    send,
+)
+
+SHAPES = [(2, 2), (3, 2), (1, 4), (2, 3, 4), (2, 1, 2, 3), (12, 11)]
+
+
+def random(shape: tuple[int, ...], seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def slow_send(table: Tensor, inboxes: list[Tensor], axis: int, *, largest: bool) -> Tensor:
+    """One entry at a time, in Python numbers."""
+    *shape, factors = table.shape
+    out = torch.full((shape[axis], factors), -math.inf, dtype=table.dtype)
+    for f in range(factors):
+        for state in range(shape[axis]):
+            terms = [
+                float(table[(*cell, f)])
+                + sum(float(inboxes[k][cell[k], f]) for k in range(len(shape)) if k != axis)
+                for cell in itertools.product(*map(range, shape))
+                if cell[axis] == state
+            ]
+            out[state, f] = max(terms) if largest else math.log(sum(map(math.exp, terms)))
+    return out
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sending_is_summing_out_all_other_axes(shape: tuple[int, ...]) -> None:
+    table = random((*shape, 3))
+    inboxes = [random((s, 3), seed=k + 1) for k, s in enumerate(shape)]
+    weights = [torch.exp(inbox - inbox[:1])[1:] for inbox in inboxes]
+    for axis in range(len(shape)):
+        slow = slow_send(table, inboxes, axis, largest=False)
+        torch.testing.assert_close(send(table, inboxes, axis, torch.logsumexp), slow)
+        torch.testing.assert_close(
+            send(table, inboxes, axis, torch.amax), slow_send(table, inboxes, axis, largest=True)
+        )
+        soft = Direction.of(table.exp(), weights, axis).send().log()
+        torch.testing.assert_close(normalise(soft), normalise(slow))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_joint_scores_and_means_by_hand(shape: tuple[int, ...]) -> None:
+    table = random((*shape, 2))
+    inboxes = [random((s, 2), seed=k + 1) for k, s in enumerate(shape)]
+    beliefs = [torch.softmax(inbox, 0) for inbox in inboxes]
+    cell = tuple(s - 1 for s in shape)
+    expected = table[(*cell, 1)] + sum(inboxes[k][s, 1] for k, s in enumerate(cell))
+    torch.testing.assert_close(joint(table, inboxes)[(*cell, 1)], expected)
+    mean = expect(table, beliefs, 0)
+    whole = (joint(torch.zeros_like(table), [b.log() for b in beliefs]).exp() * table).flatten(
+        0, -2
+    )
+    torch.testing.assert_close((mean * beliefs[0]).sum(0), whole.sum(0))
+
+
+def test_a_mean_ignores_forbidden_states_of_no_weight() -> None:
+    table = torch.tensor([[0.0, -math.inf], [1.0, 2.0]]).unsqueeze(-1)
+    sure = torch.tensor([[1.0], [0.0]])
+    assert expect(table, [sure, sure], 0).squeeze().tolist() == [0.0, 1.0]
+    unsure = torch.tensor([[0.5], [0.5]])
+    assert expect(table, [sure, unsure], 0).squeeze().tolist() == [-math.inf, 1.5]
+
+
+def test_what_is_ruled_out_stays_out() -> None:
+    messages = torch.tensor([-math.inf, 1.0])
+    place = torch.tensor([0, 1])
+    told = leave_one_out(torch.tensor([-math.inf, 3.0]), place, messages)
+    assert told.tolist() == [-math.inf, 2.0]
+    assert change(messages, messages).tolist() == [0.0, 0.0]
+    assert change(torch.zeros(2), messages).tolist() == [math.inf, 1.0]
+    assert mix(messages, torch.tensor([0.0, 3.0]), 0.5).tolist() == [-math.inf, 2.0]
+    assert mix(messages, torch.tensor([-math.inf, 0.0]), 0.0).tolist() == [-math.inf, 1.0]
+    never = torch.full((2, 1), -math.inf)
+    assert torch.equal(normalise(never), never)

@@ -1,0 +1,49 @@
+"""Random low-rank scores, and the comparison of a kernel with its twin in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+
+def random_scores(
+    offsets: int, rows: int, columns: int, dims: int, *, seed: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Left vectors that all offsets share, right vectors of each, and biases."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=dtype)
+
+    return normal(1, rows, dims), normal(offsets, columns, dims), 2 * normal(offsets, columns)
+
+
+def value_and_gradients(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor], weight: Tensor | float = 1.0
+) -> list[Tensor]:
+    """The value, then the gradient of sum(weight * value) by each input."""
+    leaves = [value.detach().clone().requires_grad_() for value in inputs]
+    value = function(*leaves)
+    # An infinite value has no weight in a sum; leave it out, as every objective does.
+    torch.where(value.isfinite(), value * weight, 0.0).sum().backward()
+    return [value.detach(), *(leaf.grad for leaf in leaves)]
+
+
+def assert_same_value_and_gradient(
+    fast: Callable[..., Tensor],
+    slow: Callable[..., Tensor],
+    inputs: Sequence[Tensor],
+    weight: Tensor | float = 1.0,
+    *,
+    tolerance: float,
+) -> None:
+    """The fast function agrees with the slow one in float64, each array by its largest entry."""
+    exact = value_and_gradients(slow, [value.double() for value in inputs], weight)
+    for found, wanted in zip(value_and_gradients(fast, inputs, weight), exact, strict=True):
+        assert found.isnan().sum() == 0
+        size = wanted[wanted.isfinite()].abs().max().item() if wanted.isfinite().any() else 1.0
+        torch.testing.assert_close(
+            found.double(), wanted, rtol=0.0, atol=tolerance * max(size, 1e-30)
+        )

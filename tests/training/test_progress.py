@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import io
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from mrflearn.training import progress
+from mrflearn.training.callbacks import EarlyStopping
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.minimise import minimise
+from mrflearn.training.outcome import Row, Verdict
+from mrflearn.training.progress import Lines, Pace, clock, summary
+from mrflearn.training.stopping import StopRule
+from support.problems import rosenbrock
+
+START = torch.full((20,), -1.0, dtype=torch.float64)
+
+
+def test_silence_is_silent(capfd):
+    minimise(rosenbrock, START, LBFGS(5))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_lines_go_to_standard_error_alone(capfd, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    minimise(rosenbrock, START, LBFGS(6), progress=True, callbacks=[EarlyStopping(lambda v: 0.25)])
+    output, errors = capfd.readouterr()
+    assert output == ""
+    lines = errors.splitlines()
+    assert len(lines) == 7
+    assert lines[3].startswith("iteration 4: value ")
+    for word in ("|gradient|", "validation 0.25", "evaluations/s", "left"):
+        assert word in lines[3]
+    assert lines[-1].startswith("the limit of 6 iterations is reached. value ")
+
+
+def test_lines_are_seconds_apart():
+    stream = io.StringIO()
+    lines = Lines(stream, Pace(StopRule(10)))
+    for i in range(10):
+        lines.show(Row(i, 1.0, 1.0, 1.0, i, float(i)))
+    assert stream.getvalue() == ""
+    lines.last -= 5.1
+    lines.show(Row(10, 1.0, 1.0, 1.0, 10, 10.0))
+    assert stream.getvalue().count("\n") == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_a_live_line(capsys, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    minimise(rosenbrock, START, LBFGS(6), progress=True)
+    assert capsys.readouterr().out == ""
+    assert "6 iterations" in terminal.getvalue()
+    assert "\x1b[" in terminal.getvalue()
+
+
+def test_the_pace_counts_this_run_alone():
+    pace = Pace(StopRule(100))
+    assert pace.of(Row(40, 1.0, 1.0, 1.0, 50, 1000.0)) == "first iteration"
+    # 10 iterations and 20 evaluations in 5 seconds; 50 iterations to go.
+    text = pace.of(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
+    assert text == "4 evaluations/s, at most 25.0 s left"
+    pace = Pace(StopRule(100, max_seconds=1006.0), Row(40, 1.0, 1.0, 1.0, 50, 1000.0))
+    assert pace.of(Row(50, 1.0, 1.0, 1.0, 70, 1005.0)).endswith("1.0 s left")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0.0 s"), (-3, "0.0 s"), (59.94, "59.9 s"), (61, "1:01"), (3723, "1:02:03")],
+)
+def test_clock(seconds, text):
+    assert clock(seconds) == text
+
+
+def test_a_training_without_rows_has_a_summary():
+    assert summary(None, Verdict("limit", "nothing.")) == "nothing."
+    row = Row(3, math.pi, 0.5, 1.0, 4, 2.0)
+    assert summary(row, Verdict("limit", "done.")).endswith("3 iterations, 4 evaluations, 2.0 s")
+
+
+def test_importing_training_does_not_import_rich():
+    check = "import sys, mrflearn.training.fit; sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
