@@ -99,9 +99,7 @@ def measure_accuracy(rows: Rows, scale: Scale) -> None:
                 for name, settings in left.items():
                     values, seconds = estimate(graph, data, settings)
                     rows.append({**place, "name": name, **about(seconds), "values": values})
-                say(
-                    f"{figure} ({graph}): {samples:,} samples, run {run + 1} of {scale.runs[figure]}"
-                )
+                say(f"{figure} ({graph}): {samples:,} samples, run {run + 1}")
 
 
 def measure_scaling(rows: Rows, scale: Scale) -> None:

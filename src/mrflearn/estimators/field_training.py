@@ -41,7 +41,12 @@ from mrflearn.training.local import LocalNewton
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.pieces import pieces
-from mrflearn.training.whitened import MOST_PARAMETERS, Whitened, feature_covariance
+from mrflearn.training.whitened import (
+    MOST_PARAMETERS,
+    Whitened,
+    conditional_curvature,
+    feature_covariance,
+)
 
 Estimator = Literal["lap", "pl", "ml", "bp", "pw", "consensus"]
 Fitted = Outcome[TabularModel]
@@ -108,16 +113,24 @@ class FieldTraining:
             return self.from_clique_counts(graph, counts)
         return self._search(graph, columns, Likelihood(self._inference()), [counts])
 
-    def _near(self, graph: FactorGraph, columns: Columns) -> Float[Tensor, "p"]:
-        """A quick estimate to start from: by consensus where blankets are small, else zeros."""
+    def _near(
+        self, graph: FactorGraph, columns: Columns
+    ) -> tuple[Float[Tensor, "p"], Float[Tensor, "p p"]]:
+        """A quick estimate to start from (by consensus, else zeros), and the curvature there."""
         problems = _small_blankets(graph, columns)
         layout = ParameterLayout.of(graph)
+        covariance = feature_covariance(graph, columns)
         if problems is None or layout.size < len(layout.start):
-            return torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
+            start = torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
+            return start, covariance
         # A start must be finite, whether or not the estimate itself is.
         task = FormOpinion(LocalNewton(max(self.l2, 0.1), 1e-4), columns)
-        values = consensus(graph, blocks_of(problems), task, self.mapper).model.values
-        return torch.cat([value.reshape(-1) for value in values])
+        model = consensus(graph, blocks_of(problems), task, self.mapper).model
+        start = torch.cat([value.reshape(-1) for value in model.values])
+        conditional = conditional_curvature(graph, blocks_of(problems), columns, start)
+        # Samples tell their covariance once there are many more of them than parameters.
+        trust = columns.states.shape[1] / (columns.states.shape[1] + 10 * layout.size)
+        return start, trust * covariance + (1 - trust) * conditional
 
     def _inference(self) -> Inference:
         return JunctionTree() if self.estimator == "ml" else LOOPY
@@ -146,8 +159,8 @@ class FieldTraining:
         """The least value, in coordinates that suit the samples where there are not too many."""
         if self.l1 or ParameterLayout.of(graph).size > MOST_PARAMETERS:
             return self._descend(graph, objective, batches)
-        covariance = feature_covariance(graph, columns)
-        whitened = Whitened(covariance, self._near(graph, columns), self.l2)
+        start, curvature = self._near(graph, columns)
+        whitened = Whitened(curvature, start, self.l2)
         # There one unit is about one standard error: far below that, only rounding is left.
         optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=100 * self.tolerance)
         return whitened(graph, objective, batches, optimiser, progress=self.verbose)

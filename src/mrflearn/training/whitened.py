@@ -2,7 +2,7 @@
 
 At the optimum the curvature of minus the log-likelihood is the covariance of the field's features,
 and the data have nearly that covariance themselves (pseudolikelihood counts a pair up to twice, and
-is of the same kind).  With C = L L' the covariance of the data and
+is of the same kind).  With C = L L' that curvature and
 
     w = start + L'^-1 u
 
@@ -12,7 +12,7 @@ hundreds; each evaluation is a pass of exact inference, so nothing else matters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,8 +22,10 @@ from torch import Tensor
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.models.tabular import TabularModel
 from mrflearn.models.tabular_layout import ParameterLayout
+from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.objectives.objective import Objective
-from mrflearn.statistics.neighbourhood_counts import Columns
+from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.training.lap import Block
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 from mrflearn.training.outcome import Outcome
@@ -36,7 +38,7 @@ ROWS = 1 << 14
 class Whitened:
     """Minimises objective + l2 * sum of squares from `start`, summed over batches."""
 
-    covariance: Float[Tensor, "p p"]
+    curvature: Float[Tensor, "p p"]
     start: Float[Tensor, "p"]
     l2: float = 0.0
 
@@ -79,7 +81,7 @@ class Whitened:
 
     def _factor(self) -> Float[Tensor, "p p"]:
         """The root of the curvature; a small ridge where the data leave it flat."""
-        curvature = self.covariance.clone()
+        curvature = self.curvature.clone()
         diagonal = curvature.diagonal()
         diagonal.mul_(1.001).add_(2 * self.l2 + 1e-3 * diagonal.mean() + 1e-12)
         root: Tensor = torch.linalg.cholesky(curvature)
@@ -116,6 +118,29 @@ def feature_covariance(graph: FactorGraph, columns: Columns) -> Float[Tensor, "p
         second += weighted @ features.T
         first += weighted.sum(dim=1)
     return second - torch.outer(first, first) / total
+
+
+def conditional_curvature(
+    graph: FactorGraph,
+    blocks: Iterable[Block],
+    columns: Columns,
+    weights: Float[Tensor, "p"],
+) -> Float[Tensor, "p p"]:
+    """The curvature of minus the log-pseudolikelihood at some weights, from blocks of blankets.
+
+    It has full rank however few the samples, where their own covariance has not.
+    """
+    layout = ParameterLayout.of(graph)
+    total = torch.zeros(layout.size**2, dtype=torch.float64, device=graph.device)
+    for block in blocks:
+        hood = block.problems
+        counts = neighbourhood_counts(hood.scope, hood.shape.sizes, columns)
+        problems = LocalLikelihood.of(hood.shape, counts)
+        places = layout.terms(hood)
+        hessian = problems.hessian(problems.at(weights[places]))
+        where = places.T.unsqueeze(2) * layout.size + places.T.unsqueeze(1)
+        total.index_add_(0, where.reshape(-1), hessian.reshape(-1))
+    return total.view(layout.size, layout.size)
 
 
 def _features(graph: FactorGraph, layout: ParameterLayout, states: Tensor) -> Float[Tensor, "p n"]:
