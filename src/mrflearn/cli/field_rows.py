@@ -64,11 +64,12 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
         return Rows(alignment.values.astype(np.int64), states=len(alignment.alphabet))
     from mrflearn.data.samples import read_samples
 
-    table = read_samples(path, columns=_picked(columns))
+    table = read_samples(path, columns=picked(columns))
     return Rows(table.values, table.names)
 
 
-def _picked(columns: str | None) -> list[str | int] | None:
+def picked(columns: str | None) -> list[str | int] | None:
+    """The columns that a text names; None for all of them."""
     if columns is None:
         return None
     return [int(word) if word.isdigit() else word for word in columns.split(",")]

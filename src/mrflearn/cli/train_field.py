@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
 from mrflearn.cli.field_rows import (
     Columns,
     DropInserts,
     Letters,
     Molecule,
     Rows,
-    RowsFile,
     is_alignment,
+    picked,
     read_rows,
 )
+from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
     from mrflearn.estimators.potts import PottsField
@@ -44,7 +46,13 @@ class Auxiliary(StrEnum):
 
 
 def field(
-    samples: RowsFile,
+    samples: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Rows of states (csv, npy, text, digits, parquet; one file or many), or an "
+            "alignment (.fasta, .a2m, .aln)."
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
     graph: Annotated[
         str,
@@ -75,6 +83,12 @@ def field(
         float, typer.Option(min=0.0, help="For alignments: price of squared couplings / (L - 1).")
     ] = 0.2,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    missing: Annotated[
+        bool, typer.Option("--missing", help="For several files: values may be missing (lap).")
+    ] = False,
+    engine: EngineOption = Engine.local,
+    master: Master = None,
+    jobs: Jobs = 1,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Json = False,
@@ -82,27 +96,40 @@ def field(
     """Learn a Markov random field with free parameters on every variable and edge.
 
     Alignments on the complete graph by pl are learned as CCMpred does, with its default penalties.
+    Several files, or one with --engine spark, are counted where they are read (lap, ml, bp, pw).
 
     Example: mrflearn train field spikes.txt --graph complete --estimator pl -o spikes-model
     """
-    rows = read_rows(samples, columns, molecule, drop_inserts)
-    common: dict[str, Any] = {
-        "states": states or rows.states,
-        "device": device,
-        "random_state": seed,
-        "verbose": not quiet,
-    }
-    model: Any
-    if is_alignment(samples) and graph == "complete" and estimator is Estimator.pl:
-        model = _family(rows, identity or None, l2_couplings, common)
-    else:
-        from mrflearn.estimators.field import MarkovField
+    from mrflearn.estimators.field import MarkovField
 
-        choices: dict[str, Any] = {"estimator": estimator.value, "auxiliary": auxiliary.value}
-        model = MarkovField(graph, l2=l2, l1=l1, **choices, **common).fit(rows.values)
-        model.name_columns(rows.names)
+    common: dict[str, Any] = {"device": device, "random_state": seed, "verbose": not quiet}
+    choices: dict[str, Any] = {"estimator": estimator.value, "auxiliary": auxiliary.value}
+    choices |= {"l2": l2, "l1": l1, "n_jobs": jobs}
+    model: Any
+    count: int | None = None
+    if len(samples) > 1 or engine is Engine.spark:
+        _refuse_alignments(samples)
+        with place_to_run(engine, master, jobs) as place:
+            model = MarkovField(graph, states=states, **choices, **common)
+            model.fit_shards(samples, place, columns=picked(columns), missing=missing)
+    else:
+        rows = read_rows(samples[0], columns, molecule, drop_inserts)
+        count, common["states"] = len(rows.values), states or rows.states
+        if is_alignment(samples[0]) and graph == "complete" and estimator is Estimator.pl:
+            model = _family(rows, identity or None, l2_couplings, common)
+        else:
+            model = MarkovField(graph, **choices, **common).fit(rows.values)
+            model.name_columns(rows.names)
     model.save(output)
-    _tell(model, rows, output, estimator, as_json)
+    _tell(model, count, output, estimator, as_json)
+
+
+def _refuse_alignments(paths: list[Path]) -> None:
+    for path in paths:
+        if is_alignment(path):
+            raise MrflearnError(
+                f"{path}: an alignment is learned from as one file, on this machine."
+            )
 
 
 def _family(
@@ -115,11 +142,13 @@ def _family(
     return model
 
 
-def _tell(model: Any, rows: Rows, output: Path, estimator: Estimator, as_json: bool) -> None:
+def _tell(
+    model: Any, samples: int | None, output: Path, estimator: Estimator, as_json: bool
+) -> None:
     outcome = model.outcome_
     answer = {
         "model": str(output),
-        "samples": len(rows.values),
+        "samples": samples,
         "variables": model.n_features_in_,
         "edges": len(model.edges_),
         "estimator": estimator.value,
@@ -134,8 +163,9 @@ def _tell(model: Any, rows: Rows, output: Path, estimator: Estimator, as_json: b
         say_json(answer)
         return
     say(
-        f"{output}: {answer['variables']} variables, {answer['edges']} edges, learned from "
-        f"{answer['samples']} samples by {estimator.value} in {outcome.seconds:.2f} s"
+        f"{output}: {answer['variables']} variables, {answer['edges']} edges, learned"
+        + (f" from {samples} samples" if samples is not None else "")
+        + f" by {estimator.value} in {outcome.seconds:.2f} s"
     )
     say(
         f"objective {outcome.value:.6g} nats after {outcome.iterations} iterations: "

@@ -17,7 +17,7 @@ from mrflearn.data.files import PathLike
 from mrflearn.errors import GraphError, NotFittedError, StorageError
 from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
 from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
-from mrflearn.estimators.field_shards import first_rows, learn_from_shards
+from mrflearn.estimators.field_shards import Shards, first_table, learn_from_shards
 from mrflearn.estimators.field_training import Estimator, FieldTraining
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
@@ -104,17 +104,22 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         paths: Sequence[PathLike],
         executor: Executor | None = None,
         *,
+        columns: Sequence[str | int] | None = None,
         missing: bool = False,
     ) -> Self:
         """Learns from files of samples, each counted where the executor runs (default: here).
 
-        For `"lap"`, `"ml"`, `"bp"` and `"pw"`, which need counts alone.  Say `missing` where values
-        may be missing, and give `states` where the first file may not show them all.
+        For `"lap"`, `"ml"`, `"bp"` and `"pw"`, which need counts alone.  `columns` picks some by
+        name or number.  Say `missing` where values may be missing, and give `states` where the
+        first file may not show them all.
         """
-        training, rows = self._training(), first_rows(paths)
-        graph = self._build(rows)
+        training, first = self._training(), first_table(paths, columns)
+        graph = self._build(torch.as_tensor(first.values))
         place = Serial() if executor is None else executor
-        return self._keep(learn_from_shards(training, graph, paths, place, missing=missing))
+        shards = Shards(paths, columns, missing)
+        self._keep(learn_from_shards(training, graph, shards, place))
+        self.name_columns(first.names)
+        return self
 
     def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
         """Learns from clique histograms, which is all that `"ml"`, `"bp"` and `"pw"` need.
