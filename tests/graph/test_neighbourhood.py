@@ -147,6 +147,12 @@ def test_what_cannot_be_tabulated_is_refused() -> None:
     star, _ = from_networkx(nx.star_graph(80))
     with pytest.raises(GraphError, match="variable 0 is in 81 cliques"):
         neighbourhoods(star)
+    with pytest.raises(GraphError, match="variable 0 is in 81 cliques"):
+        blankets(star)
+    broom = nx.star_graph(40)
+    broom.add_edges_from((1, 100 + k) for k in range(40))
+    with pytest.raises(GraphError, match=r"neighbourhood of \[0, 1\] has 81 variables"):
+        neighbourhoods(from_networkx(broom)[0])
     twice = FactorGraph(
         torch.tensor([2, 2]), (FactorGroup("pairs", torch.tensor([[0, 1], [1, 0]])),)
     )

@@ -25,6 +25,7 @@ from mrflearn.graph.outside import inherited_cliques
 
 Auxiliary = Literal["exact", "dense", "pairwise"]
 CLIQUES_AT_ONCE = 8192
+MOST_VARIABLES = 60  # of one neighbourhood; sets of them are numbers of 64 bits
 MOST_FACTORS = 48  # at one variable; more would make any table over a neighbourhood hopeless
 
 
@@ -64,10 +65,7 @@ def neighbourhoods(
     graph: FactorGraph, auxiliary: Auxiliary = "exact", groups: tuple[int, ...] | None = None
 ) -> list[Neighbourhoods]:
     """The local problems of every clique of the given groups (default: of all of them)."""
-    reason = too_crowded(graph)
-    if reason:
-        raise GraphError(f"{reason}. Use pseudolikelihood (estimator='pl') on such a graph.")
-    known = incidence(graph)
+    known = _known(graph)
     targets: list[tuple[Integers | None, Integers]] = []
     for index in range(len(graph.groups)) if groups is None else groups:
         numbers = np.arange(known.starts[index], known.starts[index + 1])
@@ -77,9 +75,16 @@ def neighbourhoods(
 
 def blankets(graph: FactorGraph) -> list[Neighbourhoods]:
     """Every variable that is in a clique, with its neighbours: what pseudolikelihood looks at."""
-    known = incidence(graph)
+    known = _known(graph)
     own = np.nonzero(crowding(graph))[0][:, None]
     return _gathered(known, [(None, own)], "dense", graph.device)
+
+
+def _known(graph: FactorGraph) -> Incidence:
+    reason = too_crowded(graph)
+    if reason:
+        raise GraphError(f"{reason}. Use pseudolikelihood (estimator='pl') on such a graph.")
+    return incidence(graph)
 
 
 def _gathered(
@@ -112,6 +117,12 @@ def _shapes(
     arity = own.shape[1]
     touching = distinct_rows(known.factors_of[own].reshape(len(own), -1), known.factors)
     local = np.concatenate([own, _neighbours(known, own, touching)], axis=1)
+    if local.shape[1] > MOST_VARIABLES:
+        widest = int((local < known.variables).sum(axis=1).argmax())
+        raise GraphError(
+            f"the neighbourhood of {own[widest].tolist()} has {local.shape[1]} variables, too many to "
+            "count their joint states. Use pseudolikelihood (estimator='pl') on such a graph."
+        )
     places = _places(known, local, touching)
     order = _canonical(known, cliques, touching, places)
     touching = np.take_along_axis(touching, order, axis=1)

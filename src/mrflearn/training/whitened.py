@@ -149,7 +149,7 @@ def _features(graph: FactorGraph, layout: ParameterLayout, states: Tensor) -> Fl
     begin = 0
     for group in graph.groups:
         free = [n - 1 for n in graph.shape(group)] if len(group) else []
-        product = torch.ones(len(group), 1, states.shape[1], dtype=torch.float64)
+        product = found.new_ones(len(group), 1, states.shape[1])
         for axis, size in enumerate(free):
             column = states.index_select(0, group.scope[:, axis])
             wanted = torch.arange(1, size + 1, device=graph.device, dtype=column.dtype)
