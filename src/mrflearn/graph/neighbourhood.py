@@ -120,8 +120,8 @@ def _shapes(
     if local.shape[1] > MOST_VARIABLES:
         widest = int((local < known.variables).sum(axis=1).argmax())
         raise GraphError(
-            f"the neighbourhood of {own[widest].tolist()} has {local.shape[1]} variables, too many to "
-            "count their joint states. Use pseudolikelihood (estimator='pl') on such a graph."
+            f"the neighbourhood of {own[widest].tolist()} has {local.shape[1]} variables, too many "
+            "to count their joint states. Use pseudolikelihood (estimator='pl') on such a graph."
         )
     places = _places(known, local, touching)
     order = _canonical(known, cliques, touching, places)
