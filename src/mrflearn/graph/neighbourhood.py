@@ -109,12 +109,34 @@ def _gathered(
 def _shapes(
     known: Incidence, own: Integers, cliques: Integers | None, auxiliary: Auxiliary
 ) -> Iterator[tuple[LocalShape, Integers, Integers]]:
-    """The shapes around the variables `own`, where `cliques` are the cliques over just them.
+    """The shapes around the variables `own`, where `cliques` are the cliques over just them."""
+    local, touching, places = _local(known, own, cliques)
+    none = np.zeros((len(own), 0), dtype=np.int64)
+    parts = (
+        known.states[local],
+        places.reshape(len(own), -1),
+        none if auxiliary == "dense" else _inside(known, local, own.shape[1]),
+        inherited_cliques(known, local) if auxiliary == "exact" else none,
+    )
+    ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+    for members, row in _grouped(np.concatenate(parts, axis=1)):
+        sizes, flat, given, inherited = np.split(row, ends)
+        variables = int((sizes > 0).sum())
+        rows = flat.reshape(-1, known.scopes.shape[1])
+        scopes = tuple(tuple(row[row >= 0].tolist()) for row in rows if row.max() >= 0)
+        inside = _inside_sets(auxiliary, own.shape[1], variables, given, inherited)
+        shape = LocalShape(tuple(sizes[:variables].tolist()), own.shape[1], scopes, inside)
+        yield shape, local[members, :variables], touching[members, : len(scopes)]
 
-    Without cliques, every touching one keeps the order of its own scope, so that its table can be
-    laid in place; with them only the clique itself has to, and more neighbourhoods are alike.
+
+def _local(
+    known: Incidence, own: Integers, cliques: Integers | None
+) -> tuple[Integers, Integers, Integers]:
+    """Variables of each neighbourhood, factors that touch it, and where these stand in it.
+
+    Without cliques, every touching factor keeps the order of its own scope, so that its table can
+    be laid in place; with them only the clique itself has to, and more neighbourhoods are alike.
     """
-    arity = own.shape[1]
     touching = distinct_rows(known.factors_of[own].reshape(len(own), -1), known.factors)
     local = np.concatenate([own, _neighbours(known, own, touching)], axis=1)
     if local.shape[1] > MOST_VARIABLES:
@@ -129,25 +151,7 @@ def _shapes(
     places = np.take_along_axis(places, order[:, :, None], axis=1)
     if cliques is not None:
         places[:, 1:] = np.sort(places[:, 1:], axis=2)
-    sizes = known.states[local]
-    extra = np.zeros((len(own), 0), dtype=np.int64)
-    inherited = extra
-    if auxiliary != "dense":
-        extra = _inside(known, local, arity)
-    if auxiliary == "exact":
-        inherited = inherited_cliques(known, local)
-    flat = places.reshape(len(own), -1)
-    rows = np.concatenate([sizes, flat, extra, inherited], axis=1)
-    ends = np.cumsum([sizes.shape[1], flat.shape[1], extra.shape[1]])
-    width = known.scopes.shape[1]
-    for members, row in _grouped(rows):
-        one_size, one_places, one_extra, one_inherited = np.split(row, ends)
-        variables = int((one_size > 0).sum())
-        scopes = [tuple(p[p >= 0].tolist()) for p in one_places.reshape(-1, width)]
-        cliques_here = tuple(scope for scope in scopes if scope)
-        inside = _inside_sets(auxiliary, arity, variables, one_extra, one_inherited)
-        shape = LocalShape(tuple(one_size[:variables].tolist()), arity, cliques_here, inside)
-        yield shape, local[members, :variables], touching[members, : len(cliques_here)]
+    return local, touching, places
 
 
 def _neighbours(known: Incidence, own: Integers, touching: Integers) -> Integers:
