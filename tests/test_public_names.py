@@ -7,7 +7,7 @@ import sys
 
 import mrflearn
 
-PUBLIC = {"MarkovField", "PottsField", "__version__", "load"}
+PUBLIC = {"FieldStructure", "MarkovField", "PottsField", "__version__", "load"}
 
 
 def test_public_names_are_a_decision() -> None:

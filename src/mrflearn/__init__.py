@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from mrflearn.estimators.field import MarkovField
     from mrflearn.estimators.loading import load
     from mrflearn.estimators.potts import PottsField
+    from mrflearn.estimators.structure import FieldStructure
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["MarkovField", "PottsField", "__version__", "load"]
+__all__ = ["FieldStructure", "MarkovField", "PottsField", "__version__", "load"]
 
 _HOMES = {
+    "FieldStructure": "mrflearn.estimators.structure",
     "MarkovField": "mrflearn.estimators.field",
     "PottsField": "mrflearn.estimators.potts",
     "load": "mrflearn.estimators.loading",

@@ -24,6 +24,7 @@ from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
     from mrflearn.estimators.potts import PottsField
+    from mrflearn.graph.factor_graph import FactorGraph
 
 
 class Estimator(StrEnum):
@@ -56,7 +57,10 @@ def field(
     output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
     graph: Annotated[
         str,
-        typer.Option(help="grid:RxC, torus:RxC, cube:XxYxZ, chimera:M,N,T, complete, edges:FILE."),
+        typer.Option(
+            help="grid:RxC, torus:RxC, cube:XxYxZ, chimera:M,N,T, complete, edges:FILE, or "
+            "learn: find the edges first."
+        ),
     ] = "complete",
     states: Annotated[int | None, typer.Option(min=2, help="Default: the largest seen.")] = None,
     estimator: Annotated[
@@ -118,10 +122,21 @@ def field(
         if is_alignment(samples[0]) and graph == "complete" and estimator is Estimator.pl:
             model = _family(rows, identity or None, l2_couplings, common)
         else:
-            model = MarkovField(graph, **choices, **common).fit(rows.values)
+            wires = _found(rows, common["states"], device) if graph == "learn" else graph
+            model = MarkovField(wires, **choices, **common).fit(rows.values)
             model.name_columns(rows.names)
     model.save(output)
     _tell(model, count, output, estimator, as_json)
+
+
+def _found(rows: Rows, states: int | None, device: str) -> FactorGraph:
+    """The graph that the rows themselves suggest; those with missing values say nothing."""
+    from mrflearn.estimators.structure import FieldStructure
+
+    whole = rows.values[(rows.values >= 0).all(axis=1)]
+    structure = FieldStructure(states=states, device=device).fit(whole)
+    remark(f"{len(structure.edges_)} edges found among {structure.n_features_in_} variables")
+    return structure.graph_
 
 
 def _refuse_alignments(paths: list[Path]) -> None:
