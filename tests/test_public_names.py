@@ -9,9 +9,11 @@ import mrflearn
 
 PUBLIC = {
     "CRF",
+    "FieldStructure",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",
+    "PottsField",
     "Rules",
     "__version__",
     "load",

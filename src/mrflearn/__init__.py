@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.loading import load
     from mrflearn.estimators.ngram import NgramLanguageModel
+    from mrflearn.estimators.potts import PottsField
+    from mrflearn.estimators.structure import FieldStructure
     from mrflearn.statistics.word_features import word_features
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CRF",
+    "FieldStructure",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",
+    "PottsField",
     "Rules",
     "__version__",
     "load",
@@ -30,9 +34,11 @@ __all__ = [
 
 _HOMES = {
     "CRF": "mrflearn.estimators.crf",
+    "FieldStructure": "mrflearn.estimators.structure",
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
+    "PottsField": "mrflearn.estimators.potts",
     "Rules": "mrflearn.estimators.crf_rules",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.statistics.word_features",

@@ -36,6 +36,10 @@ class TrainingError(MrflearnError, RuntimeError):
     """Training cannot go on: a value is not a number, or a checkpoint does not fit."""
 
 
+class ExecutionError(MrflearnError, RuntimeError):
+    """Work could not be done where it was sent: a worker died, or no cluster answers."""
+
+
 class StorageError(MrflearnError, ValueError):
     """A saved model is truncated, foreign, or of a version this library does not read."""
 

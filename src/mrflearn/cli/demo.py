@@ -12,7 +12,7 @@ import typer
 from mrflearn.cli.answers import say, say_table
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.field import Estimator
+    from mrflearn.estimators.field_training import Estimator
     from mrflearn.graph.potentials import Potentials
     from mrflearn.inference.beliefs import Inference
 

@@ -1,178 +1,56 @@
-"""`mrflearn evaluate`: how right a model is on labelled data."""
+"""`mrflearn evaluate`: how good a model is on data it has not seen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mrflearn.cli.answers import Json, say, say_json, say_table
+from mrflearn.cli.answers import Json
 from mrflearn.cli.convert import ChunkScheme
-from mrflearn.cli.labelling import batches, load_labeller
-
-if TYPE_CHECKING:
-    from mrflearn.estimators.crf import CRF
-    from mrflearn.evaluation.calibration import Reliability
-    from mrflearn.evaluation.chunks import ChunkReport
-
-BATCH = 500
+from mrflearn.cli.evaluate_crf import LabelView, evaluate_crf
+from mrflearn.cli.evaluate_field import evaluate_field
+from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
+from mrflearn.cli.labelling import with_recipe
+from mrflearn.errors import MrflearnError
 
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model directory.")],
-    file: Annotated[Path, typer.Argument(help="Labelled data, as trained on.")],
+    file: Annotated[Path, typer.Argument(help="Data of the kind it was trained on.")],
     train: Annotated[
-        Path | None, typer.Option(help="The training file: adds accuracy on words not in it.")
+        Path | None, typer.Option(help="CRF: its training file; adds accuracy on unseen words.")
     ] = None,
     scheme: Annotated[
-        ChunkScheme | None, typer.Option(help="Keep chunk tags well-formed in this scheme.")
+        ChunkScheme | None, typer.Option(help="CRF: keep chunk tags well-formed in this scheme.")
     ] = None,
-    mistakes: Annotated[int, typer.Option(min=0, help="So many frequent confusions.")] = 10,
+    mistakes: Annotated[int, typer.Option(min=0, help="CRF: so many frequent confusions.")] = 10,
     calibration: Annotated[
-        bool, typer.Option("--calibration", help="Whether probabilities hold, by confidence.")
+        bool, typer.Option("--calibration", help="CRF: whether probabilities hold.")
     ] = False,
-    plots: Annotated[
-        Path | None, typer.Option(help="Folder for pictures of confusion and calibration.")
-    ] = None,
+    columns: Columns = None,
+    molecule: Letters = Molecule.protein,
+    drop_inserts: DropInserts = False,
+    seed: Annotated[int, typer.Option(help="Field: seed of everything random.")] = 0,
+    plots: Annotated[Path | None, typer.Option(help="Folder for pictures.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Accuracy of tokens and, for chunk tags, precision, recall and F1 as conlleval counts them.
+    """A CRF's accuracy and chunk scores; a field's held-out likelihood and matching moments.
 
-    Figures are shares between 0 and 1.  Example: mrflearn evaluate chunker test.txt --json
+    Accuracy, precision, recall and F1 (as conlleval counts them) are shares between 0 and 1.
+
+    Example: mrflearn evaluate chunker test.txt --json
     """
-    from mrflearn.data.spans import are_chunk_tags
-    from mrflearn.evaluation.chunks import chunk_report
-    from mrflearn.evaluation.tagging import confusion, tagging_report
+    from mrflearn.estimators.loading import load
 
-    crf = load_labeller(model)
-    truth, found, words = _labels(crf, file, scheme)
-    known = None if train is None else _words(crf, train)
-    tokens = tagging_report(truth, found, words=words if known is not None else None, known=known)
-    table = confusion(truth, found)
-    answer: dict[str, Any] = {
-        "file": str(file),
-        "sentences": tokens.sentences.total,
-        "tokens": tokens.tokens.total,
-        "accuracy": tokens.tokens.accuracy,
-        "sentence_accuracy": tokens.sentences.accuracy,
-    }
-    if tokens.seen is not None and tokens.unseen is not None:
-        answer["seen_accuracy"] = tokens.seen.accuracy
-        answer["unseen_accuracy"] = tokens.unseen.accuracy
-        answer["unseen_tokens"] = tokens.unseen.total
-    if are_chunk_tags(table.labels):
-        answer |= _chunk_figures(chunk_report(truth, found))
-    answer["mistakes"] = [
-        {"true": true, "predicted": guess, "tokens": count}
-        for true, guess, count in table.worst(mistakes)
-    ]
-    reliable = _reliability(crf, file, truth) if calibration or plots is not None else None
-    if reliable is not None:
-        answer["calibration_error"] = reliable.expected_error
-    if plots is not None and reliable is not None:
-        _draw(plots, table, reliable)
-    if as_json:
-        say_json(answer)
-    else:
-        _tell(answer, reliable if calibration else None)
-
-
-def _labels(
-    crf: CRF, file: Path, scheme: ChunkScheme | None
-) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
-    from mrflearn.errors import DataError
-    from mrflearn.estimators.crf_rules import Rules
-
-    rules = Rules(scheme=scheme.value) if scheme else None
-    truth: list[list[str]] = []
-    found: list[list[str]] = []
-    words: list[list[str]] = []
-    for part in batches(crf.recipe_.read(file), BATCH):
-        for example in part:
-            if example.labels is None:
-                raise DataError("there are no labels to compare with.", path=file)
-            truth.append(list(example.labels))
-            words.append([row[0] if row else "" for row in example.rows])
-        found += crf.predict([example.items for example in part], rules)
-    return truth, found, words
-
-
-def _words(crf: CRF, file: Path) -> set[str]:
-    return {row[0] for example in crf.recipe_.read(file) for row in example.rows if row}
-
-
-def _chunk_figures(report: ChunkReport) -> dict[str, Any]:
-    scores = {"": report.total, **report.by_label}
-    figures = {
-        name: {"precision": s.precision, "recall": s.recall, "f1": s.f1, "chunks": s.actual}
-        for name, s in scores.items()
-    }
-    total = figures.pop("")
-    return {**total, "by_label": figures}
-
-
-def _reliability(crf: CRF, file: Path, truth: Iterable[list[str]]) -> Reliability:
-    from mrflearn.evaluation.calibration import reliability
-
-    sure: list[float] = []
-    right: list[bool] = []
-    gold = iter(truth)
-    for part in batches(crf.recipe_.read(file), BATCH):
-        for marginals in crf.predict_marginals([example.items for example in part]):
-            for label, token in zip(next(gold), marginals, strict=True):
-                guess = max(token, key=token.__getitem__)
-                sure.append(token[guess])
-                right.append(guess == label)
-    return reliability(sure, right)
-
-
-def _draw(folder: Path, table: Any, reliable: Reliability) -> None:
-    from mrflearn.plots.calibration import draw_reliability
-    from mrflearn.plots.confusion import draw_confusion
-    from mrflearn.plots.figure import save
-
-    save(draw_confusion(table), folder / "confusion.png")
-    save(draw_reliability({"tokens": reliable}), folder / "calibration.png")
-
-
-def _tell(answer: dict[str, Any], reliable: Reliability | None) -> None:
-    say(f"{answer['file']}: {answer['sentences']:,} sentences, {answer['tokens']:,} tokens")
-    shares = [name for name in answer if name.endswith("accuracy")]
-    say("; ".join(f"{name.replace('_', ' ')} {100 * answer[name]:.2f} %" for name in shares))
-    if "f1" in answer:
-        say()
-        rows = [_row("all", answer)]
-        rows += [_row(name, own) for name, own in answer["by_label"].items()]
-        say_table(["chunks, %", "precision", "recall", "F1", "true"], rows)
-    if answer["mistakes"]:
-        say()
-        wrong = [[m["true"], m["predicted"], str(m["tokens"])] for m in answer["mistakes"]]
-        say_table(["true label", "predicted", "tokens"], wrong)
-    if reliable is not None:
-        say()
-        _tell_reliability(reliable)
-
-
-def _row(name: str, score: dict[str, Any]) -> list[str]:
-    shares = [f"{100 * score[key]:.2f}" for key in ("precision", "recall", "f1")]
-    return [name, *shares, str(score["chunks"])]
-
-
-def _tell_reliability(table: Reliability) -> None:
-    columns = zip(
-        table.edges[:-1],
-        table.edges[1:],
-        table.counts,
-        table.confidence,
-        table.accuracy,
-        strict=True,
-    )
-    rows = [
-        [f"{low:.1f} - {high:.1f}", f"{count:.0f}", f"{sure:.4f}", f"{right:.4f}"]
-        for low, high, count, sure, right in columns
-        if count
-    ]
-    say_table(["confidence", "tokens", "mean", "right"], rows)
-    say(f"expected calibration error {100 * table.expected_error:.2f} %")
+    fitted = load(model)
+    match type(fitted).__name__:
+        case "CRF":
+            view = LabelView(train, scheme, mistakes, calibration, plots)
+            evaluate_crf(with_recipe(fitted, model), file, view, as_json)
+        case "NgramLanguageModel" | "LanguageModel":
+            raise MrflearnError(f"{model} is a language model; `mrflearn score` rates a text.")
+        case _:
+            rows = read_rows(file, columns, molecule, drop_inserts)
+            evaluate_field(fitted, rows, plots, seed, as_json)

@@ -22,6 +22,11 @@ def load_labeller(path: Path) -> CRF:
     model = load(path)
     if not isinstance(model, CRF):
         raise StorageError(f"{path} holds a {type(model).__name__}, which labels no files.")
+    return with_recipe(model, path)
+
+
+def with_recipe(model: CRF, path: Path) -> CRF:
+    """The same model; an error where it cannot make features from files."""
     if getattr(model, "recipe_", None) is None:
         raise StorageError(
             f"{path} does not know how its features are made from a file: it was trained in "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mrflearn.cli.answers import remark, say
 from mrflearn.cli.lm_answers import sample_neighbours
 from mrflearn.cli.ngram_answers import sample_text
+from mrflearn.errors import MrflearnError
 
 
 def sample(
@@ -24,17 +25,24 @@ def sample(
 
     Example: mrflearn sample spikes-model -n 1000 -o new.csv
     """
-    from mrflearn.data.samples import SampleTable, write_samples
     from mrflearn.estimators.loading import load
 
-    source = load(model)
-    if hasattr(source, "token_scores"):
-        sample_text(source, count, seed, output)
-        return
-    if hasattr(source, "fill"):
-        sample_neighbours(source, count, seed, output)
-        return
-    drawn = source.draw(count, seed=seed)
+    fitted = load(model)
+    match type(fitted).__name__:
+        case "NgramLanguageModel":
+            sample_text(fitted, count, seed, output)
+        case "LanguageModel":
+            sample_neighbours(fitted, count, seed, output)
+        case "CRF":
+            raise MrflearnError(f"{model} is a CRF; it samples labels of given text, in Python.")
+        case _:
+            _sample_field(fitted, count, seed, output)
+
+
+def _sample_field(field: Any, count: int, seed: int, output: Path | None) -> None:
+    from mrflearn.data.samples import SampleTable, write_samples
+
+    drawn = field.draw(count, seed=seed)
     remark(f"drawn by: {drawn.method}")
     values = drawn.samples.cpu().numpy()
     if output is not None:

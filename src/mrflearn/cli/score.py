@@ -4,52 +4,62 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
 from mrflearn.cli.lm_answers import score_neighbours
 from mrflearn.cli.ngram_answers import score_text
+from mrflearn.errors import MrflearnError
 
 
 class Method(StrEnum):
     """How log-probabilities are found."""
 
-    bound = "bound"
     exact = "exact"
-    ring = "ring"
     ais = "ais"
     pl = "pl"
+    bound = "bound"
+    ring = "ring"
 
 
 def score(
     model: Annotated[Path, typer.Argument(help="A model directory.")],
-    samples: Annotated[Path, typer.Argument(help="Rows of states, or text.")],
+    file: Annotated[Path, typer.Argument(help="Rows of states, an alignment, or text.")],
     method: Annotated[
         Method | None,
         typer.Option(
             help="exact; ais: log Z by sampling; pl: pseudolikelihood; bound, ring: of a text."
         ),
     ] = None,
+    columns: Columns = None,
+    molecule: Letters = Molecule.protein,
+    drop_inserts: DropInserts = False,
     as_json: Json = False,
 ) -> None:
     """The mean log-probability of the rows under a field; the perplexity of a text.
 
     Example: mrflearn score spikes-model held-out.txt --method ais
     """
-    from mrflearn.data.samples import read_samples
     from mrflearn.estimators.loading import load
 
-    field = load(model)
-    if hasattr(field, "token_scores"):
-        score_text(field, samples, as_json)
-        return
-    if hasattr(field, "fill"):
-        score_neighbours(field, samples, (method or Method.bound).value, as_json)
-        return
-    method = method or Method.exact
-    values = field.log_likelihood(read_samples(samples).values, method=method.value)
+    fitted = load(model)
+    match type(fitted).__name__:
+        case "NgramLanguageModel":
+            score_text(fitted, file, as_json)
+        case "LanguageModel":
+            score_neighbours(fitted, file, (method or Method.bound).value, as_json)
+        case "CRF":
+            raise MrflearnError(f"{model} is a CRF; `mrflearn evaluate` tells how right it is.")
+        case _:
+            rows = read_rows(file, columns, molecule, drop_inserts)
+            _score_field(fitted, rows.values, method or Method.exact, as_json)
+
+
+def _score_field(field: Any, rows: Any, method: Method, as_json: bool) -> None:
+    values = field.log_likelihood(rows, method=method.value)
     answer = {
         "log_likelihood_per_sample": float(values.mean()),
         "standard_error": float(values.std() / len(values) ** 0.5),

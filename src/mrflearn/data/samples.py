@@ -1,8 +1,9 @@
 """Integer sample tables: one sample a row, one variable a column, states counted from 0.
 
-Four formats: `csv` (commas, header optional), `text` (the same with white space), `digits` (one
-character a variable, nothing between) and `npy`.  A missing value is -1 in the record and in npy
-files, `NA` or an empty cell in csv, `NA` in text; digits cannot hold one.
+Five formats: `csv` (commas, header optional), `text` (the same with white space), `digits` (one
+character a variable, nothing between), `npy` and `parquet` (read only).  A missing value is -1 in
+the record and in npy files, `NA` or an empty cell in csv, `NA` in text, null in parquet; digits
+cannot hold one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.data.files import PathLike, open_binary, read_lines, write_binary, write_text
+from mrflearn.data.parquet import parquet_chunks
 from mrflearn.data.sample_rows import (
     LARGEST_STATE,
     MISSING,
@@ -32,7 +34,7 @@ from mrflearn.data.sample_rows import (
 )
 from mrflearn.errors import DataError
 
-Format = Literal["auto", "csv", "text", "digits", "npy"]
+Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 CHUNK_ROWS = 1 << 16
 
 
@@ -97,6 +99,10 @@ def read_sample_chunks(
             for start in range(0, max(len(values), 1), rows)
         )
         return
+    if chosen == "parquet":
+        for names, values in parquet_chunks(path, rows, columns):
+            yield SampleTable(names, values)
+        return
     filled = ((number, line) for number, line in read_lines(path) if line.strip())
     first = next(filled, None)
     if first is None:
@@ -124,13 +130,16 @@ def write_samples(
             np.lib.format.write_array(stream, table.values, allow_pickle=False)
     elif chosen == "digits":
         _write_digits(path, table.values)
+    elif chosen == "parquet":
+        raise DataError("parquet files are read, not written; try .csv or .npy.", path=path)
     else:
         _write_cells(path, table, "," if chosen == "csv" else " ")
 
 
 def _by_name(path: PathLike) -> Format:
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
-    return "npy" if suffix == ".npy" else "csv" if suffix == ".csv" else "auto"
+    named: dict[str, Format] = {".npy": "npy", ".csv": "csv", ".parquet": "parquet"}
+    return named.get(suffix, "auto")
 
 
 def _by_line(line: str) -> Format:

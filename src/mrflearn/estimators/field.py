@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,40 +13,41 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from mrflearn.errors import GraphError, MrflearnError, NotFittedError, StorageError
+from mrflearn.data.files import PathLike
+from mrflearn.errors import GraphError, NotFittedError, StorageError
+from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
+from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
+from mrflearn.estimators.field_shards import Shards, first_table, learn_from_shards
+from mrflearn.estimators.field_training import Estimator, FieldTraining
 from mrflearn.execution.device import choose_device
-from mrflearn.graph.builders import from_networkx, graph_from_text
+from mrflearn.execution.executor import Executor, Serial
+from mrflearn.execution.processes import executor_for
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.gauges import zero_sum_gauge
+from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.draw import Draw, Drawing
-from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.likelihood import Likelihood
-from mrflearn.objectives.objective import Objective
-from mrflearn.objectives.penalties import L2, NoPenalty
-from mrflearn.objectives.pseudolikelihood import Pseudolikelihood, log_conditionals
-from mrflearn.statistics.observations import Samples, check_states, clique_counts
-from mrflearn.training.fit import Outcome, fit
-from mrflearn.training.lbfgs import LBFGS
-
-Estimator = Literal["ml", "pl"]
-Method = Literal["exact", "ais", "pl"]
-# Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
-CHUNK = 16_384
+from mrflearn.statistics.neighbourhood_counts import Columns
+from mrflearn.statistics.observations import CliqueCounts, check_states
+from mrflearn.training.outcome import Outcome
 
 
 class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """A Markov random field with free parameters on every variable and every edge.
+    """A Markov random field with free parameters on every variable, edge and larger clique.
 
     graph: `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a
-        networkx graph whose node order is the column order, or a `FactorGraph`.
+        networkx graph whose node order is the column order, or a `FactorGraph` (any cliques).
     states: states of every variable, one number or one each; None takes the largest seen.
-    estimator: `"ml"` (exact maximum likelihood, for graphs of small width) or `"pl"`
-        (pseudolikelihood, for any graph).
-    l2: strength of the penalty on the parameters, as `mrflearn.objectives.penalties.L2` has it.
+    estimator: `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
+        (pseudolikelihood, any graph), `"ml"` (exact maximum likelihood, small width), `"bp"` (the
+        same with loopy belief propagation), `"consensus"` (each variable by itself, then averaged)
+        or `"pw"` (each clique by itself).
+    auxiliary: what LAP lets the neighbours of a clique follow: `"exact"` (the structure of the true
+        marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
+    l2: price of the square of every parameter.
+    l1: price of each coupling: of the norm of its table under LAP, of every entry elsewhere.
+    n_jobs: processes that share the local problems of `"lap"` and `"consensus"`; -1 is all cores.
     """
 
     def __init__(
@@ -54,46 +56,96 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         *,
         states: int | Sequence[int] | None = None,
         estimator: Estimator = "pl",
+        auxiliary: Auxiliary = "exact",
         l2: float = 0.0,
+        l1: float = 0.0,
         max_iterations: int = 1000,
         tolerance: float = 1e-7,
         device: str = "cpu",
+        n_jobs: int = 1,
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
         self.graph = graph
         self.states = states
         self.estimator = estimator
+        self.auxiliary = auxiliary
         self.l2 = l2
+        self.l1 = l1
         self.max_iterations = max_iterations
         self.tolerance = tolerance
         self.device = device
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learns from rows of states (samples x variables, counted from 0)."""
+        """Learns from rows of states (samples x variables, counted from 0).
+
+        Distinct rows with their counts as `sample_weight` are the same as all the rows.  -1 or NaN
+        is a missing value, which `"lap"` learns from.  One byte a state (`uint8`) is enough.
+        """
         del y  # scikit-learn passes it to every estimator
+        training = self._training()
         device = choose_device(self.device)
-        rows = _rows(X, device)
-        graph = self._build(rows).to(device)
-        check_states(rows, graph.states)
-        weights = None if sample_weight is None else _weights(sample_weight, rows)
-        samples = Samples.distinct(rows, weights)
-        objective, batches = self._objective(graph, samples)
-        outcome = fit(
-            TabularModel.zeros(graph),
-            batches,
-            objective,
-            LBFGS(max_iterations=self.max_iterations, tolerance=self.tolerance),
-            penalty=L2(self.l2) if self.l2 else NoPenalty(),
-            progress=self.verbose,
-            seed=self.random_state,
-        )
-        self.outcome_: Outcome[TabularModel] = outcome
-        self.model_ = outcome.model
-        self.n_features_in_ = graph.variables
+        table = torch.as_tensor(state_table(X))
+        self.name_columns(getattr(X, "columns", None))
+        graph = self._build(table).to(device)
+        check_states(table, graph.states.cpu(), missing_allowed=True)
+        weights = None
+        if sample_weight is not None:
+            weights = sample_weights(sample_weight, len(table), device)
+        with executor_for(self.n_jobs) as place:
+            columns = Columns.of(table, weights, device)
+            return self._keep(replace(training, mapper=place.map)(graph, columns))
+
+    def fit_shards(
+        self,
+        paths: Sequence[PathLike],
+        executor: Executor | None = None,
+        *,
+        columns: Sequence[str | int] | None = None,
+        missing: bool = False,
+    ) -> Self:
+        """Learns from files of samples, each counted where the executor runs (default: here).
+
+        For `"lap"`, `"ml"`, `"bp"` and `"pw"`, which need counts alone.  `columns` picks some by
+        name or number.  Say `missing` where values may be missing, and give `states` where the
+        first file may not show them all.
+        """
+        training, first = self._training(), first_table(paths, columns)
+        graph = self._build(torch.as_tensor(first.values))
+        place = Serial() if executor is None else executor
+        shards = Shards(paths, columns, missing)
+        self._keep(learn_from_shards(training, graph, shards, place))
+        self.name_columns(first.names)
         return self
+
+    def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
+        """Learns from clique histograms, which is all that `"ml"`, `"bp"` and `"pw"` need.
+
+        For each factor group of the graph, in its order: how often each factor's variables were
+        seen in each joint state (factors x states x states ...).
+        """
+        training = self._training()
+        device = choose_device(self.device)
+        tables = tuple(
+            torch.as_tensor(np.asarray(c, dtype=np.float64), device=device) for c in counts
+        )
+        graph = field_graph(self.graph, self.states, None, 1).to(device)
+        shapes = [(len(g), *(graph.shape(g) if len(g) else ())) for g in graph.groups]
+        seen = [tuple(table.shape) for table in tables]
+        if seen != shapes:
+            raise GraphError(f"the histograms have the shapes {seen}; this graph needs {shapes}.")
+        weight = tables[0][0].sum().reshape(1)
+        return self._keep(training.from_clique_counts(graph, CliqueCounts(tables, weight)))
+
+    def name_columns(self, names: Sequence[str] | None) -> None:
+        """Keeps the names of the columns, where there are any, as scikit-learn does."""
+        if names is not None:
+            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     @property
     def potentials_(self) -> Potentials:
@@ -103,21 +155,17 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
     @property
     def fields_(self) -> NDArray[np.float64]:
         """Zero-sum scores of each variable's states; for two states the spin field h."""
-        table = _group(zero_sum_gauge(self.potentials_), 1)
-        return table[:, 1] if table.shape[1:] == (2,) else table
+        return zero_sum_tables(self.potentials_, 1)
 
     @property
     def couplings_(self) -> NDArray[np.float64]:
         """Zero-sum scores of each edge's states; for two states the spin coupling J."""
-        table = _group(zero_sum_gauge(self.potentials_), 2)
-        return table[:, 1, 1] if table.shape[1:] == (2, 2) else table
+        return zero_sum_tables(self.potentials_, 2)
 
     @property
     def edges_(self) -> NDArray[np.int64]:
         """The two variables of each edge, in the order of `couplings_`."""
-        groups = [g for g in self._fitted().graph.groups if g.arity == 2]
-        scopes = [group.scope.cpu().numpy() for group in groups]
-        return np.concatenate(scopes) if scopes else np.zeros((0, 2), dtype=np.int64)
+        return pairs(self.potentials_)
 
     def log_likelihood(self, X: ArrayLike, method: Method = "exact") -> NDArray[np.float64]:
         """The log-probability of each row, in nats.
@@ -125,19 +173,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         `exact` by junction tree; `ais` with log Z estimated by annealed importance sampling; `pl`
         the sum of the log-probabilities of each variable given all the others.
         """
-        potentials = self.potentials_
-        rows = _rows(X, potentials.graph.device)
-        check_states(rows, potentials.graph.states)
-        if method == "pl":
-            return self._pseudolikelihoods(rows)
-        if method == "exact":
-            log_partition = JunctionTree()(potentials).log_partition
-        elif method == "ais":
-            generator = torch.Generator(device=rows.device).manual_seed(self.random_state)
-            log_partition = AnnealedImportance().estimate(potentials, generator).log_partition
-        else:
-            raise MrflearnError(f"method {method!r} is not one of 'exact', 'ais', 'pl'.")
-        return np.asarray((potentials.score(rows) - log_partition).sum(-1).cpu())
+        return log_likelihoods(self.potentials_, X, method, self.random_state)
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """The exact log-probability of each row, in nats."""
@@ -162,6 +198,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         model = self._fitted()
         settings = {**self.get_params(), "graph": None, "states": None}
         settings["groups"] = [group.name for group in model.graph.groups]
+        settings["names"] = list(getattr(self, "feature_names_in_", [])) or None
         write_model(path, StoredModel(type(self).__name__, settings, model.tensors()))
 
     @classmethod
@@ -176,75 +213,40 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
             raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
         settings, tensors = dict(stored.settings), stored.tensors
         try:
+            names = settings.pop("names", None)
             model = TabularModel.from_tensors(settings.pop("groups"), tensors)
             self = cls(**{**settings, "graph": model.graph, "device": device})
         except (KeyError, TypeError, GraphError) as error:
             raise StorageError(f"the stored field contradicts itself ({error}).") from error
         self.model_ = model
         self.n_features_in_ = model.graph.variables
+        self.name_columns(names)
         return self
 
-    def _build(self, rows: Tensor) -> FactorGraph:
-        if isinstance(self.graph, FactorGraph):
-            return self.graph
-        states = self.states
-        if states is None:
-            states = max(2, int(rows.max()) + 1) if rows.numel() else 2
-        if isinstance(self.graph, str):
-            variables = rows.shape[1] if rows.ndim == 2 else None
-            return graph_from_text(self.graph, states, variables=variables)
-        if not isinstance(states, int):
-            raise GraphError("with a networkx graph give `states` as one number or on the nodes.")
-        return from_networkx(self.graph, states)[0]
+    def _training(self) -> FieldTraining:
+        return FieldTraining(
+            self.estimator,
+            self.auxiliary,
+            self.l2,
+            self.l1,
+            self.max_iterations,
+            self.tolerance,
+            self.verbose,
+        )
 
-    def _objective(self, graph: FactorGraph, samples: Samples) -> tuple[Objective, Any]:
-        if self.estimator == "pl":
-            return Pseudolikelihood(), list(samples.chunks(CHUNK))
-        if self.estimator == "ml":
-            scopes = [group.scope for group in graph.groups]
-            shapes = [graph.shape(group) for group in graph.groups]
-            return Likelihood(JunctionTree()), clique_counts(scopes, shapes, samples)
-        raise MrflearnError(f"estimator {self.estimator!r} is not one of 'ml', 'pl'.")
+    def _build(self, table: Tensor) -> FactorGraph:
+        columns = table.shape[1] if table.ndim == 2 else None
+        largest = int(table.max()) if table.numel() else 0
+        return field_graph(self.graph, self.states, columns, largest)
 
-    def _pseudolikelihoods(self, rows: Tensor) -> NDArray[np.float64]:
-        potentials = self.potentials_
-        values = torch.cat([log_conditionals(potentials, part) for part in rows.split(CHUNK)])
-        return np.asarray(values.cpu())
+    def _keep(self, outcome: Outcome[TabularModel]) -> Self:
+        self.outcome_ = outcome
+        self.model_ = outcome.model
+        self.n_features_in_ = outcome.model.graph.variables
+        return self
 
     def _fitted(self) -> TabularModel:
         model: TabularModel | None = getattr(self, "model_", None)
         if model is None:
             raise NotFittedError("this MarkovField is not fitted yet; call `fit`, or `load` one.")
         return model
-
-
-def _rows(X: ArrayLike, device: torch.device) -> Tensor:
-    values = np.asarray(X)
-    if values.dtype.kind not in "iub":
-        if values.dtype.kind == "f" and bool((values == np.floor(values)).all()):
-            values = values.astype(np.int64)
-        else:
-            raise MrflearnError(
-                f"samples must be whole numbers (states counted from 0), not {values.dtype}."
-            )
-    return torch.as_tensor(values.astype(np.int64, copy=False), device=device)
-
-
-def _weights(weights: ArrayLike, rows: Tensor) -> Tensor:
-    values = torch.as_tensor(np.asarray(weights, dtype=np.float64), device=rows.device)
-    if values.shape != rows.shape[:1] or not bool((values >= 0).all()):
-        raise MrflearnError("sample_weight must hold one number of at least 0 for every row.")
-    return values
-
-
-def _group(potentials: Potentials, arity: int) -> NDArray[np.float64]:
-    tables = [
-        potentials.factor_scores(i)
-        for i, group in enumerate(potentials.graph.groups)
-        if group.arity == arity
-    ]
-    if not tables:
-        return np.zeros((0, *[2] * arity))
-    if len({table.shape[1:] for table in tables}) > 1:
-        raise GraphError("variables differ in their state counts; read `potentials_` instead.")
-    return np.asarray(torch.cat(tables).detach().cpu())

@@ -15,6 +15,7 @@ HOMES = {
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
+    "PottsField": "mrflearn.estimators.potts",
 }
 
 

@@ -6,6 +6,8 @@ that can be observed.  A gauge removes that freedom by a projection A on every a
     J(x, y) = (1-A_x)(1-A_y) J   +   (1-A_x) A_y J   +   A_x (1-A_y) J   +   A_x A_y J
               stays in the pair      to x's own table    to y's own table    constant, dropped
 
+and likewise for cliques of more variables, whose parts go to the tables of all smaller cliques.
+
 `reference`: A takes the entry at state 0, so potentials vanish in the reference state (what LAP
 needs).  `zero_sum`: A takes the mean, so every table sums to zero along each axis; for two states
 this is the physicists' spin form, with h_i = table_i(1) and J_ij = table_ij(1, 1).
@@ -13,9 +15,11 @@ this is the physicists' spin form, with h_i = table_i(1) and J_ij = table_ij(1, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import combinations
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
@@ -40,46 +44,80 @@ def _regauge(potentials: Potentials, project: Projection) -> Potentials:
     tables = [potentials.factor_scores(i).clone() for i in range(len(graph.groups))]
     if any(not bool(table.isfinite().all()) for table in tables):
         raise GraphError("a field with impossible states (-inf) has no such gauge.")
-    home = _unary_home(graph)
-    for index, group in enumerate(graph.groups):
-        if group.arity > 2:
-            raise GraphError(f"group '{group.name}': gauges are for factors of one or two axes.")
-        if group.arity == 2:
-            pair = tables[index]
-            over_y = project(pair, 2)
-            over_x = project(pair, 1)
-            over_both = project(over_y, 1)
-            tables[index] = pair - over_x - over_y + over_both
-            _hand_over(tables, home, group.scope[:, 0], (over_y - over_both).squeeze(2))
-            _hand_over(tables, home, group.scope[:, 1], (over_x - over_both).squeeze(1))
-    for index, group in enumerate(graph.groups):
-        if group.arity == 1:
-            tables[index] = tables[index] - project(tables[index], 1)
+    for index in sorted(range(len(tables)), key=lambda i: -graph.groups[i].arity):
+        group, whole = graph.groups[index], tables[index]
+        for keep in _smaller(group.arity):
+            part = _part(whole, keep, project)
+            _hand_over(graph, tables, group.scope[:, keep], part)
+        tables[index] = _part(whole, tuple(range(group.arity)), project)
     groups = tuple(FactorGroup(group.name, group.scope) for group in graph.groups)
     untied = FactorGraph(graph.states, groups, graph.component, graph.copies)
     return Potentials(untied, tuple(DenseTable(table) for table in tables))
 
 
-def _unary_home(graph: FactorGraph) -> Tensor:
-    """(group, factor) of one unary factor of every variable; -1 where it has none."""
-    home = torch.full((graph.variables, 2), -1, dtype=torch.int64, device=graph.device)
+def _smaller(arity: int) -> Iterator[tuple[int, ...]]:
+    """All sets of some, not all, of the axes."""
+    for size in range(1, arity):
+        yield from combinations(range(arity), size)
+
+
+def _part(
+    table: Float[Tensor, "f *shape"], keep: tuple[int, ...], project: Projection
+) -> Float[Tensor, "f *kept"]:
+    """What depends on just the kept axes: 1 - A along them, A along the others."""
+    dropped = []
+    for axis in range(table.ndim - 1):
+        share = project(table, axis + 1)
+        table = table - share if axis in keep else share
+        if axis not in keep:
+            dropped.append(axis + 1)
+    return table.squeeze(tuple(dropped)) if dropped else table
+
+
+def _hand_over(
+    graph: FactorGraph,
+    tables: list[Tensor],
+    scope: Int[Tensor, "f k"],
+    amount: Float[Tensor, "f *shape"],
+) -> None:
+    """Adds to one clique over each scope what a larger clique has to give away."""
+    homeless = (amount != 0).flatten(start_dim=1).any(dim=1)
     for index, group in enumerate(graph.groups):
-        if group.arity == 1:
-            home[group.scope[:, 0], 0] = index
-            home[group.scope[:, 0], 1] = torch.arange(len(group), device=graph.device)
-    return home
-
-
-def _hand_over(tables: list[Tensor], home: Tensor, variables: Tensor, amount: Tensor) -> None:
-    where = home[variables]
-    lost = (where[:, 0] < 0) & (amount != 0).any(dim=1)
-    if bool(lost.any()):
-        variable = int(variables[lost][0])
+        if group.arity != scope.shape[1] or not len(group):
+            continue
+        factor = _find(group.scope, scope, graph.variables)
+        here = homeless & (factor >= 0)
+        for order, members in _orders(group.scope[factor.clamp_min(0)], scope, here):
+            turned = amount[members].permute(0, *(1 + axis for axis in order))
+            tables[index] = tables[index].index_add(0, factor[members], turned)
+        homeless = homeless & ~here
+    if bool(homeless.any()):
+        variables = scope[homeless][0].tolist()
+        who = f"variable {variables[0]}" if len(variables) == 1 else f"the clique {variables}"
         raise GraphError(
-            f"variable {variable} has no table of its own to take up what the gauge moves there; "
-            "add a unary factor to every variable."
+            f"{who} has no table of its own to take up what the gauge moves there; "
+            "add a factor there (a unary factor to every variable, a pair to every triple's pairs)."
         )
-    for index in where[:, 0].unique().tolist():
-        if index >= 0:
-            here = where[:, 0] == index
-            tables[index] = tables[index].index_add(0, where[here, 1], amount[here])
+
+
+def _find(
+    known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"], variables: int
+) -> Int[Tensor, "f"]:
+    """The last of the known scopes over the same variables as each wanted one; -1 if none."""
+    weight = variables ** torch.arange(known.shape[1], device=known.device)
+    have = (known.sort(dim=1).values * weight).sum(dim=1)
+    want = (wanted.sort(dim=1).values * weight).sum(dim=1)
+    ordered, place = have.sort(stable=True)
+    last = torch.searchsorted(ordered, want, right=True) - 1
+    return torch.where(ordered[last.clamp_min(0)] == want, place[last.clamp_min(0)], -1)
+
+
+def _orders(
+    home: Int[Tensor, "f k"], scope: Int[Tensor, "f k"], here: Tensor
+) -> Iterator[tuple[list[int], Tensor]]:
+    """The ways in which axes must be turned to stand as at home, each with its factors."""
+    if not bool(here.any()):
+        return
+    turn = (home.unsqueeze(2) == scope.unsqueeze(1)).to(torch.int64).argmax(dim=2)
+    for order in turn[here].unique(dim=0):
+        yield order.tolist(), (here & (turn == order).all(dim=1)).nonzero().squeeze(1)

@@ -36,6 +36,14 @@ class TabularModel:
         return cls(graph, tuple(values))
 
     @classmethod
+    def from_potentials(cls, potentials: Potentials) -> TabularModel:
+        """The model of a field that is in the reference gauge already."""
+        inner = (slice(None), slice(1, None))
+        tables = (table.dense() for table in potentials.tables)
+        values = tuple(t[inner[:1] + inner[1:] * (t.ndim - 1)].contiguous() for t in tables)
+        return cls(potentials.graph, values)
+
+    @classmethod
     def from_tensors(cls, names: list[str], tensors: Mapping[str, Tensor]) -> TabularModel:
         """The model whose `tensors()` these are."""
         groups = tuple(

@@ -1,18 +1,64 @@
-"""Curves against one axis, with levels to compare them to."""
+"""Curves: one panel with levels to compare them to, or several panels with error bars."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, TypeAlias
+from typing import Any
 
 from mrflearn.plots.figure import COLOURS, INK, panels
 
-Curve: TypeAlias = tuple[Sequence[float], Sequence[float]]
+MARKERS = "os^Dv*"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Heights above places, each with the half-length of its error bar (none: no bars)."""
+
+    places: Sequence[float]
+    heights: Sequence[float]
+    spreads: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The curves of one panel by name, and what the axes show."""
+
+    title: str
+    across: str
+    up: str
+    curves: Mapping[str, Curve]
+
+
+def draw_panels(parts: Sequence[Panel], *, log_heights: bool = True) -> Any:
+    """One panel each; a name has the same colour in all of them."""
+    figure, axes = panels(len(parts), width=4.2, height=3.6)
+    names = list(dict.fromkeys(name for part in parts for name in part.curves))
+    for axis, part in zip(axes, parts, strict=True):
+        for name, curve in part.curves.items():
+            look = names.index(name)
+            axis.errorbar(
+                curve.places,
+                curve.heights,
+                yerr=curve.spreads,
+                label=name,
+                color=COLOURS[look % len(COLOURS)],
+                marker=MARKERS[look % len(MARKERS)],
+                linestyle="-" if look < len(COLOURS) else "--",
+                markersize=4,
+                linewidth=1.2,
+                capsize=2,
+            )
+        axis.set(title=part.title, xlabel=part.across, ylabel=part.up, xscale="log")
+        if log_heights:
+            axis.set_yscale("log")
+        axis.legend(frameon=False, fontsize=8)
+    return figure
 
 
 def draw_curves(
-    curves: Mapping[str, Curve],
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     *,
     across: str,
     upward: str,

@@ -91,12 +91,14 @@ def check_states(
     if not len(states):
         raise DataError("there are no samples; at least one row is needed.")
     lowest = -1 if missing_allowed else 0
+    if int(states.min()) >= lowest and bool((states.amax(dim=0) < sizes).all()):
+        return  # the usual case, told without a table of the size of the samples
     wrong = (states < lowest) | (states >= sizes)
     if bool(wrong.any()):
         row, column = (int(n) for n in wrong.nonzero()[0])
         value, size = int(states[row, column]), int(sizes[column])
         hint = (
-            "Missing values are not supported by this estimator."
+            "Missing values are only for training with LAP (estimator='lap')."
             if value == -1
             else "Are these spins of -1 and +1? Write them as 0 and 1."
             if value < 0

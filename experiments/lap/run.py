@@ -1,0 +1,152 @@
+"""Figures 2, 3 and 4 of the LAP paper, and how its time grows with the number of cliques.
+
+    python experiments/lap/run.py --scale smoke     # a minute
+    python experiments/lap/run.py --scale full      # a quarter of an hour on two cores
+
+Rows go to OUTPUT/rows.jsonl; a run that was stopped goes on where it was.  Tables and pictures are
+made from the rows, so they can be made again at any time (--only-draw).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from report import write_report
+from rows import Rows
+
+import mrflearn
+from mrflearn import MarkovField
+from mrflearn.graph.builders import graph_from_text
+from mrflearn.inference.draw import Drawing
+from mrflearn.models.tabular import TabularModel
+
+GRAPHS = {"figure 2": "grid:4x4", "figure 3": "cube:4x4x4", "figure 4": "chimera:3,3,3"}
+ESTIMATORS: dict[str, dict[str, str]] = {
+    "ML": {"estimator": "ml"},
+    "LAP_E": {"estimator": "lap", "auxiliary": "exact"},
+    "LAP_D": {"estimator": "lap", "auxiliary": "dense"},
+    "LAP_P": {"estimator": "lap", "auxiliary": "pairwise"},
+    "PL": {"estimator": "pl"},
+    "consensus": {"estimator": "consensus"},
+}
+# One and the same small price for all, so that every estimate exists at 100 samples.
+L2 = 0.1
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything."""
+
+    samples: tuple[int, ...]
+    runs: dict[
+        str, int
+    ]  # by figure; the small grid is cheap, and its average over few runs is rough
+    sides: tuple[int, ...]
+    scaling_samples: int
+
+
+SCALES = {
+    "smoke": Scale((100, 1_000, 10_000), dict.fromkeys(GRAPHS, 2), (6, 18, 58), 1_000),
+    "full": Scale(
+        (100, 1_000, 10_000, 100_000, 1_000_000),
+        {"figure 2": 20, "figure 3": 5, "figure 4": 5},
+        (6, 18, 58, 183, 577),
+        1_000,
+    ),
+}
+
+
+def true_field(graph: str, seed: int = 0) -> TabularModel:
+    """Parameters uniform in [-1, 1], in the gauge that vanishes at state 0."""
+    empty = TabularModel.zeros(graph_from_text(graph))
+    generator = torch.Generator().manual_seed(seed)
+    return TabularModel(
+        empty.graph,
+        tuple(
+            2 * torch.rand(v.shape, generator=generator, dtype=v.dtype) - 1 for v in empty.values
+        ),
+    )
+
+
+def estimate(graph: str, rows: np.ndarray, settings: dict[str, str]) -> tuple[list[float], float]:
+    """The learned parameters, laid end to end, and the processor's seconds it took."""
+    begun = time.process_time()  # other work on the machine does not count
+    model = MarkovField(graph, l2=L2, **settings).fit(rows)  # type: ignore[arg-type]
+    seconds = time.process_time() - begun
+    return torch.cat([v.reshape(-1) for v in model.model_.values]).tolist(), seconds
+
+
+def measure_accuracy(rows: Rows, scale: Scale) -> None:
+    """One row for each figure, number of samples, run and estimator."""
+    for figure, graph in GRAPHS.items():
+        field = true_field(graph).potentials()
+        for run in range(scale.runs[figure]):
+            for samples in scale.samples:
+                place: dict[str, Any] = {"figure": figure, "samples": samples, "run": run}
+                left = {k: v for k, v in ESTIMATORS.items() if not rows.has({**place, "name": k})}
+                if not left:
+                    continue
+                drawn = Drawing()(field, samples, seed=1_000 * run + 1).samples
+                data = drawn.numpy().astype(np.uint8)
+                for name, settings in left.items():
+                    values, seconds = estimate(graph, data, settings)
+                    rows.append({**place, "name": name, **about(seconds), "values": values})
+                say(f"{figure} ({graph}): {samples:,} samples, run {run + 1}")
+
+
+def measure_scaling(rows: Rows, scale: Scale) -> None:
+    """Seconds of LAP on grids of growing size, from correlated random bits."""
+    for side in scale.sides:
+        cliques = 3 * side * side - 2 * side
+        generator = np.random.default_rng(side)
+        data = generator.integers(0, 2, (scale.scaling_samples, side * side), dtype=np.uint8)
+        noise = generator.integers(0, 4, (scale.scaling_samples, side * side - 1), dtype=np.uint8)
+        data[:, 1:] &= data[:, :-1] | (noise > 0)
+        for name in ("LAP_E", "LAP_D", "LAP_P"):
+            point = {"figure": "scaling", "cliques": cliques, "name": name}
+            if rows.has(point):
+                continue
+            # Small problems are over in no time: the best of several is the time without noise.
+            repeats = max(1, min(5, 20_000 // cliques))
+            seconds = min(
+                estimate(f"grid:{side}x{side}", data, ESTIMATORS[name])[1] for _ in range(repeats)
+            )
+            rows.append({**point, "samples": scale.scaling_samples, **about(seconds)})
+            say(f"scaling: {cliques:,} cliques by {name} in {seconds:.2f} s")
+
+
+def about(seconds: float) -> dict[str, Any]:
+    """What a row says about the circumstances."""
+    threads = torch.get_num_threads()
+    version = {"mrflearn": mrflearn.__version__, "torch": torch.__version__}
+    return {"seconds": seconds, "threads": threads, "load": os.getloadavg()[0], "version": version}
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", choices=SCALES, default="smoke")
+    parser.add_argument("--output", type=Path, default=Path("experiments/lap/output"))
+    parser.add_argument("--only-draw", action="store_true")
+    options = parser.parse_args()
+    rows = Rows(options.output / f"rows-{options.scale}.jsonl")
+    if not options.only_draw:
+        measure_accuracy(rows, SCALES[options.scale])
+        measure_scaling(rows, SCALES[options.scale])
+    write_report(list(rows), options.output)
+    say(f"tables and pictures: {options.output}")
+
+
+if __name__ == "__main__":
+    main()

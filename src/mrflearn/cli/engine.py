@@ -1,0 +1,50 @@
+"""Where work runs, as the command line names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mrflearn.errors import MrflearnError
+
+if TYPE_CHECKING:
+    from mrflearn.execution.executor import Executor
+
+
+class Engine(StrEnum):
+    """The places that work can run in."""
+
+    local = "local"
+    spark = "spark"
+
+
+EngineOption = Annotated[Engine, typer.Option("--engine", help="local: this machine; or spark.")]
+Master = Annotated[
+    str | None, typer.Option("--master", help="For spark: spark://HOST:7077, yarn, local[2] ...")
+]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one a core.")]
+
+
+@contextmanager
+def place_to_run(engine: Engine, master: str | None, jobs: int) -> Iterator[Executor]:
+    """An executor until the block ends."""
+    if engine is Engine.spark:
+        from mrflearn.execution.spark import Spark
+
+        if master is None:
+            raise MrflearnError(
+                "--engine spark needs --master: spark://HOST:7077, or local[2] to try it out."
+            )
+        with Spark(master) as cluster:
+            yield cluster
+        return
+    if master is not None:
+        raise MrflearnError("--master goes with --engine spark.")
+    from mrflearn.execution.processes import executor_for
+
+    with executor_for(jobs) as place:
+        yield place

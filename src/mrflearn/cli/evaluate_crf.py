@@ -1,0 +1,167 @@
+"""What `mrflearn evaluate` tells of a chain CRF: how right it is on labelled data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mrflearn.cli.answers import say, say_json, say_table
+from mrflearn.cli.convert import ChunkScheme
+from mrflearn.cli.labelling import batches
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.crf import CRF
+    from mrflearn.evaluation.calibration import Reliability
+    from mrflearn.evaluation.chunks import ChunkReport
+
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class LabelView:
+    """What to look at besides the figures."""
+
+    train: Path | None
+    scheme: ChunkScheme | None
+    mistakes: int
+    calibration: bool
+    plots: Path | None
+
+
+def evaluate_crf(crf: CRF, file: Path, view: LabelView, as_json: bool) -> None:
+    """Accuracy of tokens and, for chunk tags, precision, recall and F1 as conlleval counts them."""
+    from mrflearn.data.spans import are_chunk_tags
+    from mrflearn.evaluation.chunks import chunk_report
+    from mrflearn.evaluation.tagging import confusion, tagging_report
+
+    truth, found, words = _labels(crf, file, view.scheme)
+    known = None if view.train is None else _words(crf, view.train)
+    tokens = tagging_report(truth, found, words=words if known is not None else None, known=known)
+    table = confusion(truth, found)
+    answer: dict[str, Any] = {
+        "file": str(file),
+        "sentences": tokens.sentences.total,
+        "tokens": tokens.tokens.total,
+        "accuracy": tokens.tokens.accuracy,
+        "sentence_accuracy": tokens.sentences.accuracy,
+    }
+    if tokens.seen is not None and tokens.unseen is not None:
+        answer["seen_accuracy"] = tokens.seen.accuracy
+        answer["unseen_accuracy"] = tokens.unseen.accuracy
+        answer["unseen_tokens"] = tokens.unseen.total
+    if are_chunk_tags(table.labels):
+        answer |= _chunk_figures(chunk_report(truth, found))
+    answer["mistakes"] = [
+        {"true": true, "predicted": guess, "tokens": count}
+        for true, guess, count in table.worst(view.mistakes)
+    ]
+    reliable = _reliability(crf, file, truth) if view.calibration or view.plots else None
+    if reliable is not None:
+        answer["calibration_error"] = reliable.expected_error
+    if view.plots is not None and reliable is not None:
+        _draw(view.plots, table, reliable)
+    if as_json:
+        say_json(answer)
+    else:
+        _tell(answer, reliable if view.calibration else None)
+
+
+def _labels(
+    crf: CRF, file: Path, scheme: ChunkScheme | None
+) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
+    from mrflearn.errors import DataError
+    from mrflearn.estimators.crf_rules import Rules
+
+    rules = Rules(scheme=scheme.value) if scheme else None
+    truth: list[list[str]] = []
+    found: list[list[str]] = []
+    words: list[list[str]] = []
+    for part in batches(crf.recipe_.read(file), BATCH):
+        for example in part:
+            if example.labels is None:
+                raise DataError("there are no labels to compare with.", path=file)
+            truth.append(list(example.labels))
+            words.append([row[0] if row else "" for row in example.rows])
+        found += crf.predict([example.items for example in part], rules)
+    return truth, found, words
+
+
+def _words(crf: CRF, file: Path) -> set[str]:
+    return {row[0] for example in crf.recipe_.read(file) for row in example.rows if row}
+
+
+def _chunk_figures(report: ChunkReport) -> dict[str, Any]:
+    scores = {"": report.total, **report.by_label}
+    figures = {
+        name: {"precision": s.precision, "recall": s.recall, "f1": s.f1, "chunks": s.actual}
+        for name, s in scores.items()
+    }
+    total = figures.pop("")
+    return {**total, "by_label": figures}
+
+
+def _reliability(crf: CRF, file: Path, truth: Iterable[list[str]]) -> Reliability:
+    from mrflearn.evaluation.calibration import reliability
+
+    sure: list[float] = []
+    right: list[bool] = []
+    gold = iter(truth)
+    for part in batches(crf.recipe_.read(file), BATCH):
+        for marginals in crf.predict_marginals([example.items for example in part]):
+            for label, token in zip(next(gold), marginals, strict=True):
+                guess = max(token, key=token.__getitem__)
+                sure.append(token[guess])
+                right.append(guess == label)
+    return reliability(sure, right)
+
+
+def _draw(folder: Path, table: Any, reliable: Reliability) -> None:
+    from mrflearn.plots.calibration import draw_reliability
+    from mrflearn.plots.confusion import draw_confusion
+    from mrflearn.plots.figure import save
+
+    save(draw_confusion(table), folder / "confusion.png")
+    save(draw_reliability({"tokens": reliable}), folder / "calibration.png")
+
+
+def _tell(answer: dict[str, Any], reliable: Reliability | None) -> None:
+    say(f"{answer['file']}: {answer['sentences']:,} sentences, {answer['tokens']:,} tokens")
+    shares = [name for name in answer if name.endswith("accuracy")]
+    say("; ".join(f"{name.replace('_', ' ')} {100 * answer[name]:.2f} %" for name in shares))
+    if "f1" in answer:
+        say()
+        rows = [_row("all", answer)]
+        rows += [_row(name, own) for name, own in answer["by_label"].items()]
+        say_table(["chunks, %", "precision", "recall", "F1", "true"], rows)
+    if answer["mistakes"]:
+        say()
+        wrong = [[m["true"], m["predicted"], str(m["tokens"])] for m in answer["mistakes"]]
+        say_table(["true label", "predicted", "tokens"], wrong)
+    if reliable is not None:
+        say()
+        _tell_reliability(reliable)
+
+
+def _row(name: str, score: dict[str, Any]) -> list[str]:
+    shares = [f"{100 * score[key]:.2f}" for key in ("precision", "recall", "f1")]
+    return [name, *shares, str(score["chunks"])]
+
+
+def _tell_reliability(table: Reliability) -> None:
+    columns = zip(
+        table.edges[:-1],
+        table.edges[1:],
+        table.counts,
+        table.confidence,
+        table.accuracy,
+        strict=True,
+    )
+    rows = [
+        [f"{low:.1f} - {high:.1f}", f"{count:.0f}", f"{sure:.4f}", f"{right:.4f}"]
+        for low, high, count, sure, right in columns
+        if count
+    ]
+    say_table(["confidence", "tokens", "mean", "right"], rows)
+    say(f"expected calibration error {100 * table.expected_error:.2f} %")

@@ -1,0 +1,76 @@
+"""What `mrflearn evaluate` tells of a field: held-out likelihood, and moments that match or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mrflearn.cli.answers import remark, say, say_json
+from mrflearn.cli.field_rows import Rows
+from mrflearn.errors import DataError
+
+
+def evaluate_field(field: Any, rows: Rows, plots: Path | None, seed: int, as_json: bool) -> None:
+    """Answers; with `plots` a picture of the moments is written there first."""
+    import torch
+
+    from mrflearn.evaluation.held_out import held_out
+    from mrflearn.evaluation.moments_match import moments_match
+    from mrflearn.statistics.observations import check_states
+
+    potentials = field.potentials_
+    whole = rows.values[(rows.values >= 0).all(axis=1)]
+    left_out = len(rows.values) - len(whole)
+    if left_out:
+        remark(f"{left_out} rows with missing values are left out")
+    if not len(whole):
+        raise DataError("every row has a missing value; there is nothing to evaluate on.")
+    table = torch.as_tensor(whole)
+    check_states(table, potentials.graph.states)
+    found = held_out(potentials, table, seed=seed)
+    match = moments_match(potentials, table, seed=seed)
+    if plots is not None:
+        from mrflearn.plots.figure import save
+        from mrflearn.plots.moments import draw_moments
+
+        panels = {"states": match.single, "pairs of states": match.pairs}
+        save(
+            draw_moments({name: (one.data, one.field) for name, one in panels.items()}),
+            plots / "moments.png",
+        )
+        remark(f"picture: {plots / 'moments.png'}")
+    answer = {
+        "samples": found.rows,
+        "left_out": left_out,
+        "log_likelihood_per_sample": found.log_likelihood,
+        "standard_error": found.standard_error,
+        "log_partition_error": found.partition_error,
+        "method": found.method,
+        "log_pseudolikelihood_per_sample": found.pseudolikelihood,
+        "moments": match.kind,
+        "largest_state_error": match.single.largest_error,
+        "largest_pair_error": match.pairs.largest_error,
+        "pair_correlation": match.pairs.correlation,
+    }
+    if as_json:
+        say_json(answer)
+        return
+    _tell(answer)
+
+
+def _tell(answer: dict[str, Any]) -> None:
+    sure = answer["method"] == "exact"
+    how = "exact" if sure else f"log Z by annealing, +- {answer['log_partition_error']:.3f}"
+    say(
+        f"log-likelihood       {answer['log_likelihood_per_sample']:.5f} nats a sample "
+        f"(+- {answer['standard_error']:.5f} over {answer['samples']} samples; {how})"
+    )
+    say(
+        f"log-pseudolikelihood {answer['log_pseudolikelihood_per_sample']:.5f} nats a sample, all "
+        "variables together"
+    )
+    say(
+        f"moments ({answer['moments']}): frequencies differ by at most "
+        f"{answer['largest_state_error']:.4f} (states) and {answer['largest_pair_error']:.4f} "
+        f"(pairs); correlation of pairs {answer['pair_correlation']:.4f}"
+    )

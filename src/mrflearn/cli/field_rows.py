@@ -1,0 +1,75 @@
+"""Rows of states for fields, from sample tables and from alignments, told apart by the name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ALIGNMENTS = (".fasta", ".fa", ".afa", ".a2m", ".aln")
+
+
+class Molecule(StrEnum):
+    """What the letters of an alignment stand for."""
+
+    protein = "protein"
+    rna = "rna"
+    dna = "dna"
+
+
+RowsFile = Annotated[
+    Path,
+    typer.Argument(
+        help="Rows of states (csv, npy, text, digits), or an alignment (.fasta, .a2m, .aln)."
+    ),
+]
+Letters = Annotated[Molecule, typer.Option("--molecule", help="For alignments: their letters.")]
+DropInserts = Annotated[
+    bool, typer.Option("--drop-inserts", help="For alignments: leave out lower case and dots.")
+]
+Columns = Annotated[
+    str | None, typer.Option(help="Columns to use, by name or number from 0: A,B,C.")
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """States, the columns' names where the file has them, and how many states it can hold."""
+
+    values: NDArray[np.int64]
+    names: tuple[str, ...] | None = None
+    states: int | None = None
+
+
+def is_alignment(path: Path) -> bool:
+    """Whether the name says that sequences stand in the file."""
+    return Path(str(path).removesuffix(".gz")).suffix.lower() in ALIGNMENTS
+
+
+def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool) -> Rows:
+    """All rows of a file of either kind."""
+    import numpy as np
+
+    if is_alignment(path):
+        from mrflearn.data.alignments import read_alignment
+
+        alignment = read_alignment(path, molecule.value, drop_inserts=drop_inserts)
+        return Rows(alignment.values.astype(np.int64), states=len(alignment.alphabet))
+    from mrflearn.data.samples import read_samples
+
+    table = read_samples(path, columns=picked(columns))
+    return Rows(table.values, table.names)
+
+
+def picked(columns: str | None) -> list[str | int] | None:
+    """The columns that a text names; None for all of them."""
+    if columns is None:
+        return None
+    return [int(word) if word.isdigit() else word for word in columns.split(",")]

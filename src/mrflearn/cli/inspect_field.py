@@ -1,0 +1,120 @@
+"""What `mrflearn inspect` tells and draws of a field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.cli.answers import remark, say, say_json, say_table
+from mrflearn.errors import MrflearnError
+
+
+@dataclass(frozen=True)
+class FieldView:
+    """What is asked of a field."""
+
+    top: int = 20
+    contacts: bool = False
+    apart: int = 4
+    matrix: Path | None = None
+    heat_map: Path | None = None
+    picture: Path | None = None
+
+
+def inspect_field(field: Any, view: FieldView, as_json: bool) -> None:
+    """Answers; files that were asked for are written first."""
+    names = [str(n) for n in getattr(field, "feature_names_in_", range(field.n_features_in_))]
+    edges, couplings = field.edges_, field.couplings_
+    # With more than two states an edge's strength is the norm of its table.
+    strength = couplings if couplings.ndim == 1 else np.linalg.norm(couplings, axis=(1, 2))
+    what = "coupling" if couplings.ndim == 1 else "norm"
+    if view.matrix is not None:
+        from mrflearn.data.contacts import write_contacts
+
+        write_contacts(view.matrix, _contacts(field))
+    _draw(field, view, names, edges, strength, what)
+    if view.contacts:
+        _tell_contacts(_contacts(field), view, as_json)
+    else:
+        _tell_couplings(field, names, strength, what, view.top, as_json)
+
+
+def _contacts(field: Any) -> NDArray[np.float64]:
+    if not hasattr(field, "contacts_"):
+        raise MrflearnError(
+            f"a {type(field).__name__} has no contacts; a field learned from an alignment on the "
+            "complete graph has: mrflearn train field FAMILY.fasta -o MODEL."
+        )
+    scores: NDArray[np.float64] = field.contacts_
+    return scores
+
+
+def _draw(
+    field: Any,
+    view: FieldView,
+    names: list[str],
+    edges: NDArray[np.int64],
+    strength: NDArray[np.float64],
+    what: str,
+) -> None:
+    if view.heat_map is None and view.picture is None:
+        return
+    from mrflearn.plots.couplings import draw_graph, draw_heat_map
+    from mrflearn.plots.figure import save
+
+    if view.heat_map is not None:
+        if view.contacts:
+            matrix, label = _contacts(field), "contact score"
+        else:
+            matrix, label = np.zeros((len(names), len(names))), what
+            matrix[edges[:, 0], edges[:, 1]] = matrix[edges[:, 1], edges[:, 0]] = strength
+        save(draw_heat_map(matrix, names, label), view.heat_map)
+        remark(f"heat map: {view.heat_map}")
+    if view.picture is not None:
+        order = np.argsort(-np.abs(strength), kind="stable")[: max(view.top, 1)]
+        save(draw_graph(edges[order], strength[order], names, what), view.picture)
+        remark(f"picture of the {len(order)} strongest edges: {view.picture}")
+
+
+def _tell_contacts(scores: NDArray[np.float64], view: FieldView, as_json: bool) -> None:
+    import torch
+
+    from mrflearn.graph.contacts import strongest_pairs
+
+    found = strongest_pairs(torch.as_tensor(scores), view.top, apart=view.apart).tolist()
+    pairs = [(i + 1, j + 1, float(scores[i, j])) for i, j in found]
+    if as_json:
+        say_json({"columns": len(scores), "counted_from": 1, "contacts": pairs})
+        return
+    say(f"{len(scores)} columns, counted from 1; pairs at least {view.apart} apart")
+    say_table(["contact", "score"], [[f"{i} - {j}", f"{score:.4f}"] for i, j, score in pairs])
+
+
+def _tell_couplings(
+    field: Any,
+    names: list[str],
+    strength: NDArray[np.float64],
+    what: str,
+    top: int,
+    as_json: bool,
+) -> None:
+    edges = field.edges_
+    order = np.argsort(-np.abs(strength), kind="stable")[:top]
+    if as_json:
+        say_json(
+            {
+                "class": type(field).__name__,
+                "variables": field.n_features_in_,
+                "names": names,
+                "edges": [[*edges[i].tolist(), float(strength[i])] for i in order],
+                "fields": field.fields_.tolist(),
+            }
+        )
+        return
+    say(f"{type(field).__name__}: {field.n_features_in_} variables, {len(edges)} edges")
+    rows = [[f"{names[edges[i][0]]} - {names[edges[i][1]]}", f"{strength[i]:+.4f}"] for i in order]
+    say_table(["edge", what], rows)

@@ -1,0 +1,188 @@
+"""`mrflearn train field`: an untied Markov random field from samples or from an alignment."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mrflearn.cli.answers import Json, remark, say, say_json
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.field_rows import (
+    Columns,
+    DropInserts,
+    Letters,
+    Molecule,
+    Rows,
+    is_alignment,
+    picked,
+    read_rows,
+)
+from mrflearn.errors import MrflearnError
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.potts import PottsField
+    from mrflearn.graph.factor_graph import FactorGraph
+
+
+class Estimator(StrEnum):
+    """The training principles a field can be learned by."""
+
+    lap = "lap"
+    pl = "pl"
+    ml = "ml"
+    bp = "bp"
+    pw = "pw"
+    consensus = "consensus"
+
+
+class Auxiliary(StrEnum):
+    """What LAP lets the neighbours of a clique follow."""
+
+    exact = "exact"
+    dense = "dense"
+    pairwise = "pairwise"
+
+
+def field(
+    samples: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Rows of states (csv, npy, text, digits, parquet; one file or many), or an "
+            "alignment (.fasta, .a2m, .aln)."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    graph: Annotated[
+        str,
+        typer.Option(
+            help="grid:RxC, torus:RxC, cube:XxYxZ, chimera:M,N,T, complete, edges:FILE, or "
+            "learn: find the edges first."
+        ),
+    ] = "complete",
+    states: Annotated[int | None, typer.Option(min=2, help="Default: the largest seen.")] = None,
+    estimator: Annotated[
+        Estimator,
+        typer.Option(
+            help="lap: each clique from its neighbourhood, for small degree and any size; "
+            "pl: pseudolikelihood; ml: exact, for small widths; bp: loopy; "
+            "consensus: each variable by itself, averaged; pw: each clique by itself."
+        ),
+    ] = Estimator.pl,
+    auxiliary: Annotated[
+        Auxiliary, typer.Option(help="For lap: what a clique's neighbours may follow.")
+    ] = Auxiliary.exact,
+    l2: Annotated[float, typer.Option(min=0.0, help="Price of squared parameters.")] = 0.0,
+    l1: Annotated[float, typer.Option(min=0.0, help="Price of couplings; makes some zero.")] = 0.0,
+    columns: Columns = None,
+    molecule: Letters = Molecule.protein,
+    drop_inserts: DropInserts = False,
+    identity: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="For alignments: what counts as a copy; 0: nothing."),
+    ] = 0.8,
+    l2_couplings: Annotated[
+        float, typer.Option(min=0.0, help="For alignments: price of squared couplings / (L - 1).")
+    ] = 0.2,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    missing: Annotated[
+        bool, typer.Option("--missing", help="For several files: values may be missing (lap).")
+    ] = False,
+    engine: EngineOption = Engine.local,
+    master: Master = None,
+    jobs: Jobs = 1,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a Markov random field with free parameters on every variable and edge.
+
+    Alignments on the complete graph by pl are learned as CCMpred does, with its default penalties.
+    Several files, or one with --engine spark, are counted where they are read (lap, ml, bp, pw).
+
+    Example: mrflearn train field spikes.txt --graph complete --estimator pl -o spikes-model
+    """
+    from mrflearn.estimators.field import MarkovField
+
+    common: dict[str, Any] = {"device": device, "random_state": seed, "verbose": not quiet}
+    choices: dict[str, Any] = {"estimator": estimator.value, "auxiliary": auxiliary.value}
+    choices |= {"l2": l2, "l1": l1, "n_jobs": jobs}
+    model: Any
+    count: int | None = None
+    if len(samples) > 1 or engine is Engine.spark:
+        _refuse_alignments(samples)
+        with place_to_run(engine, master, jobs) as place:
+            model = MarkovField(graph, states=states, **choices, **common)
+            model.fit_shards(samples, place, columns=picked(columns), missing=missing)
+    else:
+        rows = read_rows(samples[0], columns, molecule, drop_inserts)
+        count, common["states"] = len(rows.values), states or rows.states
+        if is_alignment(samples[0]) and graph == "complete" and estimator is Estimator.pl:
+            model = _family(rows, identity or None, l2_couplings, common)
+        else:
+            wires = _found(rows, common["states"], device) if graph == "learn" else graph
+            model = MarkovField(wires, **choices, **common).fit(rows.values)
+            model.name_columns(rows.names)
+    model.save(output)
+    _tell(model, count, output, estimator, as_json)
+
+
+def _found(rows: Rows, states: int | None, device: str) -> FactorGraph:
+    """The graph that the rows themselves suggest; those with missing values say nothing."""
+    from mrflearn.estimators.structure import FieldStructure
+
+    whole = rows.values[(rows.values >= 0).all(axis=1)]
+    structure = FieldStructure(states=states, device=device).fit(whole)
+    remark(f"{len(structure.edges_)} edges found among {structure.n_features_in_} variables")
+    return structure.graph_
+
+
+def _refuse_alignments(paths: list[Path]) -> None:
+    for path in paths:
+        if is_alignment(path):
+            raise MrflearnError(
+                f"{path}: an alignment is learned from as one file, on this machine."
+            )
+
+
+def _family(
+    rows: Rows, identity: float | None, l2_couplings: float, common: dict[str, Any]
+) -> PottsField:
+    from mrflearn.estimators.potts import PottsField
+
+    model = PottsField(identity=identity, l2_couplings=l2_couplings, **common).fit(rows.values)
+    remark(f"{len(rows.values)} sequences count as {model.weights_.sum():.1f}")
+    return model
+
+
+def _tell(
+    model: Any, samples: int | None, output: Path, estimator: Estimator, as_json: bool
+) -> None:
+    outcome = model.outcome_
+    answer = {
+        "model": str(output),
+        "samples": samples,
+        "variables": model.n_features_in_,
+        "edges": len(model.edges_),
+        "estimator": estimator.value,
+        "value": outcome.value,
+        "iterations": outcome.iterations,
+        "evaluations": outcome.evaluations,
+        "converged": outcome.converged,
+        "reason": outcome.reason,
+        "seconds": round(outcome.seconds, 4),
+    }
+    if as_json:
+        say_json(answer)
+        return
+    say(
+        f"{output}: {answer['variables']} variables, {answer['edges']} edges, learned"
+        + (f" from {samples} samples" if samples is not None else "")
+        + f" by {estimator.value} in {outcome.seconds:.2f} s"
+    )
+    say(
+        f"objective {outcome.value:.6g} nats after {outcome.iterations} iterations: "
+        f"{outcome.reason}"
+    )

@@ -1,0 +1,78 @@
+"""A field from samples in many files, counted and solved wherever an executor runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from mrflearn.data.files import PathLike
+from mrflearn.data.samples import SampleTable, read_sample_chunks
+from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.field_training import FieldTraining, Fitted
+from mrflearn.execution.executor import Executor
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.neighbourhood import neighbourhoods
+from mrflearn.statistics.observations import CliqueCounts
+from mrflearn.statistics.shards import CountShard, Histograms, Scope, count_shards
+from mrflearn.training.lap import LocalSolver, SolveBlock, blocks_of, lap
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Files of samples, the columns that are variables, and whether values may be missing."""
+
+    paths: Sequence[PathLike]
+    columns: Sequence[str | int] | None = None
+    missing: bool = False
+
+    def count(self, scopes: Sequence[Scope], graph: FactorGraph, executor: Executor) -> Histograms:
+        """How often each joint state of each scope stands in all files together."""
+        task = CountShard(scopes, graph.states, self.missing, self.columns)
+        return count_shards(task, self.paths, executor)
+
+
+def first_table(
+    paths: Sequence[PathLike], columns: Sequence[str | int] | None = None
+) -> SampleTable:
+    """The first rows of the first file, which show the columns and, mostly, the states."""
+    if not paths:
+        raise DataError("no files of samples were given.")
+    return next(iter(read_sample_chunks(paths[0], columns=columns)))
+
+
+def learn_from_shards(
+    training: FieldTraining, graph: FactorGraph, shards: Shards, executor: Executor
+) -> Fitted:
+    """The field that all rows of all files together give; no row travels, only histograms do."""
+    if training.estimator == "lap":
+        return _by_neighbourhoods(training, graph, shards, executor)
+    if shards.missing:
+        raise DataError(
+            f"missing values can only be learned from by 'lap', not by '{training.estimator}'."
+        )
+    if training.estimator not in ("ml", "bp", "pw"):
+        raise MrflearnError(
+            f"estimator '{training.estimator}' needs whole rows, which shards do not hand out; "
+            "give it samples in one file, or use 'lap', 'ml', 'bp' or 'pw'."
+        )
+    shapes = [graph.shape(g) if len(g) else (1,) * g.arity for g in graph.groups]
+    scopes = [(g.scope, shape) for g, shape in zip(graph.groups, shapes, strict=True)]
+    seen = shards.count(scopes, graph, executor)
+    counts = tuple(
+        table.T.reshape(len(group), *shape)
+        for table, group, shape in zip(seen.counts, graph.groups, shapes, strict=True)
+    )
+    total = torch.tensor([seen.total], dtype=torch.float64)
+    return training.from_clique_counts(graph, CliqueCounts(counts, total))
+
+
+def _by_neighbourhoods(
+    training: FieldTraining, graph: FactorGraph, shards: Shards, executor: Executor
+) -> Fitted:
+    problems = neighbourhoods(graph, training.auxiliary)
+    seen = shards.count([(h.scope, h.shape.sizes) for h in problems], graph, executor)
+    solver = LocalSolver(training.l2, training.l1, training.tolerance, training.max_iterations)
+    blocks = blocks_of(problems, seen.counts, missing=shards.missing)
+    return lap(graph, blocks, SolveBlock(solver, missing=shards.missing), executor.map)

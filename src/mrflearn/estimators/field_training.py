@@ -1,0 +1,224 @@
+"""Every way to learn a field, behind one function: graph and samples in, outcome out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.errors import DataError, MrflearnError
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.neighbourhood import (
+    Auxiliary,
+    Neighbourhoods,
+    blankets,
+    neighbourhoods,
+    too_crowded,
+)
+from mrflearn.inference.belief_propagation import BeliefPropagation
+from mrflearn.inference.beliefs import Inference
+from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.models.parameters import Layout
+from mrflearn.models.tabular import TabularModel
+from mrflearn.models.tabular_layout import ParameterLayout
+from mrflearn.objectives.blanket_pseudolikelihood import BlanketCounts, BlanketPseudolikelihood
+from mrflearn.objectives.likelihood import Likelihood
+from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.objectives.objective import Objective
+from mrflearn.objectives.penalties import LaidPenalty
+from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
+from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.statistics.observations import CliqueCounts, Samples
+from mrflearn.training.consensus import FormOpinion, consensus
+from mrflearn.training.fit import fit
+from mrflearn.training.lap import Block, LocalSolver, Mapper, SolveBlock, blocks_of, lap
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.local import LocalNewton
+from mrflearn.training.outcome import Outcome
+from mrflearn.training.owlqn import OWLQN
+from mrflearn.training.pieces import pieces
+from mrflearn.training.whitened import (
+    MOST_PARAMETERS,
+    Whitened,
+    conditional_curvature,
+    feature_covariance,
+)
+
+Estimator = Literal["lap", "pl", "ml", "bp", "pw", "consensus"]
+Fitted = Outcome[TabularModel]
+Batches = Sequence[CliqueCounts] | Sequence[Samples] | Sequence[BlanketCounts]
+# Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
+CHUNK = 16_384
+
+
+@dataclass(frozen=True)
+class FieldTraining:
+    """How a field is to be learned."""
+
+    estimator: Estimator
+    auxiliary: Auxiliary = "exact"
+    l2: float = 0.0
+    l1: float = 0.0
+    max_iterations: int = 1000
+    tolerance: float = 1e-7
+    verbose: bool = False
+    mapper: Mapper = map
+
+    def __post_init__(self) -> None:
+        if self.estimator not in ESTIMATORS:
+            known = ", ".join(f"'{name}'" for name in ESTIMATORS)
+            raise MrflearnError(f"estimator {self.estimator!r} is not one of {known}.")
+        if self.auxiliary not in ("exact", "dense", "pairwise"):
+            raise MrflearnError(
+                f"auxiliary {self.auxiliary!r} is not one of 'exact', 'dense', 'pairwise'."
+            )
+        if min(self.l1, self.l2) < 0:
+            raise MrflearnError("a penalty (l1, l2) of less than 0 is none; 0 or more is.")
+        if self.l1 and self.estimator in ("pw", "consensus"):
+            raise MrflearnError(f"estimator '{self.estimator}' takes no l1; 'lap' and 'pl' do.")
+
+    def __call__(self, graph: FactorGraph, columns: Columns) -> Fitted:
+        """The field learned from samples of all its variables."""
+        if columns.missing and self.estimator != "lap":
+            raise DataError(
+                f"some values are missing, which estimator '{self.estimator}' cannot learn from. "
+                "Use estimator='lap', or leave these rows out."
+            )
+        return ESTIMATORS[self.estimator](self, graph, columns)
+
+    def from_clique_counts(self, graph: FactorGraph, counts: CliqueCounts) -> Fitted:
+        """The field learned from nothing but the counts of its own cliques."""
+        if self.estimator == "pw":
+            return pieces(graph, counts, self._newton())
+        if self.estimator in ("ml", "bp"):
+            return self._descend(graph, Likelihood(self._inference()), [counts])
+        raise MrflearnError(
+            f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of cliques; "
+            "give it samples, or use 'ml', 'bp' or 'pw'."
+        )
+
+    def _by_cliques(self, graph: FactorGraph, columns: Columns) -> Fitted:
+        tables = []
+        for group in graph.groups:
+            shape = graph.shape(group) if len(group) else (1,) * group.arity
+            seen = neighbourhood_counts(group.scope, shape, columns)
+            tables.append(seen.T.reshape(len(group), *shape))
+        total = torch.tensor([columns.total], dtype=torch.float64, device=graph.device)
+        counts = CliqueCounts(tuple(tables), total)
+        if self.estimator == "pw":
+            return self.from_clique_counts(graph, counts)
+        return self._search(graph, columns, Likelihood(self._inference()), [counts])
+
+    def _near(
+        self, graph: FactorGraph, columns: Columns
+    ) -> tuple[Float[Tensor, "p"], Float[Tensor, "p p"]]:
+        """A quick estimate to start from (by consensus, else zeros), and the curvature there."""
+        problems = _small_blankets(graph, columns)
+        layout = ParameterLayout.of(graph)
+        covariance = feature_covariance(graph, columns)
+        if problems is None or layout.size < len(layout.start):
+            start = torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
+            return start, covariance
+        # A start must be finite, whether or not the estimate itself is.
+        task = FormOpinion(LocalNewton(max(self.l2, 0.1), 1e-4), columns)
+        model = consensus(graph, blocks_of(problems), task, self.mapper).model
+        start = torch.cat([value.reshape(-1) for value in model.values])
+        conditional = conditional_curvature(graph, blocks_of(problems), columns, start)
+        # Samples tell their covariance once there are many more of them than parameters.
+        trust = columns.states.shape[1] / (columns.states.shape[1] + 10 * layout.size)
+        return start, trust * covariance + (1 - trust) * conditional
+
+    def _inference(self) -> Inference:
+        return JunctionTree() if self.estimator == "ml" else LOOPY
+
+    def _by_neighbourhoods(self, graph: FactorGraph, columns: Columns) -> Fitted:
+        solver = LocalSolver(self.l2, self.l1, self.tolerance, self.max_iterations)
+        blocks = blocks_of(neighbourhoods(graph, self.auxiliary), missing=columns.missing)
+        return lap(graph, blocks, SolveBlock(solver, columns), self.mapper)
+
+    def _by_consensus(self, graph: FactorGraph, columns: Columns) -> Fitted:
+        task = FormOpinion(self._newton(), columns)
+        return consensus(graph, blocks_of(blankets(graph)), task, self.mapper)
+
+    def _by_conditionals(self, graph: FactorGraph, columns: Columns) -> Fitted:
+        problems = _small_blankets(graph, columns)
+        if problems is None:
+            rows = Samples.distinct(columns.states.T.long(), columns.weights)
+            return self._search(graph, columns, Pseudolikelihood(), list(rows.chunks(CHUNK)))
+        layout = ParameterLayout.of(graph)
+        batches = [_blanket(block, columns, layout) for block in blocks_of(problems)]
+        return self._search(graph, columns, BlanketPseudolikelihood(), batches)
+
+    def _search(
+        self, graph: FactorGraph, columns: Columns, objective: Objective, batches: Batches
+    ) -> Fitted:
+        """The least value, in coordinates that suit the samples where there are not too many."""
+        if self.l1 or ParameterLayout.of(graph).size > MOST_PARAMETERS:
+            return self._descend(graph, objective, batches)
+        start, curvature = self._near(graph, columns)
+        whitened = Whitened(curvature, start, self.l2)
+        # There one unit is about one standard error: far below that, only rounding is left.
+        optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=100 * self.tolerance)
+        return whitened(graph, objective, batches, optimiser, progress=self.verbose)
+
+    def _descend(self, graph: FactorGraph, objective: Objective, batches: Batches) -> Fitted:
+        optimiser = OWLQN if self.l1 else LBFGS
+        return fit(
+            TabularModel.zeros(graph),
+            batches,
+            objective,
+            optimiser(max_iterations=self.max_iterations, tolerance=self.tolerance),
+            penalty=CouplingPenalty(self.l1, self.l2, graph),
+            progress=self.verbose,
+        )
+
+    def _newton(self) -> LocalNewton:
+        return LocalNewton(self.l2, self.tolerance, self.max_iterations)
+
+
+@dataclass(frozen=True, eq=False)
+class CouplingPenalty:
+    """l2 on all parameters, l1 on those of cliques of two variables or more."""
+
+    l1: float
+    l2: float
+    graph: FactorGraph
+
+    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+        if not self.l1:
+            return LaidPenalty(l2=self.l2)
+        single = torch.tensor([group.arity == 1 for group in self.graph.groups])
+        free = single.repeat_interleave(torch.tensor(layout.sizes)).to(like.device)
+        return LaidPenalty(like.new_full((layout.size,), self.l1).masked_fill_(free, 0), self.l2)
+
+
+def _small_blankets(graph: FactorGraph, columns: Columns) -> list[Neighbourhoods] | None:
+    """The blankets of all variables, where their joint states are fewer than the samples."""
+    plain = all(bool((group.multiplicity == 1).all()) for group in graph.groups)
+    if not plain or graph.is_lifted() or too_crowded(graph):
+        return None
+    problems = blankets(graph)
+    cells = sum(len(hood) * hood.shape.cells for hood in problems)
+    return problems if cells <= columns.states.numel() else None
+
+
+def _blanket(block: Block, columns: Columns, layout: ParameterLayout) -> BlanketCounts:
+    hood = block.problems
+    counts = neighbourhood_counts(hood.scope, hood.shape.sizes, columns)
+    return BlanketCounts(LocalLikelihood.of(hood.shape, counts), layout.terms(hood))
+
+
+# Loopy messages on strongly coupled fields circle without damping.
+LOOPY = BeliefPropagation(damping=0.3)
+ESTIMATORS: dict[str, Callable[[FieldTraining, FactorGraph, Columns], Fitted]] = {
+    "lap": FieldTraining._by_neighbourhoods,
+    "pl": FieldTraining._by_conditionals,
+    "ml": FieldTraining._by_cliques,
+    "bp": FieldTraining._by_cliques,
+    "pw": FieldTraining._by_cliques,
+    "consensus": FieldTraining._by_consensus,
+}

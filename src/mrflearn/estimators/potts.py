@@ -1,0 +1,190 @@
+"""`PottsField`: which columns of a family's alignment depend on each other directly."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from torch import Tensor
+
+from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
+from mrflearn.estimators.field_inputs import sample_weights, state_rows
+from mrflearn.execution.device import choose_device
+from mrflearn.graph.contacts import contact_scores
+from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.draw import Draw, Drawing
+from mrflearn.models.potts import PottsModel
+from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.statistics.observations import check_states
+from mrflearn.statistics.sequence_weights import sequence_weights
+from mrflearn.training.outcome import Outcome
+from mrflearn.training.potts import PottsTraining
+
+Precision = Literal["float32", "float64"]
+PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+
+
+class PottsField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """A field on all pairs of columns, by penalised pseudolikelihood as CCMpred and plmc have it.
+
+    states: states of every column; None takes the largest seen.  State 0 is the gap.
+    identity: sequences that agree in more than this share of columns share one vote; None gives
+        every sequence a whole vote.
+    l2_fields: price of the square of each field.
+    l2_couplings: price of the square of each coupling, for every other column (CCMpred's -l).
+    tolerance: training stops where ten iterations lower the objective by less than this share.
+    """
+
+    def __init__(
+        self,
+        *,
+        states: int | None = None,
+        identity: float | None = 0.8,
+        l2_fields: float = 0.01,
+        l2_couplings: float = 0.2,
+        max_iterations: int = 200,
+        tolerance: float = 1e-4,
+        precision: Precision = "float32",
+        device: str = "cpu",
+        random_state: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.states = states
+        self.identity = identity
+        self.l2_fields = l2_fields
+        self.l2_couplings = l2_couplings
+        self.max_iterations = max_iterations
+        self.tolerance = tolerance
+        self.precision = precision
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learns from aligned sequences (sequences x columns, states counted from 0).
+
+        With `sample_weight` these are the votes, and `identity` is not used.
+        """
+        del y  # scikit-learn passes it to every estimator
+        rows, states = self._rows(X)
+        if sample_weight is not None:
+            weights = sample_weights(sample_weight, len(rows), rows.device)
+        elif self.identity is not None:
+            weights = sequence_weights(rows, states, self.identity)
+        else:
+            weights = torch.ones(len(rows), dtype=torch.float64, device=rows.device)
+        self.weights_ = np.asarray(weights.cpu())
+        outcome = self._training(rows.shape[1])(rows, weights, states, progress=self.verbose)
+        self.outcome_: Outcome[PottsModel] = outcome
+        self.model_ = outcome.model
+        self.n_features_in_ = rows.shape[1]
+        return self
+
+    @property
+    def potentials_(self) -> Potentials:
+        """The learned field, in the gauge that the penalty chose."""
+        return self._fitted().potentials()
+
+    @property
+    def fields_(self) -> NDArray[np.float64]:
+        """Zero-sum scores of each column's states."""
+        return zero_sum_tables(self.potentials_, 1)
+
+    @property
+    def couplings_(self) -> NDArray[np.float64]:
+        """Zero-sum scores of the states of each pair of columns."""
+        return zero_sum_tables(self.potentials_, 2)
+
+    @property
+    def edges_(self) -> NDArray[np.int64]:
+        """The two columns of each pair, in the order of `couplings_`."""
+        return pairs(self.potentials_)
+
+    @property
+    def contacts_(self) -> NDArray[np.float64]:
+        """Corrected coupling strengths of all pairs of columns (APC of Frobenius norms)."""
+        model = self._fitted()
+        return np.asarray(contact_scores(model.pairs.t(), model.couplings, len(model.fields)).cpu())
+
+    def log_likelihood(self, X: ArrayLike, method: Method = "pl") -> NDArray[np.float64]:
+        """The log-probability of each row, in nats, by the methods of `MarkovField`."""
+        return log_likelihoods(self.potentials_, X, method, self.random_state)
+
+    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The log-pseudolikelihood of each row, in nats."""
+        return self.log_likelihood(X)
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """The mean log-pseudolikelihood of a row, in nats."""
+        del y
+        return float(self.score_samples(X).mean())
+
+    def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
+        """New rows (see `draw` for how they are made)."""
+        return np.asarray(self.draw(count, seed=seed).samples.cpu())
+
+    def draw(self, count: int, *, seed: int | None = None) -> Draw:
+        """New rows together with how they were made."""
+        seed = self.random_state if seed is None else seed
+        return Drawing()(self.potentials_, count, seed=seed)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a model directory, whole or not at all."""
+        tensors = self._fitted().parameters()
+        write_model(path, StoredModel(type(self).__name__, self.get_params(), tensors))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
+        """The field that `save` wrote."""
+        return cls.from_stored(read_model(path, device=device), device=device)
+
+    @classmethod
+    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
+        """The field that a stored model holds."""
+        if stored.kind != cls.__name__:
+            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        try:
+            self = cls(**{**stored.settings, "device": device})
+            self.model_ = PottsModel(stored.tensors["fields"], stored.tensors["couplings"])
+            self.potentials_  # noqa: B018 - built once to see that shapes agree
+        except (KeyError, TypeError, MrflearnError) as error:
+            raise StorageError(f"the stored field contradicts itself ({error}).") from error
+        self.n_features_in_ = len(self.model_.fields)
+        return self
+
+    def _rows(self, X: ArrayLike) -> tuple[Tensor, int]:
+        """The sequences on the device, and how many states a column has."""
+        rows = state_rows(X, choose_device(self.device))
+        if rows.ndim != 2 or rows.shape[1] < 2:
+            raise DataError(
+                f"an alignment is sequences x columns, two or more; this has the shape "
+                f"{tuple(rows.shape)}."
+            )
+        states = self.states or max(2, int(rows.max()) + 1 if rows.numel() else 0)
+        check_states(rows, torch.full((rows.shape[1],), states, device=rows.device))
+        return rows, states
+
+    def _training(self, columns: int) -> PottsTraining:
+        if self.precision not in PRECISIONS:
+            raise MrflearnError(f"precision {self.precision!r} is not 'float32' or 'float64'.")
+        if min(self.l2_fields, self.l2_couplings) < 0:
+            raise MrflearnError("a penalty of less than 0 is none; 0 or more is.")
+        settings: dict[str, Any] = {
+            "l2_fields": self.l2_fields,
+            "l2_couplings": self.l2_couplings * (columns - 1),
+            "max_iterations": self.max_iterations,
+            "tolerance": self.tolerance,
+            "dtype": PRECISIONS[self.precision],
+        }
+        return PottsTraining(**settings)
+
+    def _fitted(self) -> PottsModel:
+        model: PottsModel | None = getattr(self, "model_", None)
+        if model is None:
+            raise NotFittedError("this PottsField is not fitted yet; call `fit`, or `load` one.")
+        return model

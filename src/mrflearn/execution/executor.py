@@ -1,0 +1,55 @@
+"""Where independent pieces of work run: here, one after the other, or wherever `map` says.
+
+An executor offers two things: `map`, whose results come in the order of the items, and `total`,
+their sum.  A task is any function of one item; to run outside this process it must be a function or
+an object of an importable module (no lambda).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, final
+
+from mrflearn.errors import ExecutionError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Executor(Protocol):
+    """A place to run."""
+
+    def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """The result for every item, in their order."""
+
+    def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
+        """The sum (`+`) of the results; at least one item is needed."""
+
+
+@final
+@dataclass(frozen=True)
+class Serial:
+    """Runs here, one item after the other."""
+
+    def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        return map(task, items)
+
+    def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
+        return added_up(self.map(task, items))
+
+
+def added_up(results: Iterable[Result]) -> Result:
+    """Their sum, from the first to the last, so that it has the same bits wherever they came from.
+
+    Nothing is added in place: a result may be shared with who made it.
+    """
+    stream = iter(results)
+    try:
+        total: Any = next(stream)
+    except StopIteration:
+        raise ExecutionError("there is nothing to add up: no items were given.") from None
+    for result in stream:
+        total = total + result
+    added: Result = total
+    return added

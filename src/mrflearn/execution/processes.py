@@ -1,0 +1,155 @@
+"""Work in several processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar, final
+
+from mrflearn.errors import ExecutionError
+from mrflearn.execution.executor import Executor, Serial, added_up
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+AHEAD = 2  # items handed out before they are needed, for each process
+
+
+@final
+class Processes:
+    """`count` processes (all cores for None) that start on first use and stay until `close`.
+
+    Each computes with `threads` threads.  A task travels once to each process, however many items
+    it has.  What a task raises is raised here; Ctrl-C ends the processes with everything else.
+    """
+
+    def __init__(self, count: int | None = None, *, threads: int = 1) -> None:
+        self.count = count if count is not None else len(os.sched_getaffinity(0))
+        self.threads = threads
+        self._pool: ProcessPoolExecutor | None = None
+        if self.count < 1 or threads < 1:
+            raise ExecutionError(f"{self.count} processes of {threads} threads can do no work.")
+
+    def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        pool = self._started()
+        with _on_disk(task) as path:
+            waiting: deque[Future[Result]] = deque()
+            stream = iter(items)
+            try:
+                for item in islice(stream, AHEAD * self.count):
+                    waiting.append(pool.submit(_work, path, item))
+                while waiting:
+                    result = waiting.popleft().result()
+                    waiting.extend(pool.submit(_work, path, item) for item in islice(stream, 1))
+                    yield result
+            except BrokenProcessPool as broken:
+                self._end()
+                raise ExecutionError(
+                    "a worker process ended in the middle of its work. Was it killed for memory? "
+                    "Try fewer processes."
+                ) from broken
+            except KeyboardInterrupt:
+                self._end()
+                raise
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
+        return added_up(self.map(task, items))
+
+    def close(self) -> None:
+        """Ends the processes once their work is done; the next `map` starts new ones."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close() if kind is None else self._end()
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            # Forking a process whose threads hold locks can hang; a fresh interpreter cannot.
+            context = get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.count, context, _prepare, (self.threads,))
+        return self._pool
+
+    def _end(self) -> None:
+        """Ends the processes at once, work or no work."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        processes = list((getattr(pool, "_processes", None) or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+
+
+@contextmanager
+def _on_disk(task: Callable[..., Any]) -> Iterator[str]:
+    """A file that holds the task, so that workers read it once and not with every item."""
+    try:
+        content = pickle.dumps(task)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ExecutionError(
+            f"the task cannot be sent to another process ({error}). Use a function or a class of "
+            "an importable module, not a lambda or a function inside another."
+        ) from error
+    handle, path = tempfile.mkstemp(prefix="mrflearn-task-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        yield path
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+_latest: tuple[str, Callable[[Any], Any]] | None = None  # of a worker: its last task, by file
+
+
+def _prepare(threads: int) -> None:
+    """What each worker does first."""
+    # Ctrl-C reaches all processes of a terminal; the parent alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Read when a library is loaded; torch is not yet, and a task without it starts sooner.
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(threads)
+
+
+def _work(path: str, item: Any) -> Any:
+    """The result for one item."""
+    global _latest  # a worker serves one caller
+    if _latest is None or _latest[0] != path:
+        with Path(path).open("rb") as stream:
+            _latest = (path, pickle.load(stream))  # noqa: S301 - written by the parent
+    return _latest[1](item)
+
+
+@contextmanager
+def executor_for(jobs: int) -> Iterator[Executor]:
+    """Work here for 1 job, else in so many processes until the block ends; -1 is all cores."""
+    if jobs == 1:
+        yield Serial()
+        return
+    if jobs < 1 and jobs != -1:
+        raise ExecutionError(f"{jobs} jobs are none; ask for 1 or more, or -1 for all cores.")
+    with Processes(None if jobs == -1 else jobs) as place:
+        yield place

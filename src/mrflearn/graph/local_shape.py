@@ -1,0 +1,126 @@
+"""What the local problems of many cliques have in common: sizes, and which terms there are.
+
+A clique's neighbourhood is numbered from 0: the clique's own variables first, in its own order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+Places = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LocalShape:
+    """An auxiliary field on a neighbourhood, up to the numbers of its variables.
+
+    `touching` are the cliques of the graph that share one of the `own` variables, the clique over
+    just these (if there is one) first and in the order of its scope.  `inside` are the sets of
+    other variables that have a term of their own; None stands for all, that is for any function.
+    """
+
+    sizes: tuple[int, ...]
+    own: int
+    touching: tuple[Places, ...]
+    inside: tuple[Places, ...] | None = None
+
+    @property
+    def cells(self) -> int:
+        """The joint states of the whole neighbourhood."""
+        return prod(self.sizes)
+
+    @property
+    def summed(self) -> int:
+        """How many leading variables the model is a distribution over, given the others.
+
+        Where the others may follow any distribution, maximum likelihood fits that one perfectly
+        and what is left is the likelihood of the clique *given* them: the free function costs
+        nothing.  Else it is the joint distribution of the neighbourhood.
+        """
+        return self.own if self.inside is None else len(self.sizes)
+
+    @cached_property
+    def terms(self) -> NDArray[np.int64]:
+        """The states of every term (0: absent), one row a parameter: touching cliques first."""
+        sets = self.touching + (self.inside or ())
+        return np.concatenate([self._states(places) for places in sets])
+
+    @cached_property
+    def spans(self) -> tuple[slice, ...]:
+        """Where in `terms` the parameters of each touching clique stand."""
+        counts = [prod(self.sizes[place] - 1 for place in places) for places in self.touching]
+        ends = np.cumsum(counts).tolist()
+        return tuple(slice(end - count, end) for end, count in zip(ends, counts, strict=True))
+
+    @cached_property
+    def index(self) -> NDArray[np.int64]:
+        """The number of every term among the joint states."""
+        return self.terms @ self.strides
+
+    @cached_property
+    def strides(self) -> NDArray[np.int64]:
+        """How far apart neighbouring states of each variable lie."""
+        return np.cumprod([1, *self.sizes[:0:-1]])[::-1].astype(np.int64)
+
+    @cached_property
+    def joins(self) -> NDArray[np.int64]:
+        """The number of the join of every two terms; `cells` where they exclude each other."""
+        rows, columns = self.terms[:, None, :], self.terms[None, :, :]
+        clash = ((rows != columns) & (rows > 0) & (columns > 0)).any(axis=-1)
+        return np.where(clash, self.cells, np.maximum(rows, columns) @ self.strides)
+
+    @cached_property
+    def contexts(self) -> int:
+        """The joint states of the variables that are given, not summed."""
+        return prod(self.sizes[self.summed :])
+
+    @cached_property
+    def summed_parts(self) -> NDArray[np.int64]:
+        """The distinct parts of terms on the variables that are summed, by number, ascending."""
+        return np.unique(self.index // self.contexts)
+
+    @cached_property
+    def context_joins(self) -> NDArray[np.int64]:
+        """For every two terms: pair of summed parts times `contexts` plus join of the contexts.
+
+        Pairs (i <= j) of `summed_parts` are numbered row by row; one past the last number of all
+        where the contexts exclude each other.
+        """
+        part = np.searchsorted(self.summed_parts, self.index // self.contexts)
+        low, high = np.minimum.outer(part, part), np.maximum.outer(part, part)
+        count = len(self.summed_parts)
+        pair = low * count - low * (low - 1) // 2 + high - low
+        terms, strides = self.terms[:, self.summed :], self.strides[self.summed :]
+        rows, columns = terms[:, None, :], terms[None, :, :]
+        clash = ((rows != columns) & (rows > 0) & (columns > 0)).any(axis=-1)
+        number = pair * self.contexts + np.maximum(rows, columns) @ strides
+        return np.where(clash, count * (count + 1) // 2 * self.contexts, number)
+
+    def _states(self, places: Places) -> NDArray[np.int64]:
+        free = [range(1, self.sizes[place]) for place in places]
+        grid = np.stack(np.meshgrid(*free, indexing="ij"), axis=-1).reshape(-1, len(places))
+        states = np.zeros((len(grid), len(self.sizes)), dtype=np.int64)
+        states[:, list(places)] = grid
+        return states
+
+
+def subsets_of(masks: Iterable[int]) -> set[Places]:
+    """All non-empty subsets of the sets of places that bit masks stand for."""
+    found: set[Places] = set()
+    for mask in masks:
+        places = places_of(mask)
+        for size in range(1, len(places) + 1):
+            found.update(combinations(places, size))
+    return found
+
+
+def places_of(mask: int) -> Places:
+    """The places of the bits that are set, ascending."""
+    return tuple(place for place in range(mask.bit_length()) if mask >> place & 1)

@@ -1,0 +1,188 @@
+"""LAP: a clique's parameters from its neighbourhood alone [Mizrahi 2014, Algorithm 1].
+
+Cliques are taken a block at a time: counted, solved, forgotten.  Memory is that of one block, the
+samples and the answers; blocks are independent, so they may run anywhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.errors import DataError, GraphError
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.local_shape import LocalShape
+from mrflearn.graph.neighbourhood import Neighbourhoods
+from mrflearn.models.tabular import TabularModel
+from mrflearn.models.tabular_layout import ParameterLayout
+from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.training.local import LocalNewton, LocalSolution
+from mrflearn.training.local_missing import solve_with_missing
+from mrflearn.training.local_sparse import LocalProximal
+from mrflearn.training.outcome import Outcome
+
+Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+BLOCK = 1 << 18  # entries of the largest table that a block of problems works on
+MOST_PROBLEMS = 4096
+MOST_CELLS = 1 << 22  # joint states of one neighbourhood
+UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
+
+
+@dataclass(frozen=True)
+class LocalSolver:
+    """How the problems of one block are solved."""
+
+    l2: float = 0.0
+    l1: float = 0.0
+    tolerance: float = 1e-7
+    max_iterations: int = 100
+
+    def __call__(
+        self, shape: LocalShape, counts: Float[Tensor, "x q"], missing: bool
+    ) -> LocalSolution:
+        """The solution of every problem, from the counts of its neighbourhood."""
+        newton = LocalNewton(self.l2, self.tolerance, self.max_iterations)
+        if missing:
+            return solve_with_missing(shape, counts, newton)
+        problems = LocalLikelihood.of(shape, counts)
+        if self.l1 and any(len(places) > 1 for places in shape.touching):
+            return LocalProximal(self.l1, self.l2, self.tolerance)(problems)
+        return newton(problems)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some neighbourhoods of one shape, with their counts where these are known already."""
+
+    problems: Neighbourhoods
+    counts: Float[Tensor, "x q"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SolveBlock:
+    """The task of one worker: count (unless done before), solve, keep the clique's own."""
+
+    solver: LocalSolver
+    columns: Columns | None = None
+    missing: bool = False
+
+    def __call__(self, block: Block) -> LocalSolution:
+        shape, counts = block.problems.shape, block.counts
+        missing = self.missing
+        if counts is None:
+            assert self.columns is not None  # noqa: S101 - one of the two is given
+            counts = neighbourhood_counts(block.problems.scope, shape.sizes, self.columns)
+            missing = self.columns.missing
+        found = self.solver(shape, counts, missing)
+        own = found.terms[shape.spans[0]]
+        if not (self.solver.l2 or self.solver.l1):
+            insist_on_support(block.problems, own, counts)
+        return LocalSolution(own.contiguous(), found.value, found.iterations, found.converged)
+
+
+def lap(
+    graph: FactorGraph,
+    blocks: Iterable[Block],
+    task: Callable[[Block], LocalSolution],
+    mapper: Mapper = map,
+) -> Outcome[TabularModel]:
+    """The field whose every clique is as its own local problem says; the value is their sum."""
+    insist_on_untied(graph)
+    started = time.perf_counter()
+    layout = ParameterLayout.of(graph)
+    flat = torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
+    held = list(blocks)
+    ended = []
+    for block, found in zip(held, mapper(task, held), strict=True):
+        own = block.problems.factors[:, 0]
+        flat[layout.places(own, len(found.terms))] = found.terms.to(flat)
+        ended.append(found)
+    return outcome_of(layout.model(graph, flat), ended, time.perf_counter() - started)
+
+
+def outcome_of(
+    model: TabularModel, ended: Sequence[LocalSolution], seconds: float
+) -> Outcome[TabularModel]:
+    """How a training by local problems ended, all of them taken together."""
+    cliques = sum(len(found.value) for found in ended)
+    unfinished = sum(int((~found.converged).sum()) for found in ended)
+    iterations = max((found.iterations for found in ended), default=0)
+    reason = f"all {cliques:,} local problems were solved"
+    if unfinished:
+        reason = f"{unfinished:,} of {cliques:,} local problems ended at the limit of iterations"
+    return Outcome(
+        model=model,
+        value=sum(float(found.value.sum()) for found in ended),
+        iterations=iterations,
+        evaluations=iterations,
+        ending="limit" if unfinished else "gradient",
+        reason=reason,
+        history=(),
+        seconds=seconds,
+    )
+
+
+def blocks_of(
+    problems: Sequence[Neighbourhoods],
+    counts: Sequence[Float[Tensor, "x q"]] | None = None,
+    *,
+    missing: bool = False,
+) -> Iterator[Block]:
+    """The problems in portions that bound memory, and fit the processor's cache if they can."""
+    for index, hood in enumerate(problems):
+        together = _together(hood, missing)
+        for start in range(0, len(hood), together):
+            stop = start + together
+            known = None if counts is None else counts[index][:, start:stop]
+            yield Block(hood.part(start, stop), known)
+
+
+def insist_on_untied(graph: FactorGraph) -> None:
+    """Raises `GraphError` where cliques share tables or variables stand for several."""
+    for group in graph.groups:
+        shared = len(group) and len(group.table.unique()) < len(group)
+        if shared or bool((group.multiplicity != 1).any()) or graph.is_lifted():
+            raise GraphError(
+                f"group '{group.name}' shares tables between cliques; LAP learns each clique by "
+                "itself. Build the graph with tied=False, or use estimator='pl' or 'ml'."
+            )
+
+
+def _together(hood: Neighbourhoods, missing: bool) -> int:
+    shape = hood.shape
+    sizes = [size + missing for size in shape.sizes]
+    if prod(sizes) > MOST_CELLS:
+        clique = hood.scope[0, : shape.own].tolist()
+        raise GraphError(
+            f"the neighbourhood of clique {clique} has {len(sizes)} variables and "
+            f"{prod(sizes):.3g} joint states; at most {MOST_CELLS:,} can be handled. "
+            "Use pseudolikelihood (estimator='pl') on such a graph."
+        )
+    terms = len(shape.terms)
+    pairs = len(shape.summed_parts) * (len(shape.summed_parts) + 1) // 2
+    largest = max(prod(sizes), terms**2, pairs * shape.contexts if shape.contexts > 1 else 0)
+    return max(1, min(MOST_PROBLEMS, BLOCK // largest))
+
+
+def insist_on_support(
+    problems: Neighbourhoods, own: Float[Tensor, "p q"], counts: Float[Tensor, "x q"]
+) -> None:
+    """Raises `DataError` for the first clique whose parameters ran away to infinity."""
+    wrong = (~own.isfinite() | (own.abs() > UNBOUNDED)).any(dim=0)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        clique = problems.scope[row, : problems.shape.own].tolist()
+        raise DataError(
+            f"too few samples for clique {clique}: {float(counts[:, row].sum()):g} samples never "
+            "show some joint state around it, so its best parameter would be infinite. "
+            "Give a penalty (l2=0.1, or --l2 0.1), more samples, or fewer cliques."
+        )

@@ -1,0 +1,130 @@
+"""Many small convex problems of one shape solved together: Newton's method, all in step.
+
+Each problem has its own step length and leaves when it is done, so one slow problem costs the
+others nothing.  Problems with too many parameters for a Hessian each go to L-BFGS, laid end to end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from mrflearn.objectives.local_auxiliary import LocalFit, LocalLikelihood
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.minimise import minimise
+
+MOST_NEWTON = 300  # parameters of one problem; above, its Hessian costs more than it saves
+LONGEST_STEP = 4.0  # nats; longer steps come from directions the data say nothing about
+HALVINGS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class LocalSolution:
+    """The parameters of q problems and how the search for them ended."""
+
+    terms: Float[Tensor, "p q"]
+    value: Float[Tensor, "q"]
+    iterations: int
+    converged: Bool[Tensor, "q"]
+
+
+@dataclass(frozen=True)
+class LocalNewton:
+    """Minimises likelihood + l2 * sum of squares for every problem.
+
+    tolerance: a problem is done after a step in which no parameter moved by more than this.
+    """
+
+    l2: float = 0.0
+    tolerance: float = 1e-7
+    max_iterations: int = 100
+
+    def __call__(
+        self, problems: LocalLikelihood, start: Float[Tensor, "p q"] | None = None
+    ) -> LocalSolution:
+        """The solution of every problem, from zero or from `start`."""
+        begin = torch.zeros_like(problems.observed) if start is None else start
+        if len(begin) > MOST_NEWTON:
+            return self._quasi_newton(problems, begin)
+        return self._newton(problems, begin)
+
+    def step(
+        self, problems: LocalLikelihood, terms: Float[Tensor, "p q"], fit: LocalFit
+    ) -> tuple[Float[Tensor, "p q"], LocalFit, Bool[Tensor, "q"]]:
+        """One damped Newton step of every problem, and which of them have nothing more to gain."""
+        gradient = problems.gradient(fit) + 2 * self.l2 * terms
+        hessian = problems.hessian(fit)
+        hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
+        direction = _solve(hessian, gradient, problems.total)
+        reach = direction.abs().amax(dim=0)
+        flat = gradient.abs().amax(dim=0) <= 1e-13 * problems.total
+        slope = (direction * gradient).sum(dim=0)
+        value = fit.value + self.l2 * terms.square().sum(dim=0)
+        length = (LONGEST_STEP / reach.clamp_min(LONGEST_STEP)).to(terms.dtype)
+        # Below rounding, a comparison of values says nothing: allow for it.
+        slack = 1e-13 * (value.abs() + problems.total)
+        for _ in range(HALVINGS):
+            moved = terms + length * direction
+            trial = problems.at(moved)
+            after = trial.value + self.l2 * moved.square().sum(dim=0)
+            worse = after > value + 1e-4 * length * slope + slack
+            if not bool(worse.any()):
+                break
+            length = torch.where(worse, length / 2, length)
+        return moved, trial, (reach <= self.tolerance) | flat
+
+    def _newton(self, problems: LocalLikelihood, start: Float[Tensor, "p q"]) -> LocalSolution:
+        terms, value = start.clone(), torch.zeros_like(problems.total)
+        converged = torch.zeros_like(value, dtype=torch.bool)
+        left = torch.arange(len(value), device=value.device)
+        current, fit = start, problems.at(start)
+        iterations = 0
+        while iterations < self.max_iterations:
+            iterations += 1
+            current, fit, done = self.step(problems, current, fit)
+            terms[:, left], value[left], converged[left] = current, fit.value, done
+            going = (~done).nonzero().squeeze(1)
+            if not len(going):
+                break
+            if len(going) < len(left):
+                left, current, problems = left[going], current[:, going], problems.part(going)
+                fit = problems.at(current)
+        value = value + self.l2 * terms.square().sum(dim=0)
+        return LocalSolution(terms, value, iterations, converged)
+
+    def _quasi_newton(
+        self, problems: LocalLikelihood, start: Float[Tensor, "p q"]
+    ) -> LocalSolution:
+        shape = start.shape
+
+        def value_and_gradient(vector: Tensor) -> tuple[Tensor, Tensor]:
+            terms = vector.view(shape)
+            fit = problems.at(terms)
+            gradient = problems.gradient(fit) + 2 * self.l2 * terms
+            value = fit.value.sum() + self.l2 * terms.square().sum()
+            return value, gradient.view(-1)
+
+        optimiser = LBFGS(max_iterations=20 * self.max_iterations, tolerance=1e-12)
+        outcome = minimise(value_and_gradient, start.reshape(-1).clone(), optimiser)
+        terms = outcome.model.view(shape).clone()
+        value = problems.at(terms).value + self.l2 * terms.square().sum(dim=0)
+        ended = torch.full_like(value, float(outcome.converged)) > 0
+        return LocalSolution(terms, value, outcome.iterations, ended)
+
+
+def _solve(
+    hessian: Float[Tensor, "q p p"], gradient: Float[Tensor, "p q"], total: Float[Tensor, "q"]
+) -> Float[Tensor, "p q"]:
+    """The Newton direction; where the data leave a direction flat, the ridge decides."""
+    ridge = 1e-13 * total.clamp_min(1e-300)
+    right = -gradient.T.unsqueeze(2)
+    for _ in range(12):
+        hessian.diagonal(dim1=1, dim2=2).add_(ridge.unsqueeze(1))
+        factor, failed = torch.linalg.cholesky_ex(hessian)
+        if not bool(failed.any()):
+            break
+        ridge = torch.where(failed > 0, ridge * 100, 0.0)
+    return torch.cholesky_solve(right, factor).squeeze(2).T

@@ -1,0 +1,198 @@
+"""Which variables are joined: each variable regressed on all others with a price on each of them.
+
+[Ravikumar, Wainwright and Lafferty 2010] for two states; for more, the price is on the norm of a
+pair's whole table (group lasso).  The price of each variable is chosen by the extended Bayesian
+information criterion [Barber and Drton 2015, eq. 3.3], as in eLasso [van Borkulo et al. 2014].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mrflearn.errors import TrainingError
+from mrflearn.kernels.coded_rows import CodedRows
+
+ROWS = 8192  # handled at once; bounds memory, changes no result
+
+
+class Regressions(NamedTuple):
+    """All variables' regressions side by side: column (j, a) belongs to variable j."""
+
+    fields: Float[Tensor, "v s"]
+    couplings: Float[Tensor, "v s v s"]  # [k, b, j, a]: what k in state b adds to state a of j
+
+
+@final
+@dataclass(frozen=True)
+class NeighbourhoodSelection:
+    """`prices` of a pair from the largest that keeps any down to `ratio` of it; `gamma` for EBIC.
+
+    An edge is kept where `both` of its variables choose it, or `either`.
+    """
+
+    gamma: float = 0.25
+    prices: int = 25
+    ratio: float = 0.01
+    keep: Literal["both", "either"] = "both"
+    max_iterations: int = 500
+    tolerance: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if self.gamma < 0 or self.prices < 2 or not 0 < self.ratio < 1:
+            raise TrainingError(
+                f"gamma={self.gamma}, prices={self.prices}, ratio={self.ratio}: these must be "
+                "0 or more, 2 or more, and between 0 and 1."
+            )
+
+    def __call__(
+        self, rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], states: int
+    ) -> Int[Tensor, "e 2"]:
+        """The edges, first variable first."""
+        problem = Lasso.of(rows, weights, states)
+        chosen = self._neighbours(problem)
+        agreed = chosen & chosen.t() if self.keep == "both" else chosen | chosen.t()
+        return agreed.triu(1).nonzero()
+
+    def _neighbours(self, problem: Lasso) -> Bool[Tensor, "v v"]:
+        """[k, j]: whether variable j has chosen k, at the price that is best for j."""
+        variables, states = problem.frequencies.shape
+        point = problem.without_couplings()
+        most = float(problem.pair_norms(problem.slopes(point).couplings).max())
+        best = torch.full((variables,), torch.inf, dtype=torch.float64, device=point.fields.device)
+        chosen = torch.zeros(variables, variables, dtype=torch.bool, device=best.device)
+        numbers = (states - 1) ** 2  # that a pair has, beyond its gauge
+        for step in range(self.prices):
+            price = most * self.ratio ** (step / (self.prices - 1))
+            point = problem.solve(point, price, self.max_iterations, self.tolerance)
+            active = problem.pair_norms(point.couplings) > 0
+            count = active.sum(dim=0)
+            cost = numbers * math.log(problem.total) + 2 * self.gamma * math.log(
+                max(2, variables - 1)
+            )
+            criterion = 2 * problem.total * problem.losses(point) + count * cost
+            better = criterion < best
+            best = torch.where(better, criterion, best)
+            chosen[:, better] = active[:, better]
+        return chosen
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Lasso:
+    """Group-lasso regressions of every variable on all others, solved together.
+
+    One-hot columns are centred by their frequencies, so that fields and couplings do not pull
+    against each other and one step length is good for all.
+    """
+
+    parts: tuple[tuple[CodedRows, Float[Tensor, "n"]], ...]
+    frequencies: Float[Tensor, "v s"]
+    total: float
+    step: float
+
+    @classmethod
+    def of(cls, rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], states: int) -> Lasso:
+        total = float(weights.sum())
+        share = (weights / total).double()
+        parts = tuple(
+            (CodedRows.of(r, states), w)
+            for r, w in zip(rows.split(ROWS), share.split(ROWS), strict=True)
+        )
+        ones = sum(coded.transposed_times(w.unsqueeze(1)) for coded, w in parts)
+        frequencies = torch.as_tensor(ones).view(rows.shape[1], states)
+        steepest = _largest_eigenvalue(parts, frequencies)
+        # The curvature of a log-sum-exp is at most one half.
+        return cls(parts, frequencies, total, 2 / max(1.0, 1.05 * steepest))
+
+    def without_couplings(self) -> Regressions:
+        """The best point where no variable has neighbours."""
+        variables, states = self.frequencies.shape
+        couplings = self.frequencies.new_zeros(variables, states, variables, states)
+        return Regressions((self.frequencies + 1e-9).log(), couplings)
+
+    def losses(self, point: Regressions) -> Float[Tensor, "v"]:
+        """The mean of -log p(variable | others) for each variable."""
+        return self._evaluate(point)[0]
+
+    def slopes(self, point: Regressions) -> Regressions:
+        """The gradients of these means."""
+        return self._evaluate(point)[1]
+
+    def pair_norms(self, couplings: Float[Tensor, "v s v s"]) -> Float[Tensor, "v v"]:
+        """The norm of each pair's table, zero for a variable with itself."""
+        return couplings.square().sum(dim=(1, 3)).sqrt().fill_diagonal_(0)
+
+    def solve(self, start: Regressions, price: float, most: int, tolerance: float) -> Regressions:
+        """Least loss plus price * norms, by accelerated proximal steps [Beck and Teboulle 2009].
+
+        Momentum starts again where it leads uphill [O'Donoghue and Candes 2015].
+        """
+        here, ahead, momentum = start, start, 1.0
+        for _ in range(most):
+            slope = self.slopes(ahead)
+            new = Regressions(
+                ahead.fields - self.step * slope.fields,
+                self._shrunk(ahead.couplings - self.step * slope.couplings, self.step * price),
+            )
+            move = new.couplings - here.couplings
+            uphill = float(((ahead.couplings - new.couplings) * move).sum()) > 0
+            grown = 1.0 if uphill else (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+            push = 0.0 if uphill else (momentum - 1) / grown
+            ahead = Regressions(
+                new.fields + push * (new.fields - here.fields), new.couplings + push * move
+            )
+            change = float(move.norm()) + float((new.fields - here.fields).norm())
+            here, momentum = new, grown
+            if change <= tolerance * max(1.0, float(here.couplings.norm())):
+                break
+        return here
+
+    def _shrunk(self, couplings: Float[Tensor, "v s v s"], price: float) -> Tensor:
+        """Each pair's table with its norm less by the price, or zero."""
+        norms = self.pair_norms(couplings)
+        keep = (1 - price / norms.clamp_min(1e-300)).clamp_min(0) * (norms > 0)
+        return couplings * keep[:, None, :, None]
+
+    def _evaluate(self, point: Regressions) -> tuple[Tensor, Regressions]:
+        variables, states = self.frequencies.shape
+        matrix = point.couplings.reshape(variables * states, -1)
+        centre = self.frequencies.reshape(1, -1) @ matrix
+        fields = (point.fields.reshape(1, -1) - centre).view(variables, states)
+        losses = fields.new_zeros(variables)
+        slope, couplings = torch.zeros_like(fields), torch.zeros_like(matrix)
+        for coded, weights in self.parts:
+            scores = coded.times(matrix).view(-1, variables, states) + fields
+            seen = coded.one_hot(scores.dtype).view_as(scores)
+            logs = scores.log_softmax(dim=-1)
+            losses -= ((logs * seen).sum(dim=-1) * weights.unsqueeze(1)).sum(dim=0)
+            wrong = (logs.exp() - seen) * weights.view(-1, 1, 1)
+            slope += wrong.sum(dim=0)
+            couplings += coded.transposed_times(wrong.view(len(wrong), -1))
+        couplings -= self.frequencies.reshape(-1, 1) * slope.reshape(1, -1)
+        return losses, Regressions(slope, couplings.view_as(point.couplings))
+
+
+def _largest_eigenvalue(
+    parts: tuple[tuple[CodedRows, Tensor], ...], frequencies: Float[Tensor, "v s"]
+) -> float:
+    """Of the covariance of the one-hot columns, by power steps (from below, hence the margin)."""
+    generator = torch.Generator().manual_seed(0)
+    vector = torch.rand(frequencies.numel(), 1, generator=generator, dtype=torch.float64)
+    vector = vector.to(frequencies.device)
+    mean = frequencies.reshape(-1, 1)
+    value = 1.0
+    for _ in range(50):
+        vector = vector / vector.norm().clamp_min(1e-300)
+        image = torch.zeros_like(vector)
+        for coded, weights in parts:
+            seen = coded.times(vector) - mean.t() @ vector
+            image += coded.transposed_times(weights.unsqueeze(1) * seen)
+            image -= mean * (weights.unsqueeze(1) * seen).sum()
+        value, vector = float(image.norm()), image
+    return value

@@ -1,0 +1,159 @@
+"""Fields on the command line: train, inspect, score, sample, evaluate, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mrflearn.data.contacts import read_contacts
+from support.command import run
+
+NAMES = ("left", "right", "alone")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two columns that mostly agree, one that does not care, and one that is no variable."""
+    generator = np.random.default_rng(0)
+    left = generator.integers(0, 2, 300)
+    right = np.where(generator.random(300) < 0.9, left, 1 - left)
+    alone = generator.integers(0, 2, 300)
+    path = tmp_path_factory.mktemp("field") / "rows.csv"
+    rows = zip(left, right, alone, strict=True)
+    lines = [f"{a},{b},{c},text" for a, b, c in rows]
+    path.write_text("left,right,alone,note\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(table: Path) -> Path:
+    output = table.parent / "model"
+    done = run("train", "field", str(table), "--columns", ",".join(NAMES), "-q", "-o", str(output))
+    assert done.code == 0, done.err
+    assert "3 variables, 3 edges, learned from 300 samples by pl" in done.out
+    return output
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An alignment whose columns 1 and 6 agree."""
+    generator = np.random.default_rng(1)
+    letters = np.array(list("-ACDE"))
+    rows = generator.integers(0, 5, (200, 7))
+    rows[:, 5] = rows[:, 0]
+    path = tmp_path_factory.mktemp("family") / "family.fasta"
+    text = (f">{i}\n{''.join(letters[row])}\n" for i, row in enumerate(rows))
+    path.write_text("".join(text))
+    return path
+
+
+@pytest.fixture(scope="module")
+def potts(family: Path) -> Path:
+    output = family.parent / "model"
+    done = run("train", "field", str(family), "-q", "-o", str(output), "--json")
+    assert done.code == 0, done.err
+    assert done.json()["edges"] == 21
+    assert "200 sequences count as" in done.err
+    return output
+
+
+def test_inspect_names_the_strongest_edge(model: Path, tmp_path: Path) -> None:
+    pictures = [str(tmp_path / "heat.png"), str(tmp_path / "graph.png")]
+    shown = run("inspect", str(model), "--heat-map", pictures[0], "--picture", pictures[1])
+    assert shown.code == 0, shown.err
+    assert shown.out.splitlines()[2].startswith("left - right")
+    assert all(Path(picture).stat().st_size > 1000 for picture in pictures)
+    answer = run("inspect", str(model), "--json", "--top", "1").json()
+    assert answer["names"] == list(NAMES)
+    assert answer["edges"][0][:2] == [0, 1]
+
+
+def test_score_and_evaluate_agree(model: Path, table: Path, tmp_path: Path) -> None:
+    columns = ["--columns", ",".join(NAMES)]
+    scored = run("score", str(model), str(table), *columns, "--json").json()
+    folder = str(tmp_path / "pictures")
+    answered = run("evaluate", str(model), str(table), *columns, "--plots", folder, "--json")
+    evaluated = answered.json()
+    assert evaluated["method"] == "exact"
+    for key in ("log_likelihood_per_sample", "samples"):
+        assert evaluated[key] == pytest.approx(scored[key])
+    assert evaluated["largest_pair_error"] < 0.02  # of data learned from, without a penalty
+    assert (tmp_path / "pictures" / "moments.png").exists()
+    told = run("evaluate", str(model), str(table), *columns)
+    assert "exact" in told.out
+    assert "pairs" in told.out
+
+
+def test_rows_with_missing_values_are_left_out_and_told(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("0,1,NA\n0,0,1\n")
+    found = run("evaluate", str(model), str(path), "--json")
+    assert found.json()["samples"] == found.json()["left_out"] == 1
+    assert "1 rows with missing values" in found.err
+    path.write_text("0,1,NA\n")
+    assert run("evaluate", str(model), str(path)).code == 1
+
+
+def test_samples_are_rows(model: Path) -> None:
+    drawn = run("sample", str(model), "-n", "5", "--seed", "3")
+    assert [len(line.split()) for line in drawn.out.splitlines()] == [3] * 5
+    assert "exact" in drawn.err
+
+
+def test_contacts_of_a_family(potts: Path, tmp_path: Path) -> None:
+    matrix = tmp_path / "family.mat"
+    shown = run("inspect", str(potts), "--contacts", "--top", "2", "--matrix", str(matrix))
+    assert shown.out.splitlines()[2].startswith("1 - 6")
+    assert read_contacts(matrix).shape == (7, 7)
+    answer = run("inspect", str(potts), "--contacts", "--top", "1", "--json").json()
+    assert answer["contacts"][0][:2] == [1, 6]
+
+
+def test_an_alignment_is_scored_by_its_letters(potts: Path, family: Path) -> None:
+    found = run("score", str(potts), str(family), "--method", "pl", "--json")
+    assert found.code == 0, found.err
+    assert -7 * np.log(21) < found.json()["log_likelihood_per_sample"] < 0
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_shards_are_learned_from_together(table: Path, tmp_path: Path, jobs: str) -> None:
+    rows = np.array([line.split(",")[:3] for line in table.read_text().splitlines()[1:]], int)
+    shards = [tmp_path / f"{i}.csv" for i in range(3)]
+    for shard, part in zip(shards, np.array_split(rows, 3), strict=True):
+        np.savetxt(shard, part, fmt="%d", delimiter=",")
+    words = [*map(str, shards), "--estimator", "lap", "-q", "-o", str(tmp_path / "m")]
+    done = run("train", "field", *words, "--jobs", jobs)
+    assert done.code == 0, done.err
+    edges = run("inspect", str(tmp_path / "m"), "--json").json()["edges"]
+    assert edges[0][:2] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["{table}"], "cannot read 'text'"),
+        (["{table}", "--columns", "left,wrong"], "no column 'wrong'"),
+        (["{table}", "--columns", "left,right,alone", "--graph", "grid:2x2"], "has 4 variables"),
+        (["{table}", "{table}", "--columns", "left,alone"], "give it samples"),
+        (["{family}", "{family}"], "one file"),
+        (["{family}", "--molecule", "rna"], "not of the rna alphabet"),
+        (["{table}", "--engine", "spark"], "needs --master"),
+        (["{table}", "{table}", "--master", "local"], "goes with --engine spark"),
+    ],
+)
+def test_what_cannot_be_learned_is_told_and_nothing_is_written(
+    table: Path, family: Path, tmp_path: Path, words: list[str], complaint: str
+) -> None:
+    filled = [word.format(table=table, family=family) for word in words]
+    done = run("train", "field", *filled, "-q", "-o", str(tmp_path / "m"))
+    assert (done.code, done.out) == (1, "")
+    assert complaint in done.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_field_without_contacts_says_so(model: Path) -> None:
+    shown = run("inspect", str(model), "--contacts")
+    assert shown.code == 1
+    assert "has no contacts" in shown.err

@@ -1,0 +1,45 @@
+"""`mrflearn train field` with every estimator, and what it says of bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mrflearn
+from mrflearn.graph.builders import grid
+from mrflearn.graph.ising import random_ising
+from mrflearn.inference.draw import Drawing
+from support.command import run
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows = Drawing()(random_ising(grid(2, 3), seed=0), 2_000, seed=0).samples.numpy()
+    path = tmp_path_factory.mktemp("samples") / "samples.txt"
+    path.write_text("\n".join("".join(map(str, row)) for row in rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("words", ["lap --auxiliary pairwise", "lap --l1 2", "consensus", "pw"])
+def test_fields_are_learned_and_saved(samples: Path, tmp_path: Path, words: str) -> None:
+    options = ["--graph", "grid:2x3", "--estimator", *words.split(), "-o", str(tmp_path / "m")]
+    result = run("train", "field", str(samples), *options, "--quiet", "--json")
+    assert (result.code, result.err) == (0, "")
+    answer = result.json()
+    assert answer["estimator"] == words.split()[0]
+    assert answer["converged"]
+    model = mrflearn.load(tmp_path / "m")
+    assert np.isfinite(model.couplings_).all()
+    assert len(model.edges_) == answer["edges"] == 7
+
+
+def test_too_few_samples_are_told_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "few.txt").write_text("0000\n0110\n")
+    options = ["--graph", "grid:2x2", "--estimator", "lap", "-o", str(tmp_path / "m"), "-q"]
+    result = run("train", "field", str(tmp_path / "few.txt"), *options)
+    assert result.code == 1
+    assert "too few samples for clique" in result.err
+    assert "--l2" in result.err
+    assert not (tmp_path / "m").exists()

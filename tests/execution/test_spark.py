@@ -1,0 +1,114 @@
+"""A real cluster on loopback: the same answers as here, and none lost with a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mrflearn import MarkovField
+from mrflearn.errors import DataError, ExecutionError
+from mrflearn.execution.executor import Executor, Serial
+from mrflearn.execution.spark import Spark
+from mrflearn.graph.builders import grid
+from mrflearn.statistics.shards import CountShard, count_shards
+from support.spark_cluster import SparkCluster, why_not
+from support.tasks import slow_square
+
+pytestmark = [
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+    # py4j leaves sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCluster]:
+    with SparkCluster(workers=2, cores=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def spark(cluster: SparkCluster) -> Iterator[Spark]:
+    settings = {"spark.driver.host": "127.0.0.1", "spark.executor.memory": "512m"}
+    with Spark(cluster.url, settings) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("shards")
+    rows = np.random.default_rng(0).integers(0, 2, (600, 9))
+    rows[:, 1] = np.where(rows[:, 0] == 1, rows[:, 1], 0)
+    paths = []
+    for number, part in enumerate(np.array_split(rows, 6)):
+        paths.append(folder / f"part-{number}.csv")
+        np.savetxt(paths[-1], part, fmt="%d", delimiter=",")
+    return paths
+
+
+def cliques() -> CountShard:
+    graph = grid(3, 3)
+    return CountShard([(g.scope, graph.shape(g)) for g in graph.groups], graph.states)
+
+
+def test_counts_on_the_cluster_are_those_here(spark: Spark, shards: list[Path]) -> None:
+    there, here = (count_shards(cliques(), shards, place) for place in (spark, Serial()))
+    assert there.total == here.total == 600
+    for found, wanted in zip(there.counts, here.counts, strict=True):
+        assert torch.equal(found, wanted)
+
+
+def test_lap_counted_and_solved_on_the_cluster_is_lap_here(
+    spark: Spark, shards: list[Path]
+) -> None:
+    def learn(place: Executor) -> MarkovField:
+        return MarkovField("grid:3x3", estimator="lap", l2=0.1).fit_shards(shards, place)
+
+    there, here = learn(spark), learn(Serial())
+    np.testing.assert_array_equal(there.couplings_, here.couplings_)
+    whole = np.concatenate([np.loadtxt(p, dtype=int, delimiter=",") for p in shards])
+    together = MarkovField("grid:3x3", estimator="lap", l2=0.1).fit(whole)
+    np.testing.assert_allclose(there.couplings_, together.couplings_, atol=1e-9)
+
+
+def test_an_error_comes_home_whole(spark: Spark, shards: list[Path], tmp_path: Path) -> None:
+    broken = tmp_path / "broken.csv"
+    broken.write_text("0,1,0,1,0,1,0,1,0\n0,1\n")
+    with pytest.raises(DataError, match=r"broken\.csv:2: 2 cells"):
+        count_shards(cliques(), [*shards, broken], spark)
+
+
+def test_order_is_kept_and_nothing_is_nothing(spark: Spark) -> None:
+    assert list(spark.map(abs, range(-20, 0))) == list(range(20, 0, -1))
+    assert list(spark.map(abs, [])) == []
+    assert spark.total(abs, range(-20, 0)) == 210
+    with pytest.raises(ExecutionError, match="nothing to add up"):
+        spark.total(abs, [])
+
+
+def test_a_lost_worker_does_not_lose_the_job(
+    spark: Spark, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    """Last in the file: one of the two workers stays dead."""
+
+    def kill() -> None:
+        until = time.monotonic() + 60
+        while not any(tmp_path.iterdir()) and time.monotonic() < until:
+            time.sleep(0.05)
+        os.kill(cluster.workers[0].pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    results = list(spark.map(slow_square, [(n, str(tmp_path)) for n in range(16)]))
+    thread.join()
+    assert results == [n * n for n in range(16)]
+    assert cluster.workers[0].wait(10) == -signal.SIGKILL

@@ -1,0 +1,67 @@
+"""Pseudolikelihood from counts of blankets equals that of the rows, value and gradient."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from mrflearn.graph.builders import grid
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.neighbourhood import blankets
+from mrflearn.models.tabular import TabularModel
+from mrflearn.models.tabular_layout import ParameterLayout
+from mrflearn.objectives.blanket_pseudolikelihood import BlanketCounts, BlanketPseudolikelihood
+from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
+from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.statistics.observations import Samples
+from support.fields import random_field
+
+# A pair in both orders, a triple, a variable with no factor, a factor given twice.
+SCOPES = ((0,), (1, 0), (0, 2), (3, 2, 1), (2,), (1, 0))
+CASES = {
+    "any": random_field(0, states=(2, 3, 2, 2, 2), scopes=SCOPES).graph,
+    "grid": grid(3, 3),
+    "tied": grid(2, 3, 3, tied=True),
+}
+
+
+def both(graph: FactorGraph, seed: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """(value, gradients ...) by rows and by counts."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.stack(
+        [torch.randint(0, int(n), (20,), generator=generator) for n in graph.states], dim=1
+    )
+    weights = torch.rand(20, generator=generator, dtype=torch.float64)
+    zeros = TabularModel.zeros(graph)
+    values = tuple(
+        torch.randn(v.shape, generator=generator, dtype=torch.float64).requires_grad_(True)
+        for v in zeros.values
+    )
+    model = TabularModel(graph, values)
+    by_rows = Pseudolikelihood()(model, Samples(rows, weights))
+    layout, total = ParameterLayout.of(graph), torch.zeros((), dtype=torch.float64)
+    for hood in blankets(graph):
+        counts = neighbourhood_counts(hood.scope, hood.shape.sizes, Columns.of(rows, weights))
+        batch = BlanketCounts(LocalLikelihood.of(hood.shape, counts), layout.terms(hood))
+        total = total + BlanketPseudolikelihood()(model, batch)
+    # A variable without a factor is uniform whatever the parameters; only rows speak of it.
+    idle = set(range(graph.variables)) - {
+        v for g in graph.groups for v in g.scope.view(-1).tolist()
+    }
+    for variable in idle:
+        total = total + weights.sum() * graph.states[variable].double().log()
+    return (
+        [by_rows, *torch.autograd.grad(by_rows, values)],
+        [total, *torch.autograd.grad(total, values)],
+    )
+
+
+@given(seed=st.integers(0, 999), name=st.sampled_from(sorted(CASES)))
+@settings(max_examples=25)
+def test_counts_say_the_same_as_rows(seed: int, name: str) -> None:
+    rows, counts = both(CASES[name], seed)
+    for a, b in zip(rows, counts, strict=True):
+        assert_close(a, b)

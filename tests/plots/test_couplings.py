@@ -1,0 +1,33 @@
+"""Pictures: what is drawn is what was given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mrflearn.plots.couplings import draw_graph, draw_heat_map
+from mrflearn.plots.moments import draw_moments
+
+
+def test_a_heat_map_shows_the_matrix_around_zero_if_it_has_signs() -> None:
+    matrix = np.array([[0.0, -2.0], [-2.0, 0.0]])
+    axis = draw_heat_map(matrix, ["a", "b"]).axes[0]
+    image = axis.images[0]
+    np.testing.assert_array_equal(image.get_array(), matrix)
+    assert image.get_clim() == (-2, 2)
+    assert [text.get_text() for text in axis.get_xticklabels()] == ["a", "b"]
+    assert draw_heat_map(abs(matrix)).axes[0].images[0].get_clim() == (0, 2)
+
+
+def test_a_graph_shows_every_edge_and_name_the_strongest_on_top() -> None:
+    edges = np.array([[0, 1], [1, 2]])
+    figure = draw_graph(edges, np.array([-3.0, 1.0]), ["a", "b", "c"])
+    (lines, _) = figure.axes[0].collections
+    assert lines.get_array().tolist() == [1.0, -3.0]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["a", "b", "c"]
+
+
+def test_moments_have_a_panel_each() -> None:
+    one = (np.array([0.1, 0.9]), np.array([0.2, 0.8]))
+    figure = draw_moments({"states": one, "pairs": one})
+    assert [axis.get_title() for axis in figure.axes] == ["states", "pairs"]
+    np.testing.assert_array_equal(figure.axes[0].collections[0].get_offsets(), np.stack(one, 1))

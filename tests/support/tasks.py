@@ -1,0 +1,57 @@
+"""Tasks for executors, in a module that worker processes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from mrflearn.errors import DataError
+
+
+def slow_square(item: tuple[int, str]) -> int:
+    """Takes long enough to be interrupted, and leaves a sign that it has begun."""
+    number, folder = item
+    (Path(folder) / str(number)).touch()
+    time.sleep(0.4)
+    return number * number
+
+
+def third(number: int) -> float:
+    """A number whose sums depend on their order."""
+    return number / 3
+
+
+def worker(number: int) -> tuple[int, int]:
+    """Which process this is, and how many threads it computes with."""
+    import torch
+
+    del number
+    time.sleep(0.05)
+    return os.getpid(), torch.get_num_threads()
+
+
+def process(number: int) -> int:
+    """Which process this is."""
+    del number
+    return os.getpid()
+
+
+def complain(number: int) -> int:
+    """Refuses 3."""
+    if number == 3:
+        raise DataError("three is no number", path="here", line=3)
+    return number
+
+
+def die(number: int) -> int:
+    """Ends its process at 2, as a machine out of memory would."""
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds

@@ -1,0 +1,218 @@
+"""LAP: the paper's propositions on fields small enough to enumerate."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from mrflearn.errors import DataError, GraphError
+from mrflearn.graph.builders import chain, chimera, complete, cube, grid
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.gauges import reference_gauge, zero_sum_gauge
+from mrflearn.graph.ising import random_ising
+from mrflearn.graph.neighbourhood import Auxiliary, blankets, neighbourhoods
+from mrflearn.graph.potentials import Potentials
+from mrflearn.models.tabular import TabularModel
+from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.statistics.observations import CliqueCounts
+from mrflearn.training import lap as room
+from mrflearn.training.consensus import FormOpinion, consensus
+from mrflearn.training.lap import LocalSolver, SolveBlock, blocks_of, lap
+from mrflearn.training.local import LocalNewton
+from mrflearn.training.pieces import pieces
+from support.brute_force import all_assignments, all_probabilities
+from support.fields import random_field
+
+TRIPLES = ((0, 1, 2), (1, 3, 2), (0, 1), (0, 2), (1, 2), (1, 3), (3, 2), (0,), (1,), (2,), (3,))
+FIELDS = {
+    "grid": random_ising(grid(3, 3), seed=1),
+    "chain": random_ising(chain(6), seed=2),
+    "complete": random_ising(complete(5), seed=3),
+    "chimera": random_ising(chimera(1, 2, 2), seed=4),
+    "cube": random_ising(cube(2, 2, 2), seed=5),
+    "potts": reference_gauge(
+        random_field(
+            6, states=(3, 2, 3, 2), scopes=((0,), (1,), (2,), (3,), (0, 1), (1, 2), (2, 3))
+        )
+    ),
+    "triples": reference_gauge(random_field(7, states=(2, 3, 2, 2), scopes=TRIPLES)),
+}
+
+
+def everything(field: Potentials) -> Columns:
+    """All states, each weighted with its true probability: infinitely many samples."""
+    return Columns.of(all_assignments(field), all_probabilities(field))
+
+
+def learned(
+    graph: FactorGraph, columns: Columns, auxiliary: Auxiliary = "exact", **options: float
+) -> Potentials:
+    blocks = blocks_of(neighbourhoods(graph, auxiliary), missing=columns.missing)
+    solver = LocalSolver(**options)  # type: ignore[arg-type]
+    return lap(graph, blocks, SolveBlock(solver, columns)).model.potentials()
+
+
+def distance(field: Potentials, truth: Potentials) -> float:
+    pairs = zip(field.tables, reference_gauge(truth).tables, strict=True)
+    return max(float((a.dense() - b.dense()).abs().max()) for a, b in pairs)
+
+
+@pytest.mark.parametrize("auxiliary", ["exact", "dense"])
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_distribution_that_factorises_is_recovered(name: str, auxiliary: Auxiliary) -> None:
+    # [Mizrahi 2014, Theorem 8]  Then LAP is maximum likelihood, and that is the field itself.
+    field = FIELDS[name]
+    assert distance(learned(field.graph, everything(field), auxiliary), field) < 1e-6
+
+
+def test_the_pairwise_auxiliary_is_close_but_not_equal_on_a_loopy_grid() -> None:
+    field = FIELDS["grid"]
+    found = distance(learned(field.graph, everything(field), "pairwise"), field)
+    assert 1e-6 < found < 0.01
+    tree = FIELDS["chain"]
+    assert distance(learned(tree.graph, everything(tree), "pairwise"), tree) < 1e-6
+
+
+def test_lap_equals_maximum_likelihood_on_samples_that_factorise() -> None:
+    # The empirical distribution of independent halves: counts that are products, but no truth.
+    left = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])
+    counts = torch.tensor([3.0, 1.0, 2.0, 5.0], dtype=torch.float64)
+    rows = torch.cat([left.repeat_interleave(4, dim=0), left.repeat(4, 1)], dim=1)
+    weights = (counts.unsqueeze(1) * counts).view(-1)
+    graph = chain(4)
+    found = learned(graph, Columns.of(rows, weights))
+    odds = (counts[3] * counts[0] / counts[1] / counts[2]).log()
+    table = found.tables[1].dense()[:, 1, 1]
+    assert_close(table, torch.stack([odds, torch.zeros_like(odds), odds]), atol=1e-6, rtol=0)
+
+
+def test_potentials_that_are_not_normalised_give_wrong_answers() -> None:
+    # [Mizrahi 2014, Proposition 3]  An edge's table that also holds what its ends do alone
+    # describes its neighbourhood as well, but the product of all edges counts each end repeatedly.
+    field = FIELDS["grid"]
+    columns, states, truth = everything(field), all_assignments(field), all_probabilities(field)
+    score = torch.zeros(len(states), dtype=torch.float64)
+    for hood in neighbourhoods(field.graph, "dense"):
+        if hood.shape.own == 1:
+            continue
+        counts = neighbourhood_counts(hood.scope, hood.shape.sizes, columns)
+        terms = LocalNewton()(LocalLikelihood.of(hood.shape, counts)).terms
+        for place in ((0, 1), (0,), (1,)):
+            value = terms[hood.shape.spans[hood.shape.touching.index(place)]][0]
+            score += (states[:, hood.scope[:, place]].prod(dim=2) * value).sum(dim=1)
+    wrong = score.softmax(dim=0)
+    right = all_probabilities(learned(field.graph, columns))
+    assert float((right - truth).abs().sum()) < 1e-6
+    assert float((wrong - truth).abs().sum()) > 0.2
+
+
+def test_the_spin_gauge_of_a_marginal_reads_the_same() -> None:
+    # The terms that touch a clique are all in its neighbourhood, so any gauge that projects each
+    # variable by itself identifies them; fitting in 0/1 and converting loses nothing.
+    field = FIELDS["grid"]
+    hood = next(h for h in neighbourhoods(field.graph, "dense") if h.shape.own == 2)
+    inside = hood.scope[0]
+    states, p = all_assignments(field), all_probabilities(field)
+    code = (states[:, inside] * 2 ** torch.arange(len(inside)).flip(0)).sum(dim=1)
+    log_p = torch.zeros(2 ** len(inside), dtype=torch.float64).index_add(0, code, p).log()
+    table = log_p.reshape(4, -1).mean(dim=1)
+    spin = (table[3] + table[0] - table[1] - table[2]) / 4
+    edges = field.graph.groups[1].scope.tolist()
+    known = zero_sum_gauge(field).tables[1].dense()[edges.index(inside[:2].tolist()), 1, 1]
+    assert_close(spin, known)
+
+
+def test_errors_fall_like_one_over_the_root_of_the_samples() -> None:
+    field = FIELDS["grid"]
+    p = all_probabilities(field)
+    errors = []
+    for samples in (2_000, 50_000, 1_250_000):
+        runs = []
+        for seed in range(4):
+            generator = torch.Generator().manual_seed(seed)
+            drawn = torch.multinomial(p, samples, replacement=True, generator=generator)
+            counts = torch.bincount(drawn, minlength=len(p)).double()
+            found = learned(field.graph, Columns.of(all_assignments(field), counts))
+            pairs = zip(found.tables, reference_gauge(field).tables, strict=True)
+            runs.append(sum(float((a.dense() - b.dense()).square().sum()) for a, b in pairs))
+        errors.append(sum(runs) ** 0.5)
+    for before, after in pairwise(errors):
+        assert 3 < before / after < 8  # 5 is what the root says
+
+
+def test_blocks_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = FIELDS["grid"]
+    columns = everything(field)
+    whole = learned(field.graph, columns)
+    monkeypatch.setattr(room, "BLOCK", 1)
+    in_ones = learned(field.graph, columns)
+    problems = neighbourhoods(field.graph)
+    parts = [Columns(columns.states[:, k::3].contiguous(), columns.weights[k::3]) for k in range(3)]
+    counts = [
+        torch.stack([neighbourhood_counts(h.scope, h.shape.sizes, p) for p in parts]).sum(dim=0)
+        for h in problems
+    ]
+    task = SolveBlock(LocalSolver())
+    streamed = lap(field.graph, blocks_of(problems, counts), task).model.potentials()
+    for other in (in_ones, streamed):
+        for a, b in zip(whole.tables, other.tables, strict=True):
+            assert_close(a.dense(), b.dense(), rtol=1e-9, atol=1e-9)
+
+
+def test_missing_values_cost_little_and_bias_nothing() -> None:
+    # Every value hidden with probability 0.2: with the probabilities as weights, no noise is left.
+    field = random_ising(chain(3), seed=4)
+    states, p = all_assignments(field), all_probabilities(field)
+    rows, weights = [], []
+    for hidden in torch.cartesian_prod(*[torch.tensor([0, 1])] * 3):
+        rows.append(torch.where(hidden.bool(), -1, states))
+        weights.append(p * (0.2**hidden * 0.8 ** (1 - hidden)).prod())
+    columns = Columns.of(torch.cat(rows), torch.cat(weights))
+    assert columns.missing
+    assert distance(learned(field.graph, columns), field) < 1e-4
+
+
+def test_consensus_recovers_the_field_too() -> None:
+    for name in ("grid", "potts", "triples"):
+        field = FIELDS[name]
+        task = FormOpinion(LocalNewton(), everything(field))
+        found = consensus(field.graph, blocks_of(blankets(field.graph)), task)
+        assert distance(found.model.potentials(), field) < 1e-6
+
+
+def test_pieces_are_the_logarithms_of_their_counts() -> None:
+    field = FIELDS["triples"]
+    states, p = all_assignments(field), all_probabilities(field)
+    tables = []
+    for group in field.graph.groups:
+        shape = field.graph.shape(group)
+        table = torch.zeros(len(group), *shape, dtype=torch.float64)
+        for i, scope in enumerate(group.scope):
+            table[i].index_put_(tuple(states[:, scope].T), p, accumulate=True)
+        tables.append(table)
+    counts = CliqueCounts(tuple(tables), torch.ones(1, dtype=torch.float64))
+    found = pieces(field.graph, counts, LocalNewton()).model.potentials()
+    product = sum(
+        table[i][tuple(states[:, scope].T)].log()
+        for group, table in zip(field.graph.groups, tables, strict=True)
+        for i, scope in enumerate(group.scope)
+    )
+    assert isinstance(product, Tensor)
+    assert_close(all_probabilities(found), product.softmax(dim=0), atol=1e-7, rtol=1e-6)
+
+
+def test_what_lap_cannot_do_it_refuses() -> None:
+    rows = torch.tensor([[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 1]])
+    with pytest.raises(DataError, match=r"too few samples for clique .*--l2"):
+        learned(grid(2, 2), Columns.of(rows))
+    nothing = TabularModel.zeros(grid(2, 2)).potentials()
+    assert 0 < distance(learned(grid(2, 2), Columns.of(rows), l2=0.5), nothing) < 5
+    with pytest.raises(GraphError, match="shares tables"):
+        learned(grid(2, 2, tied=True), Columns.of(rows))
+    with pytest.raises(GraphError, match=r"neighbourhood of clique \[0\] has 30 variables"):
+        learned(complete(30), Columns.of(torch.zeros(2, 30, dtype=torch.int64)))

@@ -1,0 +1,152 @@
+"""Batches of local problems end where a plain optimiser of each one alone would."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from mrflearn.graph.local_shape import LocalShape
+from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.training import local
+from mrflearn.training.local import LocalNewton
+from mrflearn.training.local_missing import complete, solve_with_missing
+from mrflearn.training.local_sparse import LocalProximal
+from support.local_problems import SHAPES, features, plain_loss, random_counts
+
+
+def slope(shape: LocalShape, counts: Tensor, terms: Tensor, l2: float) -> Tensor:
+    leaf = terms.clone().requires_grad_(True)
+    value = plain_loss(shape, counts, leaf).sum() + l2 * leaf.square().sum()
+    return torch.autograd.grad(value, leaf)[0]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("l2", [0.0, 0.7])
+def test_the_gradient_vanishes_at_the_solution(name: str, l2: float) -> None:
+    shape = SHAPES[name]
+    counts = random_counts(shape, 40, seed=0) ** 3  # uneven: some problems take longer
+    found = LocalNewton(l2=l2)(LocalLikelihood.of(shape, counts))
+    assert bool(found.converged.all())
+    assert float(slope(shape, counts, found.terms, l2).abs().max()) < 1e-6
+    value = plain_loss(shape, counts, found.terms) + l2 * found.terms.square().sum(dim=0)
+    assert_close(found.value, value)
+
+
+def test_company_changes_nothing() -> None:
+    shape = SHAPES["given"]
+    counts = random_counts(shape, 9, seed=1) ** 4
+    together = LocalNewton(l2=0.1)(LocalLikelihood.of(shape, counts)).terms
+    for q in range(9):
+        alone = LocalNewton(l2=0.1)(LocalLikelihood.of(shape, counts[:, q : q + 1])).terms
+        assert_close(together[:, q : q + 1], alone, rtol=1e-9, atol=1e-9)
+
+
+def test_large_problems_go_to_quasi_newton(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = SHAPES["joint"]
+    problems = LocalLikelihood.of(shape, random_counts(shape, 5, seed=2))
+    expected = LocalNewton(l2=0.1)(problems)
+    monkeypatch.setattr(local, "MOST_NEWTON", 0)
+    found = LocalNewton(l2=0.1)(problems)
+    assert_close(found.terms, expected.terms, rtol=1e-4, atol=1e-5)
+    assert_close(found.value, expected.value)
+
+
+def test_a_state_never_seen_runs_away_but_ends() -> None:
+    shape = LocalShape((2, 2), 2, ((0, 1), (0,), (1,)))
+    counts = torch.tensor([[5.0], [3.0], [4.0], [0.0]], dtype=torch.float64)
+    found = LocalNewton()(LocalLikelihood.of(shape, counts))
+    assert float(found.terms[0]) < -20
+    assert bool(found.terms.isfinite().all())
+    penalised = LocalNewton(l2=0.1)(LocalLikelihood.of(shape, counts))
+    assert -10 < float(penalised.terms[0]) < -1
+
+
+def test_terms_that_say_the_same_share_the_weight() -> None:
+    # Variable 1 always equals variable 2: only the sum of their couplings is in the data.
+    shape = LocalShape((2, 2, 2), 1, ((0,), (0, 1), (0, 2)))
+    counts = torch.zeros(8, 1, dtype=torch.float64)
+    counts[[0, 3, 4, 7], 0] = torch.tensor([4.0, 1.0, 2.0, 6.0], dtype=torch.float64)
+    found = LocalNewton()(LocalLikelihood.of(shape, counts))
+    odds = torch.tensor(2.0 / 4).log(), torch.tensor(6.0 / 1).log()
+    assert_close(found.terms[0, 0].float(), odds[0], atol=1e-4, rtol=0)
+    assert_close(found.terms[1:, 0].sum().float(), odds[1] - odds[0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["given", "joint", "potts given"])
+def test_sparse_solutions_satisfy_their_conditions(name: str) -> None:
+    shape, l1, l2 = SHAPES[name], 1.5, 0.05
+    counts = random_counts(shape, 12, seed=3) ** 2
+    found = LocalProximal(l1, l2, tolerance=1e-9)(LocalLikelihood.of(shape, counts))
+    gradient = slope(shape, counts, found.terms, l2)
+    zeros = 0
+    priced = torch.zeros(len(shape.terms), dtype=torch.bool)
+    for span, places in zip(shape.spans, shape.touching, strict=True):
+        if len(places) < 2:
+            continue
+        priced[span] = True
+        norm = found.terms[span].norm(dim=0)
+        for q in range(12):
+            if norm[q] == 0:
+                zeros += 1
+                assert float(gradient[span, q].norm()) <= l1 + 1e-4
+            else:
+                pull = l1 * found.terms[span, q] / norm[q]
+                assert_close(gradient[span, q], -pull, atol=1e-4, rtol=0)
+    assert zeros > 0
+    assert float(gradient[~priced].abs().max()) < 1e-4
+
+
+def seen_likelihood(shape: LocalShape, counts: Tensor, terms: Tensor, free: Tensor) -> Tensor:
+    """Minus the log-likelihood of partial states under a joint field with a free context part."""
+    scores = (features(shape) @ terms).reshape(-1, shape.contexts)
+    log_given = scores - scores.logsumexp(dim=0)
+    log_p = (log_given + free.log_softmax(dim=0)).reshape(shape.sizes)
+    loss = torch.zeros((), dtype=torch.float64)
+    partial = counts.reshape([n + 1 for n in shape.sizes])
+    for state in partial.nonzero().tolist():
+        where = tuple(
+            slice(None) if s == n else slice(s, s + 1)
+            for s, n in zip(state, shape.sizes, strict=True)
+        )
+        loss = loss - partial[tuple(state)] * log_p[where].reshape(-1).logsumexp(dim=0)
+    return loss
+
+
+@pytest.mark.parametrize("name", ["given", "joint", "potts given"])
+def test_missing_values_are_summed_out(name: str) -> None:
+    shape = SHAPES[name]
+    sizes = [n + 1 for n in shape.sizes]
+    generator = torch.Generator().manual_seed(4)
+    cells = int(torch.tensor(sizes).prod())
+    counts = 5 * torch.rand(cells, 1, generator=generator, dtype=torch.float64) ** 2
+    found = solve_with_missing(shape, counts, LocalNewton(tolerance=1e-9))
+    free = torch.zeros(shape.contexts, dtype=torch.float64, requires_grad=True)
+    terms = found.terms[:, 0].clone().requires_grad_(True)
+    # The contexts' own distribution at the solution: what the completed counts say.
+    expected = LocalLikelihood.of(shape, _completed(shape, counts, found.terms)).context[:, 0]
+    free = expected.log().detach().requires_grad_(True)
+    loss = seen_likelihood(shape, counts[:, 0], terms, free)
+    gradients = torch.autograd.grad(loss, (terms, free))
+    assert float(gradients[0].abs().max()) < 1e-4
+    assert float(gradients[1].abs().max()) < 1e-4
+    assert_close(found.value[0], loss.detach(), rtol=1e-8, atol=1e-6)
+
+
+def _completed(shape: LocalShape, counts: Tensor, terms: Tensor) -> Tensor:
+    """Counts of whole states at the fixed point of expectation and maximisation."""
+    expected = (counts.sum(dim=0) / shape.cells).expand(shape.cells, -1)
+    for _ in range(3000):
+        completed = complete(shape, counts, expected)
+        expected = LocalLikelihood.of(shape, completed).at(terms).expected
+    return completed
+
+
+def test_nothing_missing_is_the_ordinary_problem() -> None:
+    shape = SHAPES["given"]
+    counts = random_counts(shape, 3, seed=6)
+    wide = torch.zeros(*[n + 1 for n in shape.sizes], 3, dtype=torch.float64)
+    wide[tuple(slice(0, n) for n in shape.sizes)] = counts.reshape(*shape.sizes, 3)
+    found = solve_with_missing(shape, wide.reshape(-1, 3), LocalNewton())
+    assert_close(found.terms, LocalNewton()(LocalLikelihood.of(shape, counts)).terms)

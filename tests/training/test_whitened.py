@@ -1,0 +1,89 @@
+"""The curvatures behind the whitened search equal their definitions, and the search ends right."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import torch
+from torch.testing import assert_close
+
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.neighbourhood import blankets
+from mrflearn.inference.enumeration import Enumeration
+from mrflearn.models.tabular import TabularModel
+from mrflearn.models.tabular_layout import ParameterLayout
+from mrflearn.objectives.likelihood import Likelihood
+from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
+from mrflearn.statistics.neighbourhood_counts import Columns
+from mrflearn.statistics.observations import Samples, clique_counts
+from mrflearn.training.lap import blocks_of
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.whitened import Whitened, conditional_curvature, feature_covariance
+from support.fields import random_field
+
+SCOPES = ((0,), (1,), (2,), (1, 0), (0, 2), (2, 1, 0))
+GRAPH = random_field(0, states=(2, 3, 2), scopes=SCOPES).graph
+
+
+def samples(graph: FactorGraph, count: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    rows = [torch.randint(0, int(n), (count,), generator=generator) for n in graph.states]
+    return torch.stack(rows, dim=1), torch.rand(count, generator=generator, dtype=torch.float64)
+
+
+def features(graph: FactorGraph, rows: torch.Tensor) -> np.ndarray:
+    """One column a parameter: groups, factors, states other than 0 in order."""
+    columns = []
+    for group in graph.groups:
+        for scope in group.scope.tolist():
+            free = [range(1, int(graph.states[v])) for v in scope]
+            for states in itertools.product(*free):
+                columns.append((rows[:, scope] == torch.tensor(states)).all(dim=1).double())
+    return torch.stack(columns, dim=1).numpy()
+
+
+def test_the_covariance_is_that_of_the_features() -> None:
+    rows, weights = samples(GRAPH)
+    table = features(GRAPH, rows)
+    known = np.cov(table.T, aweights=weights.numpy(), ddof=0) * float(weights.sum())
+    found = feature_covariance(GRAPH, Columns.of(rows, weights))
+    np.testing.assert_allclose(found, known, atol=1e-9)
+    plain = feature_covariance(GRAPH, Columns.of(rows))
+    np.testing.assert_allclose(plain, np.cov(table.T, ddof=0) * len(rows), atol=1e-9)
+
+
+def test_the_conditional_curvature_is_the_hessian_of_pseudolikelihood() -> None:
+    rows, weights = samples(GRAPH)
+    layout = ParameterLayout.of(GRAPH)
+    point = torch.linspace(-1, 1, layout.size, dtype=torch.float64)
+    blocks = blocks_of(blankets(GRAPH))
+    found = conditional_curvature(GRAPH, blocks, Columns.of(rows, weights), point)
+    batch = Samples(rows, weights)
+    known = torch.autograd.functional.hessian(
+        lambda flat: Pseudolikelihood()(layout.model(GRAPH, flat), batch), point
+    )
+    assert_close(found, known)
+
+
+def test_any_curvature_leads_to_the_same_place() -> None:
+    rows, weights = samples(GRAPH)
+    counts = clique_counts(
+        [group.scope for group in GRAPH.groups],
+        [GRAPH.shape(group) for group in GRAPH.groups],
+        Samples(rows, weights),
+    )
+    size, objective = ParameterLayout.of(GRAPH).size, Likelihood(Enumeration())
+    start = torch.zeros(size, dtype=torch.float64)
+    suits = feature_covariance(GRAPH, Columns.of(rows, weights))
+    outcomes = []
+    for curvature in (suits, torch.eye(size, dtype=torch.float64)):
+        search = Whitened(curvature, start, l2=0.3)
+        outcomes.append(search(GRAPH, objective, [counts], LBFGS(tolerance=1e-9)))
+    good, poor = outcomes
+    for a, b in zip(good.model.values, poor.model.values, strict=True):
+        assert_close(a, b, atol=1e-5, rtol=1e-5)
+    assert good.value <= poor.value + 1e-9
+    whole = TabularModel(GRAPH, good.model.values)
+    penalty = 0.3 * sum(float(v.square().sum()) for v in whole.values)
+    assert abs(good.value - float(objective(whole, counts)) - penalty) < 1e-9
