@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
+from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import insist
@@ -56,6 +57,7 @@ class AnnealedImportance:
     def refuses(self, graph: FactorGraph) -> str | None:
         return refuse_lifted(graph, "annealed importance sampling")
 
+    @one_thread()
     @torch.no_grad()
     def estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
         """log Z with its standard error; -inf, of infinite error, where every chain dies out."""

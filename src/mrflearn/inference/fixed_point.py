@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
+from mrflearn.execution.threads import one_thread
 from mrflearn.inference.message_field import Field, LogSweep, Messages, Sweep
 from mrflearn.inference.soft_sweep import SoftSweep
 from mrflearn.inference.wiring import Blocks
@@ -55,6 +56,7 @@ class Passing:
                 f"schedule '{self.schedule}' is neither 'flooding' nor 'residual'."
             )
 
+    @one_thread()
     def __call__(self, field: Field, start: Messages | None, reduce: Reduction) -> Rest:
         """The messages when the largest update is within the tolerance, or sweeps have run out.
 

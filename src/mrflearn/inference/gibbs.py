@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
+from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import insist
@@ -73,6 +74,7 @@ class Gibbs:
     def refuses(self, graph: FactorGraph) -> str | None:
         return refuse_lifted(graph, "Gibbs sampling")
 
+    @one_thread()
     @torch.no_grad()
     def run(self, potentials: Potentials, generator: torch.Generator) -> GibbsRun:
         """All kept draws of all chains, with diagnostics."""

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
+from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Beliefs, insist, with_gradient
@@ -45,7 +46,7 @@ class MeanField:
     def __call__(self, potentials: Potentials) -> Beliefs:
         insist(self, potentials.graph)
         potentials.check_numbers()
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             field = _Field.of(potentials)
             runs = [self._ascend(field, start) for start in _starts(potentials, field.bias)]
             better = runs[0].log_partition >= runs[1].log_partition
