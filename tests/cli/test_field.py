@@ -117,6 +117,14 @@ def test_an_alignment_is_scored_by_its_letters(potts: Path, family: Path) -> Non
     assert -7 * np.log(21) < found.json()["log_likelihood_per_sample"] < 0
 
 
+def test_edges_are_learned_where_they_are_asked_for(table: Path, tmp_path: Path) -> None:
+    words = [str(table), "--columns", ",".join(NAMES), "--graph", "learn", "-q", "--json"]
+    done = run("train", "field", *words, "--estimator", "ml", "-o", str(tmp_path / "m"))
+    assert done.code == 0, done.err
+    assert "1 edges found among 3 variables" in done.err
+    assert done.json()["edges"] == 1
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_shards_are_learned_from_together(table: Path, tmp_path: Path, jobs: str) -> None:
     rows = np.array([line.split(",")[:3] for line in table.read_text().splitlines()[1:]], int)

@@ -115,6 +115,8 @@ def test_missing_values_are_for_lap() -> None:
     assert 0 < np.abs(values(model) - values(whole)).max() < 0.3
     with pytest.raises(DataError, match="estimator='lap'"):
         MarkovField("grid:2x2", estimator="pl").fit(holes)
+    with pytest.raises(DataError, match="no l1"):
+        MarkovField("grid:1x2", estimator="lap", l1=0.1).fit([[0, 1], [-1, 1], [1, 0]])
 
 
 def test_bytes_are_enough_and_many_states_are_fine() -> None:

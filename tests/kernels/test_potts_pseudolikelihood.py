@@ -7,11 +7,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
+from mrflearn.graph.builders import grid
+from mrflearn.graph.pairwise import pairwise
 from mrflearn.kernels import potts_pseudolikelihood as kernel
 from mrflearn.kernels.coded_rows import CodedRows
 from mrflearn.kernels.potts_pseudolikelihood import potts_pseudolikelihood
 from mrflearn.models.potts import PottsModel, gather_pairs, spread
-from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, PottsPseudolikelihood
+from mrflearn.models.tabular import TabularModel
+from mrflearn.objectives.potts_pseudolikelihood import (
+    CodedSamples,
+    DensePseudolikelihood,
+    PottsPseudolikelihood,
+)
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
 from mrflearn.statistics.observations import Samples
 
@@ -76,7 +83,7 @@ def test_huge_scores_give_finite_answers() -> None:
     model, rows, weights = case((7, 3, 2))
     found = potts_pseudolikelihood(
         1000 * model.full_fields().float(),
-        1000 * spread(model.couplings, 3).float(),
+        1000 * spread(model.couplings, model.pairs, 3).float(),
         CodedRows.of(rows, 2),
         weights.float(),
     )
@@ -85,17 +92,17 @@ def test_huge_scores_give_finite_answers() -> None:
 
 def test_spreading_is_undone_by_gathering_both_places() -> None:
     model, _, _ = case((1, 4, 3))
-    whole = spread(model.couplings, 4)
+    whole = spread(model.couplings, model.pairs, 4)
     flat = whole.reshape(12, 12)
     torch.testing.assert_close(flat, flat.t())
-    torch.testing.assert_close(gather_pairs(whole), 2 * model.couplings)
+    torch.testing.assert_close(gather_pairs(whole, model.pairs), 2 * model.couplings)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_finds_the_same() -> None:
     model, rows, weights = case((40, 5, 4))
-    whole = spread(model.couplings, 5)
+    whole = spread(model.couplings, model.pairs, 5)
     here = potts_pseudolikelihood(model.full_fields(), whole, CodedRows.of(rows, 4), weights)
     there = potts_pseudolikelihood(
         model.full_fields().cuda(),
@@ -104,4 +111,36 @@ def test_a_gpu_finds_the_same() -> None:
         weights.cuda(),
     )
     torch.testing.assert_close(there.value.cpu(), here.value)
-    torch.testing.assert_close(gather_pairs(there.couplings.cpu()), gather_pairs(here.couplings))
+    torch.testing.assert_close(
+        gather_pairs(there.couplings.cpu(), model.pairs), gather_pairs(here.couplings, model.pairs)
+    )
+
+
+@given(some.integers(0, 99))
+def test_dense_graphs_of_any_edges_agree_with_the_general_objective(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    every = torch.triu_indices(6, 6, 1).t()
+    edges = every[torch.randperm(15, generator=generator)[:9]].flip(1)
+    graph = pairwise(torch.full((6,), 3), edges)
+    assert DensePseudolikelihood.suits(graph)
+    zeros = TabularModel.zeros(graph)
+    drawn = {
+        name: torch.randn(value.shape, generator=generator).double().requires_grad_(True)
+        for name, value in zeros.parameters().items()
+    }
+    model = zeros.with_parameters(drawn)
+    samples = Samples.distinct(torch.randint(3, (20, 6), generator=generator))
+    fast = DensePseudolikelihood()(model, CodedSamples.of(samples, 3))
+    slow = Pseudolikelihood()(model, samples)
+    torch.testing.assert_close(fast, slow)
+    slopes = (torch.autograd.grad(value, list(drawn.values())) for value in (fast, slow))
+    for found, wanted in zip(*slopes, strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_what_is_not_dense_or_not_plain_does_not_suit() -> None:
+    two = torch.full((4,), 2)
+    assert not DensePseudolikelihood.suits(grid(4, 4))
+    assert not DensePseudolikelihood.suits(pairwise(two, torch.tensor([[0, 1], [1, 0]])))
+    mixed = pairwise(torch.tensor([2, 2, 3]), torch.tensor([[0, 1], [0, 2], [1, 2]]))
+    assert not DensePseudolikelihood.suits(mixed)

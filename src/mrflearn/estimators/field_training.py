@@ -30,6 +30,7 @@ from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.objectives.objective import Objective
 from mrflearn.objectives.penalties import LaidPenalty
+from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, DensePseudolikelihood
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
 from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.statistics.observations import CliqueCounts, Samples
@@ -50,9 +51,12 @@ from mrflearn.training.whitened import (
 
 Estimator = Literal["lap", "pl", "ml", "bp", "pw", "consensus"]
 Fitted = Outcome[TabularModel]
-Batches = Sequence[CliqueCounts] | Sequence[Samples] | Sequence[BlanketCounts]
+Batches = (
+    Sequence[CliqueCounts] | Sequence[Samples] | Sequence[BlanketCounts] | Sequence[CodedSamples]
+)
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
 CHUNK = 16_384
+CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,11 @@ class FieldTraining:
             raise DataError(
                 f"some values are missing, which estimator '{self.estimator}' cannot learn from. "
                 "Use estimator='lap', or leave these rows out."
+            )
+        if columns.missing and self.l1:
+            raise DataError(
+                "some values are missing, and with missing values there is no l1 penalty. "
+                "Use l2, or leave these rows out."
             )
         return ESTIMATORS[self.estimator](self, graph, columns)
 
@@ -148,6 +157,10 @@ class FieldTraining:
         problems = _small_blankets(graph, columns)
         if problems is None:
             rows = Samples.distinct(columns.states.T.long(), columns.weights)
+            if DensePseudolikelihood.suits(graph):
+                states = int(graph.states[0])
+                coded = [CodedSamples.of(part, states) for part in rows.chunks(CODED)]
+                return self._search(graph, columns, DensePseudolikelihood(), coded)
             return self._search(graph, columns, Pseudolikelihood(), list(rows.chunks(CHUNK)))
         layout = ParameterLayout.of(graph)
         batches = [_blanket(block, columns, layout) for block in blocks_of(problems)]

@@ -64,19 +64,26 @@ class PottsModel:
         return Potentials(graph, (DenseTable(self.full_fields()), DenseTable(self.couplings)))
 
 
-def spread(couplings: Float[Tensor, "e s s"], variables: int) -> Float[Tensor, "v s v s"]:
-    """The symmetric matrix of all pairs of states: [k, b, j, a] and [j, a, k, b] are equal."""
+def spread(
+    couplings: Float[Tensor, "e s s"], pairs: Int[Tensor, "2 e"], variables: int
+) -> Float[Tensor, "v s v s"]:
+    """The symmetric matrix of all pairs of states: [k, b, j, a] and [j, a, k, b] are equal.
+
+    No pair may be named twice.
+    """
     states = couplings.shape[-1]
     whole = couplings.new_zeros(variables, states, variables, states)
     blocks = whole.permute(0, 2, 1, 3)
-    first, second = torch.triu_indices(variables, variables, 1, device=couplings.device)
+    first, second = pairs
     blocks[first, second] = couplings
     blocks[second, first] = couplings.transpose(1, 2)
     return whole
 
 
-def gather_pairs(whole: Float[Tensor, "v s v s"]) -> Float[Tensor, "e s s"]:
+def gather_pairs(
+    whole: Float[Tensor, "v s v s"], pairs: Int[Tensor, "2 e"]
+) -> Float[Tensor, "e s s"]:
     """What `spread` does to gradients, backwards: both places of each pair summed."""
     blocks = whole.permute(0, 2, 1, 3)
-    first, second = torch.triu_indices(len(whole), len(whole), 1, device=whole.device)
+    first, second = pairs
     return blocks[first, second] + blocks[second, first].transpose(1, 2)
