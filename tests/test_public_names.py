@@ -7,7 +7,7 @@ import sys
 
 import mrflearn
 
-PUBLIC = {"CRF", "MarkovField", "Rules", "__version__", "load", "word_features"}
+PUBLIC = {"CRF", "MarkovField", "Rules", "__version__", "edge", "load", "word_features"}
 
 
 def test_public_names_are_a_decision() -> None:

@@ -11,16 +11,18 @@ if TYPE_CHECKING:
     from mrflearn.estimators.crf_rules import Rules
     from mrflearn.estimators.field import MarkovField
     from mrflearn.estimators.loading import load
+    from mrflearn.statistics.edges import edge
     from mrflearn.statistics.word_features import word_features
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["CRF", "MarkovField", "Rules", "__version__", "load", "word_features"]
+__all__ = ["CRF", "MarkovField", "Rules", "__version__", "edge", "load", "word_features"]
 
 _HOMES = {
     "CRF": "mrflearn.estimators.crf",
     "MarkovField": "mrflearn.estimators.field",
     "Rules": "mrflearn.estimators.crf_rules",
+    "edge": "mrflearn.statistics.edges",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.statistics.word_features",
 }
