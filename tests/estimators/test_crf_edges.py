@@ -117,12 +117,13 @@ def test_edges_can_learn_what_nothing_else_can(all_pairs: bool) -> None:
     assert crf.edge_features_["flip", "a", "b"] > 0 > crf.edge_features_.get(("flip", "a", "a"), -1)
     assert len(crf.edge_features_) == (8 if all_pairs else 4)
     for algorithm in ("l2sgd", "ap"):
-        other = CRF(algorithm, c2=0.01, max_iterations=60, batch_size=4).fit(sequences, labels)
+        other = CRF(algorithm, c2=0.01, max_iterations=30, batch_size=8).fit(sequences, labels)
         assert other.predict(sequences) == labels
 
 
-def test_l1_and_a_dev_set(fitted: CRF) -> None:
-    sparse = CRF(c1=1.0, c2=0.0).fit(X, Y, V, Z)
+def test_l1_and_a_dev_set(fitted: CRF, capsys: pytest.CaptureFixture[str]) -> None:
+    sparse = CRF(c1=1.0, c2=0.0, verbose=True).fit(X, Y, V, Z)
+    assert "training takes about" in capsys.readouterr().err
     assert 0 < len(sparse.edge_features_) < len(fitted.edge_features_)
 
 
@@ -144,6 +145,8 @@ def test_storage_and_text_hold_the_weights(fitted: CRF, tmp_path: Path) -> None:
     assert fitted.edge_features_[name, first, second] == weight
     assert abs(weight) == max(map(abs, fitted.edge_features_.values()))
     assert f"edge\t{name}\t{first}\t{second}\t" in (tmp_path / "weights.txt").read_text()
+    parts = dict(fitted.explain(max(V, key=len), 1, "A"))
+    assert parts.keys() <= {attribute for attribute, _ in fitted.state_features_}
     assert fitted.num_attributes_ == len({a for a, _ in fitted.state_features_})
 
 
