@@ -136,9 +136,14 @@ class ChainCRF:
 
     @cached_property
     def _edge_table(self) -> Float[Tensor, "w p*p"]:
-        if self.edge_placed is None:
-            return self.edge.new_zeros(0, len(self.support.labels) ** 2)
-        return self.edge_placed.table(self.edge)
+        return self.edge_table(self.edge)
+
+    def edge_table(self, weights: Float[Tensor, "h"]) -> Float[Tensor, "w p*p"]:
+        """The wide ones among weights of attributes of transitions as rows."""
+        plan = self.edge_placed
+        if plan is None:
+            return weights.new_zeros(0, len(self.support.labels) ** 2)
+        return plan.table(weights)
 
     def chains(self, features: CompiledFeatures) -> ChainScores:
         """The chains of these sequences."""

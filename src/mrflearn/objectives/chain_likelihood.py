@@ -89,7 +89,7 @@ def total(answers: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 def lay(model: ChainCRF, weights: dict[str, Tensor]) -> Laid:
     """The weights as every shard needs them."""
     state, transition = weights["state"], weights["transition"]
-    edge, plan = weights["edge"], model.edge_placed
+    edge = weights["edge"]
     return Laid(
         state,
         model.placed.table(state),
@@ -97,7 +97,7 @@ def lay(model: ChainCRF, weights: dict[str, Tensor]) -> Laid:
         model.chain.table(transition),
         weights["dense"],
         edge,
-        edge.new_zeros(0, len(model.support.labels) ** 2) if plan is None else plan.table(edge),
+        model.edge_table(edge),
     )
 
 
