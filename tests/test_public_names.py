@@ -16,6 +16,7 @@ PUBLIC = {
     "PottsField",
     "Rules",
     "__version__",
+    "edge",
     "load",
     "word_features",
 }

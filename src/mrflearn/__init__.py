@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.ngram import NgramLanguageModel
     from mrflearn.estimators.potts import PottsField
     from mrflearn.estimators.structure import FieldStructure
+    from mrflearn.statistics.edges import edge
     from mrflearn.statistics.word_features import word_features
 
 __version__ = "0.1.0.dev0"
@@ -28,6 +29,7 @@ __all__ = [
     "PottsField",
     "Rules",
     "__version__",
+    "edge",
     "load",
     "word_features",
 ]
@@ -40,6 +42,7 @@ _HOMES = {
     "NgramLanguageModel": "mrflearn.estimators.ngram",
     "PottsField": "mrflearn.estimators.potts",
     "Rules": "mrflearn.estimators.crf_rules",
+    "edge": "mrflearn.statistics.edges",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.statistics.word_features",
 }

@@ -179,3 +179,23 @@ def test_answers_in_json_are_one_line_a_sentence(folder: Path) -> None:
     lines = [json.loads(line) for line in found.out.splitlines()]
     assert len(lines) == 8
     assert set(lines[0]) == {"words", "labels", "probability"}
+
+
+def test_b_templates_give_transitions_attributes(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "template").write_text("U00:%x[0,0]\nB01:%x[0,1]\n")
+    found = run(
+        "train", "crf", str(folder / "train.txt"), "--columns", "word,pos,chunk", "--template",
+        str(tmp_path / "template"), "-q", "-o", str(tmp_path / "model"),
+    )  # fmt: skip
+    assert found.code == 0, found.err
+    tagged = run("tag", str(tmp_path / "model"), str(folder / "test.txt"))
+    rows = [line.split(" ") for line in tagged.out.splitlines() if line]
+    assert rows
+    assert all(row[2] == row[3] for row in rows)
+    weights = CRF.load(tmp_path / "model").edge_features_
+    assert weights["B01:NN", "B-NP", "I-NP"] > 0
+    shown = run("inspect", str(tmp_path / "model"), "--top", "1", "--json").json()
+    assert tuple(shown["edges"][0][:3]) in weights
+    told = run("inspect", str(tmp_path / "model")).out
+    assert "B01:NN" in told
+    assert "B-NP -> I-NP" in told

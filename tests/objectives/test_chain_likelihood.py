@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.estimators.crf_weights import state_features, transition_features
+from mrflearn.estimators.crf_weights import edge_features, state_features, transition_features
 from mrflearn.execution.threads import Threads
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
@@ -25,7 +25,9 @@ from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import compile_labels
 from mrflearn.statistics.support import find_support
-from support.tagged_items import all_paths, log_sum, path_score, random_data
+from support.tagged_items import all_paths, log_sum, path_score, random_data, with_edges
+
+Weights = dict[Any, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +45,16 @@ class Case:
 
 
 def case(
-    seed: int, labels: int = 3, order: int = 1, weights: bool = False, blur: bool = False
+    seed: int,
+    labels: int = 3,
+    order: int = 1,
+    weights: bool = False,
+    blur: bool = False,
+    edges: bool = False,
 ) -> Case:
     X, y = random_data(seed, sequences=5, labels=labels, longest=4)
+    if edges:
+        X = with_edges(X)
     if blur:
         y = [
             [
@@ -65,10 +74,11 @@ def case(
     return Case(X, y, ChainData(features, compiled, weight), model, vector)
 
 
-def names_and_weights(given: Case) -> tuple[list[str], dict[Any, float], dict[Any, float]]:
+def names_and_weights(given: Case) -> tuple[list[str], Weights, Weights, Weights]:
     layout = Layout.of(given.model.parameters())
     model = given.model.with_parameters(layout.unflatten(given.vector))
-    return list(model.support.labels), state_features(model), transition_features(model)
+    tables = state_features(model), transition_features(model), edge_features(model)
+    return list(model.support.labels), *tables
 
 
 def allowed(path: tuple[str, ...], given: list[Any]) -> bool:
@@ -81,10 +91,10 @@ def allowed(path: tuple[str, ...], given: list[Any]) -> bool:
 
 def enumerated(given: Case, possible: Any = None) -> float:
     """-log p of the labels by listing every labelling (that the chain can have)."""
-    names, state, transition = names_and_weights(given)
+    names, state, transition, edges = names_and_weights(given)
     total = 0.0
     for items, tags, weight in zip(given.X, given.y, given.weighted, strict=True):
-        scores = all_paths(items, names, state, transition)
+        scores = all_paths(items, names, state, transition, edges)
         if possible is not None:
             scores = {path: score for path, score in scores.items() if possible(path)}
         right = {path: score for path, score in scores.items() if allowed(path, tags)}
@@ -97,10 +107,12 @@ def objective(given: Case, cores: int = 1) -> ChainLikelihood:
     return ChainLikelihood(given.model, shards, Threads(1))
 
 
-@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans())
-@settings(max_examples=40)
-def test_value_is_that_of_enumeration(seed: int, labels: int, weights: bool, blur: bool) -> None:
-    given = case(seed, labels, weights=weights, blur=blur)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans(), st.booleans())
+@settings(max_examples=60)
+def test_value_is_that_of_enumeration(
+    seed: int, labels: int, weights: bool, blur: bool, edges: bool
+) -> None:
+    given = case(seed, labels, weights=weights, blur=blur, edges=edges)
     value, _ = objective(given)(given.vector)
     assert float(value) == pytest.approx(enumerated(given), rel=1e-9, abs=1e-9)
 
@@ -119,12 +131,12 @@ def test_second_order_value_is_that_of_enumeration(seed: int, labels: int, weigh
     assert float(value) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@given(st.integers(0, 10**6), st.sampled_from([1, 2]), st.booleans(), st.booleans())
-@settings(max_examples=15)
+@given(st.integers(0, 10**6), st.sampled_from([1, 2]), *[st.booleans()] * 3)
+@settings(max_examples=25)
 def test_gradient_is_that_of_finite_differences(
-    seed: int, order: int, weights: bool, blur: bool
+    seed: int, order: int, weights: bool, blur: bool, edges: bool
 ) -> None:
-    given = case(seed, 3, order, weights, blur and order == 1)
+    given = case(seed, 3, order, weights, blur and order == 1, edges and order == 1)
     function = objective(given)
     gradient = function(given.vector)[1].clone()
     step = 1e-5
@@ -135,15 +147,21 @@ def test_gradient_is_that_of_finite_differences(
         assert float(gradient[index]) == pytest.approx(float(rise) / (2 * step), abs=2e-6)
 
 
+@pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize("blur", [False, True])
-def test_blocks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, blur: bool) -> None:
-    given = case(3, weights=True, blur=blur)
+def test_blocks_and_threads_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, blur: bool, edges: bool
+) -> None:
+    given = case(3, weights=True, blur=blur, edges=edges)
     value, gradient = objective(given)(given.vector)
     monkeypatch.setattr(chain_blocks, "LEAST_TOKENS", 2)
     monkeypatch.setattr(chain_blocks, "NUMBERS_IN_BLOCK", 12)
+    monkeypatch.setattr(chain_blocks, "NUMBERS_IN_TABLES", 9)
     shards = make_shards(given.model, given.data, 2)
     assert len(shards) == 2
-    assert sum(len(shard.blocks) for shard in shards) > 2
+    blocks = [block for shard in shards for block in shard.blocks]
+    assert len(blocks) > 2
+    assert {block.edges is None for block in blocks} == ({True, False} if edges else {True})
     with Threads(2) as threads:
         again = ChainLikelihood(given.model, shards, threads)(given.vector)
     assert float(again[0]) == pytest.approx(float(value), rel=1e-12)
@@ -151,7 +169,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, blur
 
 
 def test_single_precision_is_close() -> None:
-    given = case(5, blur=True)
+    given = case(5, blur=True, edges=True)
     value, gradient = objective(given)(given.vector)
     model = ChainCRF.zeros(given.model.support, torch.float32, torch.device("cpu"))
     single = ChainLikelihood(model, make_shards(model, given.data, 1), Threads(1))
@@ -161,19 +179,17 @@ def test_single_precision_is_close() -> None:
     torch.testing.assert_close(slope.double(), gradient, rtol=1e-4, atol=1e-5)
 
 
-@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans())
-@settings(max_examples=25)
-def test_perceptron_loss_and_its_gradient(seed: int, labels: int, weights: bool) -> None:
-    given = case(seed, labels, weights=weights)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans())
+@settings(max_examples=40)
+def test_perceptron_loss_and_its_gradient(
+    seed: int, labels: int, weights: bool, edges: bool
+) -> None:
+    given = case(seed, labels, weights=weights, edges=edges)
     shards = make_shards(given.model, given.data, 1)
     value, gradient = ChainPerceptron(given.model, shards, Threads(1))(given.vector)
-    names, state, transition = names_and_weights(given)
+    names, *tables = names_and_weights(given)
     expected = sum(
-        weight
-        * (
-            max(all_paths(items, names, state, transition).values())
-            - path_score(items, tags, state, transition)
-        )
+        weight * (max(all_paths(items, names, *tables).values()) - path_score(items, tags, *tables))
         for items, tags, weight in zip(given.X, given.y, given.weighted, strict=True)
     )
     assert float(value) == pytest.approx(expected, rel=1e-9, abs=1e-9)

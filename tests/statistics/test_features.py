@@ -173,3 +173,21 @@ def test_mistakes_name_sequence_and_token(sequences: Any, words: str) -> None:
 def test_a_block_must_have_the_columns_of_training() -> None:
     with pytest.raises(DataError, match="in training it had 2"):
         compile_features([[{"v": np.zeros(3)}]], Numbering(), ("v[0]", "v[1]"))
+
+
+def test_a_part_is_what_its_sequences_make_alone() -> None:
+    items = [{"a": 0.5, "v": np.array([1.0, 2.0])}, {"b": "c"}, {"v": np.array([3.0, 4.0])}]
+    sequences = [items[:1], [], items, items[1:], [items[0]] * 2]
+    whole = compile_features(sequences)
+    for first, end in [(0, 5), (0, 1), (1, 3), (2, 2), (3, 5)]:
+        part = whole.part(first, end)
+        alone = compile_features(sequences[first:end], whole.names, whole.columns)
+        assert part.lengths.tolist() == alone.lengths.tolist()
+        assert part.ends.tolist() == alone.ends.tolist()
+        assert part.attributes.tolist() == alone.attributes.tolist()
+        assert part.dense is not None
+        assert alone.dense is not None
+        assert part.dense.tolist() == alone.dense.tolist()
+        if alone.values is not None:
+            assert part.values is not None
+            assert part.values.tolist() == alone.values.tolist()

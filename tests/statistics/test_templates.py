@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mrflearn.errors import DataError
+from mrflearn.statistics.edges import edge
 from mrflearn.statistics.templates import read_templates
 from mrflearn.statistics.word_features import word_features, word_shape
 
@@ -34,10 +35,20 @@ def test_marks_count_from_the_end_of_the_sentence(tmp_path: Path) -> None:
     assert read_templates(file)((("w",),)) == [["U:_B-3_B+3"]]
 
 
+def test_lines_of_b_make_attributes_of_transitions(tmp_path: Path) -> None:
+    file = tmp_path / "template"
+    file.write_text("U00:%x[0,0]\nB\nB01:%x[-1,0]/%x[0,1]\n*02:%x[0,1]\n")
+    assert read_templates(file)((WORDS, TAGS))[1] == [
+        "U00:reckons",
+        edge("B01:He/VBZ"),
+        "*02:VBZ",
+        edge("*02:VBZ"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("B01:%x[0,0]", "template:1: .*plain B"),
         ("X01:%x[0,0]", "template:1: .*should begin with U"),
         ('u:%m[0,0,"a"]', "template:1: .*'%m'"),
     ],

@@ -8,6 +8,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mrflearn.statistics.edges import MARK, edge
+
 LABELS = ("A", "B", "C", "D", "E")
 Item = dict[str, Any]
 
@@ -38,6 +40,19 @@ def random_data(
     return X, y
 
 
+def with_edges(X: Sequence[Sequence[Item]]) -> list[list[Item]]:
+    """The same items with attributes of transitions at most tokens of two sequences in three."""
+    return [
+        [
+            item | {edge("w"): item["w"], edge("size"): item.get("size", 0.5)}
+            if i % 3 and (i + j) % 4
+            else item
+            for j, item in enumerate(items)
+        ]
+        for i, items in enumerate(X)
+    ]
+
+
 def attributes(item: Item) -> Iterator[tuple[str, float]]:
     """(name, value) of an item that `random_data` made."""
     for name, value in item.items():
@@ -54,12 +69,17 @@ def path_score(
     labels: Sequence[str],
     state: Mapping[tuple[str, str], float],
     transition: Mapping[tuple[str, ...], float],
+    edges: Mapping[tuple[str, str, str], float] | None = None,
 ) -> float:
     """The score of one labelling: every weight looked up one by one."""
     total = 0.0
     for item, label in zip(sequence, labels, strict=True):
         total += sum(value * state.get((name, label), 0.0) for name, value in attributes(item))
     total += sum(transition.get(pair, 0.0) for pair in itertools.pairwise(labels))
+    for item, pair in zip(sequence[1:], itertools.pairwise(labels), strict=True):
+        for name, value in attributes(item):
+            if name.startswith(MARK):
+                total += value * (edges or {}).get((name.removeprefix(MARK), *pair), 0.0)
     triples = zip(labels, labels[1:], labels[2:], strict=False)
     return total + sum(transition.get(triple, 0.0) for triple in triples)
 
@@ -69,10 +89,11 @@ def all_paths(
     names: Sequence[str],
     state: Mapping[tuple[str, str], float],
     transition: Mapping[tuple[str, ...], float],
+    edges: Mapping[tuple[str, str, str], float] | None = None,
 ) -> dict[tuple[str, ...], float]:
     """The score of every labelling."""
     return {
-        path: path_score(sequence, path, state, transition)
+        path: path_score(sequence, path, state, transition, edges)
         for path in itertools.product(names, repeat=len(sequence))
     }
 

@@ -18,6 +18,11 @@ def inspect_crf(model: CRF, top: int, label: str | None, as_json: bool) -> None:
         for names, weight in model.top_transitions(len(model.transition_features_))
         if label is None or label in names
     ][:top]
+    edges = [
+        row
+        for row in model.top_edge_features(len(model.edge_features_))
+        if label is None or label in row[1:3]
+    ][:top]
     answer: dict[str, Any] = {
         "class": type(model).__name__,
         "labels": model.classes_,
@@ -25,6 +30,7 @@ def inspect_crf(model: CRF, top: int, label: str | None, as_json: bool) -> None:
         "temperature": getattr(model, "temperature_", 1.0),
         "features": [[*row] for row in features],
         "transitions": [[*names, weight] for names, weight in transitions],
+        "edges": [[*row] for row in edges],
     }
     if as_json:
         say_json(answer)
@@ -36,3 +42,7 @@ def inspect_crf(model: CRF, top: int, label: str | None, as_json: bool) -> None:
     say()
     rows = [[" -> ".join(names), f"{weight:+.4f}"] for names, weight in transitions]
     say_table(["transition", "weight"], rows)
+    if edges:
+        say()
+        rows = [[name, f"{a} -> {b}", f"{weight:+.4f}"] for name, a, b, weight in edges]
+        say_table(["attribute", "transition", "weight"], rows)

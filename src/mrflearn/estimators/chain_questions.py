@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Self
 
 import torch
@@ -17,6 +17,7 @@ from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.execution.threads import Threads
 from mrflearn.models.chain_crf import ChainCRF, ChainScores
 from mrflearn.statistics.compiled import CompiledFeatures, compile_features
+from mrflearn.statistics.edges import MARK
 from mrflearn.statistics.labels import compile_labels
 from mrflearn.training.temperature import fit_temperature
 
@@ -41,15 +42,14 @@ class ChainQuestions:
 
     @property
     def attributes_(self) -> list[str]:
-        """The attributes that have weights, dense columns last."""
+        """The attributes that have weights, dense columns last; those of transitions not here."""
         support = self._fitted().support
-        return [*support.attributes, *support.columns]
+        return [*(n for n in support.attributes if not n.startswith(MARK)), *support.columns]
 
     @property
     def num_attributes_(self) -> int:
-        """How many attributes have weights."""
-        support = self._fitted().support
-        return len(support.attributes) + len(support.columns)
+        """How many attributes have weights, those of transitions not counted."""
+        return len(self.attributes_)
 
     @property
     def size_(self) -> int:
@@ -65,6 +65,11 @@ class ChainQuestions:
     def transition_features_(self) -> dict[tuple[str, ...], float]:
         """{(label, next label): weight} of all weights that are not 0."""
         return weights.transition_features(self._fitted())
+
+    @property
+    def edge_features_(self) -> dict[tuple[str, str, str], float]:
+        """{(attribute, label before, label): weight} of all weights that are not 0."""
+        return weights.edge_features(self._fitted())
 
     def predict(self, X: Iterable[Any], rules: Rules | None = None) -> list[list[str]]:
         """The most probable labels of each sequence, among those that the rules allow."""
@@ -140,7 +145,8 @@ class ChainQuestions:
         """Fits `temperature_`, by which all scores are divided, on data not trained on.
 
         Predictions stay the same; probabilities come to mean what they say.  Sequences with a
-        label that training never saw are left out: no temperature makes them possible.
+        label that training never saw are left out: no temperature makes them possible.  All are
+        held in memory at once.
         """
         model, kept = self._fitted(), []
 
@@ -170,10 +176,18 @@ class ChainQuestions:
         rows = self.transition_features_.items()
         return sorted(rows, key=lambda row: (-abs(row[1]), row[0]))[:n]
 
+    def top_edge_features(self, n: int = 20) -> list[tuple[str, str, str, float]]:
+        """The (attribute, label before, label, weight) of the largest weights of transitions."""
+        rows = [(*names, weight) for names, weight in self.edge_features_.items()]
+        return sorted(rows, key=lambda row: (-abs(row[3]), row[:3]))[:n]
+
     def explain(
         self, xseq: Iterable[Any], position: int, label: str | None = None
     ) -> list[tuple[str, float]]:
-        """What each attribute of a token adds to the score of a label (None: the one predicted)."""
+        """What each attribute of a token adds to the score of a label (None: the one predicted).
+
+        Transitions, with attributes and without, depend on two labels and are not in it.
+        """
         model, items = self._fitted(), list(xseq)
         if not -len(items) <= position < len(items):
             raise DataError(f"position {position} is not within the {len(items)} items.")
@@ -188,7 +202,7 @@ class ChainQuestions:
         model, labels, first = self._fitted(), self.classes_, 0
         # Held while the caller works on each batch: small steps are fastest on one thread.
         with Threads(1):
-            for features in _compiled(X, model):
+            for features in chain.from_iterable(map(model.parts, _compiled(X, model))):
                 chains = at_temperature(model.chains(features), getattr(self, "temperature_", 1.0))
                 if rules is not None:
                     chains = rules.part(first, first + len(features)).lay_on(chains, labels)

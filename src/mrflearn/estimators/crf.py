@@ -56,7 +56,7 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         the line search is always More and Thuente's, and there are no temporary files.
     pa_type, error_sensitive, averaging, variance, gamma: of `"pa"` and `"arow"`, which are not
         offered; they, and trainer_cls, must stay None.
-    order: 2 gives weights to three labels in a row.
+    order: 2 gives weights to three labels in a row; attributes of transitions need order 1.
     class_weight: {label: weight} or `"balanced"`; the mean over its labels weighs a sequence.
     batch_size: sequences in a step of l2sgd and ap.
     patience: with a dev set, stop after so many iterations without a better score there.
@@ -160,6 +160,7 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
         X: lists (or a generator) of sequences of items, as `mrflearn.statistics.features` tells;
             what `compile_features` made of them; or, without y, what `read_crfsuite` reads.
+            Names that `mrflearn.edge` made are attributes of the transition into their token.
         y: labels; None in place of one is unknown, a set is any of these.
         X_dev, y_dev: a held-out set; the weights that do best there are kept.
         """
@@ -242,10 +243,13 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         labels: Sequence[str],
         state_features: Mapping[tuple[str, str], float],
         transition_features: Mapping[tuple[str, str], float],
+        edge_features: Mapping[tuple[str, str, str], float] | None = None,
         **settings: Any,
     ) -> Self:
         """The CRF that has these weights, such as those python-crfsuite's `Tagger.info()` lists."""
-        model = crf_weights.from_weights(list(labels), state_features, transition_features)
+        model = crf_weights.from_weights(
+            list(labels), state_features, transition_features, edge=edge_features
+        )
         return cls._holding(model, settings)
 
     @classmethod

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
 from mrflearn.kernels import chain_sampling, chain_search, chain_sums
+from mrflearn.kernels.chain_steps import scores_along
 from mrflearn.models.chain_crf import ChainScores
 from mrflearn.statistics.labels import CompiledLabels
 
@@ -40,7 +41,10 @@ def best_lists(
 
 def marginals(chains: ChainScores) -> Float[Tensor, "k s"]:
     """The probability of every label at every token, all sequences end to end."""
-    single = chain_sums.expectations(chains.unary, chains.table, chains.steps).single
+    if chains.table.ndim == 2:
+        single = chain_sums.expectations(chains.unary, chains.table, chains.steps).single
+    else:
+        _, single, _ = chain_sums.marginals(chains.unary, chains.table, chains.steps)
     return _in_order(chains.chain.of_labels(single), chains)
 
 
@@ -69,7 +73,7 @@ def path_scores(chains: ChainScores, states: Int64[Tensor, "k"]) -> Float[Tensor
     possible = path >= 0
     path = path.clamp(min=0)
     score = chains.unary.gather(1, path[:, None]).squeeze(1).double()
-    score[steps.starting :] += table[path[steps.previous], path[steps.starting :]]
+    score[steps.starting :] += scores_along(table, path[steps.previous], path[steps.starting :])
     score = score.masked_fill(~possible, -torch.inf)
     return steps.totals(score)
 

@@ -22,7 +22,7 @@ def to_stored(kind: str, settings: dict[str, Any], model: ChainCRF) -> StoredMod
     support = model.support
     names, ends = _packed(support.attributes)
     tensors = {name: getattr(support, name).int() for name in PAIRS} | model.parameters()
-    tensors |= {"attribute_names": names, "attribute_ends": ends}
+    tensors |= {"attribute_names": names, "attribute_ends": ends, "edges": support.edges.int()}
     if support.triples is not None:
         tensors["triples"] = support.triples.int()
     lists = {"labels": list(support.labels), "columns": list(support.columns)}
@@ -38,8 +38,9 @@ def from_stored(stored: StoredModel) -> tuple[dict[str, Any], ChainCRF]:
         names = _unpacked(tensors["attribute_names"], tensors["attribute_ends"])
         pairs = {name: tensors[name].cpu().long() for name in PAIRS}
         triples = tensors["triples"].cpu().long() if "triples" in tensors else None
+        pairs["edges"] = tensors["edges"].cpu().long()
         support = Support(Numbering(names, closed=True), columns, labels, **pairs, triples=triples)
-        weights = (tensors[name] for name in ("state", "transition", "dense"))
+        weights = (tensors[name] for name in ("state", "transition", "dense", "edge"))
         model = ChainCRF(support, *weights)
     except (KeyError, TypeError, UnicodeDecodeError) as error:
         raise StorageError(f"the stored CRF contradicts itself ({error}).") from error
@@ -53,9 +54,14 @@ def _check(model: ChainCRF) -> None:
         len(support.attribute) == len(support.label) == len(model.state)
         and len(model.transition) == support.transitions
         and model.dense.shape == (len(support.columns), size)
-        and bool((support.attribute < len(support.attributes)).all())
+        and support.edges.shape == (len(model.edge), 3)
         and all(
-            bool((part < size).all()) for part in (support.label, support.source, support.target)
+            bool((part < len(support.attributes)).all())
+            for part in (support.attribute, support.edges[:, 0])
+        )
+        and all(
+            bool((part < size).all())
+            for part in (support.label, support.source, support.target, support.edges[:, 1:])
         )
     )
     if not sound:

@@ -14,7 +14,7 @@ from torch import Tensor
 from mrflearn.data.files import PathLike
 from mrflearn.errors import MrflearnError, TrainingError
 from mrflearn.execution.threads import Threads
-from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_blocks import NUMBERS_IN_BLOCK, ChainData, make_shard, make_shards
 from mrflearn.objectives.chain_likelihood import ChainLikelihood
@@ -110,6 +110,9 @@ def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str
     values = 0 if features.values is None else 2 * features.values.nbytes
     blocks = 8 * settings.cores * min(features.tokens * states, NUMBERS_IN_BLOCK)
     tables = (settings.cores + 1) * model.plan.rows * labels
+    if model.edge_plan is not None:
+        tables += (settings.cores + 1) * model.edge_plan.rows * labels**2
+        blocks += 4 * settings.cores * min(features.tokens * labels**2, NUMBERS_IN_TABLES)
     numbers = vectors * weights + features.tokens * labels + blocks + tables
     # Laying the data out takes some 36 bytes an attribute for a moment, of which 12 stay.
     total = features.nbytes + 36 * len(features.attributes) + values + size * numbers

@@ -37,7 +37,8 @@ class Validation:
     @torch.no_grad()
     def __call__(self, model: ChainCRF) -> float:
         """The score of a model, between 0 and 1."""
-        found = best_labels(model.chains(self.features), list(model.support.labels))
+        labels, parts = list(model.support.labels), model.parts(self.features)
+        found = [own for part in parts for own in best_labels(model.chains(part), labels)]
         if self.chunks:
             return chunk_f1(self.labels, found)
         return accuracy(self.labels, found)

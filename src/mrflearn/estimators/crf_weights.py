@@ -6,12 +6,14 @@ The text has a line a weight, cells set apart by tabs:
     dense       COLUMN     LABEL   WEIGHT
     transition  LABEL      LABEL   WEIGHT
     triple      LABEL      LABEL   LABEL   WEIGHT
+    edge        ATTRIBUTE  LABEL   LABEL   WEIGHT
     label       LABEL                       (once a label, in the order of the model)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import torch
@@ -21,10 +23,12 @@ from mrflearn.data.files import PathLike, read_lines, write_text
 from mrflearn.errors import DataError
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.statistics.compiled import CompiledFeatures
+from mrflearn.statistics.edges import MARK
 from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.support import Support
+from mrflearn.statistics.support import NO_EDGES, Support
 
 StateWeights = dict[tuple[str, str], float]
+EdgeWeights = dict[tuple[str, str, str], float]
 
 
 def state_features(model: ChainCRF) -> StateWeights:
@@ -49,6 +53,18 @@ def transition_features(model: ChainCRF) -> dict[tuple[str, ...], float]:
     return {
         tuple(labels[s] for s in row): weight
         for row, weight in zip(rows, weights, strict=True)
+        if weight
+    }
+
+
+def edge_features(model: ChainCRF) -> EdgeWeights:
+    """{(attribute, label before, label): weight} of all weights that are not 0."""
+    support, labels = model.support, list(model.support.labels)
+    names = list(support.attributes) if len(support.edges) else []
+    rows = zip(support.edges.tolist(), _floats(model.edge), strict=True)
+    return {
+        (names[a].removeprefix(MARK), labels[s], labels[t]): weight
+        for (a, s, t), weight in rows
         if weight
     }
 
@@ -89,25 +105,25 @@ def write_weights(path: PathLike, model: ChainCRF) -> None:
         for names, weight in transition_features(model).items():
             kind = "transition" if len(names) == 2 else "triple"
             stream.write("\t".join([kind, *names, repr(weight)]) + "\n")
+        for (name, *pair), weight in edge_features(model).items():
+            stream.write("\t".join(["edge", _cell(name, path), *pair, repr(weight)]) + "\n")
 
 
 def read_weights(path: PathLike) -> ChainCRF:
     """The model that `write_weights` wrote; lines may have been edited, added or dropped."""
     tables: dict[str, dict[tuple[str, ...], float]] = {
-        kind: {} for kind in ("state", "dense", "transition", "triple")
+        kind: {} for kind in ("state", "dense", "transition", "triple", "edge")
     }
     labels: list[str] = []
     for number, line in read_lines(path):
         kind, *cells = line.split("\t")
         if kind == "label" and len(cells) == 1:
             labels.append(cells[0])
-        elif kind in tables and len(cells) == (4 if kind == "triple" else 3):
+        elif kind in tables and len(cells) == (4 if kind in ("triple", "edge") else 3):
             tables[kind][tuple(cells[:-1])] = _weight(cells[-1], path, number)
         elif line:
             raise DataError(f"no line of weights: {line[:80]!r}.", path=path, line=number)
-    return from_weights(
-        labels, tables["state"], tables["transition"], tables["dense"], tables["triple"]
-    )
+    return from_weights(labels, **tables)
 
 
 def from_weights(
@@ -116,21 +132,24 @@ def from_weights(
     transition: Mapping[Any, float],
     dense: Mapping[Any, float] | None = None,
     triple: Mapping[Any, float] | None = None,
-    dtype: torch.dtype = torch.float64,
+    edge: Mapping[Any, float] | None = None,
 ) -> ChainCRF:
     """The model that has these weights; labels not listed come after those that are."""
-    dense, triple = dense or {}, triple or {}
-    known = Numbering(labels)
-    for names in (*((label,) for _, label in (*state, *dense)), *transition, *triple):
-        for name in names:
-            known[name]
-    attributes = Numbering(dict.fromkeys(name for name, _ in state))
+    dense, triple, edge = dense or {}, triple or {}, edge or {}
+    if triple and edge:
+        raise DataError("there are weights of three labels and of edges: a chain has either.")
+    known = _label_numbers(
+        labels, [*(n[1:] for n in (*state, *dense, *edge)), *transition, *triple]
+    )
+    marked = (MARK + names[0] for names in edge)
+    attributes = Numbering(dict.fromkeys([*(name for name, _ in state), *marked]))
     columns = tuple(dict.fromkeys(name for name, _ in dense))
-    known.closed = attributes.closed = True
+    attributes.closed = True
     states = _sorted((attributes[a], known[s], w) for (a, s), w in state.items())
     pairs = _sorted((known[a], known[b], w) for (a, b), w in transition.items())
     triples = _sorted((*(known[s] for s in names), w) for names, w in triple.items())
-    table = torch.zeros(len(columns), len(known), dtype=dtype)
+    edges = _sorted((attributes[MARK + a], known[s], known[t], w) for (a, s, t), w in edge.items())
+    table = torch.zeros(len(columns), len(known), dtype=torch.float64)
     for (column, label), weight in dense.items():
         table[columns.index(column), known[label]] = weight
     support = Support(
@@ -142,14 +161,20 @@ def from_weights(
         source=_column(pairs, 0),
         target=_column(pairs, 1),
         triples=torch.tensor([row[:3] for row in triples]) if triples else None,
+        edges=torch.tensor([row[:3] for row in edges]) if edges else NO_EDGES,
     )
     transitions = [row[-1] for row in (*pairs, *triples)]
     return ChainCRF(
         support,
-        torch.tensor([row[-1] for row in states], dtype=dtype),
-        torch.tensor(transitions, dtype=dtype),
+        torch.tensor([row[-1] for row in states], dtype=torch.float64),
+        torch.tensor(transitions, dtype=torch.float64),
         table,
+        torch.tensor([row[-1] for row in edges], dtype=torch.float64),
     )
+
+
+def _label_numbers(labels: list[str], used: list[tuple[str, ...]]) -> Numbering:
+    return Numbering(dict.fromkeys([*labels, *chain.from_iterable(used)]), closed=True)
 
 
 def _sorted(rows: Iterator[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

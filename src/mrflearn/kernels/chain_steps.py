@@ -117,6 +117,15 @@ class Steps:
         return values.new_zeros(len(self.lengths)).index_add(0, self.sequence, values)
 
 
+def scores_along(
+    table: Float[Tensor, "*q s s"], before: Int[Tensor, "q"], after: Int[Tensor, "q"]
+) -> Float[Tensor, "q"]:
+    """The score of moving from one given state to another, row by row."""
+    if table.ndim == 2:
+        return table[before, after]
+    return table[torch.arange(len(table), device=table.device), before, after]
+
+
 def scores_into(
     table: Float[Tensor, "*k s s"], state: Int[Tensor, "*d k"]
 ) -> Float[Tensor, "*d k s"]:

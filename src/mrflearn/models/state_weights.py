@@ -43,18 +43,24 @@ class WeightPlan:
 
     @classmethod
     def of(cls, support: Support) -> WeightPlan:
-        labels, attributes = len(support.labels), len(support.attributes)
-        count = torch.bincount(support.attribute, minlength=attributes)
+        """The plan of the weights of attributes and labels."""
+        sizes = len(support.attributes), len(support.labels)
+        return cls.over(support.attribute, support.label, *sizes)
+
+    @classmethod
+    def over(
+        cls, attribute: Int64[Tensor, "f"], label: Int64[Tensor, "f"], attributes: int, labels: int
+    ) -> WeightPlan:
+        """The plan of weights in ascending order of their attributes."""
+        count = torch.bincount(attribute, minlength=attributes)
         is_wide = count > max(1, labels // NARROW_SHARE)
         row = torch.where(is_wide, is_wide.cumsum(0) - 1, -1).int()
-        chosen = is_wide[support.attribute]
+        chosen = is_wide[attribute]
         wide, narrow = chosen.nonzero().squeeze(1), (~chosen).nonzero().squeeze(1)
-        place = row[support.attribute[wide]].long() * labels + support.label[wide]
+        place = row[attribute[wide]].long() * labels + label[wide]
         first = torch.zeros(attributes + 1, dtype=torch.int64)
         first[1:] = torch.where(is_wide, 0, count).cumsum(0)
-        return cls(
-            labels, int(is_wide.sum()), row, wide, place, narrow, support.label[narrow], first
-        )
+        return cls(labels, int(is_wide.sum()), row, wide, place, narrow, label[narrow], first)
 
     def table(self, weights: Float[Tensor, "f"]) -> Float[Tensor, "r s"]:
         """The wide weights as rows; 0 where a label has none."""

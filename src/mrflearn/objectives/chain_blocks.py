@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from jaxtyping import Bool, Float, Int, Int64
@@ -16,8 +17,9 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.kernels.chain_steps import Steps
-from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
 from mrflearn.models.state_weights import Bags, Singles, incidence, joined
+from mrflearn.objectives.chain_edges import BlockEdges
 from mrflearn.statistics.compiled import CompiledFeatures
 from mrflearn.statistics.features import UNKNOWN
 from mrflearn.statistics.labels import CompiledLabels
@@ -46,6 +48,7 @@ class Block:
     gold: Int64[Tensor, "r"] | None
     allowed: Bool[Tensor, "r p"] | None
     weight: Float[Tensor, "b"] | None
+    edges: BlockEdges | None  # None: all rows share one transition table
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +72,11 @@ def make_shards(model: ChainCRF, data: ChainData, count: int) -> list[Shard]:
     count = max(1, min(count, tokens // LEAST_TOKENS))
     most = max(1, NUMBERS_IN_BLOCK // model.chain.states)
     blocks = count * max(1, -(-tokens // (most * count)))
+    sizes = tokens / blocks, min(tokens / blocks, NUMBERS_IN_TABLES / model.chain.states**2)
     groups = [
-        g for kind in _kinds(data) for g in _cut(kind, data.features.lengths, tokens / blocks)
+        group
+        for kind, with_edges in _kinds(model, data)
+        for group in _cut(kind, data.features.lengths, sizes[with_edges])
     ]
     dealt = [groups[start::count] for start in range(count)]
     return [make_shard(model, data, share) for share in dealt if share]
@@ -129,6 +135,7 @@ def _block(
         gold,
         allowed,
         weight,
+        BlockEdges.of(model, data.features, order[steps.starting :]),
     )
 
 
@@ -171,18 +178,26 @@ def transition_counts(
     return chain.of_weights(single, pair.view(chain.states, chain.states), steps)
 
 
-def _kinds(data: ChainData) -> Iterator[Tensor]:
-    """Sequences of all known labels, and the others, longest first; empty ones in neither."""
+def _kinds(model: ChainCRF, data: ChainData) -> Iterator[tuple[Tensor, bool]]:
+    """Sequences of all known labels, and the others, longest first; empty ones in neither.
+
+    Of both kinds, those without attributes of transitions and those with (True) by themselves.
+    """
     lengths = data.features.lengths
     owner = torch.arange(len(lengths)).repeat_interleave(lengths)
     uncertain = torch.zeros(len(lengths), dtype=torch.bool)
     uncertain[owner[data.labels.uncertain]] = True
+    edged = torch.zeros(len(lengths), dtype=torch.bool)
+    if model.edge_plan is not None:
+        weighted = torch.zeros(len(data.features.names), dtype=torch.bool)
+        weighted[model.support.edges[:, 0]] = True
+        edged[owner[data.features.owner[weighted[data.features.attributes]]]] = True
     order = lengths.argsort(descending=True, stable=True)
     order = order[lengths[order] > 0]
-    for wanted in (False, True):
-        kind = order[uncertain[order] == wanted]
+    for unsure, with_edges in product((False, True), repeat=2):
+        kind = order[(uncertain[order] == unsure) & (edged[order] == with_edges)]
         if len(kind):
-            yield kind
+            yield kind, with_edges
 
 
 def _cut(sequences: Tensor, lengths: Tensor, tokens: float) -> list[Tensor]:

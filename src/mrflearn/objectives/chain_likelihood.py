@@ -4,7 +4,7 @@
     gradient = expected minus observed counts of every weight
 
 Where labels are not known for certain, log Z over the allowed labels takes the place of the score
-and expectations under them that of the observed counts.  Letters in shapes as in `chain_blocks`.
+and expectations under them that of the observed counts.  Letters in shapes as in `chain_edges`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from torch import Tensor
 
 from mrflearn.execution.threads import Threads
 from mrflearn.kernels import chain_sums
+from mrflearn.kernels.chain_steps import scores_along
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_blocks import Block, Shard
+from mrflearn.objectives.chain_edges import EdgeSlopes, add_path
 
 
 class Laid(NamedTuple):
@@ -31,6 +33,8 @@ class Laid(NamedTuple):
     transition: Float[Tensor, "e"]
     steps: Float[Tensor, "p p"]
     dense: Float[Tensor, "d s"]
+    edge: Float[Tensor, "h"]
+    edge_table: Float[Tensor, "w p*p"]
 
 
 class Slopes(NamedTuple):
@@ -39,6 +43,7 @@ class Slopes(NamedTuple):
     value: Float[Tensor, ""]
     labels: Float[Tensor, "r s"]
     transitions: Float[Tensor, "e"]
+    pairs: Float[Tensor, "q p p"] | None  # of single transitions, where rows have own tables
 
 
 @final
@@ -60,14 +65,16 @@ class ChainLikelihood:
     @torch.no_grad()
     def _shard(self, laid: Laid, shard: Shard) -> tuple[Tensor, Tensor]:
         values, slopes = [], laid.state.new_empty(shard.rows, laid.table.shape[1])
-        transitions = -shard.gold_transitions
+        transitions, edges = -shard.gold_transitions, EdgeSlopes.zeros(self.model)
         for block in shard.blocks:
             found = block_slopes(self.model, laid, shard, block)
             values.append(found.value)
             slopes[block.rows] = found.labels
             transitions += found.transitions
+            if block.edges is not None and found.pairs is not None:
+                edges.add(block.edges, found.pairs)
         observe(slopes, shard)
-        return torch.stack(values).sum(), carry_back(self.model, slopes, transitions, shard)
+        return torch.stack(values).sum(), carry_back(self.model, slopes, transitions, edges, shard)
 
 
 def total(answers: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
@@ -82,8 +89,16 @@ def total(answers: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 def lay(model: ChainCRF, weights: dict[str, Tensor]) -> Laid:
     """The weights as every shard needs them."""
     state, transition = weights["state"], weights["transition"]
-    table = model.placed.table(state)
-    return Laid(state, table, transition, model.chain.table(transition), weights["dense"])
+    edge = weights["edge"]
+    return Laid(
+        state,
+        model.placed.table(state),
+        transition,
+        model.chain.table(transition),
+        weights["dense"],
+        edge,
+        model.edge_table(edge),
+    )
 
 
 def block_scores(laid: Laid, shard: Shard, block: Block) -> Float[Tensor, "r s"]:
@@ -95,24 +110,47 @@ def block_scores(laid: Laid, shard: Shard, block: Block) -> Float[Tensor, "r s"]
     return scores
 
 
+def block_table(laid: Laid, block: Block) -> Float[Tensor, "*q p p"]:
+    """The scores of transitions: shared, or of each row that has one before it."""
+    if block.edges is None:
+        return laid.steps
+    return block.edges.edges.tables(laid.edge, laid.edge_table, laid.steps)
+
+
 def block_slopes(model: ChainCRF, laid: Laid, shard: Shard, block: Block) -> Slopes:
     """log Z minus the score of the labels, and expected counts (less those of uncertain labels)."""
     chain, steps = model.chain, block.steps
     unary = chain.unary(block_scores(laid, shard, block), laid.transition, steps)
-    free = chain_sums.expectations(unary, laid.steps, steps)
-    single, pair = free.single, free.pair_counts(steps, block.weight)
-    value = free.log_partition.double()
+    table = block_table(laid, block)
+    value, single, pair = _moments(unary, table, block)
     if block.gold is not None:
-        value -= path_scores(unary, laid.steps, block)
+        value -= path_scores(unary, table, block)
     else:
-        bound = _bound(unary, laid, block)
-        value -= bound.log_partition.double()
-        single = single - bound.single
-        pair -= bound.pair_counts(steps, block.weight)
+        assert block.allowed is not None  # noqa: S101 - a block has either
+        bound = _moments(unary.masked_fill(~block.allowed, -torch.inf), table, block)
+        value -= bound[0]
+        single = single - bound[1]
+        pair -= bound[2]
     if block.weight is not None:
         value *= block.weight
         single = single * block.weight[steps.sequence][:, None]
-    return Slopes(value.sum(), chain.of_labels(single), chain.of_weights(single, pair, steps))
+    pairs, pair = (None, pair) if pair.ndim == 2 else (pair, pair.sum(dim=0))
+    if pairs is not None and block.gold is not None:
+        add_path(pairs, block.gold, steps, block.weight, -1)
+    counts = chain.of_weights(single, pair, steps)
+    return Slopes(value.sum(), chain.of_labels(single), counts, pairs)
+
+
+def _moments(unary: Tensor, table: Tensor, block: Block) -> tuple[Tensor, Tensor, Tensor]:
+    """log Z and probabilities of states; of pairs, weighted: their sum, or those of each row."""
+    steps, weight = block.steps, block.weight
+    if table.ndim == 2:
+        found = chain_sums.expectations(unary, table, steps)
+        return found.log_partition.double(), found.single, found.pair_counts(steps, weight)
+    value, single, pair = chain_sums.marginals(unary, table, steps)
+    if weight is not None:
+        pair *= weight[steps.sequence[steps.starting :], None, None]
+    return value.double(), single, pair
 
 
 def observe(slopes: Float[Tensor, "k s"], shard: Shard) -> None:
@@ -124,7 +162,11 @@ def observe(slopes: Float[Tensor, "k s"], shard: Shard) -> None:
 
 
 def carry_back(
-    model: ChainCRF, slopes: Float[Tensor, "k s"], transitions: Float[Tensor, "e"], shard: Shard
+    model: ChainCRF,
+    slopes: Float[Tensor, "k s"],
+    transitions: Float[Tensor, "e"],
+    edges: EdgeSlopes,
+    shard: Shard,
 ) -> Float[Tensor, "v"]:
     """The gradient of all weights from the slopes of the scores."""
     plan = model.placed
@@ -135,22 +177,15 @@ def carry_back(
     state.index_copy_(0, plan.wide, table.view(-1).index_select(0, plan.place))
     shard.singles.add_gradient(slopes, state)
     dense = torch.zeros_like(model.dense) if shard.dense is None else shard.dense.t() @ slopes
-    return torch.cat([state, transitions, dense.flatten()])
+    return torch.cat([state, transitions, dense.flatten(), edges.gradient()])
 
 
 def path_scores(
-    unary: Float[Tensor, "r p"], table: Float[Tensor, "p p"], block: Block
+    unary: Float[Tensor, "r p"], table: Float[Tensor, "*q p p"], block: Block
 ) -> Float[Tensor, "b"]:
     """The score of the known labels of each sequence."""
     assert block.gold is not None  # noqa: S101 - the caller made sure
     steps, gold = block.steps, block.gold
     own = unary.gather(1, gold[:, None]).squeeze(1).double()
-    own[steps.starting :] += table[gold[steps.previous], gold[steps.starting :]]
+    own[steps.starting :] += scores_along(table, gold[steps.previous], gold[steps.starting :])
     return steps.totals(own)
-
-
-def _bound(unary: Tensor, laid: Laid, block: Block) -> chain_sums.Expectations:
-    assert block.allowed is not None  # noqa: S101 - a block has either
-    return chain_sums.expectations(
-        unary.masked_fill(~block.allowed, -torch.inf), laid.steps, block.steps
-    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
@@ -20,9 +20,11 @@ from mrflearn.kernels import chain_search
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_blocks import Block, Shard, transition_counts
+from mrflearn.objectives.chain_edges import EdgeSlopes, add_path
 from mrflearn.objectives.chain_likelihood import (
     Laid,
     block_scores,
+    block_table,
     carry_back,
     lay,
     observe,
@@ -57,7 +59,7 @@ class ChainPerceptron:
     def _shard(self, laid: Laid, shard: Shard) -> tuple[Tensor, Tensor]:
         value = torch.zeros((), dtype=torch.float64, device=laid.state.device)
         slopes = laid.state.new_zeros(shard.rows, laid.table.shape[1])
-        transitions = -shard.gold_transitions
+        transitions, edges = -shard.gold_transitions, EdgeSlopes.zeros(self.model)
         for block in shard.blocks:
             loss, best = self._best(laid, shard, block)
             value += loss
@@ -67,12 +69,24 @@ class ChainPerceptron:
             label = self.model.chain.label(best)
             slopes[block.rows].scatter_(1, label[:, None], amount[:, None])
             transitions += transition_counts(self.model, block, best)
+            _count_edges(edges, block, best)
         observe(slopes, shard)
-        return value, carry_back(self.model, slopes, transitions, shard)
+        return value, carry_back(self.model, slopes, transitions, edges, shard)
 
     def _best(self, laid: Laid, shard: Shard, block: Block) -> tuple[Tensor, Tensor]:
         scores = block_scores(laid, shard, block)
         unary = self.model.chain.unary(scores, laid.transition, block.steps)
-        best, score = chain_search.viterbi(unary, laid.steps, block.steps)
-        loss = score.double() - path_scores(unary, laid.steps, block)
+        table = block_table(laid, block)
+        best, score = chain_search.viterbi(unary, table, block.steps)
+        loss = score.double() - path_scores(unary, table, block)
         return (loss if block.weight is None else loss * block.weight).sum(), best
+
+
+def _count_edges(edges: EdgeSlopes, block: Block, best: Int64[Tensor, "r"]) -> None:
+    if block.edges is None or block.gold is None:
+        return
+    steps, states = block.steps, len(edges.model.support.labels)
+    pairs = edges.narrow.new_zeros(len(best) - steps.starting, states, states)
+    add_path(pairs, best, steps, block.weight, 1)
+    add_path(pairs, block.gold, steps, block.weight, -1)
+    edges.add(block.edges, pairs)

@@ -73,6 +73,19 @@ class CompiledFeatures:
             dense=None if self.dense is None else self.dense[tokens],
         )
 
+    def part(self, first: int, end: int) -> CompiledFeatures:
+        """The sequences from `first` up to `end` alone."""
+        begin, stop = (int(self.lengths[:number].sum()) for number in (first, end))
+        low, high = (int(self.ends[token - 1]) if token else 0 for token in (begin, stop))
+        return replace(
+            self,
+            lengths=self.lengths[first:end],
+            ends=self.ends[begin:stop] - low,
+            attributes=self.attributes[low:high],
+            values=None if self.values is None else self.values[low:high],
+            dense=None if self.dense is None else self.dense[begin:stop],
+        )
+
     def renumbered(self, number: Int64[Tensor, "a"], names: Numbering) -> CompiledFeatures:
         """The same tokens with attribute i called number[i]; `UNKNOWN` ones are dropped."""
         renamed = number.int()[self.attributes]

@@ -7,7 +7,8 @@ An item is what is known of one token:
   `w:dog`), to a list, tuple or set of strings (one name each), to a dict again (`{"a": {"b": 2}}`
   is `a:b` with value 2), or to a one-dimensional numpy array: a dense block, a value a column.
 
-Values of a name that comes twice add up.
+Values of a name that comes twice add up.  A name made by `mrflearn.edge` belongs to the transition
+into the token, and has weights for pairs of labels.
 """
 
 from __future__ import annotations

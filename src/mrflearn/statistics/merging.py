@@ -24,11 +24,12 @@ def merged(first: Support, second: Support) -> Support:
     attributes.closed = labels.closed = True
     parts = [_renumbered(support, attributes, labels) for support in (first, second)]
     size = len(labels)
-    state = torch.unique(torch.cat([a * size + b for a, b, _, _, _ in parts]))
-    pair = torch.unique(torch.cat([a * size + b for _, _, a, b, _ in parts]))
+    state = torch.unique(torch.cat([a * size + b for a, b, *_ in parts]))
+    pair = torch.unique(torch.cat([a * size + b for _, _, a, b, *_ in parts]))
+    edge = torch.unique(torch.cat([_code(edges, size) for *_, edges in parts]))
     triples = None
     if first.triples is not None:
-        triples = torch.unique(torch.cat([t for *_, t in parts]), dim=0)
+        triples = torch.unique(torch.cat([t for *_, t, _ in parts]), dim=0)
     return Support(
         attributes,
         first.columns or second.columns,
@@ -38,12 +39,13 @@ def merged(first: Support, second: Support) -> Support:
         pair // size,
         pair % size,
         triples,
+        torch.stack([edge // size**2, edge // size % size, edge % size], dim=1),
     )
 
 
 def positions(support: Support, within: Support) -> tuple[Int64[Tensor, "f"], Int64[Tensor, "e"]]:
     """Where the state and transition weights of one support stand in another; -1: nowhere."""
-    attribute, label, source, target, triples = _renumbered(
+    attribute, label, source, target, triples, _ = _renumbered(
         support, within.attributes, within.labels
     )
     size = len(within.labels)
@@ -53,11 +55,17 @@ def positions(support: Support, within: Support) -> tuple[Int64[Tensor, "f"], In
     pair = pair.where((source >= 0) & (target >= 0), -1)
     if within.triples is None:
         return state, pair
-    code = (triples[:, 0] * size + triples[:, 1]) * size + triples[:, 2]
-    known = (within.triples[:, 0] * size + within.triples[:, 1]) * size + within.triples[:, 2]
-    place = _find(code, known)
+    place = _find(_code(triples, size), _code(within.triples, size))
     place = torch.where((triples >= 0).all(dim=1) & (place >= 0), place + len(within.source), -1)
     return state, torch.cat([pair, place])
+
+
+def edge_positions(support: Support, within: Support) -> Int64[Tensor, "h"]:
+    """Where the weights of attributes of transitions stand in another support; -1: nowhere."""
+    *_, edges = _renumbered(support, within.attributes, within.labels)
+    size = len(within.labels)
+    place = _find(_code(edges, size), _code(within.edges, size))
+    return place.where((edges >= 0).all(dim=1), -1)
 
 
 def label_places(support: Support, within: Support) -> Int64[Tensor, "s"]:
@@ -67,7 +75,7 @@ def label_places(support: Support, within: Support) -> Int64[Tensor, "s"]:
 
 def _renumbered(
     support: Support, attributes: Numbering, labels: Numbering
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     attribute = torch.tensor([attributes[name] for name in support.attributes], dtype=torch.int64)
     label = torch.tensor([labels[name] for name in support.labels], dtype=torch.int64)
     triples = torch.zeros(0, 3, dtype=torch.int64) if support.triples is None else support.triples
@@ -77,7 +85,12 @@ def _renumbered(
         label[support.source],
         label[support.target],
         label[triples],
+        torch.stack([attribute[support.edges[:, 0]], *label[support.edges[:, 1:]].t()], dim=1),
     )
+
+
+def _code(rows: Int64[Tensor, "n 3"], size: int) -> Int64[Tensor, "n"]:
+    return (rows[:, 0] * size + rows[:, 1]) * size + rows[:, 2]
 
 
 def _find(code: Int64[Tensor, "n"], known: Int64[Tensor, "m"]) -> Int64[Tensor, "n"]:

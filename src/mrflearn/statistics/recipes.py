@@ -149,8 +149,8 @@ class Recipe:
 
     @cached_property
     def _templates(self) -> Templates:
-        parsed = [parse_template(line) for line in self.template or ()]
-        return Templates(tuple(template for template in parsed if template is not None))
+        lines = self.template or ()
+        return Templates(tuple(made for line in lines for made in parse_template(line)))
 
     def _check_template(self) -> None:
         if self.template is not None and self._templates.columns > len(self.seen):

@@ -5,13 +5,13 @@ A pair gets one where the sum of its values over the training data (labels as gi
 So with min_freq = 0 a pair whose values sum to less than 0 gets none: that too is CRFsuite's way.
 
 Letters in shapes: f: weighted attribute-label pairs; e: weighted label-label pairs; g: weighted
-triples of labels; a: attributes.
+triples of labels; a: attributes; h: weighted triples of an attribute and two labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -19,11 +19,14 @@ from jaxtyping import Int64
 from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
+from mrflearn.errors import DataError
 from mrflearn.statistics.compiled import CompiledFeatures
+from mrflearn.statistics.edges import edge_names, find_edges
 from mrflearn.statistics.features import UNKNOWN, Numbering
 from mrflearn.statistics.labels import CompiledLabels
 
 ATTRIBUTES_AT_ONCE = 2**18
+NO_EDGES = torch.zeros(0, 3, dtype=torch.int64)
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -32,8 +35,8 @@ class Support:
     """Weighted pairs, ordered by attribute and label, and by first and second label.
 
     `attribute` and `label` name state weight i; `source` and `target` transition weight i;
-    `triples` (None: the chain is of the first order) the weights of three neighbours.  Every dense
-    column has a weight for every label.
+    `triples` (None: the chain is of the first order) the weights of three neighbours; `edges` the
+    weights of (attribute, label before, label).  Every dense column has a weight for every label.
     """
 
     attributes: Numbering
@@ -44,6 +47,7 @@ class Support:
     source: Int64[Tensor, "e"]
     target: Int64[Tensor, "e"]
     triples: Int64[Tensor, "g 3"] | None = None
+    edges: Int64[Tensor, "h 3"] = field(default_factory=lambda: NO_EDGES)
 
     @property
     def transitions(self) -> int:
@@ -63,8 +67,14 @@ def find_support(
     """The weighted pairs, and the features renumbered so that only weighted attributes remain."""
     attribute, label = _state_pairs(features, labels, min_freq, all_states)
     source, target = _transition_pairs(features.lengths, labels, min_freq, all_transitions)
+    edges, marked = NO_EDGES, edge_names(features.names)
+    if bool(marked.any()):
+        if order != 1:
+            raise DataError("attributes of transitions (`edge`, B templates) need order=1.")
+        attribute, label = (part[~marked[attribute]] for part in (attribute, label))
+        edges = find_edges(features, labels, marked, min_freq, all_transitions)
     used = torch.zeros(len(features.names), dtype=torch.bool)
-    used[attribute] = True
+    used[attribute] = used[edges[:, 0]] = True
     names = features.names
     if not bool(used.all()):
         number = torch.where(used, used.cumsum(0) - 1, UNKNOWN)
@@ -72,13 +82,14 @@ def find_support(
         names = Numbering(kept, closed=True)
         features = features.renumbered(number, names)
         attribute = number[attribute]
+        edges = torch.cat([number[edges[:, :1]], edges[:, 1:]], dim=1)
     closed = Numbering(names, closed=True) if not names.closed else names
     known = Numbering(labels.names, closed=True)
     triples = None
     if order == 2:
         triples = _triples(features.lengths, labels, source, target, all_transitions)
     pairs = (attribute, label, source, target)
-    support = Support(closed, features.columns, known, *pairs, triples)
+    support = Support(closed, features.columns, known, *pairs, triples, edges)
     return support, replace(features, names=closed)
 
 

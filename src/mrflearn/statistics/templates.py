@@ -2,8 +2,9 @@
 
 A template is a line such as `U05:%x[-1,0]/%x[0,0]` (CRF++) or `u:word=%x[-1,0]` (Wapiti): each
 `%x[row,column]` stands for the cell so many tokens away.  Beyond the ends of a sequence stand the
-marks of CRF++: `_B-1`, `_B-2` before it, `_B+1`, `_B+2` after it.  Lines that begin with `B` or `b`
-and read no cells ask for transitions, which a chain always has; `#` begins a comment.
+marks of CRF++: `_B-1`, `_B-2` before it, `_B+1`, `_B+2` after it.  A line that begins with `B` or
+`b` makes attributes of the transition into the token; if it reads no cells it asks for plain
+transitions, which a chain always has.  Wapiti's `*` is `u` and `b` at once; `#` begins a comment.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from mrflearn.data.files import PathLike, read_lines
 from mrflearn.errors import DataError
+from mrflearn.statistics.edges import edge
 
 _CELL = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
 _OTHER = re.compile(r"%[a-zA-Z]")
@@ -63,34 +65,30 @@ def read_templates(path: PathLike) -> Templates:
     found = []
     for number, line in read_lines(path):
         try:
-            template = parse_template(line)
+            found += parse_template(line)
         except DataError as error:
             raise DataError(error.problem, path=path, line=number) from None
-        if template is not None:
-            found.append(template)
     return Templates(tuple(found))
 
 
-def parse_template(line: str) -> Template | None:
-    """The template of one line; None for blank lines, comments and plain transitions."""
+def parse_template(line: str) -> list[Template]:
+    """The templates of one line; none for blank lines, comments and plain transitions."""
     text = line.strip()
     if not text or text.startswith("#"):
-        return None
+        return []
     cells = tuple((int(row), int(column)) for row, column in _CELL.findall(text))
     kind = text[0]
-    if kind in "Bb*" and cells:
-        raise DataError(
-            f"'{text}' gives transitions attributes of their own, which this CRF has not. Write "
-            "it as U (or u), and keep a plain B for the transitions."
-        )
-    if kind in "Bb":
-        return None
-    if kind not in "Uu":
-        raise DataError(f"'{text}' is no template: it should begin with U, u, B or b.")
+    if kind not in "UuBb*":
+        raise DataError(f"'{text}' is no template: it should begin with U, u, B, b or *.")
     texts = tuple(piece.replace("%", "%%") for piece in _CELL.split(text)[::3])
     if other := _OTHER.search(_CELL.sub("", text)):
         raise DataError(f"'{other.group()}' in '{text}': only %x[row,column] is understood.")
-    return Template(texts, cells) if cells else Template((text,), ())
+    made = []
+    if kind in "Uu*":
+        made.append(Template(texts, cells) if cells else Template((text,), ()))
+    if kind in "Bb*" and cells:
+        made.append(Template((edge(texts[0]), *texts[1:]), cells))
+    return made
 
 
 def _shifted(cells: Sequence[str], row: int) -> list[str]:
