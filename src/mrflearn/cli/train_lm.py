@@ -6,7 +6,7 @@ import resource
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -58,7 +58,7 @@ def lm(
         BoundName, typer.Option(help="chains: tighter; stars: as published.")
     ] = BoundName.chains,
     weights: Annotated[
-        str | None, typer.Option(help="Weights of the chains, such as 0.9,0.1.")
+        str | None, typer.Option(help="Weights of the chains, such as 0.9,0.1; or validation.")
     ] = None,
     form: Annotated[Form, typer.Option(help="How pair scores are held.")] = Form.low_rank,
     l2: Annotated[float, typer.Option(min=0.0, help="Penalty, nats per position.")] = 3e-6,
@@ -88,7 +88,7 @@ def lm(
         dims,
         estimator=estimator.value,
         bound=bound.value,
-        weights=None if weights is None else _numbers(weights),
+        weights=_weights(weights),
         form=form.value,
         l2=l2,
         minimum_count=minimum_count,
@@ -140,7 +140,11 @@ def _tell(answer: dict[str, Any], valid: Path | None) -> None:
     say("(proven lower bounds; positions count words and the separators before each sentence)")
 
 
-def _numbers(text: str) -> list[float]:
+def _weights(text: str | None) -> list[float] | Literal["validation"] | None:
+    if text is None:
+        return None
+    if text == "validation":
+        return "validation"
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:

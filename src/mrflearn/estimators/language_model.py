@@ -17,7 +17,13 @@ from mrflearn.data.vectors import WordVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError, NotFittedError
 from mrflearn.estimators.language_model_file import Learned, restore, store
-from mrflearn.estimators.lifted_training import Form, LiftedFit, LiftedSettings, train_lifted
+from mrflearn.estimators.lifted_training import (
+    Form,
+    LiftedFit,
+    LiftedSettings,
+    train_lifted,
+    train_on_best_weights,
+)
 from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
 from mrflearn.inference.lifted import BoundName, Ceiling
@@ -39,7 +45,8 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         `"pl"` and `"pl-sgd"` the pseudolikelihood of the text, by L-BFGS or minibatches; `"ml"`
         the exact likelihood, for small vocabularies.
     bound: which lower bound: `"chains"`, or the looser `"stars"` of [Jernite, Rush, Sontag 2015].
-    weights: of the chains, one for each offset; None takes weights that fall with distance.
+    weights: of the chains, one for each offset; None takes weights that fall with distance, and
+        `"validation"` the best of several such on the validation text.
     form: pair scores `"low-rank"` (U W_l, eq. 5), `"bilinear"` (U R_l W, eq. 4) or `"explicit"`
         (a free table, for small vocabularies).
     l2: price of squared vector entries, in nats per position.
@@ -54,7 +61,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         *,
         estimator: Estimator = "bound",
         bound: BoundName = "chains",
-        weights: Sequence[float] | None = None,
+        weights: Sequence[float] | Literal["validation"] | None = None,
         form: Form = "low-rank",
         l2: float = 3e-6,
         minimum_count: int = 1,
@@ -92,7 +99,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         held_out = None if valid is None else _moments(valid, moments.vocabulary, self.context)
         settings = LiftedSettings(
             self.bound,
-            self.weights,
+            None if isinstance(self.weights, str) else self.weights,
             self.form,
             self.dims,
             self.l2,
@@ -209,8 +216,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
-        weights = None if self.weights is None else [float(weight) for weight in self.weights]
-        settings = {**self.get_params(), "weights": weights}
+        settings = {**self.get_params(), "weights": list(self.ceiling_.weights)}
         own = {"bound": self.bound_, "valid_bound": self.valid_bound_}
         stored, tensors = store(self._fitted(), self.form)
         kept = {"settings": settings, "fitted": own, **stored}
@@ -237,8 +243,12 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         settings: LiftedSettings,
         valid: Moments | None,
     ) -> LiftedFit:
-        if self.estimator == "bound":
+        if self.estimator == "bound" and not self._chooses_weights:
             return train_lifted(moments, settings, valid)
+        if self.estimator == "bound":
+            if valid is None:
+                raise DataError("weights='validation' needs a validation text: fit(..., valid=...)")
+            return train_on_best_weights(moments, settings, valid)
         if self.estimator not in ("pl", "pl-sgd", "ml"):
             known = "'bound', 'pl', 'pl-sgd', 'ml'"
             raise MrflearnError(f"estimator {self.estimator!r} is not one of {known}.")
@@ -267,6 +277,10 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
             count_corpus(held), size=self.vocabulary_size, minimum_count=self.minimum_count
         )
         return _moments(held, vocabulary, self.context)
+
+    @property
+    def _chooses_weights(self) -> bool:
+        return isinstance(self.weights, str) and self.bound == "chains"
 
     def _unit(self) -> NDArray[np.float32]:
         vectors = self.vectors_
