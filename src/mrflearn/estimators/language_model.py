@@ -28,6 +28,7 @@ from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.inference.sentence_sampling import gibbs_sentences
+from mrflearn.inference.transfer import exact_sentences
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.statistics.counting import MomentsCounter
@@ -35,6 +36,7 @@ from mrflearn.statistics.moments import Moments
 
 Estimator = Literal["bound"] | Direct
 GAP = "_"
+MOST_FOR_EXACT_SAMPLES = 1 << 20  # windows times words
 
 
 class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -183,19 +185,25 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
     def sample(
         self, count: int = 1, *, seed: int | None = None, sweeps: int = 50
     ) -> list[list[str]]:
-        """New sentences: a length as often as the text had it, then Gibbs sweeps over words."""
+        """New sentences: a length as often as the text had it, then its words.
+
+        Words are drawn exactly for small vocabularies, else by Gibbs sweeps.
+        """
         learned = self._fitted()
-        lengths, counts = learned.lengths
-        if not len(lengths):
+        seen, counts = learned.lengths
+        if not len(seen):
             raise MrflearnError("the moments this model was learned from have no lengths.")
         generator = np.random.default_rng(self.random_state if seed is None else seed)
-        drawn = generator.choice(lengths, size=count, p=counts / counts.sum())
+        drawn = generator.choice(seen, size=count, p=counts / counts.sum())
         device = learned.model.unary.device
         own = torch.Generator(device=device).manual_seed(int(generator.integers(1 << 62)))
-        separator = learned.vocabulary.separator
-        sentences = gibbs_sentences(
-            learned.model.scores(), separator, torch.from_numpy(drawn), sweeps, own
-        )
+        separator, scores = learned.vocabulary.separator, learned.model.scores()
+        if scores.states ** (scores.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
+            wide = scores.double()
+            sentences = exact_sentences(wide.unary, wide.tables(), separator, drawn.tolist(), own)
+        else:
+            lengths = torch.from_numpy(drawn)
+            sentences = gibbs_sentences(scores, separator, lengths, sweeps, own)
         return [learned.vocabulary.decode(ids.tolist()) for ids in sentences]
 
     def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
