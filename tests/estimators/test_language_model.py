@@ -173,6 +173,18 @@ def test_weights_can_be_chosen_on_validation():
         LanguageModel(weights="validation").fit(text)
 
 
+@pytest.mark.parametrize("bound", ["chains", "stars"])
+def test_training_goes_on_from_a_checkpoint(bound, tmp_path):
+    text, valid = sentences(100), sentences(30, seed=1)
+    short = LanguageModel(dims=3, bound=bound, max_evaluations=10)
+    first = short.fit(text, valid=valid, checkpoint=tmp_path / "half").outcome_
+    longer = LanguageModel(dims=3, bound=bound, max_evaluations=25)
+    second = longer.fit(text, valid=valid, checkpoint=tmp_path / "half", resume=True).outcome_
+    assert first.evaluations < second.evaluations <= 25
+    assert second.history[: len(first.history)] == first.history
+    assert second.history[-1].value < first.history[-1].value
+
+
 def test_mistakes_are_explained(tmp_path):
     with pytest.raises(NotFittedError, match="not fitted"):
         LanguageModel().score([["a"]])

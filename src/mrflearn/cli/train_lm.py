@@ -71,6 +71,10 @@ def lm(
     max_evaluations: Annotated[int, typer.Option(min=1, help="When to stop at the latest.")] = 600,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file to save training to every minute.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the curve of the bound (.png, .svg, .pdf).")
     ] = None,
@@ -97,7 +101,12 @@ def lm(
         device=device,
         random_state=seed,
         verbose=not quiet,
-    ).fit(_text_or_moments(text), valid=None if valid is None else _text_or_moments(valid))
+    ).fit(
+        _text_or_moments(text),
+        valid=None if valid is None else _text_or_moments(valid),
+        checkpoint=checkpoint,
+        resume=resume,
+    )
     model.save(output)
     if plot is not None:
         from mrflearn.plots.figure import save

@@ -24,6 +24,7 @@ from mrflearn.estimators.lifted_training import (
     train_lifted,
     train_on_best_weights,
 )
+from mrflearn.estimators.nearest_words import NearestWords
 from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
 from mrflearn.inference.lifted import BoundName, Ceiling
@@ -90,11 +91,18 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         self.verbose = verbose
 
     def fit(
-        self, X: Text | Moments, y: object = None, *, valid: Text | Moments | None = None
+        self,
+        X: Text | Moments,
+        y: object = None,
+        *,
+        valid: Text | Moments | None = None,
+        checkpoint: PathLike | None = None,
+        resume: bool = False,
     ) -> Self:
         """Learns from lists of words, a text file with one sentence a line, or moments.
 
-        With `valid` the model with the best bound there is kept.
+        With `valid` the model with the best bound there is kept.  Training by a bound is saved to
+        `checkpoint` every minute, and with `resume` goes on from there.
         """
         del y  # scikit-learn passes it to every estimator
         moments = self._training_moments(X)
@@ -110,6 +118,8 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
             self.device,
             self.random_state,
             self.verbose,
+            checkpoint,
+            resume,
         )
         fitted = self._train(X, moments, settings, held_out)
         self.outcome_ = fitted.outcome
@@ -208,15 +218,14 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
 
     def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
         """The words with the nearest vectors, by the cosine of their angle."""
-        return self._nearest(self._unit()[self._known(word)], {word}, top)
+        return NearestWords.of(self.vocabulary_, self.vectors_).to_word(word, top)
 
     def analogy(
         self, first: str, second: str, third: str, top: int = 10
     ) -> list[tuple[str, float]]:
         """Words that are to `third` as `second` is to `first`."""
-        unit = self._unit()
-        a, b, c = (unit[self._known(word)] for word in (first, second, third))
-        return self._nearest(b - a + c, {first, second, third}, top)
+        nearest = NearestWords.of(self.vocabulary_, self.vectors_)
+        return nearest.analogy(first, second, third, top)
 
     def export(self, path: PathLike) -> None:
         """Writes the word vectors in the text format of word2vec."""
@@ -289,26 +298,6 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
     @property
     def _chooses_weights(self) -> bool:
         return isinstance(self.weights, str) and self.bound == "chains"
-
-    def _unit(self) -> NDArray[np.float32]:
-        vectors = self.vectors_
-        sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit: NDArray[np.float32] = vectors / np.maximum(sizes, np.finfo(np.float32).tiny)
-        return unit
-
-    def _known(self, word: str) -> int:
-        if word not in self.vocabulary_:
-            raise DataError(f"the word {word!r} is not in the vocabulary of this model.")
-        return int(self.vocabulary_.encode([word])[0])
-
-    def _nearest(
-        self, target: NDArray[np.float32], without: set[str], top: int
-    ) -> list[tuple[str, float]]:
-        cosine = self._unit() @ (target / max(float(np.linalg.norm(target)), 1e-30))
-        words = self.vocabulary_.words
-        order = (int(index) for index in np.argsort(-cosine, kind="stable"))
-        allowed = [i for i in order if words[i] not in without and i != self.vocabulary_.separator]
-        return [(words[index], float(cosine[index])) for index in allowed[:top]]
 
     def _fitted(self) -> Learned:
         learned: Learned | None = getattr(self, "_learned", None)

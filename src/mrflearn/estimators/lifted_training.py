@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.data.files import PathLike
 from mrflearn.errors import MrflearnError
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.recording import recorded
@@ -51,6 +52,8 @@ class LiftedSettings:
     device: str = "cpu"
     seed: int = 0
     progress: bool = False
+    checkpoint: PathLike | None = None
+    resume: bool = False
 
 
 @final
@@ -92,6 +95,8 @@ def train_lifted(
         penalty=ScaledL2(settings.l2, tuple(model.pairs.parameters()), bound),
         callbacks=_watchers(bound, valid, settings),
         progress=settings.progress,
+        checkpoint=settings.checkpoint,
+        resume=settings.resume,
         seed=settings.seed,
     )
     model, duals = bound.at(outcome.model)
