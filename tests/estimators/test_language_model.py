@@ -163,6 +163,28 @@ def test_direct_estimators_beat_the_bounds_at_what_they_aim_at(fitted):
         LanguageModel(estimator="magic").fit(text)
 
 
+def test_weights_can_be_chosen_on_validation():
+    text, valid = sentences(200), sentences(50, seed=1)
+    options = {"dims": 3, "max_evaluations": 15, "l2": 1e-5}
+    best = LanguageModel(weights="validation", **options).fit(text, valid=valid)
+    plain = LanguageModel(**options).fit(text, valid=valid)
+    assert best.valid_bound_ >= plain.valid_bound_
+    with pytest.raises(DataError, match="needs a validation text"):
+        LanguageModel(weights="validation").fit(text)
+
+
+@pytest.mark.parametrize("bound", ["chains", "stars"])
+def test_training_goes_on_from_a_checkpoint(bound, tmp_path):
+    text, valid = sentences(100), sentences(30, seed=1)
+    short = LanguageModel(dims=3, bound=bound, max_evaluations=10)
+    first = short.fit(text, valid=valid, checkpoint=tmp_path / "half").outcome_
+    longer = LanguageModel(dims=3, bound=bound, max_evaluations=25)
+    second = longer.fit(text, valid=valid, checkpoint=tmp_path / "half", resume=True).outcome_
+    assert first.evaluations < second.evaluations <= 25
+    assert second.history[: len(first.history)] == first.history
+    assert second.history[-1].value < first.history[-1].value
+
+
 def test_mistakes_are_explained(tmp_path):
     with pytest.raises(NotFittedError, match="not fitted"):
         LanguageModel().score([["a"]])
@@ -176,6 +198,7 @@ def test_mistakes_are_explained(tmp_path):
     assert one.fill(["_"])[0][0] in ("word", "<unk>")
     with pytest.raises(DataError, match="2 gaps"):
         one.fill(["_", "_"])
+    assert np.isfinite(LanguageModel(max_evaluations=5).fit([["a"]], valid=[["x"]]).valid_bound_)
     unknown = one.log_likelihood([["never", "seen"]], "exact")
     assert np.isfinite(unknown.total)
 

@@ -10,7 +10,7 @@ import torch
 from mrflearn.errors import InferenceError
 from mrflearn.inference.ring_annealed import annealed_ring
 from mrflearn.inference.sentence_sampling import gibbs_sentences
-from mrflearn.inference.transfer import ring_log_partition, sentence_score
+from mrflearn.inference.transfer import exact_sentences, ring_log_partition, sentence_score
 from support.rings import random_model
 
 
@@ -36,17 +36,20 @@ def test_an_error_bar_needs_two_chains():
         annealed_ring(random_model(1, 2, 0).scores(), torch.Generator(), chains=1)
 
 
+@pytest.mark.parametrize("method", ["gibbs", "exact"])
 @pytest.mark.parametrize("offsets", [1, 2])
-def test_sampled_sentences_have_the_exact_probabilities(offsets):
+def test_sampled_sentences_have_the_exact_probabilities(offsets, method):
     model, separator, length = random_model(offsets, 3, seed=offsets), 1, 3
     tables = model.scores().tables()
     every = list(itertools.product([0, 2], repeat=length))
     scores = [sentence_score(model.unary, tables, separator, torch.tensor(s)) for s in every]
     expected = torch.stack(scores).softmax(0)
     lengths = torch.tensor([length] * 6000 + [1] * 10)
-    drawn = gibbs_sentences(
-        model.scores(), separator, lengths, 30, torch.Generator().manual_seed(3)
-    )
+    random = torch.Generator().manual_seed(3)
+    if method == "gibbs":
+        drawn = gibbs_sentences(model.scores(), separator, lengths, 30, random)
+    else:
+        drawn = exact_sentences(model.unary, tables, separator, lengths.tolist(), random)
     assert [len(line) for line in drawn] == lengths.tolist()
     seen = [tuple(line.tolist()) for line in drawn[:6000]]
     found = torch.tensor([seen.count(s) / 6000 for s in every], dtype=torch.float64)

@@ -45,7 +45,7 @@ def sample_neighbours(model: LanguageModel, count: int, seed: int, output: Path 
     """Tells new sentences, or writes them."""
     from mrflearn.data.text import write_sentences
 
-    remark("lengths as in the training text, words by Gibbs sampling")
+    remark("lengths as in the training text; words exactly for small vocabularies, else by Gibbs")
     write_sentences("-" if output is None else output, model.sample(count, seed=seed))
 
 

@@ -6,7 +6,7 @@ import resource
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -58,7 +58,7 @@ def lm(
         BoundName, typer.Option(help="chains: tighter; stars: as published.")
     ] = BoundName.chains,
     weights: Annotated[
-        str | None, typer.Option(help="Weights of the chains, such as 0.9,0.1.")
+        str | None, typer.Option(help="Weights of the chains, such as 0.9,0.1; or validation.")
     ] = None,
     form: Annotated[Form, typer.Option(help="How pair scores are held.")] = Form.low_rank,
     l2: Annotated[float, typer.Option(min=0.0, help="Penalty, nats per position.")] = 3e-6,
@@ -71,6 +71,10 @@ def lm(
     max_evaluations: Annotated[int, typer.Option(min=1, help="When to stop at the latest.")] = 600,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file to save training to every minute.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the curve of the bound (.png, .svg, .pdf).")
     ] = None,
@@ -88,7 +92,7 @@ def lm(
         dims,
         estimator=estimator.value,
         bound=bound.value,
-        weights=None if weights is None else _numbers(weights),
+        weights=_weights(weights),
         form=form.value,
         l2=l2,
         minimum_count=minimum_count,
@@ -97,7 +101,12 @@ def lm(
         device=device,
         random_state=seed,
         verbose=not quiet,
-    ).fit(_text_or_moments(text), valid=None if valid is None else _text_or_moments(valid))
+    ).fit(
+        _text_or_moments(text),
+        valid=None if valid is None else _text_or_moments(valid),
+        checkpoint=checkpoint,
+        resume=resume,
+    )
     model.save(output)
     if plot is not None:
         from mrflearn.plots.figure import save
@@ -140,7 +149,11 @@ def _tell(answer: dict[str, Any], valid: Path | None) -> None:
     say("(proven lower bounds; positions count words and the separators before each sentence)")
 
 
-def _numbers(text: str) -> list[float]:
+def _weights(text: str | None) -> list[float] | Literal["validation"] | None:
+    if text is None:
+        return None
+    if text == "validation":
+        return "validation"
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:

@@ -17,11 +17,19 @@ from mrflearn.data.vectors import WordVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError, NotFittedError
 from mrflearn.estimators.language_model_file import Learned, restore, store
-from mrflearn.estimators.lifted_training import Form, LiftedFit, LiftedSettings, train_lifted
+from mrflearn.estimators.lifted_training import (
+    Form,
+    LiftedFit,
+    LiftedSettings,
+    train_lifted,
+    train_on_best_weights,
+)
+from mrflearn.estimators.nearest_words import NearestWords
 from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.inference.sentence_sampling import gibbs_sentences
+from mrflearn.inference.transfer import exact_sentences
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.statistics.counting import MomentsCounter
@@ -29,6 +37,7 @@ from mrflearn.statistics.moments import Moments
 
 Estimator = Literal["bound"] | Direct
 GAP = "_"
+MOST_FOR_EXACT_SAMPLES = 1 << 20  # windows times words
 
 
 class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -39,7 +48,8 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         `"pl"` and `"pl-sgd"` the pseudolikelihood of the text, by L-BFGS or minibatches; `"ml"`
         the exact likelihood, for small vocabularies.
     bound: which lower bound: `"chains"`, or the looser `"stars"` of [Jernite, Rush, Sontag 2015].
-    weights: of the chains, one for each offset; None takes weights that fall with distance.
+    weights: of the chains, one for each offset; None takes weights that fall with distance, and
+        `"validation"` the best of several such on the validation text.
     form: pair scores `"low-rank"` (U W_l, eq. 5), `"bilinear"` (U R_l W, eq. 4) or `"explicit"`
         (a free table, for small vocabularies).
     l2: price of squared vector entries, in nats per position.
@@ -54,7 +64,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         *,
         estimator: Estimator = "bound",
         bound: BoundName = "chains",
-        weights: Sequence[float] | None = None,
+        weights: Sequence[float] | Literal["validation"] | None = None,
         form: Form = "low-rank",
         l2: float = 3e-6,
         minimum_count: int = 1,
@@ -81,18 +91,25 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         self.verbose = verbose
 
     def fit(
-        self, X: Text | Moments, y: object = None, *, valid: Text | Moments | None = None
+        self,
+        X: Text | Moments,
+        y: object = None,
+        *,
+        valid: Text | Moments | None = None,
+        checkpoint: PathLike | None = None,
+        resume: bool = False,
     ) -> Self:
         """Learns from lists of words, a text file with one sentence a line, or moments.
 
-        With `valid` the model with the best bound there is kept.
+        With `valid` the model with the best bound there is kept.  Training by a bound is saved to
+        `checkpoint` every minute, and with `resume` goes on from there.
         """
         del y  # scikit-learn passes it to every estimator
         moments = self._training_moments(X)
         held_out = None if valid is None else _moments(valid, moments.vocabulary, self.context)
         settings = LiftedSettings(
             self.bound,
-            self.weights,
+            None if isinstance(self.weights, str) else self.weights,
             self.form,
             self.dims,
             self.l2,
@@ -101,6 +118,8 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
             self.device,
             self.random_state,
             self.verbose,
+            checkpoint,
+            resume,
         )
         fitted = self._train(X, moments, settings, held_out)
         self.outcome_ = fitted.outcome
@@ -176,32 +195,37 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
     def sample(
         self, count: int = 1, *, seed: int | None = None, sweeps: int = 50
     ) -> list[list[str]]:
-        """New sentences: a length as often as the text had it, then Gibbs sweeps over words."""
+        """New sentences: a length as often as the text had it, then its words.
+
+        Words are drawn exactly for small vocabularies, else by Gibbs sweeps.
+        """
         learned = self._fitted()
-        lengths, counts = learned.lengths
-        if not len(lengths):
+        seen, counts = learned.lengths
+        if not len(seen):
             raise MrflearnError("the moments this model was learned from have no lengths.")
         generator = np.random.default_rng(self.random_state if seed is None else seed)
-        drawn = generator.choice(lengths, size=count, p=counts / counts.sum())
+        drawn = generator.choice(seen, size=count, p=counts / counts.sum())
         device = learned.model.unary.device
         own = torch.Generator(device=device).manual_seed(int(generator.integers(1 << 62)))
-        separator = learned.vocabulary.separator
-        sentences = gibbs_sentences(
-            learned.model.scores(), separator, torch.from_numpy(drawn), sweeps, own
-        )
+        separator, scores = learned.vocabulary.separator, learned.model.scores()
+        if scores.states ** (scores.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
+            wide = scores.double()
+            sentences = exact_sentences(wide.unary, wide.tables(), separator, drawn.tolist(), own)
+        else:
+            lengths = torch.from_numpy(drawn)
+            sentences = gibbs_sentences(scores, separator, lengths, sweeps, own)
         return [learned.vocabulary.decode(ids.tolist()) for ids in sentences]
 
     def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
         """The words with the nearest vectors, by the cosine of their angle."""
-        return self._nearest(self._unit()[self._known(word)], {word}, top)
+        return NearestWords.of(self.vocabulary_, self.vectors_).to_word(word, top)
 
     def analogy(
         self, first: str, second: str, third: str, top: int = 10
     ) -> list[tuple[str, float]]:
         """Words that are to `third` as `second` is to `first`."""
-        unit = self._unit()
-        a, b, c = (unit[self._known(word)] for word in (first, second, third))
-        return self._nearest(b - a + c, {first, second, third}, top)
+        nearest = NearestWords.of(self.vocabulary_, self.vectors_)
+        return nearest.analogy(first, second, third, top)
 
     def export(self, path: PathLike) -> None:
         """Writes the word vectors in the text format of word2vec."""
@@ -209,8 +233,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
-        weights = None if self.weights is None else [float(weight) for weight in self.weights]
-        settings = {**self.get_params(), "weights": weights}
+        settings = {**self.get_params(), "weights": list(self.ceiling_.weights)}
         own = {"bound": self.bound_, "valid_bound": self.valid_bound_}
         stored, tensors = store(self._fitted(), self.form)
         kept = {"settings": settings, "fitted": own, **stored}
@@ -237,8 +260,12 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         settings: LiftedSettings,
         valid: Moments | None,
     ) -> LiftedFit:
-        if self.estimator == "bound":
+        if self.estimator == "bound" and not self._chooses_weights:
             return train_lifted(moments, settings, valid)
+        if self.estimator == "bound":
+            if valid is None:
+                raise DataError("weights='validation' needs a validation text: fit(..., valid=...)")
+            return train_on_best_weights(moments, settings, valid)
         if self.estimator not in ("pl", "pl-sgd", "ml"):
             known = "'bound', 'pl', 'pl-sgd', 'ml'"
             raise MrflearnError(f"estimator {self.estimator!r} is not one of {known}.")
@@ -268,25 +295,9 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         )
         return _moments(held, vocabulary, self.context)
 
-    def _unit(self) -> NDArray[np.float32]:
-        vectors = self.vectors_
-        sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit: NDArray[np.float32] = vectors / np.maximum(sizes, np.finfo(np.float32).tiny)
-        return unit
-
-    def _known(self, word: str) -> int:
-        if word not in self.vocabulary_:
-            raise DataError(f"the word {word!r} is not in the vocabulary of this model.")
-        return int(self.vocabulary_.encode([word])[0])
-
-    def _nearest(
-        self, target: NDArray[np.float32], without: set[str], top: int
-    ) -> list[tuple[str, float]]:
-        cosine = self._unit() @ (target / max(float(np.linalg.norm(target)), 1e-30))
-        words = self.vocabulary_.words
-        order = (int(index) for index in np.argsort(-cosine, kind="stable"))
-        allowed = [i for i in order if words[i] not in without and i != self.vocabulary_.separator]
-        return [(words[index], float(cosine[index])) for index in allowed[:top]]
+    @property
+    def _chooses_weights(self) -> bool:
+        return isinstance(self.weights, str) and self.bound == "chains"
 
     def _fitted(self) -> Learned:
         learned: Learned | None = getattr(self, "_learned", None)

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.data.files import PathLike
 from mrflearn.errors import MrflearnError
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.recording import recorded
@@ -32,6 +33,7 @@ from mrflearn.training.outcome import Outcome
 
 Form = Literal["low-rank", "bilinear", "explicit"]
 SMOOTHING = 1e-4  # of word frequencies in the scales of parameters
+RATIOS = (0.2, 0.087, 0.03)  # of one offset's weight to that of the one before it
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
 
 
@@ -50,6 +52,8 @@ class LiftedSettings:
     device: str = "cpu"
     seed: int = 0
     progress: bool = False
+    checkpoint: PathLike | None = None
+    resume: bool = False
 
 
 @final
@@ -91,6 +95,8 @@ def train_lifted(
         penalty=ScaledL2(settings.l2, tuple(model.pairs.parameters()), bound),
         callbacks=_watchers(bound, valid, settings),
         progress=settings.progress,
+        checkpoint=settings.checkpoint,
+        resume=settings.resume,
         seed=settings.seed,
     )
     model, duals = bound.at(outcome.model)
@@ -99,6 +105,23 @@ def train_lifted(
     else:
         ceiling = star_ceiling(model.scores(), duals)
     return LiftedFit(model, duals, ceiling, outcome)
+
+
+def train_on_best_weights(moments: Moments, settings: LiftedSettings, valid: Moments) -> LiftedFit:
+    """The best of several fits, with weights of the chains that fall slowly or fast.
+
+    The best is the one whose certified bound on the validation moments is highest.
+    """
+    offsets = len(moments.offsets)
+    choices = [default_weights(offsets, ratio) for ratio in RATIOS]
+    fits = [train_lifted(moments, replace(settings, weights=rho), valid) for rho in choices]
+
+    def validation_bound(fitted: LiftedFit) -> float:
+        scores = fitted.model.scores()
+        mean = Frequencies.of(valid, scores.unary).mean_score(*scores)
+        return float(mean) - fitted.ceiling.per_position(valid.positions, valid.states)
+
+    return max(fits, key=validation_bound)
 
 
 def chain_weights(settings: LiftedSettings, offsets: int) -> tuple[float, ...]:

@@ -41,9 +41,9 @@ class Ceiling:
         return self.value + ring_term(torch.tensor(self.weights), rings, states, positions)
 
 
-def default_weights(offsets: int) -> tuple[float, ...]:
+def default_weights(offsets: int, ratio: float = FIRST_RATIO) -> tuple[float, ...]:
     """Weights of the chains that fall off with distance, as the information of words does."""
-    raw = [FIRST_RATIO**k for k in range(offsets)]
+    raw = [ratio**k for k in range(offsets)]
     return tuple(weight / sum(raw) for weight in raw)
 
 

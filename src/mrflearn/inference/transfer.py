@@ -7,6 +7,8 @@ A sentence of M words between K separators on either side is a forward pass over
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -80,14 +82,38 @@ def sentence_log_partitions(
             "probabilities. Try method='ais' or 'bound'."
         )
     steps = _next_scores(unary, tables)
-    words = torch.ones(states, dtype=torch.bool, device=unary.device)
-    words[separator] = False
+    ends = _closing(steps, separator).flatten()
     forward = _opening(unary, offsets, separator)
-    closed = [_closing(forward, steps, separator)]
+    closed = [_logsumexp(forward.flatten() + ends)]
     for _ in range(longest):
-        forward = _advance(forward, steps).masked_fill(~words, -torch.inf)
-        closed.append(_closing(forward, steps, separator))
+        forward = _logsumexp(forward.unsqueeze(-1) + _words_only(steps, separator))
+        closed.append(_logsumexp(forward.flatten() + ends))
     return torch.stack(closed)
+
+
+@torch.no_grad()
+def exact_sentences(
+    unary: Float[Tensor, "c"],
+    tables: Float[Tensor, "k c c"],
+    separator: int,
+    lengths: Sequence[int],
+    generator: torch.Generator,
+) -> list[Int[Tensor, "m"]]:
+    """Independent sentences of these lengths, exactly from their distribution."""
+    steps = _next_scores(unary, tables)
+    words = _words_only(steps, separator)
+    rest = [_closing(steps, separator)]  # by words still to come: all scores after a window
+    for _ in range(max(lengths, default=0)):
+        rest.append((words + rest[-1]).logsumexp(-1))
+    drawn = []
+    for length in lengths:
+        line = [separator] * len(tables)
+        for left in range(length, 0, -1):
+            window = tuple(line[-len(tables) :])
+            chances = (words[window] + rest[left - 1][window[1:]]).softmax(0)
+            line.append(int(torch.multinomial(chances, 1, generator=generator)))
+        drawn.append(torch.tensor(line[len(tables) :], dtype=torch.int64))
+    return drawn
 
 
 def sentence_score(
@@ -130,23 +156,20 @@ def _opening(unary: Tensor, offsets: int, separator: int) -> Float[Tensor, "*win
     return start
 
 
-def _advance(forward: Tensor, steps: Tensor) -> Float[Tensor, "*window"]:
-    """Forward scores of windows one word further on."""
-    return logsumexp_first(forward.unsqueeze(-1) + steps)
+def _closing(steps: Tensor, separator: int) -> Float[Tensor, "*window"]:
+    """For every window, the scores of the K separators that follow."""
+    total = torch.zeros_like(steps[..., separator])
+    for _ in range(total.ndim):
+        total = steps[..., separator] + total[..., separator]
+    return total
 
 
-def _closing(forward: Tensor, steps: Tensor, separator: int) -> Float[Tensor, ""]:
-    """All windows' scores once K separators have followed."""
-    for _ in range(forward.ndim):
-        forward = logsumexp_first(forward + steps[..., separator])
-        forward = torch.stack([forward], dim=-1)
-        pad = forward.new_full((*forward.shape[:-1], steps.shape[-1]), -torch.inf)
-        index = torch.tensor([separator], device=forward.device)
-        forward = pad.index_copy(-1, index, forward)
-    return forward[(separator,) * forward.ndim]
+def _words_only(steps: Tensor, separator: int) -> Float[Tensor, "*window c"]:
+    banned = torch.arange(steps.shape[-1], device=steps.device) == separator
+    return steps.masked_fill(banned, -torch.inf)
 
 
-def logsumexp_first(scores: Tensor) -> Tensor:
+def _logsumexp(scores: Tensor) -> Tensor:
     """Log-sum-exp over the first axis, with finite gradients where all entries are -inf."""
     empty = (scores == -torch.inf).all(0)
     safe = torch.where(empty, 0.0, scores)

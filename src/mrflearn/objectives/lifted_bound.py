@@ -9,7 +9,7 @@ the value is a mean over positions, so that neither time nor result depends on t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import torch
@@ -112,7 +112,7 @@ class ScaledL2:
 
     strength: float
     names: tuple[str, ...]
-    bound: LiftedBound
+    bound: LiftedBound = field(repr=False)
 
     def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
         del layout  # that of the bare vector; the bound knows what lies where

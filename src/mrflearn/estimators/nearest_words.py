@@ -1,0 +1,51 @@
+"""Which words have similar vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.errors import DataError
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NearestWords:
+    """Words and their vectors, compared by the cosine of their angle."""
+
+    vocabulary: Vocabulary
+    unit: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, vectors: NDArray[np.float32]) -> NearestWords:
+        sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return cls(vocabulary, vectors / np.maximum(sizes, np.finfo(np.float32).tiny))
+
+    def to_word(self, word: str, top: int) -> list[tuple[str, float]]:
+        """The nearest other words, each with its cosine."""
+        return self._nearest(self._vector(word), [word], top)
+
+    def analogy(self, first: str, second: str, third: str, top: int) -> list[tuple[str, float]]:
+        """The words nearest to `second - first + third`."""
+        a, b, c = (self._vector(word) for word in (first, second, third))
+        return self._nearest(b - a + c, [first, second, third], top)
+
+    def _vector(self, word: str) -> NDArray[np.float32]:
+        if word not in self.vocabulary:
+            raise DataError(f"the word {word!r} is not in the vocabulary of this model.")
+        vector: NDArray[np.float32] = self.unit[int(self.vocabulary.encode([word])[0])]
+        return vector
+
+    def _nearest(
+        self, target: NDArray[np.float32], without: Sequence[str], top: int
+    ) -> list[tuple[str, float]]:
+        cosine = self.unit @ (target / max(float(np.linalg.norm(target)), 1e-30))
+        words = self.vocabulary.words
+        order = (int(index) for index in np.argsort(-cosine, kind="stable"))
+        allowed = [i for i in order if words[i] not in without and i != self.vocabulary.separator]
+        return [(words[index], float(cosine[index])) for index in allowed[:top]]
