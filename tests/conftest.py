@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A job started in the background ignores Ctrl-C and hands that down to its children; the tests of
+# Ctrl-C need it to work, wherever they run.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines differ in speed; a slow one must not turn a true property into a failure.
 settings.register_profile(
