@@ -43,3 +43,15 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert "held-out nats" in found.out
     made = {path.name for path in (tmp_path / "out").iterdir()}
     assert made == {"grid-model", "lattices.png", "recovery.png"}
+
+
+@pytest.mark.parametrize("noun", ["crf", "field", "lm", "ngram"])
+def test_an_output_that_is_no_model_is_refused_before_anything_is_read(
+    noun: str, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    found = run("train", noun, str(tmp_path / "absent.txt"), "-o", str(tmp_path / "notes.txt"))
+    assert found.code == 1
+    assert "is left alone" in found.err
+    assert len(found.err.splitlines()) == 1
+    assert (tmp_path / "notes.txt").read_text() == "mine"

@@ -12,7 +12,7 @@ from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
 from mrflearn.cli.lm_answers import score_neighbours
 from mrflearn.cli.ngram_answers import score_text
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import InferenceError, MrflearnError
 
 
 class Method(StrEnum):
@@ -48,6 +48,8 @@ def score(
     fitted = load(model)
     match type(fitted).__name__:
         case "NgramLanguageModel":
+            if method is not None:
+                raise typer.BadParameter("an n-gram model is always scored exactly: no --method")
             score_text(fitted, file, as_json)
         case "LanguageModel":
             score_neighbours(fitted, file, (method or Method.bound).value, as_json)
@@ -59,7 +61,10 @@ def score(
 
 
 def _score_field(field: Any, rows: Any, method: Method, as_json: bool) -> None:
-    values = field.log_likelihood(rows, method=method.value)
+    try:
+        values = field.log_likelihood(rows, method=method.value)
+    except InferenceError as error:
+        raise InferenceError(f"{error} Here: --method ais (sampled) or --method pl.") from error
     answer = {
         "log_likelihood_per_sample": float(values.mean()),
         "standard_error": float(values.std() / len(values) ** 0.5),

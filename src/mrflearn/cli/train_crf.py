@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.output import Output
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
@@ -27,7 +28,7 @@ def crf(
     file: Annotated[
         Path, typer.Argument(help="Labelled words: columns, .conllu, .tagged, .mrg, .crfsuite.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    output: Output,
     columns: Annotated[
         str | None, typer.Option(help="Names of the columns, such as word,pos,chunk.")
     ] = None,

@@ -20,6 +20,7 @@ from mrflearn.cli.field_rows import (
     picked,
     read_rows,
 )
+from mrflearn.cli.output import Output
 from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
@@ -54,12 +55,12 @@ def field(
             "alignment (.fasta, .a2m, .aln)."
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    output: Output,
     graph: Annotated[
         str,
         typer.Option(
-            help="grid:RxC, torus:RxC, cube:XxYxZ, chimera:M,N,T, complete, edges:FILE, or "
-            "learn: find the edges first."
+            help="grid:RxC, torus:RxC, cube:XxYxZ, chimera:M,N,T, chain:N, complete, "
+            "edges:FILE, or learn: find the edges first."
         ),
     ] = "complete",
     states: Annotated[int | None, typer.Option(min=2, help="Default: the largest seen.")] = None,
