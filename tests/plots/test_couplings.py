@@ -35,9 +35,11 @@ def test_moments_have_a_panel_each() -> None:
 
 def test_only_variables_with_edges_are_named_in_a_crowd() -> None:
     names = [str(i) for i in range(60)]
-    figure = draw_graph(np.array([[3, 40]]), np.array([0.5]), names)
+    figure = draw_graph(np.array([[3, 40]]), np.array([0.5]), names, signed=False)
     assert [text.get_text() for text in figure.axes[0].texts] == ["3", "40"]
     assert figure.axes[0].collections[0].get_clim() == (0, 0.5)
+    both = draw_graph(np.array([[3, 40]]), np.array([0.5]), names)
+    assert both.axes[0].collections[0].get_clim() == (-0.5, 0.5)
 
 
 def test_a_crowded_heat_map_counts_from_where_it_is_told() -> None:

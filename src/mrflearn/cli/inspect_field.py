@@ -80,7 +80,9 @@ def _draw(
         remark(f"heat map: {view.heat_map}")
     if view.picture is not None:
         order = np.argsort(-np.abs(strength), kind="stable")[: view.top]
-        save(draw_graph(edges[order], strength[order], names, what), view.picture)
+        signed = what == "coupling"  # norms and contact scores have no sign
+        figure = draw_graph(edges[order], strength[order], names, what, signed=signed)
+        save(figure, view.picture)
         remark(f"picture of the {len(order)} strongest edges: {view.picture}")
 
 

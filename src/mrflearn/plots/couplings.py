@@ -23,7 +23,8 @@ def draw_heat_map(
     """
     figure, axes = panels(1, width=5.6, height=4.8)
     axis = axes[0]
-    colours, low, high = _colours(matrix)
+    signed = bool(matrix.size) and float(matrix.min()) < 0
+    colours, low, high = _colours(matrix, signed)
     begin, end = first - 0.5, first + len(matrix) - 0.5
     image = axis.imshow(matrix, cmap=colours, interpolation="nearest", vmin=low, vmax=high)
     image.set_extent((begin, end, end, begin))
@@ -36,11 +37,17 @@ def draw_heat_map(
 
 
 def draw_graph(
-    edges: NDArray[np.int64], strengths: Array, names: Sequence[str], label: str = "coupling"
+    edges: NDArray[np.int64],
+    strengths: Array,
+    names: Sequence[str],
+    label: str = "coupling",
+    *,
+    signed: bool = True,
 ) -> Any:
     """Variables on a circle and their edges, the stronger the thicker and the darker.
 
-    Where there are too many names, only variables with an edge show theirs.
+    Where there are too many names, only variables with an edge show theirs; strengths that have
+    a sign are blue and red, even where all that are drawn have the same.
     """
     from matplotlib.collections import LineCollection
 
@@ -49,7 +56,7 @@ def draw_graph(
     angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     size = np.abs(strengths)
-    colours, low, high = _colours(strengths)
+    colours, low, high = _colours(strengths, signed)
     order = np.argsort(size, kind="stable")  # the strongest are drawn last, on top
     lines = LineCollection(
         list(places[edges[order]]), lw=0.3 + 4 * size[order] / high, cmap=colours
@@ -61,8 +68,8 @@ def draw_graph(
     for i in shown:
         x, y = places[i]
         # Beside the circle names stand clear of their node; above and below it, over and under.
-        side = "center" if abs(x) < 0.2 else "left" if x > 0 else "right"
-        level = "center" if abs(x) >= 0.2 else "bottom" if y > 0 else "top"
+        side = "center" if abs(x) < 0.3 else "left" if x > 0 else "right"
+        level = "center" if abs(x) >= 0.3 else "bottom" if y > 0 else "top"
         axis.text(1.08 * x, 1.08 * y, names[i], ha=side, va=level, fontsize=8)
     figure.colorbar(lines, ax=axis, label=label, shrink=0.6)
     axis.set(aspect="equal")
@@ -71,8 +78,7 @@ def draw_graph(
     return figure
 
 
-def _colours(strengths: Array) -> tuple[str, float, float]:
-    """The colour map and its ends: two-sided around zero only where some strength is negative."""
+def _colours(strengths: Array, signed: bool) -> tuple[str, float, float]:
+    """The colour map and its ends: two-sided around zero, or from zero upwards."""
     limit = (float(np.abs(strengths).max()) if strengths.size else 0.0) or 1.0
-    signed = bool(strengths.size) and float(strengths.min()) < 0
     return ("RdBu_r", -limit, limit) if signed else ("Blues", 0.0, limit)
