@@ -77,3 +77,22 @@ def test_a_model_that_is_none(tmp_path: Path, samples: Path) -> None:
     found = run("score", str(tmp_path / "absent"), str(samples))
     assert (found.code, found.out) == (1, "")
     assert "does not exist" in found.err
+
+
+def test_edges_are_not_learned_from_several_files(samples: Path, tmp_path: Path) -> None:
+    model = str(tmp_path / "m")
+    words = ["train", "field", str(samples), str(samples), "--graph", "learn", "-o", model]
+    failed = run(*words, "--estimator", "lap", "-q")
+    assert failed.code == 1
+    assert "in one file" in failed.err
+
+
+def test_a_field_too_wide_for_exact_scores_names_the_other_methods(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, 45))
+    np.savetxt(tmp_path / "wide.csv", rows, fmt="%d", delimiter=",")
+    wide, model = str(tmp_path / "wide.csv"), str(tmp_path / "m")
+    assert run("train", "field", wide, "--l2", "1", "-q", "-o", model).code == 0
+    failed = run("score", model, wide)
+    assert failed.code == 1
+    assert "--method ais" in failed.err
+    assert run("score", model, wide, "--method", "pl").code == 0

@@ -114,6 +114,8 @@ def field(
     count: int | None = None
     if len(samples) > 1 or engine is Engine.spark:
         _refuse_alignments(samples)
+        if graph == "learn":
+            raise MrflearnError("edges are found in one file on this machine; name the graph.")
         with place_to_run(engine, master, jobs) as place:
             model = MarkovField(graph, states=states, **choices, **common)
             model.fit_shards(samples, place, columns=picked(columns), missing=missing)
