@@ -96,3 +96,12 @@ def test_a_field_too_wide_for_exact_scores_names_the_other_methods(tmp_path: Pat
     assert failed.code == 1
     assert "--method ais" in failed.err
     assert run("score", model, wide, "--method", "pl").code == 0
+
+
+def test_scores_leave_rows_with_missing_values_out(samples: Path, tmp_path: Path) -> None:
+    model, holes = str(tmp_path / "m"), tmp_path / "holes.csv"
+    run("train", "field", str(samples), "--graph", "grid:2x3", "-q", "-o", model)
+    holes.write_text("0,1,NA,0,0,1\n1,1,0,0,1,1\n")
+    found = run("score", model, str(holes), "--json")
+    assert found.json()["samples"] == 1
+    assert "1 rows with missing values" in found.err

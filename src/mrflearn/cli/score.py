@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
-from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
+from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows, whole_rows
 from mrflearn.cli.lm_answers import score_neighbours
 from mrflearn.cli.ngram_answers import score_text
 from mrflearn.errors import InferenceError, MrflearnError
@@ -57,7 +57,7 @@ def score(
             raise MrflearnError(f"{model} is a CRF; `mrflearn evaluate` tells how right it is.")
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
-            _score_field(fitted, rows.values, method or Method.exact, as_json)
+            _score_field(fitted, whole_rows(rows), method or Method.exact, as_json)
 
 
 def _score_field(field: Any, rows: Any, method: Method, as_json: bool) -> None:

@@ -48,8 +48,9 @@ def ngram(
     }
     if rated is not None:
         answer["valid_perplexity"] = rated
-    for n in model.fallback_orders_:
-        remark(f"order {n}: too few counts to estimate discounts; fixed ones are used")
+    if model.fallback_orders_:
+        orders = ", ".join(map(str, model.fallback_orders_))
+        remark(f"order {orders}: too few counts to estimate discounts; fixed ones are used")
     if as_json:
         say_json(answer)
         return
