@@ -105,3 +105,10 @@ def test_scores_leave_rows_with_missing_values_out(samples: Path, tmp_path: Path
     found = run("score", model, str(holes), "--json")
     assert found.json()["samples"] == 1
     assert "1 rows with missing values" in found.err
+
+
+def test_a_master_needs_the_engine_it_belongs_to(samples: Path, tmp_path: Path) -> None:
+    words = [str(samples), "--master", "local[2]", "-q", "-o", str(tmp_path / "m")]
+    failed = run("train", "field", *words)
+    assert failed.code == 1
+    assert "--engine spark" in failed.err

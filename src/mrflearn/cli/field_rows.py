@@ -27,12 +27,6 @@ class Molecule(StrEnum):
     dna = "dna"
 
 
-RowsFile = Annotated[
-    Path,
-    typer.Argument(
-        help="Rows of states (csv, npy, text, digits), or an alignment (.fasta, .a2m, .aln)."
-    ),
-]
 Letters = Annotated[Molecule, typer.Option("--molecule", help="For alignments: their letters.")]
 DropInserts = Annotated[
     bool, typer.Option("--drop-inserts", help="For alignments: leave out lower case and dots.")

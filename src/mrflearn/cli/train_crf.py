@@ -58,7 +58,9 @@ def crf(
     min_freq: Annotated[float, typer.Option(min=0.0, help="Drop features seen less often.")] = 0.0,
     order: Annotated[int, typer.Option(min=1, max=2, help="2: three labels in a row.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Cores; default: all.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Cores; default: all.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Json = False,

@@ -120,6 +120,8 @@ def field(
             model = MarkovField(graph, states=states, **choices, **common)
             model.fit_shards(samples, place, columns=picked(columns), missing=missing)
     else:
+        if master is not None:
+            raise MrflearnError("--master goes with --engine spark.")
         rows = read_rows(samples[0], columns, molecule, drop_inserts)
         count, common["states"] = len(rows.values), states or rows.states
         if is_alignment(samples[0]) and graph == "complete" and estimator is Estimator.pl:
