@@ -31,7 +31,8 @@ def score(
     method: Annotated[
         Method | None,
         typer.Option(
-            help="exact; ais: log Z by sampling; pl: pseudolikelihood; bound, ring: of a text."
+            help="exact (default of a field); ais: log Z by sampling; pl: pseudolikelihood "
+            "(default of a family); bound (default of a text), ring: of a text."
         ),
     ] = None,
     columns: Columns = None,
@@ -57,7 +58,9 @@ def score(
             raise MrflearnError(f"{model} is a CRF; `mrflearn evaluate` tells how right it is.")
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
-            _score_field(fitted, whole_rows(rows), method or Method.exact, as_json)
+            # As `score` in Python: families are too wide for exact answers.
+            usual = Method.pl if type(fitted).__name__ == "PottsField" else Method.exact
+            _score_field(fitted, whole_rows(rows), method or usual, as_json)
 
 
 def _score_field(field: Any, rows: Any, method: Method, as_json: bool) -> None:
