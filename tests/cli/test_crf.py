@@ -199,3 +199,24 @@ def test_b_templates_give_transitions_attributes(folder: Path, tmp_path: Path) -
     told = run("inspect", str(tmp_path / "model")).out
     assert "B01:NN" in told
     assert "B-NP -> I-NP" in told
+
+
+def test_nothing_to_evaluate_and_nowhere_to_draw_are_one_line_each(folder: Path) -> None:
+    model, empty = str(folder / "model"), folder / "empty.txt"
+    empty.write_text("")
+    train = ["train", "crf", str(folder / "train.txt"), "-q", "-o", str(folder / "other")]
+    for words, says in (
+        ([*train, "--dev", str(empty)], "no sentences"),
+        (["evaluate", model, str(empty)], "no sentences"),
+        (["evaluate", model, str(folder / "test.txt"), "--plots", str(empty)], "cannot be written"),
+        (["convert", model, str(folder / "model.arpa")], "holds a CRF"),
+    ):
+        failed = run(*words)
+        assert failed.code == 1
+        assert says in failed.err
+        assert len(failed.err.splitlines()) == 1
+
+
+def test_a_crf_knows_its_columns(folder: Path) -> None:
+    words = [str(folder / "model"), str(folder / "test.txt"), "--columns", "word"]
+    assert run("evaluate", *words).code == 2

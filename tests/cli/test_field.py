@@ -115,6 +115,7 @@ def test_an_alignment_is_scored_by_its_letters(potts: Path, family: Path) -> Non
     found = run("score", str(potts), str(family), "--method", "pl", "--json")
     assert found.code == 0, found.err
     assert -7 * np.log(21) < found.json()["log_likelihood_per_sample"] < 0
+    assert run("score", str(potts), str(family), "--json").json() == found.json()
 
 
 def test_edges_are_learned_where_they_are_asked_for(table: Path, tmp_path: Path) -> None:

@@ -77,3 +77,38 @@ def test_a_model_that_is_none(tmp_path: Path, samples: Path) -> None:
     found = run("score", str(tmp_path / "absent"), str(samples))
     assert (found.code, found.out) == (1, "")
     assert "does not exist" in found.err
+
+
+def test_edges_are_not_learned_from_several_files(samples: Path, tmp_path: Path) -> None:
+    model = str(tmp_path / "m")
+    words = ["train", "field", str(samples), str(samples), "--graph", "learn", "-o", model]
+    failed = run(*words, "--estimator", "lap", "-q")
+    assert failed.code == 1
+    assert "in one file" in failed.err
+
+
+def test_a_field_too_wide_for_exact_scores_names_the_other_methods(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, 45))
+    np.savetxt(tmp_path / "wide.csv", rows, fmt="%d", delimiter=",")
+    wide, model = str(tmp_path / "wide.csv"), str(tmp_path / "m")
+    assert run("train", "field", wide, "--l2", "1", "-q", "-o", model).code == 0
+    failed = run("score", model, wide)
+    assert failed.code == 1
+    assert "--method ais" in failed.err
+    assert run("score", model, wide, "--method", "pl").code == 0
+
+
+def test_scores_leave_rows_with_missing_values_out(samples: Path, tmp_path: Path) -> None:
+    model, holes = str(tmp_path / "m"), tmp_path / "holes.csv"
+    run("train", "field", str(samples), "--graph", "grid:2x3", "-q", "-o", model)
+    holes.write_text("0,1,NA,0,0,1\n1,1,0,0,1,1\n")
+    found = run("score", model, str(holes), "--json")
+    assert found.json()["samples"] == 1
+    assert "1 rows with missing values" in found.err
+
+
+def test_a_master_needs_the_engine_it_belongs_to(samples: Path, tmp_path: Path) -> None:
+    words = [str(samples), "--master", "local[2]", "-q", "-o", str(tmp_path / "m")]
+    failed = run("train", "field", *words)
+    assert failed.code == 1
+    assert "--engine spark" in failed.err

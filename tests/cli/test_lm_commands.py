@@ -106,3 +106,21 @@ def test_mistakes(tmp_path, text):
     assert (empty.code, "no words" in empty.err) == (1, True)
     assert run("train", "lm", str(text), "-o", target, "--weights", "x").code == 2
     assert run("train", "lm", str(tmp_path / "missing.txt"), "-o", target).code == 1
+
+
+def test_a_picture_of_no_known_format_is_refused_before_training(text, tmp_path):
+    found = run("train", "lm", str(text), "-o", str(tmp_path / "m"), "--plot", "curve.xyz", "-q")
+    assert found.code == 1
+    assert found.err == "mrflearn: curve.xyz: the name of a picture ends in .png, .svg or .pdf.\n"
+    assert not (tmp_path / "m").exists()
+
+
+def test_inspect_tells_people_the_most_frequent_words(model):
+    assert "most frequent: the" in run("inspect", str(model), "--top", "1").out
+
+
+def test_word_vectors_are_not_written_as_an_arpa_file(model, tmp_path):
+    failed = run("convert", str(model), str(tmp_path / "m.arpa"))
+    assert failed.code == 1
+    assert "no ARPA file" in failed.err
+    assert not (tmp_path / "m.arpa").exists()

@@ -11,7 +11,9 @@ import pytest
 import mrflearn
 from support.command import run
 
-VERBS = ["demo", "train", "score", "sample", "inspect", "infer", "convert"]
+VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "infer"]
+NOUNS = ["crf", "field", "lm", "ngram"]
+COMMANDS = [[verb] for verb in [*VERBS, "convert"]] + [["train", noun] for noun in NOUNS]
 
 
 def test_version() -> None:
@@ -23,9 +25,8 @@ def test_wrong_usage_is_exit_code_2() -> None:
         assert run(*words).code == 2
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_with_an_example(verb: str) -> None:
-    words = ["train", "field"] if verb == "train" else [verb]
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_verb_has_help_with_an_example(words: list[str]) -> None:
     found = run(*words, "--help")
     assert found.code == 0
     assert "Example: mrflearn" in found.out
@@ -43,3 +44,15 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert "held-out nats" in found.out
     made = {path.name for path in (tmp_path / "out").iterdir()}
     assert made == {"grid-model", "lattices.png", "recovery.png"}
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_an_output_that_is_no_model_is_refused_before_anything_is_read(
+    noun: str, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    found = run("train", noun, str(tmp_path / "absent.txt"), "-o", str(tmp_path / "notes.txt"))
+    assert found.code == 1
+    assert "is left alone" in found.err
+    assert len(found.err.splitlines()) == 1
+    assert (tmp_path / "notes.txt").read_text() == "mine"

@@ -53,3 +53,21 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
         assert failed.code == 1
         assert says in failed.err
         assert len(failed.err.splitlines()) == 1
+
+
+def test_a_bad_second_file_leaves_no_model_behind(tmp_path: Path, text: Path) -> None:
+    failed = run(
+        "train", "ngram", str(text), "--valid", str(tmp_path / "absent"), "-o", str(tmp_path / "m")
+    )
+    assert failed.code == 1
+    assert not (tmp_path / "m").exists()
+
+
+def test_options_of_other_models_are_refused(tmp_path: Path, text: Path) -> None:
+    model = str(tmp_path / "m")
+    run("train", "ngram", str(text), "-o", model)
+    assert run("score", model, str(text), "--method", "ais").code == 2
+    for option in (["--label", "NP"], ["--heat-map", "a.png"], ["--contacts"]):
+        refused = run("inspect", model, *option)
+        assert refused.code == 2
+        assert option[0] in refused.err

@@ -31,3 +31,17 @@ def test_moments_have_a_panel_each() -> None:
     figure = draw_moments({"states": one, "pairs": one})
     assert [axis.get_title() for axis in figure.axes] == ["states", "pairs"]
     np.testing.assert_array_equal(figure.axes[0].collections[0].get_offsets(), np.stack(one, 1))
+
+
+def test_only_variables_with_edges_are_named_in_a_crowd() -> None:
+    names = [str(i) for i in range(60)]
+    figure = draw_graph(np.array([[3, 40]]), np.array([0.5]), names, signed=False)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["3", "40"]
+    assert figure.axes[0].collections[0].get_clim() == (0, 0.5)
+    both = draw_graph(np.array([[3, 40]]), np.array([0.5]), names)
+    assert both.axes[0].collections[0].get_clim() == (-0.5, 0.5)
+
+
+def test_a_crowded_heat_map_counts_from_where_it_is_told() -> None:
+    image = draw_heat_map(np.eye(60), first=1).axes[0].images[0]
+    assert image.get_extent() == [0.5, 60.5, 60.5, 0.5]

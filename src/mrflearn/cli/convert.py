@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import remark
+from mrflearn.errors import MrflearnError
 
 
 class ChunkScheme(StrEnum):
@@ -64,7 +65,13 @@ def _convert_model(source: Path, target: Path) -> bool:
     if source.is_dir():
         from mrflearn.estimators.loading import load
 
-        load(source).export(target)
+        model = load(source)
+        if not hasattr(model, "export"):
+            raise MrflearnError(
+                f"{source} holds a {type(model).__name__}, which no other format can hold; "
+                "language models become .arpa files or word vectors."
+            )
+        model.export(target)
         return True
     if Path(source.name.removesuffix(".gz")).suffix == ".arpa" and not target.suffix:
         from mrflearn.estimators.ngram import NgramLanguageModel

@@ -47,6 +47,8 @@ def evaluate(
     fitted = load(model)
     match type(fitted).__name__:
         case "CRF":
+            if columns is not None:
+                raise typer.BadParameter("--columns: a CRF knows the columns of its files")
             view = LabelView(train, scheme, mistakes, calibration, plots)
             evaluate_crf(with_recipe(fitted, model), file, view, as_json)
         case "NgramLanguageModel" | "LanguageModel":

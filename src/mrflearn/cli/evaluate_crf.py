@@ -85,6 +85,8 @@ def _labels(
             truth.append(list(example.labels))
             words.append([row[0] if row else "" for row in example.rows])
         found += crf.predict([example.items for example in part], rules)
+    if not truth:
+        raise DataError("there are no sentences in it.", path=file)
     return truth, found, words
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.cli.answers import remark, say, say_json
-from mrflearn.cli.field_rows import Rows
-from mrflearn.errors import DataError
+from mrflearn.cli.field_rows import Rows, whole_rows
 
 
 def evaluate_field(field: Any, rows: Rows, plots: Path | None, seed: int, as_json: bool) -> None:
@@ -19,12 +18,8 @@ def evaluate_field(field: Any, rows: Rows, plots: Path | None, seed: int, as_jso
     from mrflearn.statistics.observations import check_states
 
     potentials = field.potentials_
-    whole = rows.values[(rows.values >= 0).all(axis=1)]
+    whole = whole_rows(rows)
     left_out = len(rows.values) - len(whole)
-    if left_out:
-        remark(f"{left_out} rows with missing values are left out")
-    if not len(whole):
-        raise DataError("every row has a missing value; there is nothing to evaluate on.")
     table = torch.as_tensor(whole)
     check_states(table, potentials.graph.states)
     found = held_out(potentials, table, seed=seed)

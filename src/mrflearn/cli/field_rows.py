@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mrflearn.cli.answers import remark
+from mrflearn.errors import DataError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -24,12 +27,6 @@ class Molecule(StrEnum):
     dna = "dna"
 
 
-RowsFile = Annotated[
-    Path,
-    typer.Argument(
-        help="Rows of states (csv, npy, text, digits), or an alignment (.fasta, .a2m, .aln)."
-    ),
-]
 Letters = Annotated[Molecule, typer.Option("--molecule", help="For alignments: their letters.")]
 DropInserts = Annotated[
     bool, typer.Option("--drop-inserts", help="For alignments: leave out lower case and dots.")
@@ -66,6 +63,16 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
 
     table = read_samples(path, columns=picked(columns))
     return Rows(table.values, table.names)
+
+
+def whole_rows(rows: Rows) -> NDArray[np.int64]:
+    """The rows without missing values; a remark says how many were left out."""
+    whole = rows.values[(rows.values >= 0).all(axis=1)]
+    if len(whole) < len(rows.values):
+        remark(f"{len(rows.values) - len(whole)} rows with missing values are left out")
+    if not len(whole):
+        raise DataError("every row has a missing value; there is nothing to evaluate on.")
+    return whole
 
 
 def picked(columns: str | None) -> list[str | int] | None:

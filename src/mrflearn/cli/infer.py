@@ -36,7 +36,10 @@ def infer(
     ] = 0.5,
     sweeps: Annotated[int, typer.Option(min=1, help="Most sweeps of bp, trw, mean-field.")] = 2000,
     compare: Annotated[
-        bool, typer.Option(help="Print errors against NETWORK.PR and NETWORK.MAR beside it.")
+        bool,
+        typer.Option(
+            "--compare", help="Print errors against NETWORK.PR and NETWORK.MAR beside it."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -36,13 +37,26 @@ def inspect(
     from mrflearn.estimators.loading import load
 
     fitted = load(model)
+    pictures: dict[str, object] = {"--contacts": contacts, "--matrix": matrix}
+    pictures |= {"--heat-map": heat_map, "--picture": picture}
     match type(fitted).__name__:
         case "CRF":
+            _refuse(model, pictures)
             inspect_crf(fitted, top, label, as_json)
         case "NgramLanguageModel":
+            _refuse(model, {**pictures, "--label": label})
             inspect_text(fitted, top, as_json)
         case "LanguageModel":
+            _refuse(model, {**pictures, "--label": label})
             inspect_neighbours(fitted, top, as_json)
         case _:
+            _refuse(model, {"--label": label})
             view = FieldView(top, contacts, apart, matrix, heat_map, picture)
             inspect_field(fitted, view, as_json)
+
+
+def _refuse(model: Path, options: Mapping[str, object]) -> None:
+    """An error where an option was given that a model of this kind has no answer to."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise typer.BadParameter(f"{' and '.join(given)}: not for a model such as {model}")

@@ -66,26 +66,37 @@ def _draw(
     from mrflearn.plots.couplings import draw_graph, draw_heat_map
     from mrflearn.plots.figure import save
 
+    if view.contacts:
+        matrix, what = _contacts(field), "contact score"
+        edges = _strongest_contacts(matrix, view)
+        strength = matrix[edges[:, 0], edges[:, 1]]
+        names = [str(i + 1) for i in range(len(names))]  # as the table counts them
+    else:
+        matrix = np.zeros((len(names), len(names)))
+        matrix[edges[:, 0], edges[:, 1]] = matrix[edges[:, 1], edges[:, 0]] = strength
     if view.heat_map is not None:
-        if view.contacts:
-            matrix, label = _contacts(field), "contact score"
-        else:
-            matrix, label = np.zeros((len(names), len(names))), what
-            matrix[edges[:, 0], edges[:, 1]] = matrix[edges[:, 1], edges[:, 0]] = strength
-        save(draw_heat_map(matrix, names, label), view.heat_map)
+        first = 1 if view.contacts else 0
+        save(draw_heat_map(matrix, names, what, first=first), view.heat_map)
         remark(f"heat map: {view.heat_map}")
     if view.picture is not None:
-        order = np.argsort(-np.abs(strength), kind="stable")[: max(view.top, 1)]
-        save(draw_graph(edges[order], strength[order], names, what), view.picture)
+        order = np.argsort(-np.abs(strength), kind="stable")[: view.top]
+        signed = what == "coupling"  # norms and contact scores have no sign
+        figure = draw_graph(edges[order], strength[order], names, what, signed=signed)
+        save(figure, view.picture)
         remark(f"picture of the {len(order)} strongest edges: {view.picture}")
 
 
-def _tell_contacts(scores: NDArray[np.float64], view: FieldView, as_json: bool) -> None:
+def _strongest_contacts(scores: NDArray[np.float64], view: FieldView) -> NDArray[np.int64]:
     import torch
 
     from mrflearn.graph.contacts import strongest_pairs
 
-    found = strongest_pairs(torch.as_tensor(scores), view.top, apart=view.apart).tolist()
+    found = strongest_pairs(torch.as_tensor(scores), view.top, apart=view.apart)
+    return np.asarray(found.tolist(), dtype=np.int64).reshape(-1, 2)
+
+
+def _tell_contacts(scores: NDArray[np.float64], view: FieldView, as_json: bool) -> None:
+    found = _strongest_contacts(scores, view).tolist()
     pairs = [(i + 1, j + 1, float(scores[i, j])) for i, j in found]
     if as_json:
         say_json({"columns": len(scores), "counted_from": 1, "contacts": pairs})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import remark, say, say_json, say_table
 
@@ -50,8 +50,8 @@ def sample_neighbours(model: LanguageModel, count: int, seed: int, output: Path 
 
 
 def inspect_neighbours(model: LanguageModel, top: int, as_json: bool) -> None:
-    """Tells the size and the bounds of the model, and the vectors of its longest words."""
-    figures = {
+    """Tells the size and the bounds of the model, and its most frequent words."""
+    figures: dict[str, Any] = {
         "class": type(model).__name__,
         "vocabulary": len(model.vocabulary_),
         "context": model.context,
@@ -65,4 +65,6 @@ def inspect_neighbours(model: LanguageModel, top: int, as_json: bool) -> None:
     if as_json:
         say_json(figures)
         return
-    say_table(["", "value"], [[name, str(value)] for name, value in list(figures.items())[:-1]])
+    words = figures.pop("most_frequent")
+    say_table(["", "value"], [[name, str(value)] for name, value in figures.items()])
+    say(f"most frequent: {' '.join(words)}")

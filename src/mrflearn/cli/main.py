@@ -80,7 +80,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError:
-        sys.stderr.write("mrflearn: out of memory; try a smaller problem or --memory.\n")
+        sys.stderr.write(
+            "mrflearn: out of memory; try a smaller problem, or with infer a smaller --memory.\n"
+        )
         sys.exit(1)
 
 

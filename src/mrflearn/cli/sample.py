@@ -15,13 +15,16 @@ from mrflearn.errors import MrflearnError
 
 def sample(
     model: Annotated[Path, typer.Argument(help="A model directory.")],
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many rows.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, help="How many rows or sentences.")
+    ] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A .csv, .npy or .txt file.")
+        Path | None,
+        typer.Option("--output", "-o", help="A file in place of the screen: .csv, .npy or .txt."),
     ] = None,
 ) -> None:
-    """Draw new rows from a field, exactly where its width allows.
+    """Draw new rows from a field, exactly where its width allows, or sentences of a language model.
 
     Example: mrflearn sample spikes-model -n 1000 -o new.csv
     """

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
-from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
+from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows, whole_rows
 from mrflearn.cli.lm_answers import score_neighbours
 from mrflearn.cli.ngram_answers import score_text
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import InferenceError, MrflearnError
 
 
 class Method(StrEnum):
@@ -31,7 +31,8 @@ def score(
     method: Annotated[
         Method | None,
         typer.Option(
-            help="exact; ais: log Z by sampling; pl: pseudolikelihood; bound, ring: of a text."
+            help="exact (default of a field); ais: log Z by sampling; pl: pseudolikelihood "
+            "(default of a family); bound (default of a text), ring: of a text."
         ),
     ] = None,
     columns: Columns = None,
@@ -48,6 +49,8 @@ def score(
     fitted = load(model)
     match type(fitted).__name__:
         case "NgramLanguageModel":
+            if method is not None:
+                raise typer.BadParameter("an n-gram model is always scored exactly: no --method")
             score_text(fitted, file, as_json)
         case "LanguageModel":
             score_neighbours(fitted, file, (method or Method.bound).value, as_json)
@@ -55,11 +58,16 @@ def score(
             raise MrflearnError(f"{model} is a CRF; `mrflearn evaluate` tells how right it is.")
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
-            _score_field(fitted, rows.values, method or Method.exact, as_json)
+            # As `score` in Python: families are too wide for exact answers.
+            usual = Method.pl if type(fitted).__name__ == "PottsField" else Method.exact
+            _score_field(fitted, whole_rows(rows), method or usual, as_json)
 
 
 def _score_field(field: Any, rows: Any, method: Method, as_json: bool) -> None:
-    values = field.log_likelihood(rows, method=method.value)
+    try:
+        values = field.log_likelihood(rows, method=method.value)
+    except InferenceError as error:
+        raise InferenceError(f"{error} Here: --method ais (sampled) or --method pl.") from error
     answer = {
         "log_likelihood_per_sample": float(values.mean()),
         "standard_error": float(values.std() / len(values) ** 0.5),

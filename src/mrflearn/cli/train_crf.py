@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.output import Output
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
@@ -27,7 +28,7 @@ def crf(
     file: Annotated[
         Path, typer.Argument(help="Labelled words: columns, .conllu, .tagged, .mrg, .crfsuite.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    output: Output,
     columns: Annotated[
         str | None, typer.Option(help="Names of the columns, such as word,pos,chunk.")
     ] = None,
@@ -57,7 +58,9 @@ def crf(
     min_freq: Annotated[float, typer.Option(min=0.0, help="Drop features seen less often.")] = 0.0,
     order: Annotated[int, typer.Option(min=1, max=2, help="2: three labels in a row.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Cores; default: all.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Cores; default: all.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Json = False,

@@ -20,6 +20,7 @@ from mrflearn.cli.field_rows import (
     picked,
     read_rows,
 )
+from mrflearn.cli.output import Output
 from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
@@ -54,12 +55,12 @@ def field(
             "alignment (.fasta, .a2m, .aln)."
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    output: Output,
     graph: Annotated[
         str,
         typer.Option(
-            help="grid:RxC, torus:RxC, cube:XxYxZ, chimera:M,N,T, complete, edges:FILE, or "
-            "learn: find the edges first."
+            help="grid:RxC, torus:RxC, cube:XxYxZ, chimera:M,N,T, chain:N, complete, "
+            "edges:FILE, or learn: find the edges first."
         ),
     ] = "complete",
     states: Annotated[int | None, typer.Option(min=2, help="Default: the largest seen.")] = None,
@@ -113,10 +114,14 @@ def field(
     count: int | None = None
     if len(samples) > 1 or engine is Engine.spark:
         _refuse_alignments(samples)
+        if graph == "learn":
+            raise MrflearnError("edges are found in one file on this machine; name the graph.")
         with place_to_run(engine, master, jobs) as place:
             model = MarkovField(graph, states=states, **choices, **common)
             model.fit_shards(samples, place, columns=picked(columns), missing=missing)
     else:
+        if master is not None:
+            raise MrflearnError("--master goes with --engine spark.")
         rows = read_rows(samples[0], columns, molecule, drop_inserts)
         count, common["states"] = len(rows.values), states or rows.states
         if is_alignment(samples[0]) and graph == "complete" and estimator is Estimator.pl:

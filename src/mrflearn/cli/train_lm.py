@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.output import Output
 
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
@@ -44,7 +45,7 @@ def lm(
     text: Annotated[
         Path, typer.Argument(help="One sentence a line (gzip and - are fine), or a .moments file.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    output: Output,
     valid: Annotated[
         Path | None, typer.Option(help="Text to stop by: the model best on it is kept.")
     ] = None,
@@ -87,6 +88,10 @@ def lm(
     """
     from mrflearn.estimators.language_model import LanguageModel
 
+    if plot is not None:
+        from mrflearn.plots.figure import check_picture
+
+        check_picture(plot)
     model = LanguageModel(
         context,
         dims,

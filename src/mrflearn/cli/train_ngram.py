@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
+from mrflearn.cli.output import Output
 
 
 def ngram(
     text: Annotated[Path, typer.Argument(help="One sentence a line (gzip and - are fine).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model directory to write.")],
+    output: Output,
     order: Annotated[int, typer.Option(min=1, help="The longest n-gram.")] = 3,
     minimum_count: Annotated[
         int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
@@ -34,6 +35,7 @@ def ngram(
     started = time.perf_counter()
     model.fit(text)
     seconds = time.perf_counter() - started
+    rated = None if valid is None else model.perplexity(valid)
     model.save(output)
     answer: dict[str, Any] = {
         "model": str(output),
@@ -44,14 +46,15 @@ def ngram(
         "fallback_orders": model.fallback_orders_,
         "seconds": round(seconds, 4),
     }
-    if valid is not None:
-        answer["valid_perplexity"] = model.perplexity(valid)
-    for n in model.fallback_orders_:
-        remark(f"order {n}: too few counts to estimate discounts; fixed ones are used")
+    if rated is not None:
+        answer["valid_perplexity"] = rated
+    if model.fallback_orders_:
+        orders = ", ".join(map(str, model.fallback_orders_))
+        remark(f"order {orders}: too few counts to estimate discounts; fixed ones are used")
     if as_json:
         say_json(answer)
         return
     sizes = ", ".join(f"{count:,}" for count in model.ngrams_)
     say(f"{output}: order {order}, {sizes} n-grams, learned in {seconds:.2f} s")
-    if valid is not None:
-        say(f"perplexity of {valid}: {answer['valid_perplexity']:.2f} ({model.unknown_policy_})")
+    if rated is not None:
+        say(f"perplexity of {valid}: {rated:.2f} ({model.unknown_policy_})")

@@ -166,7 +166,11 @@ def convert_file(
         second.write(target, read(source))
         return reads, writes
     if not related or first.to_columns is None or second.from_columns is None:
-        raise DataError(f"'{reads}' cannot become '{writes}' so: {_within(first)}.", path=source)
+        raise DataError(
+            f"'{reads}' cannot become '{writes}' so: {_within(first)}. "
+            "If the file is in another format, name it with --from.",
+            path=source,
+        )
     sentences = first.to_columns(read(source))
     second.write(target, second.from_columns(_shaped(sentences, keep, scheme)))
     return reads, writes

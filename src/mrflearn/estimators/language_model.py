@@ -229,6 +229,8 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
 
     def export(self, path: PathLike) -> None:
         """Writes the word vectors in the text format of word2vec."""
+        if str(path).removesuffix(".gz").endswith(".arpa"):
+            raise MrflearnError(f"{path}: word vectors are no ARPA file; choose a name in .txt.")
         write_vectors(path, WordVectors(self.vocabulary_.words, self.vectors_))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -38,10 +38,7 @@ class StoredModel:
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
     """Writes the directory whole or not at all; replaces an older model of that name."""
     target = Path(path)
-    if target.exists() and not _may_replace(target):
-        raise StorageError(
-            f"{target} exists and is not a mrflearn model; it is left alone. Choose another name."
-        )
+    check_target(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
@@ -54,6 +51,15 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raises `StorageError` where something stands that is not a model and must not be lost."""
+    target = Path(path)
+    if target.exists() and not _may_replace(target):
+        raise StorageError(
+            f"{target} exists and is not a mrflearn model; it is left alone. Choose another name."
+        )
 
 
 def read_model(path: str | os.PathLike[str], *, device: str = "cpu") -> StoredModel:

@@ -15,26 +15,40 @@ MOST_NAMES = 40  # more would overlap
 
 
 def draw_heat_map(
-    matrix: Array, names: Sequence[str] | None = None, label: str = "coupling"
+    matrix: Array, names: Sequence[str] | None = None, label: str = "coupling", *, first: int = 0
 ) -> Any:
-    """A square matrix of pair strengths; red and blue around zero where some are negative."""
+    """A square matrix of pair strengths; red and blue around zero where some are negative.
+
+    Where there are too many names, rows and columns are counted from `first`.
+    """
     figure, axes = panels(1, width=5.6, height=4.8)
     axis = axes[0]
     signed = bool(matrix.size) and float(matrix.min()) < 0
-    limit = float(np.abs(matrix).max()) or 1.0
-    look = {"cmap": "RdBu_r", "vmin": -limit} if signed else {"cmap": "Blues", "vmin": 0.0}
-    image = axis.imshow(matrix, vmax=limit, interpolation="nearest", **look)
+    colours, low, high = _colours(matrix, signed)
+    begin, end = first - 0.5, first + len(matrix) - 0.5
+    image = axis.imshow(matrix, cmap=colours, interpolation="nearest", vmin=low, vmax=high)
+    image.set_extent((begin, end, end, begin))
     figure.colorbar(image, ax=axis, label=label, shrink=0.85)
     if names is not None and len(names) <= MOST_NAMES:
-        axis.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
-        axis.set_yticks(range(len(names)), names, fontsize=8)
+        ticks = range(first, first + len(names))
+        axis.set_xticks(ticks, names, rotation=90, fontsize=8)
+        axis.set_yticks(ticks, names, fontsize=8)
     return figure
 
 
 def draw_graph(
-    edges: NDArray[np.int64], strengths: Array, names: Sequence[str], label: str = "coupling"
+    edges: NDArray[np.int64],
+    strengths: Array,
+    names: Sequence[str],
+    label: str = "coupling",
+    *,
+    signed: bool = True,
 ) -> Any:
-    """Variables on a circle and their edges, the stronger the thicker and the darker."""
+    """Variables on a circle and their edges, the stronger the thicker and the darker.
+
+    Where there are too many names, only variables with an edge show theirs; strengths that have
+    a sign are blue and red, even where all that are drawn have the same.
+    """
     from matplotlib.collections import LineCollection
 
     figure, axes = panels(1, width=5.4, height=5.2)
@@ -42,20 +56,29 @@ def draw_graph(
     angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     size = np.abs(strengths)
-    limit = float(size.max()) if size.size else 1.0
+    colours, low, high = _colours(strengths, signed)
     order = np.argsort(size, kind="stable")  # the strongest are drawn last, on top
     lines = LineCollection(
-        list(places[edges[order]]), lw=0.3 + 4 * size[order] / (limit or 1.0), cmap="RdBu_r"
+        list(places[edges[order]]), lw=0.3 + 4 * size[order] / high, cmap=colours
     )
-    lines.set(array=strengths[order], clim=(-limit, limit))
+    lines.set(array=strengths[order], clim=(low, high))
     axis.add_collection(lines)
     axis.scatter(*places.T, s=60, color="white", edgecolors=INK, zorder=2)
-    for place, name in zip(places, names, strict=True):
-        if len(names) <= MOST_NAMES:
-            side = "left" if place[0] >= 0 else "right"
-            axis.text(*(1.07 * place), name, ha=side, va="center", fontsize=8)
+    shown = range(len(names)) if len(names) <= MOST_NAMES else np.unique(edges).tolist()
+    for i in shown:
+        x, y = places[i]
+        # Beside the circle names stand clear of their node; above and below it, over and under.
+        side = "center" if abs(x) < 0.3 else "left" if x > 0 else "right"
+        level = "center" if abs(x) >= 0.3 else "bottom" if y > 0 else "top"
+        axis.text(1.08 * x, 1.08 * y, names[i], ha=side, va=level, fontsize=8)
     figure.colorbar(lines, ax=axis, label=label, shrink=0.6)
     axis.set(aspect="equal")
     axis.margins(0.25)
     axis.axis("off")
     return figure
+
+
+def _colours(strengths: Array, signed: bool) -> tuple[str, float, float]:
+    """The colour map and its ends: two-sided around zero, or from zero upwards."""
+    limit = (float(np.abs(strengths).max()) if strengths.size else 0.0) or 1.0
+    return ("RdBu_r", -limit, limit) if signed else ("Blues", 0.0, limit)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mrflearn.errors import MissingExtraError
+from mrflearn.errors import DataError, MissingExtraError
 
 INK = "#22313f"
 COLOURS = ("#0b6e99", "#d9730d", "#448361", "#9065b0", "#c14c8a")
@@ -45,5 +45,16 @@ def panels(columns: int, *, width: float = 4.0, height: float = 3.6) -> tuple[An
 def save(figure: Any, path: str | Path) -> None:
     """Writes the picture; the ending of the name says in which format."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, metadata={"Software": None} if target.suffix == ".png" else None)
+    check_picture(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target, metadata={"Software": None} if target.suffix == ".png" else None)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}.", path=target) from error
+
+
+def check_picture(path: str | Path) -> None:
+    """Raises `DataError` where the ending of the name is no format of pictures."""
+    kinds = panels(1)[0].canvas.get_supported_filetypes()
+    if Path(path).suffix.lower().removeprefix(".") not in kinds:
+        raise DataError("the name of a picture ends in .png, .svg or .pdf.", path=path)

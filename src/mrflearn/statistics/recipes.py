@@ -127,6 +127,8 @@ class Recipe:
                     )
                 labels.append(example.labels)
                 yield example.items
+            if not labels:
+                raise DataError("there are no sentences in it.", path=path)
 
         return items(), labels
 
