@@ -132,7 +132,12 @@ class JunctionTree:
 
 
 def _size(count: float) -> str:
-    return f"{count / GIB:,.1f} GiB" if count >= GIB else f"{count / 2**20:.1f} MiB"
+    """Bytes as people say them."""
+    if count >= 2**60:
+        return "more than any machine has"
+    units = {"TiB": 2**40, "GiB": GIB, "MiB": 2**20}
+    unit = next((name for name, size in units.items() if count >= size), "MiB")
+    return f"{count / units[unit]:,.1f} {unit}"
 
 
 def _tree(
