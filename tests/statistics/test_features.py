@@ -49,7 +49,6 @@ def read(item: Any) -> dict[str, float]:
         ({"a": np.float32(2), "b": np.array(0.5)}, {"a": 2, "b": 0.5}),
         ({"é": "ü"}, {"é:ü": 1}),
     ],
-    ids=repr,
 )
 def test_items_mean_what_they_mean_to_crfsuite(item: Any, expected: dict[str, float]) -> None:
     assert read(item) == expected
@@ -163,7 +162,6 @@ def test_taken_tokens_keep_their_attributes() -> None:
         ([[{"v": np.zeros(2)}, {"v": np.zeros(3)}]], "token 1.*3 columns, 2 before"),
         ([[{"v": np.array([np.inf])}]], "not finite"),
     ],
-    ids=repr,
 )
 def test_mistakes_name_sequence_and_token(sequences: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
