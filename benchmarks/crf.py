@@ -134,7 +134,8 @@ def measure(case: Case, *, crfsuite: bool) -> list[list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=os.environ.get("MRFLEARN_DATA"))
-    parser.add_argument("--only", nargs="*", default=["chunks", "names", "ewt-xpos", "synthetic"])
+    jobs = ["chunks", "names", "ewt-xpos", "synthetic"]
+    parser.add_argument("--only", nargs="*", choices=[*TASKS, "synthetic"], default=jobs)
     parser.add_argument("--iterations", type=int, default=0, help="0: to the stopping rule")
     options = parser.parse_args()
     header = ["task", "engine", "objective", "score", "iterations", "train s", "cpu s", "peak MB"]
