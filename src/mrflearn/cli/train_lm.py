@@ -12,6 +12,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
 
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
@@ -119,6 +120,7 @@ def lm(
 
         save(bound_curve(model.outcome_.history), plot)
     answer = _answer(model, output)
+    write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
         return
