@@ -102,6 +102,8 @@ def _fill(folder: Path, model: StoredModel) -> None:
     text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     safetensors.torch.save_file(tensors, folder / TENSORS)
+    # safetensors lets the owner alone read; whoever may read the one file may read the other.
+    (folder / TENSORS).chmod((folder / CONFIG).stat().st_mode)
 
 
 def _put_in_place(draft: Path, target: Path) -> None:
