@@ -1,8 +1,8 @@
 """Which estimator suits a field, and why: what `estimator="auto"` does.
 
 The rules follow measured trade-offs (docs/start/field-estimators.md): exact likelihood errs least
-and is quick on narrow graphs; pseudolikelihood comes within a few percent of it on any graph; LAP does
-too, at a cost that is linear in the cliques, and learns from rows with values missing.
+and is quick on narrow graphs; pseudolikelihood comes within a few percent of it on any graph; so
+does LAP, at a cost linear in the cliques, and it learns from rows with values missing.
 """
 
 from __future__ import annotations
