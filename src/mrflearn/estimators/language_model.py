@@ -136,25 +136,15 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         self.valid_bound_ = None if held_out is None else self.log_likelihood(held_out).per_position
         return self
 
-    def fit_shards(
-        self,
-        paths: Sequence[PathLike],
-        executor: Executor | None = None,
-        *,
-        valid: Text | Moments | None = None,
-    ) -> Self:
-        """Learns from text files that are counted wherever the executor runs; only counts travel.
-
-        Without an executor they are counted here, one after the other.
-        """
-        moments = count_text_shards(
+    def count_shards(self, paths: Sequence[PathLike], executor: Executor | None = None) -> Moments:
+        """The moments of text files, to `fit`; counted wherever the executor runs, else here."""
+        return count_text_shards(
             paths,
             Serial() if executor is None else executor,
             context=self.context,
             size=self.vocabulary_size,
             minimum_count=self.minimum_count,
         )
-        return self.fit(moments, valid=valid)
 
     @property
     def vocabulary_(self) -> Vocabulary:
@@ -272,7 +262,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         ids = encode_corpus(hold(text), moments.vocabulary)
         return train_direct(self.estimator, moments, ids, settings)
 
-    def _training_moments(self, text: Text | Moments, known: Vocabulary | None) -> Moments:
+    def _training_moments(self, text: Text | Moments, known: Vocabulary | None = None) -> Moments:
         if isinstance(text, Moments):
             moments = checked_moments(text, self.context)
             return moments if known is None else moments_of(moments, known, self.context)
