@@ -127,7 +127,7 @@ def test_power_steps_find_eigenvectors(seed):
             scores.right_step(vectors.right)[k].exp(), matrix @ vectors.right[k].exp()
         )
         torch.testing.assert_close(
-            scores.left_step(vectors.left)[k].exp(), matrix.T @ vectors.left[k].exp()
+            scores.both_steps(vectors).left[k].exp(), matrix.T @ vectors.left[k].exp()
         )
 
 
