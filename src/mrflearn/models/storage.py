@@ -10,7 +10,6 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from mrflearn import __version__
 from mrflearn.errors import StorageError
 
 FORMAT = "mrflearn model"
@@ -94,7 +94,7 @@ def _fill(folder: Path, model: StoredModel) -> None:
     config = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "library_version": version("mrflearn"),
+        "library_version": __version__,
         "class": model.kind,
         "settings": model.settings,
         "tensors": {name: list(value.shape) for name, value in tensors.items()},
