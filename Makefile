@@ -34,7 +34,7 @@ wheel: $(READY)
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist/wheel .
 	$(PYTHON) -m venv dist/empty
 	dist/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pytest "$$(ls dist/wheel/*.whl)[plots]"
-	cd dist/empty && bin/python -m pytest -q -p no:cacheprovider -c /dev/null --rootdir . ../../tests/smoke
+	cd dist/empty && bin/python -m pytest -q -p no:cacheprovider -c /dev/null --rootdir . --noconftest ../../tests/smoke
 
 format: $(READY)
 	$(BIN)/ruff format .
