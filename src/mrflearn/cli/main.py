@@ -22,6 +22,7 @@ from mrflearn.cli import (
     neighbors,
     sample,
     score,
+    serve,
     tag,
     train,
 )
@@ -45,6 +46,7 @@ app.command("sample")(sample.sample)
 app.command("inspect")(inspect.inspect)
 app.command("fill")(fill.fill)
 app.command("neighbors")(neighbors.neighbors)
+app.command("serve")(serve.serve)
 app.command("infer")(infer.infer)
 app.command("convert")(convert.convert)
 

@@ -13,6 +13,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
 from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def lm(
 
         save(bound_curve(model.outcome_.history), plot)
     answer = _answer(model, output)
+    write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
         return
