@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.kernels import low_rank_logsumexp_cpu as tiles
+from mrflearn.kernels import power_step as steps
 from mrflearn.kernels import power_step_cpu
 from mrflearn.kernels.power_step import power_step, power_step_reference
 from support.scores import random_scores
@@ -44,6 +45,16 @@ def test_one_pass_agrees_with_the_whole_array(dtype, tolerance, shape, seed):
     exact = power_step_reference(*(value.double() for value in inputs))
     for found, wanted in zip(power_step(*inputs), exact, strict=True):
         torch.testing.assert_close(found.double(), wanted, rtol=0.0, atol=tolerance)
+
+
+@settings(max_examples=20)
+@given(shape=sizes, seed=st.integers(0, 2**31))
+def test_the_two_passes_of_a_gpu_agree_with_the_whole_array(shape, seed):
+    inputs = random_step(shape, seed, torch.float64)
+    for found, wanted in zip(
+        steps._in_two_passes(*inputs), power_step_reference(*inputs), strict=True
+    ):
+        torch.testing.assert_close(found, wanted, rtol=0.0, atol=1e-11)
 
 
 @pytest.mark.usefixtures("threads")

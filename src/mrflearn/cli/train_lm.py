@@ -98,6 +98,7 @@ def lm(
     """
     from mrflearn.estimators.language_model import LanguageModel
 
+    _refuse_idle(estimator, bound, weights, checkpoint, resume)
     if plot is not None:
         from mrflearn.plots.figure import check_picture
 
@@ -132,6 +133,22 @@ def lm(
         say_json(answer)
         return
     _tell(answer, valid)
+
+
+def _refuse_idle(
+    estimator: Estimator,
+    bound: BoundName,
+    weights: str | None,
+    checkpoint: Path | None,
+    resume: bool,
+) -> None:
+    """An error where an option was given that this training would not read."""
+    if weights is not None and bound is BoundName.stars:
+        raise typer.BadParameter("--weights are those of chains; stars have none.")
+    if checkpoint is not None and estimator is not Estimator.bound:
+        raise typer.BadParameter(f"--checkpoint goes with --estimator bound, not {estimator}.")
+    if resume and checkpoint is None:
+        raise typer.BadParameter("--resume needs --checkpoint: the file to go on from.")
 
 
 def _source(

@@ -88,7 +88,11 @@ def train_lifted(
     model, duals = starting_point(moments, settings, weights)
     model, duals = model.to(model.unary.dtype, device), duals.to(device)
     rho = torch.tensor(weights).to(duals)
-    normaliser = StarNormaliser() if settings.bound == "stars" else ChainNormaliser(rho, duals)
+    normaliser = (
+        StarNormaliser()
+        if settings.bound == "stars"
+        else ChainNormaliser(rho, duals, recorded=duals.is_cuda)
+    )
     bound = LiftedBound(model, Frequencies.of(moments, duals), normaliser, duals, SMOOTHING)
     outcome = minimise(
         settled(recorded(bound, bound.start), normaliser),

@@ -58,9 +58,8 @@ class ChainScores:
     def both_steps(self, vectors: PerronVectors) -> PerronVectors:
         """log (M^T u) and log (M v)."""
         scaled = self.left / self.weights.view(-1, 1, 1)
-        return PerronVectors(
-            *power_step(scaled, self.right, self.bias, vectors.left, vectors.right)
-        )
+        further = power_step(scaled, self.right, self.bias, vectors.left, vectors.right)
+        return PerronVectors(*further)
 
     def alone(self, k: int) -> ChainScores:
         """The scores of one offset."""
@@ -95,6 +94,10 @@ class PerronVectors:
         """log (u^T v)."""
         return (self.left + self.right).logsumexp(1)
 
+    def alone(self, k: int) -> PerronVectors:
+        """The vectors of one offset."""
+        return PerronVectors(self.left[k : k + 1], self.right[k : k + 1])
+
     def normalised(self) -> PerronVectors:
         """The same directions, each vector of sum 1."""
         return PerronVectors(_normalised(self.left), _normalised(self.right))
@@ -123,10 +126,7 @@ def follow(
     """
     found = []
     for k, weight in enumerate(scores.weights):
-        own, chain = (
-            PerronVectors(vectors.left[k : k + 1], vectors.right[k : k + 1]),
-            scores.alone(k),
-        )
+        own, chain = vectors.alone(k), scores.alone(k)
         for _ in range(most):
             further = chain.both_steps(own)
             between = PerronVectors(own.left, further.right).overlap()

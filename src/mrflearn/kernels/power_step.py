@@ -28,7 +28,7 @@ def power_step(
     On a CPU both come from one pass over the scores; a GPU, where products cost little, takes two.
     """
     if not left.is_cpu:
-        return bias + row_logsumexp(right, left, rows), row_logsumexp(left, right, bias + columns)
+        return _in_two_passes(left, right, bias, rows, columns)
     steps = map(power_step_cpu.power_step, left, right, bias, rows, columns)
     along_columns, along_rows = zip(*steps, strict=True)
     return torch.stack(along_columns), torch.stack(along_rows)
@@ -44,3 +44,9 @@ def power_step_reference(
     """What `power_step` computes, from the whole array of scores: the slow twin."""
     scores = left @ right.mT + bias.unsqueeze(1)
     return (scores + rows.unsqueeze(2)).logsumexp(1), (scores + columns.unsqueeze(1)).logsumexp(2)
+
+
+def _in_two_passes(
+    left: Tensor, right: Tensor, bias: Tensor, rows: Tensor, columns: Tensor
+) -> tuple[Tensor, Tensor]:
+    return bias + row_logsumexp(right, left, rows), row_logsumexp(left, right, bias + columns)

@@ -78,14 +78,17 @@ class ChainNormaliser:
 
     u^T M v / u^T v errs only by the product of the errors of u and v, and its gradient gives the
     next power step of both for nothing.  During training the value is thus an estimate of the
-    bound; `inference.chain_bound.certify` makes it one.
+    bound; `inference.chain_bound.certify` makes it one.  A `recorded` evaluation always takes the
+    same number of steps and says by how much the last still moved the value.
     """
 
-    def __init__(self, weights: Float[Tensor, "k"], like: Float[Tensor, "k c"]) -> None:
+    def __init__(
+        self, weights: Float[Tensor, "k"], like: Float[Tensor, "k c"], *, recorded: bool = False
+    ) -> None:
         self.weights: Tensor = weights
         self.left = torch.zeros_like(like).requires_grad_(True)
         self.right = torch.zeros_like(like).requires_grad_(True)
-        self.drift: Tensor | None = None if like.is_cpu else like.new_zeros(())
+        self.drift: Tensor | None = like.new_zeros(()) if recorded else None
 
     @property
     def leaves(self) -> tuple[Tensor, ...]:
