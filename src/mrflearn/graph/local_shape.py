@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 
 import numpy as np
@@ -49,8 +49,21 @@ class LocalShape:
     @cached_property
     def terms(self) -> NDArray[np.int64]:
         """The states of every term (0: absent), one row a parameter: touching cliques first."""
-        sets = self.touching + (self.inside or ())
-        return np.concatenate([self._states(places) for places in sets])
+        rows = []
+        for places in self.touching + (self.inside or ()):
+            for states in product(*(range(1, self.sizes[place]) for place in places)):
+                row = [0] * len(self.sizes)
+                for place, state in zip(places, states, strict=True):
+                    row[place] = state
+                rows.append(row)
+        return np.array(rows, dtype=np.int64).reshape(-1, len(self.sizes))
+
+    @cached_property
+    def work(self) -> int:
+        """The entries of the largest table that one problem of this shape needs."""
+        parts = len(self.summed_parts)
+        pairs = parts * (parts + 1) // 2 * self.contexts if self.contexts > 1 else 0
+        return max(self.cells, len(self.terms) ** 2, pairs)
 
     @cached_property
     def spans(self) -> tuple[slice, ...]:
@@ -102,13 +115,6 @@ class LocalShape:
         clash = ((rows != columns) & (rows > 0) & (columns > 0)).any(axis=-1)
         number = pair * self.contexts + np.maximum(rows, columns) @ strides
         return np.where(clash, count * (count + 1) // 2 * self.contexts, number)
-
-    def _states(self, places: Places) -> NDArray[np.int64]:
-        free = [range(1, self.sizes[place]) for place in places]
-        grid = np.stack(np.meshgrid(*free, indexing="ij"), axis=-1).reshape(-1, len(places))
-        states = np.zeros((len(grid), len(self.sizes)), dtype=np.int64)
-        states[:, list(places)] = grid
-        return states
 
 
 def subsets_of(masks: Iterable[int]) -> set[Places]:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
@@ -35,18 +35,28 @@ class Neighbourhoods:
 
     `scope` names the variables of each neighbourhood, `factors` the touching cliques by their
     number in the whole graph (groups one after the other); the first is the clique itself.
+    Problems that were laid into a larger shape (`graph.merged_shapes`) say which of its terms are
+    `absent`, held at zero, and the `surplus` in log Z that comes from places they do not use.
     """
 
     shape: LocalShape
     scope: Int[Tensor, "q n"]
     factors: Int[Tensor, "q t"]
+    absent: Bool[Tensor, "p q"] | None = None
+    surplus: Float[Tensor, "q"] | None = None
 
     def __len__(self) -> int:
         return len(self.scope)
 
     def part(self, start: int, stop: int) -> Neighbourhoods:
         """Some of the cliques."""
-        return Neighbourhoods(self.shape, self.scope[start:stop], self.factors[start:stop])
+        return Neighbourhoods(
+            self.shape,
+            self.scope[start:stop],
+            self.factors[start:stop],
+            None if self.absent is None else self.absent[:, start:stop],
+            None if self.surplus is None else self.surplus[start:stop],
+        )
 
 
 def too_crowded(graph: FactorGraph, most: int = MOST_FACTORS) -> str | None:

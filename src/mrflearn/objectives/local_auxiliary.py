@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.graph.local_shape import LocalShape
@@ -28,22 +28,33 @@ class LocalFit:
     value: Float[Tensor, "q"]
     conditional: Float[Tensor, "x q"]  # the probability of a joint state given its context
     expected: Float[Tensor, "x q"]  # the same times the weight of the context
+    moments: Float[Tensor, "x q"]  # of what is expected
 
 
 @dataclass(frozen=True, eq=False)
 class LocalLikelihood:
-    """Minus the log-likelihood of q local problems as a function of their p terms each."""
+    """Minus the log-likelihood of q local problems as a function of their p terms each.
+
+    A term that is `absent` from a problem has no slope and bends nothing else: a search that
+    begins at zero leaves it there.
+    """
 
     shape: LocalShape
     context: Float[Tensor, "y q"]
     observed: Float[Tensor, "p q"]
+    absent: Bool[Tensor, "p q"] | None = None
 
     @classmethod
-    def of(cls, shape: LocalShape, counts: Float[Tensor, "x q"]) -> LocalLikelihood:
+    def of(
+        cls,
+        shape: LocalShape,
+        counts: Float[Tensor, "x q"],
+        absent: Bool[Tensor, "p q"] | None = None,
+    ) -> LocalLikelihood:
         """From the counts of the joint states of each neighbourhood."""
         context = counts.view(-1, shape.contexts, counts.shape[1]).sum(dim=0)
         index = torch.from_numpy(shape.index).to(counts.device)
-        return cls(shape, context, moments(counts, shape.sizes)[index])
+        return cls(shape, context, moments(counts, shape.sizes)[index], absent)
 
     @property
     def total(self) -> Float[Tensor, "q"]:
@@ -56,7 +67,9 @@ class LocalLikelihood:
 
     def part(self, problems: Int[Tensor, "k"]) -> LocalLikelihood:
         """Some of the problems."""
-        return LocalLikelihood(self.shape, self.context[:, problems], self.observed[:, problems])
+        absent = None if self.absent is None else self.absent[:, problems]
+        context, observed = self.context[:, problems], self.observed[:, problems]
+        return LocalLikelihood(self.shape, context, observed, absent)
 
     def at(self, terms: Float[Tensor, "p q"]) -> LocalFit:
         """The likelihood at these parameters."""
@@ -69,19 +82,21 @@ class LocalLikelihood:
         log_z = sums.log().add_(top)
         value = (self.context * log_z).sum(dim=0) - (self.observed * terms).sum(dim=0)
         conditional = weights.div_(sums)
-        expected = conditional * self.context
-        return LocalFit(value, conditional.view(-1, problems), expected.view(-1, problems))
+        expected = (conditional * self.context).view(-1, problems)
+        conditional = conditional.view(-1, problems)
+        return LocalFit(value, conditional, expected, moments(expected, shape.sizes))
 
     def gradient(self, fit: LocalFit) -> Float[Tensor, "p q"]:
         """[Mizrahi 2014, section 3]  Zero where the moments of field and data agree."""
-        return moments(fit.expected, self.shape.sizes)[self.index] - self.observed
+        gradient = fit.moments[self.index] - self.observed
+        return gradient if self.absent is None else gradient.masked_fill_(self.absent, 0.0)
 
     def hessian(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
         """The covariance of the terms, summed over contexts."""
         shape, device = self.shape, fit.expected.device
         count = len(shape.index)
         joins = torch.from_numpy(shape.joins.ravel()).to(device)
-        together = _with_zero(moments(fit.expected, shape.sizes))
+        together = _with_zero(fit.moments)
         second = together.index_select(0, joins)
         if shape.contexts == 1:
             apart = together[self.index]
@@ -90,6 +105,10 @@ class LocalLikelihood:
         else:
             where = torch.from_numpy(shape.context_joins.ravel()).to(device)
             flat = second.sub_(self._products(fit).index_select(0, where))
+        if self.absent is not None:
+            square = flat.view(count, count, -1)
+            square.masked_fill_(self.absent | self.absent.unsqueeze(1), 0.0)
+            square.diagonal().add_((self.absent * self.total).T)
         return flat.T.reshape(-1, count, count)
 
     def _products(self, fit: LocalFit) -> Float[Tensor, "k*y+1 q"]:
