@@ -5,18 +5,22 @@
     hessian   E[f_a f_b] - sum_y n(y) E[f_a | y] E[f_b | y]
 
 where y are the contexts: the joint states of the variables that are given (one empty context for
-a joint field, see `LocalShape.summed`).  Moments of all terms come from one transform of a table,
-and products of terms are terms again, so that no design matrix is ever formed.
+a joint field, see `LocalShape.summed`).  Products of terms are terms again, so that the moments of
+all products come from one transform of a table; small shapes use matrices where these are faster.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
+from mrflearn.graph.local_products import PairProducts, design_matrix, pair_products
 from mrflearn.graph.local_shape import LocalShape
 from mrflearn.kernels.reference_terms import moments, scores_of_terms
 
@@ -28,7 +32,6 @@ class LocalFit:
     value: Float[Tensor, "q"]
     conditional: Float[Tensor, "x q"]  # the probability of a joint state given its context
     expected: Float[Tensor, "x q"]  # the same times the weight of the context
-    moments: Float[Tensor, "x q"]  # of what is expected
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +56,12 @@ class LocalLikelihood:
     ) -> LocalLikelihood:
         """From the counts of the joint states of each neighbourhood."""
         context = counts.view(-1, shape.contexts, counts.shape[1]).sum(dim=0)
-        index = torch.from_numpy(shape.index).to(counts.device)
-        return cls(shape, context, moments(counts, shape.sizes)[index], absent)
+        return cls(shape, context, _moments_of_terms(shape, counts), absent)
 
-    @property
+    @cached_property
     def total(self) -> Float[Tensor, "q"]:
         """The weight of the samples of each problem."""
         return self.context.sum(dim=0)
-
-    @property
-    def index(self) -> Int[Tensor, "p"]:
-        return torch.from_numpy(self.shape.index).to(self.context.device)
 
     def part(self, problems: Int[Tensor, "k"]) -> LocalLikelihood:
         """Some of the problems."""
@@ -74,55 +72,96 @@ class LocalLikelihood:
     def at(self, terms: Float[Tensor, "p q"]) -> LocalFit:
         """The likelihood at these parameters."""
         shape, problems = self.shape, terms.shape[1]
-        table = terms.new_zeros(shape.cells, problems).index_add_(0, self.index, terms)
-        scores = scores_of_terms(table, shape.sizes).view(-1, shape.contexts, problems)
+        scores = _scores(shape, terms).view(-1, shape.contexts, problems)
         top = scores.amax(dim=0)
         weights = scores.sub_(top).exp_()
         sums = weights.sum(dim=0)
         log_z = sums.log().add_(top)
         value = (self.context * log_z).sum(dim=0) - (self.observed * terms).sum(dim=0)
         conditional = weights.div_(sums)
-        expected = (conditional * self.context).view(-1, problems)
-        conditional = conditional.view(-1, problems)
-        return LocalFit(value, conditional, expected, moments(expected, shape.sizes))
+        expected = conditional * self.context
+        return LocalFit(value, conditional.view(-1, problems), expected.view(-1, problems))
 
     def gradient(self, fit: LocalFit) -> Float[Tensor, "p q"]:
         """[Mizrahi 2014, section 3]  Zero where the moments of field and data agree."""
-        gradient = fit.moments[self.index] - self.observed
+        gradient = _moments_of_terms(self.shape, fit.expected).sub_(self.observed)
         return gradient if self.absent is None else gradient.masked_fill_(self.absent, 0.0)
 
     def hessian(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
         """The covariance of the terms, summed over contexts."""
-        shape, device = self.shape, fit.expected.device
-        count = len(shape.index)
-        joins = torch.from_numpy(shape.joins.ravel()).to(device)
-        together = _with_zero(fit.moments)
-        second = together.index_select(0, joins)
-        if shape.contexts == 1:
-            apart = together[self.index]
-            first = (apart / self.total).unsqueeze(1) * apart
-            flat = second.sub_(first.view(count * count, -1))
-        else:
-            where = torch.from_numpy(shape.context_joins.ravel()).to(device)
-            flat = second.sub_(self._products(fit).index_select(0, where))
+        conditional = self.shape.contexts > 1
+        hessian = self._given_contexts(fit) if conditional else self._jointly(fit)
         if self.absent is not None:
-            square = flat.view(count, count, -1)
-            square.masked_fill_(self.absent | self.absent.unsqueeze(1), 0.0)
-            square.diagonal().add_((self.absent * self.total).T)
+            away = self.absent.T
+            hessian.masked_fill_(away.unsqueeze(1) | away.unsqueeze(2), 0.0)
+            hessian.diagonal(dim1=1, dim2=2).add_(away * self.total.unsqueeze(1))
+        return hessian
+
+    def _jointly(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
+        shape, count = self.shape, len(self.shape.terms)
+        together = _with_zero(moments(fit.expected, shape.sizes)).T.contiguous()
+        apart = together.index_select(1, _tensor(shape.index, together))
+        second = together.index_select(1, _tensor(shape.joins.ravel(), together))
+        first = (apart / self.total.unsqueeze(1)).unsqueeze(2) * apart.unsqueeze(1)
+        return second.view(-1, count, count).sub_(first)
+
+    def _given_contexts(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
+        shape, count = self.shape, len(self.shape.terms)
+        pairs = pair_products(shape)
+        if pairs is None:
+            joins = _tensor(shape.joins.ravel(), fit.expected)
+            flat = _with_zero(moments(fit.expected, shape.sizes)).index_select(0, joins)
+            where = _tensor(shape.context_joins.ravel(), flat)
+            flat.sub_(self._products(fit).index_select(0, where))
+        else:
+            flat = self._covariances(fit, pairs)
         return flat.T.reshape(-1, count, count)
+
+    def _covariances(self, fit: LocalFit, pairs: PairProducts) -> Float[Tensor, "p*p q"]:
+        """sum_y n(y) Cov[f, g | y] for every two terms: their parts first, then the contexts."""
+        shape, problems = self.shape, fit.expected.shape[1]
+        wide = fit.conditional.view(-1, shape.contexts * problems)
+        given = _with_zero(moments(wide, shape.sizes[: shape.summed]))
+        first, second = given[_tensor(pairs.first, wide)], given[_tensor(pairs.second, wide)]
+        covariance = given[_tensor(pairs.both, wide)].sub_(first.mul_(second))
+        weighed = covariance.view(-1, shape.contexts, problems).mul_(self.context)
+        sums = torch.bmm(_tensor(pairs.contexts, wide), weighed)
+        return sums.view(-1, problems).index_select(0, _tensor(pairs.places, wide))
 
     def _products(self, fit: LocalFit) -> Float[Tensor, "k*y+1 q"]:
         """sum_y n(y) E[f | y] E[g | y] over the contexts where both count, for all pairs."""
         shape, problems = self.shape, fit.expected.shape[1]
-        parts = torch.from_numpy(shape.summed_parts).to(fit.expected.device)
         wide = fit.conditional.view(-1, shape.contexts * problems)
-        given = moments(wide, shape.sizes[: shape.summed])[parts]
-        row, column = torch.triu_indices(len(parts), len(parts), device=given.device)
+        given = moments(wide, shape.sizes[: shape.summed])[_tensor(shape.summed_parts, wide)]
+        row, column = torch.triu_indices(len(given), len(given), device=given.device)
         pairs = given[row] * given[column]
         pairs = (pairs.view(len(row), shape.contexts, problems) * self.context).view(-1, problems)
         return _with_zero(moments(pairs, shape.sizes[shape.summed :], len(row)))
 
 
+def _scores(shape: LocalShape, terms: Float[Tensor, "p q"]) -> Float[Tensor, "x q"]:
+    """The score of every joint state."""
+    design = design_matrix(shape)
+    if design is not None:
+        return _tensor(design, terms) @ terms
+    index = _tensor(shape.index, terms)
+    table = terms.new_zeros(shape.cells, terms.shape[1]).index_add_(0, index, terms)
+    return scores_of_terms(table, shape.sizes)
+
+
+def _moments_of_terms(shape: LocalShape, masses: Float[Tensor, "x q"]) -> Float[Tensor, "p q"]:
+    """The mass of all joint states in which each term counts."""
+    design = design_matrix(shape)
+    if design is not None:
+        return _tensor(design, masses).T @ masses
+    return moments(masses, shape.sizes)[_tensor(shape.index, masses)]
+
+
 def _with_zero(table: Float[Tensor, "x q"]) -> Float[Tensor, "x+1 q"]:
     """The table and a row of zeros, which stands for terms that exclude each other."""
     return torch.cat([table, table.new_zeros(1, table.shape[1])])
+
+
+def _tensor(numbers: NDArray[Any], beside: Tensor) -> Tensor:
+    """Numbers that belong to a shape, where the tensor beside them is."""
+    return torch.from_numpy(numbers).to(beside.device)
