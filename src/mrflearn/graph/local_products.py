@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,25 @@ SHAPES_KEPT = 32  # whose matrices are not made again for every block
 
 
 @dataclass(frozen=True, eq=False)
-class PairProducts:
-    """Which contexts count for which two terms, by the pair of their parts in the clique.
+class PairOfParts:
+    """Two parts that terms have in the clique, and the contexts of the terms that have them.
 
-    Terms a and b with parts i <= j in the clique meet in pair k = (i, j), in one of its m rows.
+    Parts go by their number among the clique's joint states; `both` is None where they exclude
+    each other.
     """
 
-    first: NDArray[np.int64]  # (k) the part i, by its number among the clique's joint states
-    second: NDArray[np.int64]  # (k) the part j
-    both: NDArray[np.int64]  # (k) their join; one past the last state where they exclude each other
-    contexts: NDArray[np.float64]  # (k, m, y) 1 where both terms count
-    places: NDArray[np.int64]  # (p * p) the row among all k * m of every two terms
+    first: int
+    second: int
+    both: int | None
+    contexts: NDArray[np.float64]  # (r, y) 1 where both terms count, one row for every two terms
+
+
+@dataclass(frozen=True, eq=False)
+class PairProducts:
+    """All pairs of parts; `rows` numbers, for every two terms, the rows of all pairs together."""
+
+    pairs: tuple[PairOfParts, ...]
+    rows: NDArray[np.int64]  # (p * p)
 
 
 @lru_cache(maxsize=SHAPES_KEPT)
@@ -44,31 +53,30 @@ def design_matrix(shape: LocalShape) -> NDArray[np.float64] | None:
 @lru_cache(maxsize=SHAPES_KEPT)
 def pair_products(shape: LocalShape) -> PairProducts | None:
     """For a field that is conditional on its contexts; None where that would be too large."""
-    own = shape.summed
-    part = np.searchsorted(shape.summed_parts, shape.index // shape.contexts)
-    low, high = np.triu_indices(len(shape.summed_parts))
-    members = [np.nonzero(part == i)[0] for i in range(len(shape.summed_parts))]
-    combined = [
-        [(a, b) for a in members[i] for b in members[j] if i < j or a <= b]
-        for i, j in zip(low, high, strict=True)
-    ]
-    rows = max(len(pairs) for pairs in combined)
-    if len(low) * rows * shape.contexts > LARGEST:
+    count, own = len(shape.terms), shape.summed
+    if count * count * shape.contexts > 2 * LARGEST:
         return None
-    counts = _counting(shape.terms[:, own:], shape.sizes[own:])
-    contexts = np.zeros((len(low), rows, shape.contexts))
-    places = np.zeros((len(part), len(part)), dtype=np.int64)
-    for k, pairs in enumerate(combined):
-        for row, (a, b) in enumerate(pairs):
-            contexts[k, row] = counts[:, a] * counts[:, b]
-            places[a, b] = places[b, a] = k * rows + row
-    numbers = shape.summed_parts
-    states = np.stack(np.unravel_index(numbers, shape.sizes[:own]), axis=1)
-    one, other = states[low], states[high]
-    clash = ((one != other) & (one > 0) & (other > 0)).any(axis=1)
-    join = np.ravel_multi_index(tuple(np.maximum(one, other).T), shape.sizes[:own])
-    both = np.where(clash, np.prod(shape.sizes[:own]), join)
-    return PairProducts(numbers[low], numbers[high], both, contexts, places.ravel())
+    counts = _counting(shape.terms[:, own:], shape.sizes[own:]).T
+    part = shape.index // shape.contexts
+    members = {int(number): np.nonzero(part == number)[0] for number in shape.summed_parts}
+    rows = np.zeros((count, count), dtype=np.int64)
+    pairs, begin = [], 0
+    for i, j in combinations_with_replacement(members, 2):
+        here = [(a, b) for a in members[i] for b in members[j] if i < j or a <= b]
+        one, other = np.array(here).T
+        rows[one, other] = rows[other, one] = begin + np.arange(len(here))
+        begin += len(here)
+        pairs.append(PairOfParts(i, j, _join(shape, i, j), counts[one] * counts[other]))
+    return PairProducts(tuple(pairs), rows.ravel())
+
+
+def _join(shape: LocalShape, one: int, other: int) -> int | None:
+    """The number of the joint state of the clique that has both parts."""
+    sizes = shape.sizes[: shape.summed]
+    a, b = (np.array(np.unravel_index(part, sizes)) for part in (one, other))
+    if bool(((a != b) & (a > 0) & (b > 0)).any()):
+        return None
+    return int(np.ravel_multi_index(tuple(np.maximum(a, b)), sizes))
 
 
 def _counting(terms: NDArray[np.int64], sizes: tuple[int, ...]) -> NDArray[np.float64]:

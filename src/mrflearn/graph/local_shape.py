@@ -59,18 +59,36 @@ class LocalShape:
         return np.array(rows, dtype=np.int64).reshape(-1, len(self.sizes))
 
     @cached_property
-    def work(self) -> int:
-        """The entries of the largest table that one problem of this shape needs."""
-        parts = len(self.summed_parts)
-        pairs = parts * (parts + 1) // 2 * self.contexts if self.contexts > 1 else 0
-        return max(self.cells, len(self.terms) ** 2, pairs)
-
-    @cached_property
     def spans(self) -> tuple[slice, ...]:
         """Where in `terms` the parameters of each touching clique stand."""
-        counts = [prod(self.sizes[place] - 1 for place in places) for places in self.touching]
-        ends = np.cumsum(counts).tolist()
-        return tuple(slice(end - count, end) for end, count in zip(ends, counts, strict=True))
+        ends = np.cumsum([self.free(places) for places in self.touching]).tolist()
+        starts = [0, *ends[:-1]]
+        return tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))
+
+    @cached_property
+    def work(self) -> int:
+        """The entries of the largest table that one problem of this shape needs."""
+        terms = sum(self.free(places) for places in self.touching + (self.inside or ()))
+        if self.contexts == 1:
+            return max(self.cells, terms**2)
+        own = {tuple(place for place in places if place < self.own) for places in self.touching}
+        parts = sum(self.free(places) for places in own)
+        return max(self.cells, terms**2, parts * (parts + 1) // 2 * self.contexts)
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[int, frozenset[int]], ...]:
+        """For every variable outside the clique its states, and which of the clique it meets."""
+        met: list[set[int]] = [set() for _ in self.sizes]
+        for places in self.touching:
+            inside = [place for place in places if place < self.own]
+            for place in places:
+                met[place].update(inside)
+        others = range(self.own, len(self.sizes))
+        return tuple((self.sizes[place], frozenset(met[place])) for place in others)
+
+    def free(self, places: Places) -> int:
+        """The parameters of the terms over these places."""
+        return prod(self.sizes[place] - 1 for place in places)
 
     @cached_property
     def index(self) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log, prod
+from math import log
 
 import numpy as np
 import torch
@@ -63,7 +63,7 @@ def _fit(small: LocalShape, large: LocalShape) -> Places | None:
     alike = own == large.own and small.sizes[:own] == large.sizes[:own]
     if not alike or (small.inside is None) != (large.inside is None):
         return None
-    wanted, offered = _neighbours(small), _neighbours(large)
+    wanted, offered = small.neighbours, large.neighbours
     if not {size for size, _ in offered} <= {size for size, _ in wanted}:
         return None  # nothing to copy into some place
     places, at = list(range(own)), 0
@@ -77,32 +77,19 @@ def _fit(small: LocalShape, large: LocalShape) -> Places | None:
     return tuple(places)
 
 
-def _neighbours(shape: LocalShape) -> list[tuple[int, frozenset[int]]]:
-    """For every variable outside the clique its states, and which of the clique it meets."""
-    met: list[set[int]] = [set() for _ in shape.sizes]
-    for places in shape.touching:
-        inside = [place for place in places if place < shape.own]
-        for place in places:
-            met[place].update(inside)
-    return [(shape.sizes[v], frozenset(met[v])) for v in range(shape.own, len(shape.sizes))]
-
-
 def _widened(large: LocalShape, small: LocalShape, places: Places) -> LocalShape:
     """The larger shape with all terms of the smaller one."""
-    touching = [*large.touching]
-    known = {frozenset(scope) for scope in touching}
-    touching += [s for s in _moved(small.touching, places) if frozenset(s) not in known]
-    if large.inside is None or small.inside is None:
-        return large if len(touching) == len(known) else replace(large, touching=tuple(touching))
-    more = {*_moved(small.inside, places)} - {*large.inside}
-    if not more and len(touching) == len(known):
+    touching = dict.fromkeys([*large.touching, *_moved(small.touching, places)])
+    inside = dict.fromkeys([*(large.inside or ()), *_moved(small.inside or (), places)])
+    if len(touching) == len(large.touching) and len(inside) == len(large.inside or ()):
         return large
-    inside = tuple(sorted({*large.inside, *more}, key=lambda s: (len(s), s)))
-    return replace(large, touching=tuple(touching), inside=inside)
+    every = None if large.inside is None else tuple(inside)
+    return replace(large, touching=tuple(touching), inside=every)
 
 
 def _moved(sets: Sequence[Places], places: Places) -> list[Places]:
-    return [tuple(places[place] for place in scope) for scope in sets]
+    # Places ascend in every set, before and after: equal sets are equal tuples.
+    return [tuple([places[place] for place in scope]) for scope in sets]
 
 
 def _joined(shape: LocalShape, guests: Sequence[_Guest]) -> Neighbourhoods:
@@ -134,10 +121,11 @@ def _sources(shape: LocalShape, guest: _Guest) -> list[int]:
 def _absent(shape: LocalShape, guest: _Guest) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which terms of the shape the guest does not have."""
     small = guest.problems.shape
-    present = {frozenset(s) for s in _moved(small.touching + (small.inside or ()), guest.places)}
+    present = {*_moved(small.touching + (small.inside or ()), guest.places)}
     sets = shape.touching + (shape.inside or ())
-    free = [prod(shape.sizes[place] - 1 for place in places) for places in sets]
-    return np.repeat([frozenset(places) not in present for places in sets], free)
+    return np.repeat(
+        [places not in present for places in sets], [shape.free(places) for places in sets]
+    )
 
 
 def _surplus(shape: LocalShape, guest: _Guest) -> float:

@@ -65,8 +65,9 @@ class LocalLikelihood:
 
     def part(self, problems: Int[Tensor, "k"]) -> LocalLikelihood:
         """Some of the problems."""
-        absent = None if self.absent is None else self.absent[:, problems]
-        context, observed = self.context[:, problems], self.observed[:, problems]
+        absent = None if self.absent is None else self.absent.index_select(1, problems)
+        context = self.context.index_select(1, problems)
+        observed = self.observed.index_select(1, problems)
         return LocalLikelihood(self.shape, context, observed, absent)
 
     def at(self, terms: Float[Tensor, "p q"]) -> LocalFit:
@@ -89,44 +90,46 @@ class LocalLikelihood:
 
     def hessian(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
         """The covariance of the terms, summed over contexts."""
+        count = len(self.shape.terms)
         conditional = self.shape.contexts > 1
-        hessian = self._given_contexts(fit) if conditional else self._jointly(fit)
+        flat = self._given_contexts(fit) if conditional else self._jointly(fit)
         if self.absent is not None:
-            away = self.absent.T
-            hessian.masked_fill_(away.unsqueeze(1) | away.unsqueeze(2), 0.0)
-            hessian.diagonal(dim1=1, dim2=2).add_(away * self.total.unsqueeze(1))
-        return hessian
-
-    def _jointly(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
-        shape, count = self.shape, len(self.shape.terms)
-        together = _with_zero(moments(fit.expected, shape.sizes)).T.contiguous()
-        apart = together.index_select(1, _tensor(shape.index, together))
-        second = together.index_select(1, _tensor(shape.joins.ravel(), together))
-        first = (apart / self.total.unsqueeze(1)).unsqueeze(2) * apart.unsqueeze(1)
-        return second.view(-1, count, count).sub_(first)
-
-    def _given_contexts(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
-        shape, count = self.shape, len(self.shape.terms)
-        pairs = pair_products(shape)
-        if pairs is None:
-            joins = _tensor(shape.joins.ravel(), fit.expected)
-            flat = _with_zero(moments(fit.expected, shape.sizes)).index_select(0, joins)
-            where = _tensor(shape.context_joins.ravel(), flat)
-            flat.sub_(self._products(fit).index_select(0, where))
-        else:
-            flat = self._covariances(fit, pairs)
+            square, present = flat.view(count, count, -1), (~self.absent).to(flat)
+            square.mul_(present).mul_(present.unsqueeze(1))
+            square.diagonal().add_((self.absent * self.total).T)
         return flat.T.reshape(-1, count, count)
+
+    def _jointly(self, fit: LocalFit) -> Float[Tensor, "p*p q"]:
+        shape, count = self.shape, len(self.shape.terms)
+        together = _with_zero(moments(fit.expected, shape.sizes))
+        apart = together.index_select(0, _tensor(shape.index, together))
+        flat = together.index_select(0, _tensor(shape.joins.ravel(), together))
+        square = flat.view(count, count, -1)
+        square.addcmul_(apart.unsqueeze(1) / self.total, apart, value=-1)
+        return flat
+
+    def _given_contexts(self, fit: LocalFit) -> Float[Tensor, "p*p q"]:
+        shape = self.shape
+        pairs = pair_products(shape)
+        if pairs is not None:
+            return self._covariances(fit, pairs)
+        joins = _tensor(shape.joins.ravel(), fit.expected)
+        flat = _with_zero(moments(fit.expected, shape.sizes)).index_select(0, joins)
+        where = _tensor(shape.context_joins.ravel(), flat)
+        return flat.sub_(self._products(fit).index_select(0, where))
 
     def _covariances(self, fit: LocalFit, pairs: PairProducts) -> Float[Tensor, "p*p q"]:
         """sum_y n(y) Cov[f, g | y] for every two terms: their parts first, then the contexts."""
         shape, problems = self.shape, fit.expected.shape[1]
         wide = fit.conditional.view(-1, shape.contexts * problems)
-        given = _with_zero(moments(wide, shape.sizes[: shape.summed]))
-        first, second = given[_tensor(pairs.first, wide)], given[_tensor(pairs.second, wide)]
-        covariance = given[_tensor(pairs.both, wide)].sub_(first.mul_(second))
-        weighed = covariance.view(-1, shape.contexts, problems).mul_(self.context)
-        sums = torch.bmm(_tensor(pairs.contexts, wide), weighed)
-        return sums.view(-1, problems).index_select(0, _tensor(pairs.places, wide))
+        given = moments(wide, shape.sizes[: shape.summed]).view(-1, shape.contexts, problems)
+        sums = []
+        for pair in pairs.pairs:
+            covariance = (given[pair.first] * given[pair.second]).neg_()
+            if pair.both is not None:
+                covariance += given[pair.both]
+            sums.append(_tensor(pair.contexts, wide) @ covariance.mul_(self.context))
+        return torch.cat(sums).index_select(0, _tensor(pairs.rows, wide))
 
     def _products(self, fit: LocalFit) -> Float[Tensor, "k*y+1 q"]:
         """sum_y n(y) E[f | y] E[g | y] over the contexts where both count, for all pairs."""

@@ -30,7 +30,7 @@ from mrflearn.training.outcome import Outcome
 
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
-BLOCK = 1 << 18  # entries of the largest table that a block of problems works on
+BLOCK = 1 << 17  # entries of the largest table that a block of problems works on
 MOST_PROBLEMS = 4096
 MOST_CELLS = 1 << 22  # joint states of one neighbourhood
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
