@@ -103,9 +103,8 @@ class LocalShape:
     @cached_property
     def joins(self) -> NDArray[np.int64]:
         """The number of the join of every two terms; `cells` where they exclude each other."""
-        rows, columns = self.terms[:, None, :], self.terms[None, :, :]
-        clash = ((rows != columns) & (rows > 0) & (columns > 0)).any(axis=-1)
-        return np.where(clash, self.cells, np.maximum(rows, columns) @ self.strides)
+        number, clash = _joined(self.terms, self.strides)
+        return np.where(clash, self.cells, number)
 
     @cached_property
     def contexts(self) -> int:
@@ -128,11 +127,22 @@ class LocalShape:
         low, high = np.minimum.outer(part, part), np.maximum.outer(part, part)
         count = len(self.summed_parts)
         pair = low * count - low * (low - 1) // 2 + high - low
-        terms, strides = self.terms[:, self.summed :], self.strides[self.summed :]
-        rows, columns = terms[:, None, :], terms[None, :, :]
-        clash = ((rows != columns) & (rows > 0) & (columns > 0)).any(axis=-1)
-        number = pair * self.contexts + np.maximum(rows, columns) @ strides
+        joined, clash = _joined(self.terms[:, self.summed :], self.strides[self.summed :])
+        number = pair * self.contexts + joined
         return np.where(clash, count * (count + 1) // 2 * self.contexts, number)
+
+
+def _joined(
+    terms: NDArray[np.int64], strides: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The number of the join of every two terms, and where they exclude each other."""
+    number = np.zeros((len(terms), len(terms)), dtype=np.int64)
+    clash = np.zeros(number.shape, dtype=bool)
+    for states, stride in zip(terms.T, strides, strict=True):
+        row, column = states[:, None], states[None, :]
+        number += np.maximum(row, column) * stride
+        clash |= (row != column) & (row > 0) & (column > 0)
+    return number, clash
 
 
 def subsets_of(masks: Iterable[int]) -> set[Places]:
