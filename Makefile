@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check docs wheel format bench-inference bench-crf bench-lm spark-cluster clean
+.PHONY: demo test check docs wheel format bench-crf bench-inference bench-lm bench-potts spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -51,6 +51,9 @@ bench-crf: $(READY)
 bench-lm: $(READY)
 	$(PYTHON) benchmarks/setup_lm_peers.py
 	$(BIN)/python benchmarks/lm.py
+
+bench-potts: $(READY)
+	$(BIN)/python benchmarks/potts.py
 
 # A master and two workers on loopback, until Ctrl-C; needs Java 17.
 spark-cluster: $(READY)

@@ -33,7 +33,12 @@ def evaluate(
     molecule: Letters = Molecule.protein,
     drop_inserts: DropInserts = False,
     seed: Annotated[int, typer.Option(help="Field: seed of everything random.")] = 0,
-    plots: Annotated[Path | None, typer.Option(help="Folder for pictures.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw FILE.png: a field's moments; a CRF's confusions (or --calibration)."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """A CRF's accuracy and chunk scores; a field's held-out likelihood and matching moments.
@@ -49,10 +54,10 @@ def evaluate(
         case "CRF":
             if columns is not None:
                 raise typer.BadParameter("--columns: a CRF knows the columns of its files")
-            view = LabelView(train, scheme, mistakes, calibration, plots)
+            view = LabelView(train, scheme, mistakes, calibration, plot)
             evaluate_crf(with_recipe(fitted, model), file, view, as_json)
         case "NgramLanguageModel" | "LanguageModel":
             raise MrflearnError(f"{model} is a language model; `mrflearn score` rates a text.")
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
-            evaluate_field(fitted, rows, plots, seed, as_json)
+            evaluate_field(fitted, rows, plot, seed, as_json)

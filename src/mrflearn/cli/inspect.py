@@ -26,19 +26,23 @@ def inspect(
     matrix: Annotated[
         Path | None, typer.Option(help="Write all contact scores, in CCMpred's format.")
     ] = None,
-    heat_map: Annotated[Path | None, typer.Option(help="Draw all pairs: FILE.png.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the strongest edges.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Of a field: draw FILE.png, a heat map of all pairs.")
+    ] = None,
+    edges: Annotated[
+        bool, typer.Option("--edges", help="With --plot: draw the strongest edges instead.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """A field's strongest couplings, a CRF's heaviest weights, the size of a language model.
 
-    Example: mrflearn inspect spikes-model --top 10 --heat-map couplings.png
+    Example: mrflearn inspect spikes-model --top 10 --plot couplings.png
     """
     from mrflearn.estimators.loading import load
 
     fitted = load(model)
     pictures: dict[str, object] = {"--contacts": contacts, "--matrix": matrix}
-    pictures |= {"--heat-map": heat_map, "--picture": picture}
+    pictures |= {"--plot": plot, "--edges": edges}
     match type(fitted).__name__:
         case "CRF":
             _refuse(model, pictures)
@@ -51,7 +55,9 @@ def inspect(
             inspect_neighbours(fitted, top, as_json)
         case _:
             _refuse(model, {"--label": label})
-            view = FieldView(top, contacts, apart, matrix, heat_map, picture)
+            if edges and plot is None:
+                raise typer.BadParameter("--edges says what --plot FILE draws; give both")
+            view = FieldView(top, contacts, apart, matrix, plot, edges)
             inspect_field(fitted, view, as_json)
 
 
