@@ -10,6 +10,7 @@ import mrflearn
 PUBLIC = {
     "CRF",
     "FieldStructure",
+    "JointTagger",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",

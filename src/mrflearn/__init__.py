@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.ngram import NgramLanguageModel
     from mrflearn.estimators.potts import PottsField
     from mrflearn.estimators.structure import FieldStructure
+    from mrflearn.estimators.tagger import JointTagger
     from mrflearn.statistics.edges import edge
     from mrflearn.statistics.word_features import word_features
 
@@ -23,6 +24,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "CRF",
     "FieldStructure",
+    "JointTagger",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",
@@ -37,6 +39,7 @@ __all__ = [
 _HOMES = {
     "CRF": "mrflearn.estimators.crf",
     "FieldStructure": "mrflearn.estimators.structure",
+    "JointTagger": "mrflearn.estimators.tagger",
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
