@@ -24,7 +24,7 @@ from mrflearn.estimators.tagger_file import (
     spelling_tables,
     store,
 )
-from mrflearn.estimators.tagger_training import TaggerFit, TaggerSettings, train_tagger
+from mrflearn.estimators.tagger_training import TaggerSettings, train_tagger
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.tag_scores import PLACES
 from mrflearn.inference.sentence_tags import SentenceTags
@@ -80,9 +80,12 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         read = number_sentences(sentences, tags, numbers(words), numbers(labels))
         shape = len(words), len(labels)
         moments = count_joint(read, shape, self.context, places)
+        spelling = spelling_tables(words, places)
         with one_thread():
-            fitted = train_tagger(moments, spelling_tables(words, places), self._settings())
-        self._keep(words, labels, fitted)
+            fitted = train_tagger(moments, spelling, self._settings())
+        self._learned = LearnedTagger(words, labels, fitted.model, fitted.ceiling, spelling)
+        self.bound_ = fitted.log_likelihood
+        self.outcome_ = fitted.outcome
         return self
 
     @property
@@ -166,11 +169,6 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
 
     def _settings(self) -> TaggerSettings:
         return TaggerSettings(self.bound, self.l2, self.max_evaluations, self.device, self.verbose)
-
-    def _keep(self, words: tuple[str, ...], tags: tuple[str, ...], fitted: TaggerFit) -> None:
-        self._learned = LearnedTagger(words, tags, fitted.model, fitted.ceiling)
-        self.bound_ = fitted.log_likelihood
-        self.outcome_ = fitted.outcome
 
     def _chains(self, X: Sentences) -> Iterator[tuple[list[Sequence[str]], SentenceTags]]:
         learned, stream = self._fitted(), iter(X)

@@ -32,16 +32,12 @@ class LearnedTagger:
     tags: tuple[str, ...]
     model: JointTaggerModel
     ceiling: TagCeiling
+    spelling: dict[int, SpellingTable]
 
     @cached_property
     def number(self) -> dict[str, int]:
         """The number of each word; a text's own `<S>` is a word like any other."""
         return numbers(self.words)
-
-    @cached_property
-    def spelling(self) -> dict[int, SpellingTable]:
-        """The features of the words at each place."""
-        return spelling_tables(self.words, self.model.places)
 
     @cached_property
     def scores(self) -> TagScores:
@@ -70,12 +66,12 @@ class LearnedTagger:
 
     def _with_new(self, words: list[str]) -> TagScores:
         transitions, known = self.scores
-        rows = {p: table.rows(words) for p, table in self.spelling.items()}
-        device = transitions.device
-        added = {
-            p: SparseMatrix.of(rows[p], torch.float32, device).forth @ self.model.weights[p]
-            for p in rows
+        tables = {id(table): table for table in self.spelling.values()}
+        rows = {
+            key: SparseMatrix.of(table.rows(words), torch.float32, transitions.device)
+            for key, table in tables.items()
         }
+        added = {p: rows[id(self.spelling[p])] @ own for p, own in self.model.weights.items()}
         return TagScores(transitions, {p: torch.cat([known[p], added[p]]) for p in known})
 
 
@@ -106,7 +102,8 @@ def restore(stored: StoredModel) -> LearnedTagger:
         template = JointTaggerModel(
             stored.tensors["transitions"], {place: torch.empty(0) for place in places}
         )
-        learned = LearnedTagger(words, tags, template.with_parameters(stored.tensors), ceiling)
+        model = template.with_parameters(stored.tensors)
+        learned = LearnedTagger(words, tags, model, ceiling, spelling_tables(words, places))
     except (KeyError, TypeError) as error:
         raise StorageError(f"this is no whole JointTagger: {error} is missing or odd.") from error
     _check(learned)

@@ -77,6 +77,6 @@ def train_tagger(
     )
     model, *duals = bound.at(outcome.model)
     ceiling = own.ceiling(model.scores(features), *duals)
-    mean = float((bound.frequency * bound.scale).double() @ outcome.model.double())
+    mean = float(bound.mean_score(outcome.model))
     reached = mean - ceiling.per_position(moments.positions)
     return TaggerFit(model, ceiling, reached, outcome.model * bound.scale, outcome)

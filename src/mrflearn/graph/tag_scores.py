@@ -1,4 +1,4 @@
-"""The numbers on the field of a tagged text: scores of tags near each other, and of words near tags.
+"""The numbers on the field of a tagged text: scores of near tags, and of words near tags.
 
     score(t, w) = sum_i [ sum_l transition_l(t_i, t_{i+l}) + sum_m word_m(t_i, w_{i+m}) ]
 

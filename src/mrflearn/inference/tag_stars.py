@@ -24,7 +24,7 @@ def star_spacing(distances: int, places: int) -> int:
 
 def tag_copies(distances: int, places: int) -> list[float]:
     """How many forests a tag is a leaf in, for each distance, isolated (if at all), a centre."""
-    return _copies(distances, star_spacing(distances, places) - distances - 1) + [1.0]
+    return [*_copies(distances, star_spacing(distances, places) - distances - 1), 1.0]
 
 
 def word_copies(distances: int, places: int) -> list[float]:

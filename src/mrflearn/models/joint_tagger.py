@@ -64,7 +64,7 @@ class JointTaggerModel:
         """What inference reads; `features` are those of the vocabulary, separator first."""
         words = {place: features[place] @ own for place, own in self.weights.items()}
         centre = words[CENTRE]
-        never = impossible(*centre.shape, centre.device)
+        never = impossible(len(centre), self.tags, centre.device)
         return TagScores(self.transitions, {**words, CENTRE: centre.masked_fill(never, -torch.inf)})
 
 

@@ -76,11 +76,12 @@ class TaggerBound:
         self.layout = Layout.of(parameters)
         unmoved = {name: torch.zeros_like(value) for name, value in duals.items()}
         known = frequencies.of_parameters
-        self.frequency = self.layout.flatten({**known, **unmoved})
+        frequency = self.layout.flatten({**known, **unmoved})
         scales = {name: scale_of(value) for name, value in known.items()}
         scales[TAG_DUALS] = _root_scale(frequencies.tags).expand(of_tags, -1)
         scales[WORD_DUALS] = _root_scale(frequencies.words).expand(of_words, -1)
         self.scale = self.layout.flatten(scales)
+        self._mean = frequency * self.scale
         self.start = self.layout.flatten(parameters).detach() / self.scale
 
     def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
@@ -89,8 +90,11 @@ class TaggerBound:
             model, *duals = self.at(leaf)
             log_partition = self.normaliser(model.scores(self.features), *duals)
         (slope,) = torch.autograd.grad(log_partition, leaf)
-        mean = (self.frequency * self.scale).double() @ vector.double()
-        return log_partition.detach() - mean, slope - self.frequency * self.scale
+        return log_partition.detach() - self.mean_score(vector), slope.sub_(self._mean)
+
+    def mean_score(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
+        """The mean over positions of all scores: <moments, parameters>."""
+        return (self._mean * vector).sum(dtype=torch.float64)
 
     def at(self, vector: Float[Tensor, "p"]) -> tuple[JointTaggerModel, Tensor, Tensor]:
         """The model and the duals that a vector stands for."""
@@ -131,4 +135,4 @@ def scale_of(frequency: Float[Tensor, "*f t"]) -> Float[Tensor, "*f t"]:
 
 
 def _root_scale(curvature: Tensor) -> Tensor:
-    return (curvature + SMOOTHING).rsqrt() * SMOOTHING**0.5
+    return (curvature / SMOOTHING + 1).rsqrt()
