@@ -10,6 +10,7 @@ import mrflearn
 PUBLIC = {
     "CRF",
     "FieldStructure",
+    "HMMTagger",
     "JointTagger",
     "LanguageModel",
     "MarkovField",

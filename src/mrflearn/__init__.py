@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_rules import Rules
     from mrflearn.estimators.field import MarkovField
+    from mrflearn.estimators.hmm_tagger import HMMTagger
     from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.loading import load
     from mrflearn.estimators.ngram import NgramLanguageModel
@@ -24,6 +25,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "CRF",
     "FieldStructure",
+    "HMMTagger",
     "JointTagger",
     "LanguageModel",
     "MarkovField",
@@ -39,6 +41,7 @@ __all__ = [
 _HOMES = {
     "CRF": "mrflearn.estimators.crf",
     "FieldStructure": "mrflearn.estimators.structure",
+    "HMMTagger": "mrflearn.estimators.hmm_tagger",
     "JointTagger": "mrflearn.estimators.tagger",
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",

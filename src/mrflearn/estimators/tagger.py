@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from mrflearn.data.tag_files import TagSource
 from mrflearn.errors import DataError, MrflearnError, NotFittedError
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.tagger_file import (
@@ -151,6 +152,8 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         """Writes a model directory, whole or not at all."""
         stored, tensors = store(self._fitted())
         kept = {"settings": self.get_params(), "fitted": {"bound": self.bound_}, **stored}
+        source: TagSource | None = getattr(self, "source_", None)
+        kept["source"] = None if source is None else source.settings()
         write_model(path, StoredModel(type(self).__name__, kept, tensors))
 
     @classmethod
@@ -165,6 +168,8 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         self = cls(**{**stored.settings["settings"], "device": device})
         self._learned = learned
         self.bound_ = stored.settings["fitted"]["bound"]
+        if stored.settings.get("source") is not None:
+            self.source_ = TagSource.from_settings(stored.settings["source"])
         return self
 
     def _settings(self) -> TaggerSettings:

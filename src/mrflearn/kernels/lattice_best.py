@@ -38,9 +38,7 @@ def _best_of_runs(values: Float[np.ndarray, "_ m"], rows: Numbers) -> Int[np.nda
     return result
 
 
-def _trace(
-    lattice: Lattice, best: Scores, came_from: Numbers
-) -> tuple[list[Numbers], Scores]:
+def _trace(lattice: Lattice, best: Scores, came_from: Numbers) -> tuple[list[Numbers], Scores]:
     count = best.shape[1]
     scores = np.full((len(lattice.first), count), -np.inf)
     choice = np.zeros((0, count), dtype=np.int64)

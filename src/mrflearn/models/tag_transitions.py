@@ -28,6 +28,11 @@ class TagTransitions:
     log_probability: Float[np.ndarray, "c x"]
     weights: tuple[float, ...]
 
+    @property
+    def edge(self) -> int:
+        """The number of the edge of a sentence."""
+        return len(self.context) - 1
+
 
 def tag_transitions(counts: TagCounts, order: int) -> TagTransitions:
     """Interpolated transitions: of order 2 after two tags, of order 1 after one."""
@@ -74,7 +79,8 @@ def deleted_interpolation(counts: TagCounts, order: int) -> tuple[float, ...]:
 
 
 def _left_out(count: Numbers, context: Numbers) -> Float[np.ndarray, "g"]:
-    return (count - 1) / np.maximum(context - 1, 1)
+    result: Float[np.ndarray, "g"] = (count - 1) / np.maximum(context - 1, 1)
+    return result
 
 
 def _table(place: Numbers, times: Numbers, size: int) -> Numbers:
@@ -82,13 +88,16 @@ def _table(place: Numbers, times: Numbers, size: int) -> Numbers:
 
 
 def _shares(counts: Int[np.ndarray, "c x"]) -> Float[np.ndarray, "c x"]:
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    result: Float[np.ndarray, "c x"] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return result
 
 
 def _mixed(
     levels: list[Float[np.ndarray, "_ x"]], weights: tuple[float, ...]
 ) -> Float[np.ndarray, "c x"]:
-    mixed = sum(weight * level for weight, level in zip(weights, levels, strict=True))
+    mixed = np.zeros_like(levels[-1])
+    for weight, level in zip(weights, levels, strict=True):
+        mixed += weight * level
     # A context that was never seen has no shares of its own: the other levels take its weight.
     result: Float[np.ndarray, "c x"] = np.log(mixed / mixed.sum(axis=1, keepdims=True))
     return result

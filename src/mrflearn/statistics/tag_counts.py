@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
+from scipy.sparse import coo_array, csr_array
 
 from mrflearn.errors import DataError
 
@@ -16,25 +18,25 @@ from mrflearn.errors import DataError
 @final
 @dataclass(frozen=True, eq=False)
 class TagCounts:
-    """Counts of (word, tag, times) and of (tag two before, tag before, tag, times), by number.
+    """Counts of (tag before, tag, word, times) and of (tag two before, tag before, tag, times).
 
-    The number `len(tags)` stands for the edge of a sentence: two of them come before its first
-    tag, and one is counted after its last.
+    Tags and words are given by number, and `len(tags)` is the edge of a sentence: two of them come
+    before its first tag, and one is counted after its last.
     """
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    emission: Int[np.ndarray, "k 3"]
+    emission: Int[np.ndarray, "k 4"]
     trigram: Int[np.ndarray, "g 4"]
 
     def __post_init__(self) -> None:
         sound = (
-            self.emission.shape[1:] == (3,)
-            and self.trigram.shape[1:] == (4,)
-            and len(self.words) > 0
-            and _within(self.emission[:, 0], len(self.words))
-            and _within(self.emission[:, 1], len(self.tags))
-            and _within(self.trigram[:, :3].ravel(), len(self.tags) + 1)
+            self.emission.shape[1:] == self.trigram.shape[1:] == (4,)
+            and len(self.emission) > 0
+            and _within(self.emission[:, 0], self.edge + 1)
+            and _within(self.emission[:, 1], self.edge)
+            and _within(self.emission[:, 2], len(self.words))
+            and _within(self.trigram[:, :3].ravel(), self.edge + 1)
         )
         if not sound:
             raise DataError("counts of tags name a word or a tag that is not there.")
@@ -44,36 +46,43 @@ class TagCounts:
         """The number of the edge of a sentence."""
         return len(self.tags)
 
-    @property
-    def tag_total(self) -> Int[np.ndarray, "t"]:
-        """How often each tag occurs."""
-        return _summed(self.emission[:, 1], self.emission[:, 2], len(self.tags))
+    @cached_property
+    def lexicon(self) -> csr_array:
+        """How often each word (a row) has each tag (a column)."""
+        _, tag, word, times = self.emission.T
+        shape = (len(self.words), len(self.tags))
+        return coo_array((times.astype(np.float64), (word, tag)), shape=shape).tocsr()
 
-    @property
-    def word_total(self) -> Int[np.ndarray, "w"]:
+    @cached_property
+    def tag_total(self) -> Float[np.ndarray, "t"]:
+        """How often each tag occurs."""
+        return np.asarray(self.lexicon.sum(axis=0), dtype=np.float64)
+
+    @cached_property
+    def word_total(self) -> Float[np.ndarray, "w"]:
         """How often each word occurs."""
-        return _summed(self.emission[:, 0], self.emission[:, 2], len(self.words))
+        return np.asarray(self.lexicon.sum(axis=1), dtype=np.float64)
 
 
 def count_tags(sentences: Iterable[Sequence[str]], tags: Iterable[Sequence[str]]) -> TagCounts:
     """The counts of tagged sentences; words and tags are numbered as they come."""
-    emissions: Counter[tuple[str, str]] = Counter()
+    emissions: Counter[tuple[str | None, str, str]] = Counter()
     trigrams: Counter[tuple[str | None, ...]] = Counter()
     for number, (words, own) in enumerate(zip(sentences, tags, strict=True)):
         _check(words, own, number)
-        emissions.update(zip(words, own, strict=True))
-        if own:
-            line = (None, None, *own, None)
+        line = (None, None, *own, None)
+        emissions.update(zip(line[1:], own, words, strict=False))
+        if len(own):
             trigrams.update(zip(line, line[1:], line[2:], strict=False))
     if not emissions:
         raise DataError("there are no tagged words to learn from. Is the file empty?")
-    word = {name: i for i, name in enumerate(dict.fromkeys(w for w, _ in emissions))}
-    tag: dict[str | None, int] = {t: i for i, t in enumerate(dict.fromkeys(t for _, t in emissions))}
-    names = tuple(str(name) for name in tag)
-    tag[None] = len(names)
-    pairs = [(word[w], tag[t], times) for (w, t), times in emissions.items()]
-    triples = [(*(tag[t] for t in triple), times) for triple, times in trigrams.items()]
-    return TagCounts(tuple(word), names, np.array(pairs), np.array(triples))
+    names = tuple(dict.fromkeys(tag for _, tag, _ in emissions))
+    word = {name: i for i, name in enumerate(dict.fromkeys(word for _, _, word in emissions))}
+    number_of: dict[str | None, int] = {name: i for i, name in enumerate(names)}
+    number_of[None] = len(names)
+    rows = [(number_of[b], number_of[t], word[w], n) for (b, t, w), n in emissions.items()]
+    triples = [(*(number_of[t] for t in three), n) for three, n in trigrams.items()]
+    return TagCounts(tuple(word), names, np.array(rows), np.array(triples))
 
 
 def _check(words: Sequence[str], tags: Sequence[str], number: int) -> None:
@@ -89,11 +98,3 @@ def _check(words: Sequence[str], tags: Sequence[str], number: int) -> None:
 
 def _within(numbers: Int[np.ndarray, "n"], size: int) -> bool:
     return bool(((numbers >= 0) & (numbers < size)).all())
-
-
-def _summed(
-    place: Int[np.ndarray, "k"], times: Int[np.ndarray, "k"], size: int
-) -> Int[np.ndarray, "n"]:
-    total = np.zeros(size, dtype=np.int64)
-    np.add.at(total, place, times)
-    return total
