@@ -6,7 +6,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Self
 
 import numpy as np
@@ -35,7 +34,7 @@ from mrflearn.statistics.joint_moments import count_joint
 from mrflearn.statistics.tagged_sentences import Tags, check_tags, number_sentences
 
 Sentences = Iterable[Sequence[str]]
-SENTENCES_AT_ONCE = 2_000  # bounds memory, changes no result
+LARGEST_BATCH = 2**24  # scores of states held at once; bounds memory, changes no result
 
 
 class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -176,10 +175,11 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         return TaggerSettings(self.bound, self.l2, self.max_evaluations, self.device, self.verbose)
 
     def _chains(self, X: Sentences) -> Iterator[tuple[list[Sequence[str]], SentenceTags]]:
-        learned, stream = self._fitted(), iter(X)
+        learned = self._fitted()
+        most = LARGEST_BATCH // len(learned.tags) ** learned.model.distances
         # Held while the caller works on each batch: small steps are fastest on one thread.
         with one_thread(), torch.no_grad():
-            while sentences := list(islice(stream, SENTENCES_AT_ONCE)):
+            for sentences in batches(X, most):
                 check_tags(sentences, [None] * len(sentences))
                 scores, words = learned.read(sentences)
                 lengths = torch.tensor([len(s) for s in sentences], device=words.device)
@@ -198,6 +198,20 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         if learned is None:
             raise NotFittedError("this JointTagger is not fitted yet; call `fit`, or `load` one.")
         return learned
+
+
+def batches(sentences: Sentences, most: int) -> Iterator[list[Sequence[str]]]:
+    """The sentences in groups of at most so many tokens, or of one sentence."""
+    group: list[Sequence[str]] = []
+    tokens = 0
+    for sentence in sentences:
+        if group and tokens + len(sentence) > most:
+            yield group
+            group, tokens = [], 0
+        group.append(sentence)
+        tokens += len(sentence)
+    if group:
+        yield group
 
 
 def _with_words(

@@ -7,7 +7,7 @@ Letters in shapes: n: tokens, sentences end to end; t: tags with the separator; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.graph.tag_scores import CENTRE, LEFT, RIGHT, SEPARATOR, TagScores
-from mrflearn.kernels import chain_search, chain_sums
+from mrflearn.kernels import chain_search, chain_sums, second_order
 from mrflearn.kernels.chain_steps import Steps
 
 
@@ -48,22 +48,40 @@ class SentenceTags:
 
     def best(self) -> Int[Tensor, "n"]:
         """A most probable tag sequence of each sentence."""
-        states, _ = chain_search.viterbi(self.unary, self.transitions[0], self.steps)
+        if self._first_order:
+            states, _ = chain_search.viterbi(self.unary, self.transitions[0], self.steps)
+        else:
+            states, _ = second_order.viterbi(self.unary, *self.transitions, self.steps)
         return self.steps.unpack(states, len(self.steps))
 
     def probabilities(self) -> Float[Tensor, "n s"]:
         """The probability of every tag at every token."""
-        found = chain_sums.expectations(self.unary, self.transitions[0], self.steps)
-        return self.steps.unpack(found.single, len(self.steps))
+        if self._first_order:
+            found = chain_sums.expectations(self.unary, self.transitions[0], self.steps).single
+        else:
+            leaf = self.unary.detach().double().requires_grad_(True)
+            with torch.enable_grad():
+                other = replace(self, unary=leaf, transitions=self.transitions.detach().double())
+                (found,) = torch.autograd.grad(other.log_partition().sum(), leaf)
+        return self.steps.unpack(found, len(self.steps))
 
     def log_partition(self) -> Float[Tensor, "b"]:
         """The log-sum of the scores of all tag sequences of each sentence."""
-        return chain_sums.log_partition(self.unary, self.transitions[0], self.steps)
+        if self._first_order:
+            return chain_sums.log_partition(self.unary, self.transitions[0], self.steps)
+        return second_order.log_partition(self.unary, *self.transitions, self.steps)
 
     def n_best(self, count: int) -> tuple[Int[Tensor, "n m"], Float[Tensor, "b m"]]:
         """The best tag sequences of each sentence and their scores, -inf where there are fewer."""
-        paths, score = chain_search.n_best(self.unary, self.transitions[0], self.steps, count)
-        return self.steps.unpack(paths, len(self.steps)), score
+        if self._first_order:
+            found = chain_search.n_best(self.unary, self.transitions[0], self.steps, count)
+        else:
+            found = second_order.n_best(self.unary, *self.transitions, self.steps, count)
+        return self.steps.unpack(found[0], len(self.steps)), found[1]
+
+    @property
+    def _first_order(self) -> bool:
+        return len(self.transitions) == 1
 
 
 def _word_scores(
