@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Self
 
 import numpy as np
@@ -17,23 +17,21 @@ from mrflearn.data.tag_files import TagSource
 from mrflearn.errors import DataError, MrflearnError, NotFittedError
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.tagger_file import (
-    SEPARATOR,
     LearnedTagger,
-    numbers,
     restore,
-    spelling_tables,
     store,
 )
-from mrflearn.estimators.tagger_training import TaggerSettings, train_tagger
+from mrflearn.estimators.tagger_learning import Learning, TaggerPlan, learn
+from mrflearn.estimators.tagger_training import TaggerSettings
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.tag_scores import PLACES
 from mrflearn.inference.sentence_tags import SentenceTags
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.objectives.tagger_normaliser import BOUNDS, TagCeiling, TaggerBoundName
-from mrflearn.statistics.joint_moments import count_joint
-from mrflearn.statistics.tagged_sentences import Tags, check_tags, number_sentences
+from mrflearn.statistics.tagged_sentences import Tags, check_tags
 
 Sentences = Iterable[Sequence[str]]
+Held = tuple[list[Sequence[str]], list[Sequence[str]]]
 LARGEST_BATCH = 2**24  # scores of states held at once; bounds memory, changes no result
 
 
@@ -45,6 +43,9 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
     bound: what training makes large: the likelihood itself (`"exact"`), a lower bound on it from
         chains of tags (`"chains"`), or the looser one of [Jernite, Rush, Sontag 2015] (`"stars"`).
     l2: price of a squared weight, in nats; weights of transitions cost a tenth.
+    tags: how many tags to look for, where text without any is learned from.
+    rounds: of expectation-maximisation, where tags are unknown.
+    unlabelled_weight: what a word without a known tag counts, against 1 for a word with one.
     max_evaluations: training ends after so many evaluations of the bound.
     """
 
@@ -54,7 +55,10 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         words: int = 3,
         *,
         bound: TaggerBoundName = "chains",
-        l2: float = 0.1,
+        l2: float | Sequence[float] = 0.2,
+        tags: int | None = None,
+        rounds: int = 5,
+        unlabelled_weight: float | Sequence[float] = 0.3,
         max_evaluations: int = 100,
         device: str = "cpu",
         random_state: int = 0,
@@ -64,28 +68,35 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         self.words = words
         self.bound = bound
         self.l2 = l2
+        self.tags = tags
+        self.rounds = rounds
+        self.unlabelled_weight = unlabelled_weight
         self.max_evaluations = max_evaluations
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Sentences, y: Iterable[Tags]) -> Self:
-        """Learns from sentences (lists of words) and their tags."""
+    def fit(
+        self,
+        X: Sentences,
+        y: Iterable[Tags] | None = None,
+        *,
+        valid: tuple[Sentences, Iterable[Sequence[str]]] | None = None,
+    ) -> Self:
+        """Learns from sentences (lists of words) and their tags.
+
+        A tag may be None, and so may all tags of a sentence (or of all, with `tags` given): they
+        are summed out.  Of several `l2` or `unlabelled_weight` the best on `valid` (sentences and
+        tags) is taken.
+        """
         self._check_settings()
-        sentences, tags = _with_words(list(X), list(y))
-        counts = Counter(word for sentence in sentences for word in sentence)
-        words = (SEPARATOR, *sorted(counts, key=lambda word: (-counts[word], word)))
-        labels = (SEPARATOR, *sorted({tag for some in tags for tag in some or () if tag}))
-        places = PLACES[self.words]
-        read = number_sentences(sentences, tags, numbers(words), numbers(labels))
-        shape = len(words), len(labels)
-        moments = count_joint(read, shape, self.context, places)
-        spelling = spelling_tables(words, places)
+        sentences = list(X)
+        sentences, tags = _with_words(sentences, [None] * len(sentences) if y is None else list(y))
         with one_thread():
-            fitted = train_tagger(moments, spelling, self._settings())
-        self._learned = LearnedTagger(words, labels, fitted.model, fitted.ceiling, spelling)
-        self.bound_ = fitted.log_likelihood
-        self.outcome_ = fitted.outcome
+            found = self._best_of(sentences, tags, _held(valid))
+        self._learned = found.learned
+        self.bound_ = found.fit.log_likelihood
+        self.outcome_ = found.fit.outcome
         return self
 
     @property
@@ -171,8 +182,36 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
             self.source_ = TagSource.from_settings(stored.settings["source"])
         return self
 
-    def _settings(self) -> TaggerSettings:
-        return TaggerSettings(self.bound, self.l2, self.max_evaluations, self.device, self.verbose)
+    def _best_of(
+        self, sentences: list[Sequence[str]], tags: list[Tags], valid: Held | None
+    ) -> Learning:
+        """The best learned tagger of all settings to choose from."""
+        labelled = all(some is not None and None not in some for some in tags)
+        weights = [1.0] if labelled else _several(self.unlabelled_weight)
+        choices = list(product(_several(self.l2), weights))
+        if len(choices) > 1 and valid is None:
+            raise DataError("to choose between settings fit needs valid=(sentences, tags).")
+        best, highest = None, -math.inf
+        for l2, weight in choices:
+            found = learn(sentences, tags, self._plan(l2, weight))
+            if len(choices) == 1:
+                self.l2_, self.unlabelled_weight_ = l2, weight
+                return found
+            self._learned = found.learned
+            assert valid is not None  # noqa: S101 - made sure above
+            reached = self.score(*valid)
+            if best is None or reached > highest:
+                best, highest = found, reached
+                self.l2_, self.unlabelled_weight_ = l2, weight
+        assert best is not None  # noqa: S101 - there is a choice
+        return best
+
+    def _plan(self, l2: float, weight: float) -> TaggerPlan:
+        settings = TaggerSettings(self.bound, l2, self.max_evaluations, self.device, self.verbose)
+        places = PLACES[self.words]
+        return TaggerPlan(
+            self.context, places, settings, self.tags, self.rounds, weight, self.random_state
+        )
 
     def _chains(self, X: Sentences) -> Iterator[tuple[list[Sequence[str]], SentenceTags]]:
         learned = self._fitted()
@@ -212,6 +251,14 @@ def batches(sentences: Sentences, most: int) -> Iterator[list[Sequence[str]]]:
         tokens += len(sentence)
     if group:
         yield group
+
+
+def _held(valid: tuple[Sentences, Iterable[Sequence[str]]] | None) -> Held | None:
+    return None if valid is None else (list(valid[0]), list(valid[1]))
+
+
+def _several(values: float | Sequence[float]) -> list[float]:
+    return [float(values)] if isinstance(values, (int, float)) else [float(v) for v in values]
 
 
 def _with_words(

@@ -51,7 +51,7 @@ class SentenceTags:
         if self._first_order:
             states, _ = chain_search.viterbi(self.unary, self.transitions[0], self.steps)
         else:
-            states, _ = second_order.viterbi(self.unary, *self.transitions, self.steps)
+            states, _ = second_order.viterbi(self.unary, *self._tables, self.steps)
         return self.steps.unpack(states, len(self.steps))
 
     def probabilities(self) -> Float[Tensor, "n s"]:
@@ -69,19 +69,23 @@ class SentenceTags:
         """The log-sum of the scores of all tag sequences of each sentence."""
         if self._first_order:
             return chain_sums.log_partition(self.unary, self.transitions[0], self.steps)
-        return second_order.log_partition(self.unary, *self.transitions, self.steps)
+        return second_order.log_partition(self.unary, *self._tables, self.steps)
 
     def n_best(self, count: int) -> tuple[Int[Tensor, "n m"], Float[Tensor, "b m"]]:
         """The best tag sequences of each sentence and their scores, -inf where there are fewer."""
         if self._first_order:
             found = chain_search.n_best(self.unary, self.transitions[0], self.steps, count)
         else:
-            found = second_order.n_best(self.unary, *self.transitions, self.steps, count)
+            found = second_order.n_best(self.unary, *self._tables, self.steps, count)
         return self.steps.unpack(found[0], len(self.steps)), found[1]
 
     @property
     def _first_order(self) -> bool:
         return len(self.transitions) == 1
+
+    @property
+    def _tables(self) -> tuple[Tensor, Tensor]:
+        return self.transitions[0], self.transitions[1]
 
 
 def _word_scores(

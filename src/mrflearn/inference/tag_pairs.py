@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-MOST_STEPS = 60
+MOST_STEPS = 200
 TOLERANCE = 1e-10  # of a vector of sum 1; the quotient errs by its square
 SMALLEST = 1e-200
 
@@ -40,12 +40,14 @@ def power_steps(table: Float[Tensor, "t t t"], start: PairVectors) -> PairVector
     """Vectors after as many steps as they still move by."""
     weights = (table - table.amax()).exp()
     left, right = start.left, start.right
-    for _ in range(MOST_STEPS):
-        before = right
+    for step in range(MOST_STEPS):
+        before = left, right
         right = _normalised(_onward(weights, right))
         left = _normalised(torch.einsum("abc,ab->bc", weights, left))
-        if float((right - before).abs().amax()) <= TOLERANCE:
+        if float((right - before[1]).abs().amax()) <= TOLERANCE:
             break
+        if step % 2:  # with M + lambda: no matrix goes round in circles
+            left, right = (left + before[0]) / 2, (right + before[1]) / 2
     return PairVectors(left, right)
 
 
@@ -73,7 +75,7 @@ def growth_limits(
         lower, upper = max(lower, float(growth.amin())), min(upper, float(growth.amax()))
         if upper <= lower * (1 + tolerance):
             break
-        # Every other step is with M + lambda, so that no matrix goes round in circles.
+        # Every other step is with M + lambda, as in `power_steps`.
         right = _normalised(after + upper * right if step % 2 else after)
     shift = float(top)
     return (math.log(lower) if lower > 0 else -math.inf) + shift, math.log(upper) + shift

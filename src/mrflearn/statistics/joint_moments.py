@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from mrflearn.statistics.tagged_sentences import TaggedSentences
+from mrflearn.statistics.tagged_sentences import UNKNOWN, TaggedSentences
 
 SEPARATOR = 0  # the number of its word and of its tag
 Numbers: TypeAlias = NDArray[np.int64]
@@ -66,21 +66,25 @@ class JointMoments:
 def count_joint(
     sentences: TaggedSentences, shape: tuple[int, int], distances: int, places: Sequence[int]
 ) -> JointMoments:
-    """The moments of sentences all of whose tags are known; `shape` is (words, tags)."""
+    """The moments of sentences, `shape` being (words, tags); what has an unknown tag is left out.
+
+    Separators are always known: of sentences without tags they alone are counted.
+    """
     vocabulary, tags = shape
     word = with_separators(sentences.words, sentences.lengths, distances)
     tag = with_separators(sentences.tags, sentences.lengths, distances)
     transitions = [
-        np.bincount(tag * tags + np.roll(tag, -step), minlength=tags * tags).reshape(tags, tags)
-        for step in range(1, distances + 1)
+        _pairs(tag, np.roll(tag, -step), (tags, tags)).toarray() for step in range(1, distances + 1)
     ]
     words = {
-        place: coo_array((np.ones(len(tag)), (np.roll(word, -place), tag)), (vocabulary, tags))
-        for place in places
+        place: _pairs(np.roll(word, -place), tag, (vocabulary, tags)).tocsr() for place in places
     }
-    return JointMoments(
-        np.stack(transitions).astype(np.float64), {p: w.tocsr() for p, w in words.items()}
-    )
+    return JointMoments(np.stack(transitions), words)
+
+
+def _pairs(first: Numbers, second: Numbers, shape: tuple[int, int]) -> coo_array:
+    known = (first != UNKNOWN) & (second != UNKNOWN)
+    return coo_array((np.ones(int(known.sum())), (first[known], second[known])), shape=shape)
 
 
 def with_separators(

@@ -1,0 +1,151 @@
+"""Sentences in, a learned tagger out, whether all of their tags are known, some, or none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
+
+import torch
+
+from mrflearn.errors import DataError
+from mrflearn.estimators.tagger_file import SEPARATOR, LearnedTagger, numbers, spelling_tables
+from mrflearn.estimators.tagger_training import TaggerFit, TaggerSettings, train_tagger
+from mrflearn.graph.tag_scores import TagScores
+from mrflearn.inference.expected_moments import expected_moments
+from mrflearn.statistics.joint_moments import JointMoments, count_joint
+from mrflearn.statistics.spelling import SpellingTable
+from mrflearn.statistics.tagged_sentences import TaggedSentences, Tags, number_sentences
+from mrflearn.statistics.word_clusters import cluster_words
+
+ROUND_EVALUATIONS = 30  # of the bound in every round but the first; each begins where one ended
+
+
+@final
+@dataclass(frozen=True)
+class TaggerPlan:
+    """What to learn, and how to go on where tags are unknown; see `JointTagger` for each."""
+
+    distances: int
+    places: tuple[int, ...]
+    settings: TaggerSettings
+    tags: int | None
+    rounds: int
+    weight: float
+    seed: int
+
+
+class Learning(NamedTuple):
+    """A learned tagger, and how its last training went."""
+
+    learned: LearnedTagger
+    fit: TaggerFit
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Sentences by number, with their words and tags, the separator first in both."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    read: TaggedSentences
+    plan: TaggerPlan
+
+    @classmethod
+    def of(
+        cls,
+        sentences: Sequence[Sequence[str]],
+        tags: Sequence[Tags],
+        labels: tuple[str, ...],
+        plan: TaggerPlan,
+    ) -> Corpus:
+        counts = Counter(word for sentence in sentences for word in sentence)
+        words = (SEPARATOR, *sorted(counts, key=lambda word: (-counts[word], word)))
+        return cls(
+            words, labels, number_sentences(sentences, tags, numbers(words), numbers(labels)), plan
+        )
+
+    def moments(self, read: TaggedSentences) -> JointMoments:
+        """The counts of some of the sentences."""
+        shape = len(self.words), len(self.tags)
+        return count_joint(read, shape, self.plan.distances, self.plan.places)
+
+    def train(
+        self,
+        moments: JointMoments,
+        spelling: dict[int, SpellingTable],
+        settings: TaggerSettings,
+        before: TaggerFit | None = None,
+    ) -> Learning:
+        fit = train_tagger(moments, spelling, settings, None if before is None else before.vector)
+        learned = LearnedTagger(self.words, self.tags, fit.model, fit.ceiling, spelling)
+        return Learning(learned, fit)
+
+
+def learn(sentences: Sequence[Sequence[str]], tags: Sequence[Tags], plan: TaggerPlan) -> Learning:
+    """The tagger of sentences whose tags are known, or are summed out by expectation-maximisation.
+
+    Each round trains on the counts of what is known and on those expected of the rest by the
+    tagger of the round before.
+    """
+    corpus = Corpus.of(sentences, tags, _labels(tags, plan.tags), plan)
+    whole = corpus.read.known
+    spelling = spelling_tables(corpus.words, plan.places)
+    if whole.all():
+        return corpus.train(corpus.moments(corpus.read), spelling, plan.settings)
+    known, open_ones = corpus.moments(corpus.read.part(whole)), corpus.read.part(~whole)
+    expected = _first_guess(sentences, tags, corpus, open_ones)
+    settings, fit = plan.settings, None
+    for _ in range(max(plan.rounds, 1)):
+        found = corpus.train(known + expected * plan.weight, spelling, settings, fit)
+        fit = found.fit
+        expected = expected_moments(found.learned.scores, open_ones)
+        settings = replace(settings, max_evaluations=ROUND_EVALUATIONS)
+    return found
+
+
+def _labels(tags: Sequence[Tags], count: int | None) -> tuple[str, ...]:
+    seen = sorted({tag for some in tags for tag in some or () if tag is not None})
+    if count is None and not seen:
+        raise DataError("no word has a tag; say how many tags to look for, such as tags=12.")
+    new = [f"tag{i}" for i in range(1, max((count or 0) - len(seen), 0) + 1)]
+    return (SEPARATOR, *seen, *new)
+
+
+def _first_guess(
+    sentences: Sequence[Sequence[str]],
+    tags: Sequence[Tags],
+    corpus: Corpus,
+    open_ones: TaggedSentences,
+) -> JointMoments:
+    """The counts expected of the open sentences before anything was learned from them."""
+    whole = corpus.read.known
+    if whole.any():
+        # Words that only the open sentences have are new to this tagger: were they in its
+        # vocabulary, it would have learned that they never come.
+        pairs = [(s, t) for s, t, k in zip(sentences, tags, whole, strict=True) if k]
+        own = Corpus.of([s for s, _ in pairs], [t for _, t in pairs], corpus.tags, corpus.plan)
+        spelling = spelling_tables(own.words, corpus.plan.places)
+        base = own.train(own.moments(own.read), spelling, corpus.plan.settings).learned
+        return expected_moments(_for_words(base, corpus.words), open_ones)
+    if (open_ones.tags >= 0).any():
+        return expected_moments(_nothing(corpus), open_ones)
+    clusters = cluster_words(open_ones, len(corpus.words), len(corpus.tags) - 1, corpus.plan.seed)
+    guessed = TaggedSentences(open_ones.words, clusters[open_ones.words] + 1, open_ones.lengths)
+    return corpus.moments(guessed)
+
+
+def _for_words(base: LearnedTagger, words: tuple[str, ...]) -> TagScores:
+    """A tagger's scores of other words, in their order."""
+    scores, found = base.read([words[1:]])
+    rows = torch.cat([found.new_zeros(1), found])
+    return TagScores(scores.transitions, {p: own[rows] for p, own in scores.words.items()})
+
+
+def _nothing(corpus: Corpus) -> TagScores:
+    """Scores under which all tags are alike."""
+    tags, plan = len(corpus.tags), corpus.plan
+    words = {place: torch.zeros(len(corpus.words), tags) for place in plan.places}
+    return TagScores(torch.zeros(plan.distances, tags, tags), words)
