@@ -18,7 +18,7 @@ from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.models.hmm import HMM, Laid
 from mrflearn.models.storage import StoredModel, read_model, write_model
-from mrflearn.statistics.tag_counts import TagCounts, count_tags
+from mrflearn.statistics.tag_counts import TagCounts, Tags, count_tags
 
 Sentences = Iterable[Sequence[str]]
 Unknown = Literal["auto", "suffixes", "rare"]
@@ -57,7 +57,7 @@ class HMMTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
         self.beam = beam
         self.random_state = random_state
 
-    def fit(self, X: Sentences, y: Iterable[Sequence[str]]) -> Self:
+    def fit(self, X: Sentences, y: Iterable[Tags]) -> Self:
         """Learns from sentences (lists of words) and their tags; empty sentences teach nothing."""
         self._check_settings()
         self.model_ = self._model(count_tags(list(X), list(y)))
@@ -101,6 +101,20 @@ class HMMTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
         if len(gold) != len(found):
             raise DataError(f"there are {len(found)} sentences and tags for {len(gold)}.")
         return accuracy(gold, found)
+
+    def top_steps(self, n: int = 20) -> list[tuple[str, str, int, float]]:
+        """The (tag, next tag, times, share of the first tag's steps) counted most often.
+
+        `<S>` is the edge of a sentence.
+        """
+        counts = self._fitted().counts
+        names, size = [*counts.tags, "<S>"], counts.edge + 1
+        _, first, second, times = counts.trigram.T
+        table = np.bincount(first * size + second, weights=times, minlength=size**2)
+        totals = table.reshape(size, size).sum(axis=1)
+        best = np.argsort(-table, kind="stable")[:n].tolist()
+        pairs = [(place // size, place % size, int(table[place])) for place in best]
+        return [(names[a], names[b], k, k / float(totals[a])) for a, b, k in pairs if k]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""

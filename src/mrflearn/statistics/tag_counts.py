@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import coo_array, csr_array
 
 from mrflearn.errors import DataError
+
+Tags: TypeAlias = Sequence[str | None] | None
 
 
 @final
@@ -64,12 +66,14 @@ class TagCounts:
         return np.asarray(self.lexicon.sum(axis=1), dtype=np.float64)
 
 
-def count_tags(sentences: Iterable[Sequence[str]], tags: Iterable[Sequence[str]]) -> TagCounts:
+def count_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> TagCounts:
     """The counts of tagged sentences; words and tags are numbered as they come."""
     emissions: Counter[tuple[str | None, str, str]] = Counter()
     trigrams: Counter[tuple[str | None, ...]] = Counter()
-    for number, (words, own) in enumerate(zip(sentences, tags, strict=True)):
-        _check(words, own, number)
+    if len(sentences) != len(tags):
+        raise DataError(f"there are {len(sentences)} sentences and tags for {len(tags)}.")
+    for number, words in enumerate(sentences):
+        own = _known(words, tags[number], number)
         line = (None, None, *own, None)
         emissions.update(zip(line[1:], own, words, strict=False))
         if len(own):
@@ -85,15 +89,19 @@ def count_tags(sentences: Iterable[Sequence[str]], tags: Iterable[Sequence[str]]
     return TagCounts(tuple(word), names, np.array(rows), np.array(triples))
 
 
-def _check(words: Sequence[str], tags: Sequence[str], number: int) -> None:
-    if len(words) != len(tags):
-        raise DataError(f"sentence {number} has {len(words)} words and {len(tags)} tags.")
-    for tag in tags:
-        if not isinstance(tag, str):
-            raise DataError(
-                f"sentence {number} has the tag {tag!r}, which is no text. A hidden Markov model "
-                "counts tags, so that all of them must be known; JointTagger learns from gaps too."
-            )
+def _known(words: Sequence[str], tags: Tags, number: int) -> tuple[str, ...]:
+    """The tags of a sentence, each of which must be there."""
+    if isinstance(words, str):
+        raise DataError(f"sentence {number} is one string; give a list of words.")
+    known = tuple(tag for tag in tags or () if isinstance(tag, str))
+    if tags is None or len(known) < len(tags):
+        raise DataError(
+            f"sentence {number} has words without a tag. A hidden Markov model counts tags, so "
+            "that all must be known; a joint tagger learns from gaps too."
+        )
+    if len(words) != len(known):
+        raise DataError(f"sentence {number} has {len(words)} words and {len(known)} tags.")
+    return known
 
 
 def _within(numbers: Int[np.ndarray, "n"], size: int) -> bool:
