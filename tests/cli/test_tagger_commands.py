@@ -65,6 +65,28 @@ def test_training_tells_what_was_learned(folder: Path, tmp_path: Path) -> None:
     assert "nats a position (chains)" in told
 
 
+def test_text_without_tags_is_learned_from(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("the cow jumped .\nthe cow kicked .\n")
+    arguments = ["train", "tagger", str(folder / "train.conllu"), "-o", str(tmp_path / "m"), "-q"]
+    arguments += ["--words", "1", "--max-evaluations", "5", "--json"]
+    more = ["--unlabelled", str(tmp_path / "plain.txt"), "--rounds", "1"]
+    choice = ["--unlabelled-weight", "0.1,0.5", "--valid", str(folder / "test.conllu")]
+    found = run(*arguments, *more, *choice)
+    assert found.code == 0, found.err
+    answer = found.json()
+    assert answer["unlabelled_weight"] in (0.1, 0.5)
+    assert (answer["sentences"], answer["words"]) == (20, 10)
+    for options, says in (
+        (["--rounds", "2"], "every word has its tag"),
+        (["--l2", "a"], "is no number"),
+        (["--l2", "-1"], "not below 0"),
+        (["--l2", "0.1,1"], "name --valid"),
+    ):
+        wrong = run(*arguments, *options)
+        assert wrong.code == 2
+        assert says in wrong.err
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_conllu_keeps_all_but_the_column_of_tags(folder: Path, tmp_path: Path, name: str) -> None:
     text = (folder / "test.conllu").read_text()
