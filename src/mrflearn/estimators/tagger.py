@@ -57,7 +57,7 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         bound: TaggerBoundName = "chains",
         l2: float | Sequence[float] = 0.2,
         tags: int | None = None,
-        rounds: int = 5,
+        rounds: int = 3,
         unlabelled_weight: float | Sequence[float] = 0.3,
         max_evaluations: int = 100,
         device: str = "cpu",
@@ -229,6 +229,8 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
             raise MrflearnError(f"words={self.words}: a tag sees 1 word or 3.")
         if self.context not in (1, 2):
             raise MrflearnError(f"context={self.context}: tags are bound up to 1 or 2 places away.")
+        if self.rounds < 1:
+            raise MrflearnError(f"rounds={self.rounds}: at least one is needed.")
         if self.bound not in BOUNDS:
             raise MrflearnError(f"bound {self.bound!r} is not one of {', '.join(BOUNDS)}.")
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import torch
+from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.tagger_file import SEPARATOR, LearnedTagger, numbers, spelling_tables
 from mrflearn.estimators.tagger_training import TaggerFit, TaggerSettings, train_tagger
 from mrflearn.graph.tag_scores import TagScores
 from mrflearn.inference.expected_moments import expected_moments
+from mrflearn.models.joint_tagger import NAMES, TRANSITIONS
 from mrflearn.statistics.joint_moments import JointMoments, count_joint
 from mrflearn.statistics.spelling import SpellingTable
 from mrflearn.statistics.tagged_sentences import TaggedSentences, Tags, number_sentences
 from mrflearn.statistics.word_clusters import cluster_words
 
-ROUND_EVALUATIONS = 30  # of the bound in every round but the first; each begins where one ended
+ROUND_EVALUATIONS = 30  # of the bound in a round, which begins where the one before it ended
 
 
 @final
@@ -77,9 +79,10 @@ class Corpus:
         moments: JointMoments,
         spelling: dict[int, SpellingTable],
         settings: TaggerSettings,
-        before: TaggerFit | None = None,
+        start: Mapping[str, Tensor] | None = None,
     ) -> Learning:
-        fit = train_tagger(moments, spelling, settings, None if before is None else before.vector)
+        """The tagger of these counts."""
+        fit = train_tagger(moments, spelling, settings, start)
         learned = LearnedTagger(self.words, self.tags, fit.model, fit.ceiling, spelling)
         return Learning(learned, fit)
 
@@ -96,12 +99,13 @@ def learn(sentences: Sequence[Sequence[str]], tags: Sequence[Tags], plan: Tagger
     if whole.all():
         return corpus.train(corpus.moments(corpus.read), spelling, plan.settings)
     known, open_ones = corpus.moments(corpus.read.part(whole)), corpus.read.part(~whole)
-    expected = _first_guess(sentences, tags, corpus, open_ones)
-    settings, fit = plan.settings, None
-    for _ in range(max(plan.rounds, 1)):
-        found = corpus.train(known + expected * plan.weight, spelling, settings, fit)
-        fit = found.fit
-        expected = expected_moments(found.learned.scores, open_ones)
+    expected, start = _first_guess(sentences, tags, corpus, open_ones, spelling)
+    settings = plan.settings
+    if start is not None:
+        settings = replace(settings, max_evaluations=ROUND_EVALUATIONS)
+    for _ in range(plan.rounds):
+        found = corpus.train(known + expected * plan.weight, spelling, settings, start)
+        expected, start = expected_moments(found.learned.scores, open_ones), found.fit.parameters
         settings = replace(settings, max_evaluations=ROUND_EVALUATIONS)
     return found
 
@@ -119,22 +123,37 @@ def _first_guess(
     tags: Sequence[Tags],
     corpus: Corpus,
     open_ones: TaggedSentences,
-) -> JointMoments:
-    """The counts expected of the open sentences before anything was learned from them."""
+    spelling: dict[int, SpellingTable],
+) -> tuple[JointMoments, dict[str, Tensor] | None]:
+    """The counts expected of the open sentences at first, and parameters to begin with."""
     whole = corpus.read.known
     if whole.any():
         # Words that only the open sentences have are new to this tagger: were they in its
         # vocabulary, it would have learned that they never come.
         pairs = [(s, t) for s, t, k in zip(sentences, tags, whole, strict=True) if k]
         own = Corpus.of([s for s, _ in pairs], [t for _, t in pairs], corpus.tags, corpus.plan)
-        spelling = spelling_tables(own.words, corpus.plan.places)
-        base = own.train(own.moments(own.read), spelling, corpus.plan.settings).learned
-        return expected_moments(_for_words(base, corpus.words), open_ones)
-    if (open_ones.tags >= 0).any():
-        return expected_moments(_nothing(corpus), open_ones)
+        base = own.train(
+            own.moments(own.read), spelling_tables(own.words, corpus.plan.places), own.plan.settings
+        )
+        expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
+        return expected, _carried_over(base, spelling)
+    if (open_ones.tags != UNKNOWN).any():
+        return expected_moments(_nothing(corpus), open_ones), None
     clusters = cluster_words(open_ones, len(corpus.words), len(corpus.tags) - 1, corpus.plan.seed)
     guessed = TaggedSentences(open_ones.words, clusters[open_ones.words] + 1, open_ones.lengths)
-    return corpus.moments(guessed)
+    return corpus.moments(guessed), None
+
+
+def _carried_over(base: Learning, spelling: dict[int, SpellingTable]) -> dict[str, Tensor]:
+    """A tagger's parameters in the places that a larger vocabulary has for them."""
+    start = {TRANSITIONS: base.learned.model.transitions}
+    for place, own in base.learned.model.weights.items():
+        number = spelling[place].number
+        rows = torch.tensor([number[name] for name in base.learned.spelling[place].number])
+        start[NAMES[place]] = own.new_zeros(len(number), own.shape[1]).index_copy(
+            0, rows.to(own.device), own
+        )
+    return start
 
 
 def _for_words(base: LearnedTagger, words: tuple[str, ...]) -> TagScores:

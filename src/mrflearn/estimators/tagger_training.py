@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.execution.device import choose_device
@@ -44,7 +43,7 @@ class TaggerFit:
     model: JointTaggerModel
     ceiling: TagCeiling
     log_likelihood: float  # per position, from below
-    vector: Float[Tensor, "p"]
+    parameters: dict[str, Tensor]  # duals among them
     outcome: Outcome[Any]
 
 
@@ -52,9 +51,9 @@ def train_tagger(
     moments: JointMoments,
     spelling: Mapping[int, SpellingTable],
     settings: TaggerSettings,
-    start: Float[Tensor, "p"] | None = None,
+    start: Mapping[str, Tensor] | None = None,
 ) -> TaggerFit:
-    """The model whose bound is best; `start` is the vector of an earlier fit of the same shape."""
+    """The model whose bound is best; `start` are parameters, and duals, to begin with."""
     places = tuple(moments.words)
     own = normaliser(settings.bound, moments.distances, places)
     moments = moments.rounded_up(own.multiple)
@@ -66,7 +65,7 @@ def train_tagger(
     price = settings.l2 / moments.positions
     outcome = minimise(
         bound,
-        bound.start if start is None else start / bound.scale,
+        bound.start if start is None else bound.vector_of(start),
         LBFGS(
             max_iterations=settings.max_evaluations,
             max_evaluations=settings.max_evaluations,
@@ -79,4 +78,4 @@ def train_tagger(
     ceiling = own.ceiling(model.scores(features), *duals)
     mean = float(bound.mean_score(outcome.model))
     reached = mean - ceiling.per_position(moments.positions)
-    return TaggerFit(model, ceiling, reached, outcome.model * bound.scale, outcome)
+    return TaggerFit(model, ceiling, reached, bound.named(outcome.model), outcome)

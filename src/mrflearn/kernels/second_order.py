@@ -41,7 +41,7 @@ def log_partition(
         scales.append(pairs.sum(dim=(1, 2)))
         pairs = pairs / scales[-1].view(-1, 1, 1)
     if not scales:
-        return unary.new_zeros(len(steps.lengths))
+        return unary.sum() + unary.new_zeros(len(steps.lengths))  # keeps its place in a gradient
     value = steps.totals(torch.cat(scales).log() + top)
     steps_taken = (steps.lengths - 1).clamp_min(0), (steps.lengths - 2).clamp_min(0)
     return value + steps_taken[0] * shifts[0] + steps_taken[1] * shifts[1]

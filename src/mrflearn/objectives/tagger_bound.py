@@ -96,9 +96,18 @@ class TaggerBound:
         """The mean over positions of all scores: <moments, parameters>."""
         return (self._mean * vector).sum(dtype=torch.float64)
 
+    def vector_of(self, named: Mapping[str, Tensor]) -> Float[Tensor, "p"]:
+        """The vector that stands for parameters and duals by name; what is not named is 0."""
+        whole = self.layout.unflatten(torch.zeros_like(self.scale))
+        return self.layout.flatten({**whole, **named}) / self.scale
+
+    def named(self, vector: Float[Tensor, "p"]) -> dict[str, Tensor]:
+        """The parameters and duals that a vector stands for."""
+        return self.layout.unflatten(vector * self.scale)
+
     def at(self, vector: Float[Tensor, "p"]) -> tuple[JointTaggerModel, Tensor, Tensor]:
         """The model and the duals that a vector stands for."""
-        parameters = self.layout.unflatten(vector * self.scale)
+        parameters = self.named(vector)
         duals = parameters.pop(TAG_DUALS), parameters.pop(WORD_DUALS)
         return self.template.with_parameters(parameters), *duals
 
