@@ -27,7 +27,7 @@ def bound_of(name: str, distances: int, words: int, text=TEXT, vocabulary=WORDS)
     places = PLACES[words]
     own = normaliser(name, distances, places)
     moments = count_joint(text, (len(vocabulary), 3), distances, places).rounded_up(own.multiple)
-    spelling = {place: SpellingTable.of(vocabulary, shape=place == 0) for place in places}
+    spelling = {place: SpellingTable.of(vocabulary, None if place else 2) for place in places}
     features = {p: SparseMatrix.of(t.matrix, LIKE.dtype, LIKE.device) for p, t in spelling.items()}
     sizes = {place: len(table.number) for place, table in spelling.items()}
     model = JointTaggerModel.zeros(3, distances, sizes, LIKE)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mrflearn.statistics.spelling import SpellingTable, shapes, spelling
+from mrflearn.statistics.spelling import SpellingTable, below, shapes, spelling
 
 
 def test_word_and_affixes():
-    assert spelling("cat", shape=False) == [
+    assert spelling("cat") == [
         "word=cat",
         *("prefix=c", "suffix=t", "prefix=ca", "suffix=at", "prefix=cat", "suffix=cat"),
     ]
-    longest = [f for f in spelling("running", shape=False) if len(f) > len("prefix=run")]
+    longest = [f for f in spelling("running") if len(f) > len("prefix=run")]
     assert longest == ["word=running", "prefix=runn", "suffix=ning"]
 
 
@@ -32,14 +32,27 @@ def test_shapes(word, expected):
     assert shapes(word) == [f"shape={name}" for name in expected]
 
 
-def test_tables_have_the_features_of_words_known_and_new():
-    table = SpellingTable.of(["ab", "b"], shape=True)
-    assert table.matrix.shape == (2, len(table.number))
-    found = {
-        name for name, held in zip(table.number, table.matrix.toarray()[0], strict=True) if held
+def test_words_below_a_tag_have_shapes_and_are_rare_or_not():
+    assert below("cats", rare=True) == [*spelling("cats"), "shape=ends in s", "rare"]
+    assert below("cat", rare=False) == spelling("cat")
+
+
+@pytest.mark.parametrize("rare_from", [None, 1])
+def test_tables_have_the_features_of_words_known_and_new(rare_from):
+    def features(words, table):
+        rows = zip(words, table.toarray(), strict=True)
+        return {
+            word: {n for n, held in zip(own.number, row, strict=True) if held} for word, row in rows
+        }
+
+    own = SpellingTable.of(["a1", "b1"], rare_from)
+    rare = set() if rare_from is None else {"rare"}
+    digit = set() if rare_from is None else {"shape=digit"}
+    assert features(["a1", "b1"], own.matrix) == {
+        "a1": {*spelling("a1"), *digit},
+        "b1": {*spelling("b1"), *digit, *rare},
     }
-    assert found == set(spelling("ab", shape=True))
-    assert (table.rows(["ab", "b"]) - table.matrix).count_nonzero() == 0
-    new = table.rows(["xb", ""]).toarray()
-    assert {n for n, held in zip(table.number, new[0], strict=True) if held} == {"suffix=b"}
-    assert new[1].sum() == 0
+    assert features(["x1", ""], own.rows(["x1", ""])) == {
+        "x1": {"suffix=1", *digit, *rare},
+        "": rare,
+    }

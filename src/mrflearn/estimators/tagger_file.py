@@ -80,17 +80,24 @@ def numbers(words: Sequence[str]) -> dict[str, int]:
     return {word: index for index, word in enumerate(words) if index}
 
 
-def spelling_tables(words: Sequence[str], places: Sequence[int]) -> dict[int, SpellingTable]:
-    """The features of a vocabulary at each place; shapes are for the word right below a tag."""
-    plain = SpellingTable.of(words, shape=False) if len(places) > 1 else None
-    below = SpellingTable.of(words, shape=True)
-    return {place: below if place == CENTRE or plain is None else plain for place in places}
+def spelling_tables(
+    words: Sequence[str], places: Sequence[int], rare_from: int
+) -> dict[int, SpellingTable]:
+    """The features of a vocabulary at each place; those beside a tag have one table."""
+    beside = SpellingTable.of(words, None) if len(places) > 1 else None
+    below = SpellingTable.of(words, rare_from)
+    return {place: below if place == CENTRE or beside is None else beside for place in places}
 
 
 def store(learned: LearnedTagger) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What goes into a model directory."""
-    lists = {"words": list(learned.words), "tags": list(learned.tags)}
-    return {**lists, "ceiling": asdict(learned.ceiling)}, learned.model.parameters()
+    kept = {
+        "words": list(learned.words),
+        "tags": list(learned.tags),
+        "rare_from": learned.spelling[CENTRE].rare_from,
+        "ceiling": asdict(learned.ceiling),
+    }
+    return kept, learned.model.parameters()
 
 
 def restore(stored: StoredModel) -> LearnedTagger:
@@ -103,7 +110,8 @@ def restore(stored: StoredModel) -> LearnedTagger:
             stored.tensors["transitions"], {place: torch.empty(0) for place in places}
         )
         model = template.with_parameters(stored.tensors)
-        learned = LearnedTagger(words, tags, model, ceiling, spelling_tables(words, places))
+        spelling = spelling_tables(words, places, int(stored.settings["rare_from"]))
+        learned = LearnedTagger(words, tags, model, ceiling, spelling)
     except (KeyError, TypeError) as error:
         raise StorageError(f"this is no whole JointTagger: {error} is missing or odd.") from error
     _check(learned)

@@ -18,9 +18,15 @@ from mrflearn.inference.expected_moments import expected_moments
 from mrflearn.models.joint_tagger import NAMES, TRANSITIONS
 from mrflearn.statistics.joint_moments import JointMoments, count_joint
 from mrflearn.statistics.spelling import SpellingTable
-from mrflearn.statistics.tagged_sentences import TaggedSentences, Tags, number_sentences
+from mrflearn.statistics.tagged_sentences import (
+    UNKNOWN,
+    TaggedSentences,
+    Tags,
+    number_sentences,
+)
 from mrflearn.statistics.word_clusters import cluster_words
 
+RARE_COUNT = 5  # a word that comes at most so often is rare
 ROUND_EVALUATIONS = 30  # of the bound in a round, which begins where the one before it ended
 
 
@@ -54,6 +60,7 @@ class Corpus:
     tags: tuple[str, ...]
     read: TaggedSentences
     plan: TaggerPlan
+    spelling: dict[int, SpellingTable]
 
     @classmethod
     def of(
@@ -65,9 +72,9 @@ class Corpus:
     ) -> Corpus:
         counts = Counter(word for sentence in sentences for word in sentence)
         words = (SEPARATOR, *sorted(counts, key=lambda word: (-counts[word], word)))
-        return cls(
-            words, labels, number_sentences(sentences, tags, numbers(words), numbers(labels)), plan
-        )
+        read = number_sentences(sentences, tags, numbers(words), numbers(labels))
+        rare_from = 1 + sum(count > RARE_COUNT for count in counts.values())
+        return cls(words, labels, read, plan, spelling_tables(words, plan.places, rare_from))
 
     def moments(self, read: TaggedSentences) -> JointMoments:
         """The counts of some of the sentences."""
@@ -77,13 +84,12 @@ class Corpus:
     def train(
         self,
         moments: JointMoments,
-        spelling: dict[int, SpellingTable],
         settings: TaggerSettings,
         start: Mapping[str, Tensor] | None = None,
     ) -> Learning:
         """The tagger of these counts."""
-        fit = train_tagger(moments, spelling, settings, start)
-        learned = LearnedTagger(self.words, self.tags, fit.model, fit.ceiling, spelling)
+        fit = train_tagger(moments, self.spelling, settings, start)
+        learned = LearnedTagger(self.words, self.tags, fit.model, fit.ceiling, self.spelling)
         return Learning(learned, fit)
 
 
@@ -95,16 +101,15 @@ def learn(sentences: Sequence[Sequence[str]], tags: Sequence[Tags], plan: Tagger
     """
     corpus = Corpus.of(sentences, tags, _labels(tags, plan.tags), plan)
     whole = corpus.read.known
-    spelling = spelling_tables(corpus.words, plan.places)
     if whole.all():
-        return corpus.train(corpus.moments(corpus.read), spelling, plan.settings)
+        return corpus.train(corpus.moments(corpus.read), plan.settings)
     known, open_ones = corpus.moments(corpus.read.part(whole)), corpus.read.part(~whole)
-    expected, start = _first_guess(sentences, tags, corpus, open_ones, spelling)
+    expected, start = _first_guess(sentences, tags, corpus, open_ones)
     settings = plan.settings
     if start is not None:
         settings = replace(settings, max_evaluations=ROUND_EVALUATIONS)
     for _ in range(plan.rounds):
-        found = corpus.train(known + expected * plan.weight, spelling, settings, start)
+        found = corpus.train(known + expected * plan.weight, settings, start)
         expected, start = expected_moments(found.learned.scores, open_ones), found.fit.parameters
         settings = replace(settings, max_evaluations=ROUND_EVALUATIONS)
     return found
@@ -123,7 +128,6 @@ def _first_guess(
     tags: Sequence[Tags],
     corpus: Corpus,
     open_ones: TaggedSentences,
-    spelling: dict[int, SpellingTable],
 ) -> tuple[JointMoments, dict[str, Tensor] | None]:
     """The counts expected of the open sentences at first, and parameters to begin with."""
     whole = corpus.read.known
@@ -132,11 +136,9 @@ def _first_guess(
         # vocabulary, it would have learned that they never come.
         pairs = [(s, t) for s, t, k in zip(sentences, tags, whole, strict=True) if k]
         own = Corpus.of([s for s, _ in pairs], [t for _, t in pairs], corpus.tags, corpus.plan)
-        base = own.train(
-            own.moments(own.read), spelling_tables(own.words, corpus.plan.places), own.plan.settings
-        )
+        base = own.train(own.moments(own.read), own.plan.settings)
         expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
-        return expected, _carried_over(base, spelling)
+        return expected, _carried_over(base, corpus.spelling)
     if (open_ones.tags != UNKNOWN).any():
         return expected_moments(_nothing(corpus), open_ones), None
     clusters = cluster_words(open_ones, len(corpus.words), len(corpus.tags) - 1, corpus.plan.seed)
