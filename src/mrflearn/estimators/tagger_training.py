@@ -29,7 +29,7 @@ class TaggerSettings:
     """What to make small and for how long; see `JointTagger` for each of them."""
 
     bound: TaggerBoundName = "chains"
-    l2: float = 0.1
+    l2: float = 0.3
     max_evaluations: int = 100
     device: str = "cpu"
     progress: bool = False
