@@ -140,6 +140,16 @@ def test_unlabelled_sentences_help():
     assert more.vocabulary_ > few.vocabulary_
 
 
+def test_unlabelled_sentences_of_no_weight_are_left_out():
+    sentences, tags = toy_sentences(12, seed=5)
+    alone = JointTagger(max_evaluations=10).fit(sentences[:6], tags[:6])
+    same = JointTagger(max_evaluations=10, unlabelled_weight=0.0).fit(
+        sentences, tags[:6] + [None] * 6
+    )
+    assert same.vocabulary_ == alone.vocabulary_
+    assert same.bound_ == alone.bound_
+
+
 def test_tags_may_be_unknown_word_by_word():
     sentences, tags = toy_sentences(80, seed=7)
     hidden = [

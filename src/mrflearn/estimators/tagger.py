@@ -45,7 +45,8 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
     l2: price of a squared weight, in nats; weights of transitions cost a tenth.
     tags: how many tags to look for, where text without any is learned from.
     rounds: of expectation-maximisation, where tags are unknown.
-    unlabelled_weight: what a word without a known tag counts, against 1 for a word with one.
+    unlabelled_weight: what a sentence with unknown tags counts, against 1 for one without; 0
+        leaves such sentences out.  Where no sentence is known in whole, all count 1.
     max_evaluations: training ends after so many evaluations of the bound.
     """
 

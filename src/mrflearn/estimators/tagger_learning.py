@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -101,17 +102,21 @@ def learn(sentences: Sequence[Sequence[str]], tags: Sequence[Tags], plan: Tagger
     """
     corpus = Corpus.of(sentences, tags, _labels(tags, plan.tags), plan)
     whole = corpus.read.known
-    if whole.all():
-        return corpus.train(corpus.moments(corpus.read), plan.settings)
+    base = _of_whole_sentences(sentences, tags, corpus) if whole.any() else None
+    if base is not None and (whole.all() or plan.weight == 0):
+        return base
     known, open_ones = corpus.moments(corpus.read.part(whole)), corpus.read.part(~whole)
-    expected, start = _first_guess(sentences, tags, corpus, open_ones)
-    settings = plan.settings
-    if start is not None:
-        settings = replace(settings, max_evaluations=ROUND_EVALUATIONS)
+    if base is None:
+        expected, start, weight = _first_guess(corpus), None, 1.0
+    else:
+        expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
+        start, weight = _carried_over(base, corpus.spelling), plan.weight
+    settings = replace(plan.settings, max_evaluations=ROUND_EVALUATIONS)
     for _ in range(plan.rounds):
-        found = corpus.train(known + expected * plan.weight, settings, start)
+        found = corpus.train(
+            known + expected * weight, plan.settings if start is None else settings, start
+        )
         expected, start = expected_moments(found.learned.scores, open_ones), found.fit.parameters
-        settings = replace(settings, max_evaluations=ROUND_EVALUATIONS)
     return found
 
 
@@ -119,31 +124,34 @@ def _labels(tags: Sequence[Tags], count: int | None) -> tuple[str, ...]:
     seen = sorted({tag for some in tags for tag in some or () if tag is not None})
     if count is None and not seen:
         raise DataError("no word has a tag; say how many tags to look for, such as tags=12.")
-    new = [f"tag{i}" for i in range(1, max((count or 0) - len(seen), 0) + 1)]
-    return (SEPARATOR, *seen, *new)
+    wanted = max(count or 0, len(seen)) - len(seen)
+    free = (name for name in (f"tag{i}" for i in itertools.count(1)) if name not in seen)
+    return (SEPARATOR, *seen, *itertools.islice(free, wanted))
 
 
-def _first_guess(
-    sentences: Sequence[Sequence[str]],
-    tags: Sequence[Tags],
-    corpus: Corpus,
-    open_ones: TaggedSentences,
-) -> tuple[JointMoments, dict[str, Tensor] | None]:
-    """The counts expected of the open sentences at first, and parameters to begin with."""
+def _of_whole_sentences(
+    sentences: Sequence[Sequence[str]], tags: Sequence[Tags], corpus: Corpus
+) -> Learning:
+    """The tagger of the sentences all of whose tags are known.
+
+    Words that only others have are new to it: were they in its vocabulary, it would have learned
+    that they never come.
+    """
     whole = corpus.read.known
-    if whole.any():
-        # Words that only the open sentences have are new to this tagger: were they in its
-        # vocabulary, it would have learned that they never come.
-        pairs = [(s, t) for s, t, k in zip(sentences, tags, whole, strict=True) if k]
+    pairs = [(s, t) for s, t, k in zip(sentences, tags, whole, strict=True) if k]
+    own = corpus
+    if not whole.all():
         own = Corpus.of([s for s, _ in pairs], [t for _, t in pairs], corpus.tags, corpus.plan)
-        base = own.train(own.moments(own.read), own.plan.settings)
-        expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
-        return expected, _carried_over(base, corpus.spelling)
-    if (open_ones.tags != UNKNOWN).any():
-        return expected_moments(_nothing(corpus), open_ones), None
-    clusters = cluster_words(open_ones, len(corpus.words), len(corpus.tags) - 1, corpus.plan.seed)
-    guessed = TaggedSentences(open_ones.words, clusters[open_ones.words] + 1, open_ones.lengths)
-    return corpus.moments(guessed), None
+    return own.train(own.moments(own.read), own.plan.settings)
+
+
+def _first_guess(corpus: Corpus) -> JointMoments:
+    """The counts expected where no sentence is known: by the tags of some words, or by classes."""
+    read = corpus.read
+    if (read.tags != UNKNOWN).any():
+        return expected_moments(_nothing(corpus), read)
+    clusters = cluster_words(read, len(corpus.words), len(corpus.tags) - 1, corpus.plan.seed)
+    return corpus.moments(replace(read, tags=clusters[read.words] + 1))
 
 
 def _carried_over(base: Learning, spelling: dict[int, SpellingTable]) -> dict[str, Tensor]:
@@ -151,10 +159,13 @@ def _carried_over(base: Learning, spelling: dict[int, SpellingTable]) -> dict[st
     start = {TRANSITIONS: base.learned.model.transitions}
     for place, own in base.learned.model.weights.items():
         number = spelling[place].number
-        rows = torch.tensor([number[name] for name in base.learned.spelling[place].number])
-        start[NAMES[place]] = own.new_zeros(len(number), own.shape[1]).index_copy(
-            0, rows.to(own.device), own
-        )
+        kept = [
+            (row, number[name])
+            for name, row in base.learned.spelling[place].number.items()
+            if name in number
+        ]
+        old, new = torch.tensor(kept, device=own.device).unbind(dim=1)
+        start[NAMES[place]] = own.new_zeros(len(number), own.shape[1]).index_copy(0, new, own[old])
     return start
 
 
