@@ -37,10 +37,13 @@ def plan(scale: str) -> list[Point]:
     tasks = ("treebank", "treebank-3000", "ewt-upos", "ewt-xpos")
     points = [Point(task, hmm) for task in tasks for hmm in ("hmm-1", "hmm-2")]
     points += [Point(task, CURVE) for task in tasks]
-    for task in ("treebank", "ewt-upos"):
-        points += _curve(task)
-    points += [Point(task, s) for task in tasks for s in joint_systems() if s != CURVE]
-    return points + [Point(task, "crf") for task in tasks]
+    points += [Point("treebank", system) for system in (*joint_systems(), "crf")]
+    points += _curve("treebank")
+    for task in ("ewt-upos", "ewt-xpos"):
+        points += [Point(task, system) for system in joint_systems()]
+    points += _curve("ewt-upos")
+    points += [Point(task, "crf") for task in tasks]
+    return list(dict.fromkeys(points))
 
 
 def _curve(task: str) -> list[Point]:
