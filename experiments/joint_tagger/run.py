@@ -22,7 +22,7 @@ from tasks import TASKS, Parts, Sentence
 
 from mrflearn.evaluation.tagging import tagging_report
 
-SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+SHARES = (0.01, 0.05, 0.2, 1.0)
 CURVE = "joint-K1-L3-chains"
 
 
