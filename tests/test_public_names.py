@@ -10,6 +10,8 @@ import mrflearn
 PUBLIC = {
     "CRF",
     "FieldStructure",
+    "HMMTagger",
+    "JointTagger",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",

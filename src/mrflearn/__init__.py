@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_rules import Rules
     from mrflearn.estimators.field import MarkovField
+    from mrflearn.estimators.hmm_tagger import HMMTagger
     from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.loading import load
     from mrflearn.estimators.ngram import NgramLanguageModel
     from mrflearn.estimators.potts import PottsField
     from mrflearn.estimators.structure import FieldStructure
+    from mrflearn.estimators.tagger import JointTagger
     from mrflearn.statistics.edges import edge
     from mrflearn.statistics.word_features import word_features
 
@@ -23,6 +25,8 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "CRF",
     "FieldStructure",
+    "HMMTagger",
+    "JointTagger",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",
@@ -37,6 +41,8 @@ __all__ = [
 _HOMES = {
     "CRF": "mrflearn.estimators.crf",
     "FieldStructure": "mrflearn.estimators.structure",
+    "HMMTagger": "mrflearn.estimators.hmm_tagger",
+    "JointTagger": "mrflearn.estimators.tagger",
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",

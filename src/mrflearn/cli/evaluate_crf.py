@@ -146,7 +146,7 @@ def _tell(answer: dict[str, Any], reliable: Reliability | None) -> None:
         say_table(["true label", "predicted", "tokens"], wrong)
     if reliable is not None:
         say()
-        _tell_reliability(reliable)
+        tell_reliability(reliable)
 
 
 def _row(name: str, score: dict[str, Any]) -> list[str]:
@@ -154,7 +154,8 @@ def _row(name: str, score: dict[str, Any]) -> list[str]:
     return [name, *shares, str(score["chunks"])]
 
 
-def _tell_reliability(table: Reliability) -> None:
+def tell_reliability(table: Reliability) -> None:
+    """How often predictions of each confidence are right, as a table."""
     columns = zip(
         table.edges[:-1],
         table.edges[1:],

@@ -12,6 +12,8 @@ from mrflearn.models.storage import read_model
 # Where each class lives; only the one that is asked for is imported.
 HOMES = {
     "CRF": "mrflearn.estimators.crf",
+    "HMMTagger": "mrflearn.estimators.hmm_tagger",
+    "JointTagger": "mrflearn.estimators.tagger",
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
