@@ -1,0 +1,180 @@
+"""Local problems cut into blocks that fit the cache, and blocks dealt out to cores.
+
+Letters in shapes: n: problems of one block; l: cells of their free variables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.slices import Incidence, Members, SlicePlan
+from mrflearn.models.templates import attributes_of, cells_of
+from mrflearn.objectives.local_problems import Part, Problems
+
+NUMBERS_IN_BLOCK = 700_000  # problems times cells: a handful of such arrays stays near the cores
+Key = tuple[int, tuple[int, ...]]  # template and free axes
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What one kind of factor adds to the scores of a block: along the axes of `view` that are > 1."""
+
+    key: Key
+    incidence: Incidence
+    view: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Problems whose labels are known: their scores add up what the sources say."""
+
+    shape: tuple[int, ...]
+    weight: Float[Tensor, "n"] | None  # None: each counts once
+    share: Float[Tensor, "n"] | None  # mu of reweighted pieces
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Laid:
+    """Blocks, the plans they use, and the sum of the features of the known labels."""
+
+    plans: dict[Key, SlicePlan]
+    blocks: list[Block]
+    observed: Float[Tensor, "p"]
+
+
+def lay_out(
+    model: LogLinearField,
+    batch: FieldBatch,
+    problems: list[Problems],
+    shares: list[Float[Tensor, "n"]] | None = None,
+    least: int = 1,
+) -> Laid:
+    """Problems of known labels, ready to be solved; at least `least` blocks where that can be."""
+    plans: dict[Key, SlicePlan] = {}
+    blocks: list[Block] = []
+    for number, own in enumerate(problems):
+        for part in own.parts:
+            key = (part.group, part.free)
+            if key not in plans:
+                plans[key] = SlicePlan.of(model.templates[part.group], part.free)
+        share = None if shares is None else shares[number]
+        blocks.extend(_blocks(model, batch, own, share, plans, least))
+    return Laid(plans, blocks, observed_counts(model, batch, problems))
+
+
+def observed_counts(
+    model: LogLinearField, batch: FieldBatch, problems: list[Problems]
+) -> Float[Tensor, "p"]:
+    """How often each weight counts in the scores of the known labels, all problems together."""
+    pieces: list[Tensor] = []
+    for index, (group, template) in enumerate(
+        zip(batch.graph.groups, model.templates, strict=True)
+    ):
+        count = torch.zeros(len(group), dtype=torch.float64)
+        for own in problems:
+            for part in own.parts:
+                if part.group == index:
+                    count.index_add_(0, part.factor, own.weight[part.problem])
+        seen = count.nonzero().squeeze(1)
+        cell = cells_of(batch.states[group.scope[seen]], template.shape)
+        pieces.extend(_observed(model, batch, index, seen, cell, count[seen]))
+    return torch.cat(pieces)
+
+
+def _observed(
+    model: LogLinearField,
+    batch: FieldBatch,
+    index: int,
+    seen: Tensor,
+    cell: Tensor,
+    count: Tensor,
+) -> Iterator[Tensor]:
+    template, features = model.templates[index], batch.features[index]
+    row = batch.graph.groups[index].table[seen]
+    place, owner = attributes_of(features, row)
+    code = features.attributes[place].long() * template.cells + cell[owner]
+    value = count[owner]
+    if features.values is not None:
+        value = value * features.values[place]
+    codes = template.attribute * template.cells + template.cell
+    total = torch.zeros(len(codes), dtype=torch.float64)
+    if len(codes):
+        found = torch.searchsorted(codes, code).clamp(max=len(codes) - 1)
+        kept = codes[found] == code
+        total.index_add_(0, found[kept], value[kept])
+    yield total
+    if len(model.dense[index]):
+        dense = torch.zeros(template.cells, len(template.columns), dtype=torch.float64)
+        assert features.dense is not None  # noqa: S101 - its columns have weights
+        dense.index_add_(0, cell, features.dense[row].double() * count[:, None])
+        yield dense.t().flatten()
+
+
+def _blocks(
+    model: LogLinearField,
+    batch: FieldBatch,
+    own: Problems,
+    share: Tensor | None,
+    plans: dict[Key, SlicePlan],
+    least: int,
+) -> Iterator[Block]:
+    shape = tuple(int(n) for n in batch.graph.states[own.scope[0]])
+    members = [_members(batch, part, plans[part.group, part.free]) for part in own.parts]
+    own, share, members = _merged(own, share, members)
+    count = len(own.weight)
+    most = max(1, min(NUMBERS_IN_BLOCK // math.prod(shape), -(-count // least)))
+    plain = bool((own.weight == 1).all())
+    for begin in range(0, count, most):
+        end = min(begin + most, count)
+        sources = []
+        for part, member in zip(own.parts, members, strict=True):
+            inside = _between(member, begin, end)
+            if len(inside.row):
+                key = (part.group, part.free)
+                placed = plans[key].place(batch.features[part.group], inside, model.dtype)
+                view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
+                sources.append(Source(key, placed, view))
+        yield Block(
+            shape,
+            None if plain else own.weight[begin:end].to(model.dtype),
+            None if share is None else share[begin:end].to(model.dtype),
+            tuple(sources),
+        )
+
+
+def _members(batch: FieldBatch, part: Part, plan: SlicePlan) -> Members:
+    group = batch.graph.groups[part.group]
+    other = plan.other(batch.states[group.scope[part.factor]])
+    return Members(int(part.problem.max()) + 1, part.problem, group.table[part.factor], other)
+
+
+def _merged(
+    own: Problems, share: Tensor | None, members: list[Members]
+) -> tuple[Problems, Tensor | None, list[Members]]:
+    """The same problems, those of one member that read the same scores merged into one."""
+    if len(members) != 1 or share is not None or len(members[0].row) != len(own):
+        return own, share, members
+    alike = torch.stack([members[0].row, members[0].other], dim=1)
+    distinct, number = alike.unique(dim=0, return_inverse=True)
+    if len(distinct) == len(own):
+        return own, share, members
+    weight = torch.zeros(len(distinct), dtype=torch.float64).index_add_(0, number, own.weight)
+    row, other = distinct.unbind(dim=1)
+    merged = Members(len(row), torch.arange(len(row)), row, other)
+    return Problems(own.scope[: len(row)], weight, own.parts), share, [merged]
+
+
+def _between(members: Members, begin: int, end: int) -> Members:
+    low, high = torch.searchsorted(members.problem, torch.tensor([begin, end])).tolist()
+    inside = slice(low, high)
+    problem: Int64[Tensor, "k"] = members.problem[inside] - begin
+    return Members(end - begin, problem, members.row[inside], members.other[inside])

@@ -1,0 +1,151 @@
+"""Minus the sum of log p(free | given) over local problems: value and gradient, on all cores.
+
+    value = sum over problems of log sum exp(scores) - score of the labels
+    gradient = expected minus observed counts of every weight
+
+Letters in shapes: p: all weights of a model; n: problems of a block; l: cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.execution.threads import Threads
+from mrflearn.models.loglinear import DENSE, LogLinearField
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.local_blocks import Block, Key, Laid
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LocalLikelihood:
+    """The sum over all blocks as a function of the flat vector of weights."""
+
+    model: LogLinearField  # templates and type count; its weights do not
+    laid: Laid
+    threads: Threads
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout.of(self.model.parameters())
+
+    @torch.no_grad()
+    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+        """Nats, summed over the weights of the problems; and the gradient."""
+        model = self.model.with_parameters(self.layout.unflatten(vector))
+        tables = {
+            key: plan.weights.table(model.weights[key[0]])
+            for key, plan in self.laid.plans.items()
+        }
+        count = max(1, self.threads.count)
+        shares = [self.laid.blocks[start::count] for start in range(count)]
+        found = self.threads.map(
+            lambda blocks: self._solve(model, tables, blocks), [own for own in shares if own]
+        )
+        value = -torch.dot(self.laid.observed, vector.double())
+        gradient = -self.laid.observed
+        for more, slope in found:
+            value = value + more
+            gradient = gradient + slope
+        return value, gradient.to(vector.dtype)
+
+    @torch.no_grad()
+    def _solve(
+        self, model: LogLinearField, tables: dict[Key, Tensor], blocks: list[Block]
+    ) -> tuple[Tensor, Tensor]:
+        value = torch.zeros((), dtype=torch.float64)
+        slopes = Slopes.zeros(model, tables)
+        for block in blocks:
+            scores = block_scores(model, tables, block)
+            value += log_sums(scores, block)
+            slopes.add(block, scores)
+        return value, slopes.gradient(self.laid, self.layout)
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Gradients under way: of single weights and dense ones, and of the rows of each plan."""
+
+    weights: tuple[Tensor, ...]
+    dense: tuple[Tensor, ...]
+    tables: dict[Key, Tensor]
+
+    @classmethod
+    def zeros(cls, model: LogLinearField, tables: dict[Key, Tensor]) -> Slopes:
+        return cls(
+            tuple(torch.zeros_like(own) for own in model.weights),
+            tuple(torch.zeros_like(own) for own in model.dense),
+            {key: torch.zeros_like(table) for key, table in tables.items()},
+        )
+
+    def add(self, block: Block, slopes: Float[Tensor, "n l"]) -> None:
+        """Carries the slopes of a block's scores back to what they are made of."""
+        shaped = slopes.view(-1, *block.shape)
+        for source in block.sources:
+            summed = [1 + axis for axis, size in enumerate(source.view) if size == 1]
+            own = shaped.sum(dim=summed) if _partial(block, source.view) else shaped
+            flat = own.reshape(len(slopes), -1)
+            group = source.key[0]
+            source.incidence.add_gradient(
+                flat, self.weights[group], self.tables[source.key], self.dense[group]
+            )
+
+    def gradient(self, laid: Laid, layout: Layout) -> Float[Tensor, "p"]:
+        """All gradients as one flat vector."""
+        for key, table in self.tables.items():
+            plan = laid.plans[key].weights
+            self.weights[key[0]].index_add_(
+                0, plan.wide, table.view(-1).index_select(0, plan.place)
+            )
+        named = {}
+        order = [name for name in layout.names if not name.endswith(DENSE)]
+        for name, weights, dense in zip(order, self.weights, self.dense, strict=True):
+            named |= {name: weights, name + DENSE: dense}
+        return torch.cat([named[name].flatten() for name in layout.names])
+
+
+def block_scores(
+    model: LogLinearField, tables: dict[Key, Tensor], block: Block
+) -> Float[Tensor, "n l"]:
+    """The scores of every cell of a block's problems, in memory of their own."""
+    total: Tensor | None = None
+    for source in block.sources:
+        group = source.key[0]
+        own = source.incidence.scores(
+            model.weights[group], tables[source.key], model.dense[group]
+        ).view(-1, *source.view)
+        if total is None:
+            total = own.expand(-1, *block.shape).contiguous() if _partial(block, source.view) else (
+                own
+            )
+        else:
+            total += own
+    assert total is not None  # noqa: S101 - a problem has a factor
+    return total.flatten(1)
+
+
+def log_sums(scores: Float[Tensor, "n l"], block: Block) -> Float[Tensor, ""]:
+    """The summed log-sum-exps; the scores become the slopes, in place."""
+    if block.share is not None:
+        scores /= block.share[:, None]
+    peak = scores.amax(dim=1, keepdim=True)
+    scores -= peak
+    total = scores.exp_().sum(dim=1)
+    value = peak.squeeze(1).double() + total.double().log()
+    if block.share is not None:
+        value = value * block.share
+    if block.weight is not None:
+        value = value * block.weight
+        total = total / block.weight
+    scores /= total[:, None]
+    return value.sum()
+
+
+def _partial(block: Block, view: tuple[int, ...]) -> bool:
+    return view != block.shape
