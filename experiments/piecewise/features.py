@@ -89,26 +89,24 @@ def lexicon_of(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict
     return {word: sorted(found) for word, found in tags.items()}
 
 
-_CLOCK = r"\d{1,2}(?:\s*:\s*\d\d)?(?:\s*[ap]\.?\s*m\b\.?)?|noon|midnight"
-_UNTIL = r"\s*(?:-+|to|until|till)\s*"
+_CLOCK = r"(?:\d{1,2}\s*:\s*\d\d|\d{1,2}(?=\s*[ap]\.?\s*m\b))(?:\s*[ap]\.?\s*m\b)?|noon|midnight"
+_SPAN = r"\s*(?:-+|to|until|till)\s*"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\b\.?"
-_DAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b\.?"
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text, re.IGNORECASE)
-
-
+_DAY = r"(?:Mon|Tue|Tues|Wed|Wednes|Thu|Thurs|Fri|Sat|Satur|Sun)(?:day)?\b\.?"
+_DATES = (
+    _DAY,
+    rf"\d{{1,2}}[-\s]{_MONTH}(?:[-\s]\d{{2,4}})?",
+    rf"{_MONTH}\s+\d{{1,2}}(?:\s*,\s*\d{{4}})?",
+    r"\d{1,2}/\d{1,2}(?:/\d{2,4})?",
+)
 PATTERNS = {
-    "time": _pattern(rf"\b(?:\d{{1,2}}\s*:\s*\d\d|\d{{1,2}}(?=\s*[ap]\.?m))(?:\s*[ap]\.?\s*m\b)?"),
-    "time-dash": _pattern(rf"\b(?:{_CLOCK})(?={_UNTIL}(?:{_CLOCK}))"),
-    "dash-time": _pattern(
-        rf"(?<=[0-9pm.n])(?:{_UNTIL})(?:\d{{1,2}}\s*:\s*\d\d|\d{{1,2}}(?=\s*[ap]\.?m))(?:\s*[ap]\.?\s*m\b)?"
-    ),
-    "date": _pattern(
-        rf"\b(?:{_DAY})|\b\d{{1,2}}[-\s]{_MONTH}(?:[-\s]\d{{2,4}})?"
-        rf"|\b{_MONTH}\s+\d{{1,2}}(?:\s*,\s*\d{{4}})?|\b\d{{1,2}}/\d{{1,2}}(?:/\d{{2,4}})?"
-    ),
+    name: re.compile(pattern, re.IGNORECASE)
+    for name, pattern in {
+        "time": rf"\b(?:{_CLOCK})",
+        "time-dash": rf"\b(?:{_CLOCK}|\d{{1,2}})(?={_SPAN}(?:{_CLOCK}))",
+        "dash-time": rf"(?<=[\dmn.]){_SPAN}(?:{_CLOCK})",
+        "date": rf"\b(?:{'|'.join(_DATES)})",
+    }.items()
 }
 
 
