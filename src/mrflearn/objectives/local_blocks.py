@@ -68,26 +68,29 @@ def lay_out(
                 plans[key] = SlicePlan.of(model.templates[part.group], part.free)
         share = None if shares is None else shares[number]
         blocks.extend(_blocks(model, batch, own, share, plans, least))
-    return Laid(plans, blocks, observed_counts(model, batch, problems))
+    return Laid(plans, blocks, observed_counts(model, batch, _times(batch, problems)))
 
 
 def observed_counts(
-    model: LogLinearField, batch: FieldBatch, problems: list[Problems]
+    model: LogLinearField, batch: FieldBatch, counts: list[Float[Tensor, "f"]]
 ) -> Float[Tensor, "p"]:
-    """How often each weight counts in the scores of the known labels, all problems together."""
+    """How often each weight counts in the scores of known labels, given how often factors do."""
     pieces: list[Tensor] = []
-    for index, (group, template) in enumerate(
-        zip(batch.graph.groups, model.templates, strict=True)
-    ):
-        count = torch.zeros(len(group), dtype=torch.float64)
-        for own in problems:
-            for part in own.parts:
-                if part.group == index:
-                    count.index_add_(0, part.factor, own.weight[part.problem])
+    for index, (count, template) in enumerate(zip(counts, model.templates, strict=True)):
         seen = count.nonzero().squeeze(1)
-        cell = cells_of(batch.states[group.scope[seen]], template.shape)
+        scope = batch.graph.groups[index].scope[seen]
+        cell = cells_of(batch.states[scope], template.shape)
         pieces.extend(_observed(model, batch, index, seen, cell, count[seen]))
     return torch.cat(pieces)
+
+
+def _times(batch: FieldBatch, problems: list[Problems]) -> list[Float[Tensor, "f"]]:
+    """How often each factor takes part in problems."""
+    counts = [torch.zeros(len(own), dtype=torch.float64) for own in batch.graph.groups]
+    for own in problems:
+        for part in own.parts:
+            counts[part.group].index_add_(0, part.factor, own.weight[part.problem])
+    return counts
 
 
 def _observed(

@@ -1,0 +1,86 @@
+"""Every estimator of a labelled field by its name: one switch, on the same potentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.errors import TrainingError
+from mrflearn.execution.threads import Threads
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.inference.belief_propagation import BeliefPropagation
+from mrflearn.inference.beliefs import Inference
+from mrflearn.inference.chain import Chain
+from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import LogLinearField
+from mrflearn.objectives.field_likelihood import FieldLikelihood
+from mrflearn.objectives.local_blocks import lay_out
+from mrflearn.objectives.local_likelihood import LocalLikelihood
+from mrflearn.objectives.local_problems import Local, Problems, find_problems
+from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems
+
+Estimator = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
+Pieces = Literal["factors", "edges"]
+ValueAndGradient = Callable[[Tensor], tuple[Tensor, Tensor]]
+LOCAL: tuple[Local, ...] = get_args(Local)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """The sum of functions of one vector."""
+
+    functions: tuple[ValueAndGradient, ...]
+
+    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+        found = [function(vector) for function in self.functions]
+        value = torch.stack([own.double() for own, _ in found]).sum()
+        return value, torch.stack([slope for _, slope in found]).sum(dim=0)
+
+
+def field_objective(
+    model: LogLinearField,
+    batch: FieldBatch,
+    estimator: Estimator,
+    threads: Threads,
+    *,
+    pieces: Pieces = "factors",
+    bp: BeliefPropagation | None = None,
+) -> ValueAndGradient:
+    """Value and gradient of an estimator, as a function of the flat vector of weights."""
+    model.check(batch)
+    if estimator == "ml":
+        return FieldLikelihood(model, batch, exact_inference(batch.graph), threads)
+    if estimator == "bp":
+        return FieldLikelihood(model, batch, bp or BeliefPropagation(200, 1e-5), threads)
+    if estimator not in LOCAL:
+        raise TrainingError(f"no estimator '{estimator}': choose one of {get_args(Estimator)}.")
+    problems = find_problems(batch, estimator, with_ends=pieces == "edges")
+    return local_objective(model, batch, problems, threads)
+
+
+def local_objective(
+    model: LogLinearField, batch: FieldBatch, problems: list[Problems], threads: Threads
+) -> ValueAndGradient:
+    """The sum of local problems, those of known labels and the others."""
+    if not len(batch.uncertain):
+        return LocalLikelihood(model, lay_out(model, batch, problems, least=threads.count), threads)
+    unsure = [uncertain_problems(batch, own) for own in problems]
+    known = [own.some(~mask) for own, mask in zip(problems, unsure, strict=True)]
+    others = [own.some(mask) for own, mask in zip(problems, unsure, strict=True)]
+    laid = lay_out(model, batch, [own for own in known if len(own)], least=threads.count)
+    uncertain = UncertainLikelihood(model, batch, [own for own in others if len(own)])
+    return Sum((LocalLikelihood(model, laid, threads), uncertain))
+
+
+def exact_inference(graph: FactorGraph) -> Inference:
+    """Forward-backward where the graph is made of paths, elimination elsewhere."""
+    chain = Chain()
+    if chain.refuses(graph) is None:
+        return chain
+    return JunctionTree()
