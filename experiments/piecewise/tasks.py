@@ -57,17 +57,22 @@ def names(data: Path, draw: int, size: int | None) -> Parts:
 
 def tags(data: Path, draw: int, size: int | None) -> Parts:
     """The treebank sample: a random subset of the first 3,000 sentences to the other 914."""
-    path = data / "treebank-sample" / "tagged.txt"
-    sentences = list(read_columns(path, ("word", "tag"), "\t"))
+    sentences = _treebank(data)
     chosen, _ = _drawn(sentences[:TAGGED_POOL], draw, size)
     return Parts(*([_tag_example(s) for s in part] for part in (chosen, sentences[TAGGED_POOL:])))
 
 
 def chunks(data: Path, draw: int, size: int | None) -> Parts:
-    """CoNLL-2000: a random subset to the standard test set; draw 0 is the first sentences."""
+    """CoNLL-2000: a random subset to the standard test set; draw 0 is the first sentences.
+
+    The lexicon is of the sentences not trained on; where all are, it is of the treebank sample,
+    which has none of CoNLL-2000's.
+    """
     train, test = (_conll(data / "conll2000" / f"{part}.txt") for part in ("train", "test"))
+    size = len(train) if size is None else size
     chosen, rest = (train[:size], train[size:]) if draw == 0 else _drawn(train, draw, size)
-    lexicon = lexicon_of((s["word"], s["pos"]) for s in rest)
+    tagged = [(s["word"], s["pos"]) for s in rest]
+    lexicon = lexicon_of(tagged or ((s["word"], s["tag"]) for s in _treebank(data)))
     return Parts(*([_chunk_example(s, lexicon) for s in part] for part in (chosen, test)))
 
 
@@ -79,7 +84,7 @@ def seminars(data: Path, draw: int, size: int | None) -> Parts:
 
 
 def hmm(_: Path, draw: int, size: int | None) -> Parts:
-    """Sequences of the generating model `draw`, which says its alpha: draw = 25 * place + model."""
+    """Sequences of a generating model: the draws go through the alphas again and again."""
     model = MixedOrderModel.drawn(ALPHAS[draw % len(ALPHAS)], draw // len(ALPHAS))
     generator = np.random.default_rng(draw)
     train = _hmm_examples(model, size or 1000, generator)
@@ -110,6 +115,10 @@ def _drawn(found: list, draw: int, size: int | None) -> tuple[list, list]:  # ty
 @lru_cache(maxsize=4)
 def _conll(path: Path, columns: tuple[str, ...] = ("word", "pos", "chunk")) -> list[ColumnSentence]:
     return list(read_columns(path, columns))
+
+
+def _treebank(data: Path) -> list[ColumnSentence]:
+    return list(read_columns(data / "treebank-sample" / "tagged.txt", ("word", "tag"), "\t"))
 
 
 def _name_example(sentence: ColumnSentence) -> Example:
