@@ -86,7 +86,7 @@ def train(model: ChainCRF, data: ChainData, settings: Settings, pull: bool) -> O
         if settings.algorithm == "lbfgs":
             shards = make_shards(model, data, settings.cores)
             function = ChainLikelihood(model, shards, threads)
-            return _run(model, [function], _quasi_newton(settings), settings, pull)
+            return _run(model, [function], quasi_newton(settings), settings, pull)
         batches = _batches(data, settings)
         if settings.algorithm == "ap":
             functions = [
@@ -97,8 +97,9 @@ def train(model: ChainCRF, data: ChainData, settings: Settings, pull: bool) -> O
         losses = [
             ChainLikelihood(model, [make_shard(model, data, [batch])], threads) for batch in batches
         ]
-        rate = _calibrate(model, losses, settings)
-        return _run(model, losses, _descent(settings, rate), settings, pull)
+        layout = Layout.of(model.parameters())
+        rate = calibrate(losses, layout.flatten(model.parameters()), settings)
+        return _run(model, losses, descent(settings, rate), settings, pull)
 
 
 def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str:
@@ -122,7 +123,7 @@ def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str
     )
 
 
-def _quasi_newton(settings: Settings) -> Optimiser[Any]:
+def quasi_newton(settings: Settings) -> Optimiser[Any]:
     kind = OWLQN if settings.c1 else LBFGS
     return kind(
         max_iterations=settings.limit,
@@ -137,7 +138,7 @@ def _perceptron(settings: Settings) -> Optimiser[Any]:
     return SGD(rate=1.0, epochs=settings.limit, average_from=1, period=settings.period)
 
 
-def _descent(settings: Settings, rate: float) -> Optimiser[Any]:
+def descent(settings: Settings, rate: float) -> Optimiser[Any]:
     # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
     return SGD(
         rate=rate,
@@ -156,10 +157,11 @@ def _batches(data: ChainData, settings: Settings) -> list[Tensor]:
     return list(chosen.split(settings.batch_size))
 
 
-def _calibrate(model: ChainCRF, functions: Sequence[ChainLikelihood], settings: Settings) -> float:
+def calibrate(
+    functions: Sequence[ValueAndGradient], start: Float[Tensor, "v"], settings: Settings
+) -> float:
     """The learning rate that lowers the loss of some batches most in one pass over them."""
     some = functions[: max(1, settings.calibration_samples // settings.batch_size)]
-    start = Layout.of(model.parameters()).flatten(model.parameters())
     trials: dict[float, float] = {}
     rate, factor = settings.calibration_eta, settings.calibration_rate
     for _ in range(settings.calibration_candidates):
@@ -174,7 +176,7 @@ def _calibrate(model: ChainCRF, functions: Sequence[ChainLikelihood], settings: 
     return min(trials, key=lambda tried: trials[tried])
 
 
-def _trial(functions: Sequence[ChainLikelihood], start: Float[Tensor, "v"], rate: float) -> float:
+def _trial(functions: Sequence[ValueAndGradient], start: Float[Tensor, "v"], rate: float) -> float:
     vector = start.clone()
     for function in functions:
         vector.sub_(function(vector)[1], alpha=rate)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -83,13 +84,18 @@ class FieldBatch:
 
     def part(self, first: int, end: int) -> FieldBatch:
         """The examples from `first` up to `end` alone; feature rows keep their numbers."""
+        return self.examples(torch.arange(first, end))
+
+    def examples(self, chosen: Int64[Tensor, "b"]) -> FieldBatch:
+        """These examples, numbered in the order they are named; feature rows keep their numbers."""
         graph = self.graph
-        kept = (graph.component >= first) & (graph.component < end)
+        place = torch.full((graph.components,), UNKNOWN)
+        place[chosen] = torch.arange(len(chosen))
+        kept = place[graph.component] != UNKNOWN
         number = kept.cumsum(0) - 1
         groups = tuple(_part(group, kept, number) for group in graph.groups)
-        own = FactorGraph(
-            graph.states[kept], groups, graph.component[kept] - first, None, end - first
-        )
+        component = place[graph.component[kept]]
+        own = FactorGraph(graph.states[kept], groups, component, graph.copies[kept], len(chosen))
         inside = kept[self.uncertain]
         return FieldBatch(
             own,
@@ -97,14 +103,14 @@ class FieldBatch:
             self.states[kept],
             number[self.uncertain[inside]],
             self.allowed[inside],
-            None if self.weight is None else self.weight[first:end],
+            None if self.weight is None else self.weight[chosen],
         )
 
     def parts(self, count: int) -> Iterator[FieldBatch]:
         """At most `count` parts of whole examples, each with its own features only."""
         total = self.graph.components
         edges = [total * k // count for k in range(count + 1)]
-        for first, end in zip(edges, edges[1:], strict=False):
+        for first, end in pairwise(edges):
             if end > first:
                 yield self.part(first, end).compact()
 
@@ -120,9 +126,7 @@ class FieldBatch:
         )
 
 
-def _part(
-    group: FactorGroup, kept: Bool[Tensor, "v"], number: Int64[Tensor, "v"]
-) -> FactorGroup:
+def _part(group: FactorGroup, kept: Bool[Tensor, "v"], number: Int64[Tensor, "v"]) -> FactorGroup:
     inside = kept[group.scope[:, 0]]
     return FactorGroup(
         group.name, number[group.scope[inside]], group.table[inside], group.multiplicity[inside]

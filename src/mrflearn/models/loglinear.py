@@ -22,7 +22,7 @@ from mrflearn.errors import GraphError
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.slices import Incidence, Members, SlicePlan
-from mrflearn.models.templates import Template
+from mrflearn.models.templates import Template, shared_pairs
 from mrflearn.statistics.compiled import CompiledFeatures
 
 DENSE = " dense"
@@ -50,12 +50,22 @@ class LogLinearField:
         """The type of the weights."""
         return self.weights[0].dtype
 
+    def on(self, templates: tuple[Template, ...]) -> LogLinearField:
+        """The same weights where these templates have those pairs too, and 0 for their others."""
+        fresh = LogLinearField.zeros(templates, self.dtype)
+        known = {own.name: k for k, own in enumerate(self.templates)}
+        for index, template in enumerate(templates):
+            if (k := known.get(template.name)) is not None:
+                here, there = shared_pairs(self.templates[k], template)
+                fresh.weights[index][there] = self.weights[k][here]
+                if template.columns == self.templates[k].columns:
+                    fresh.dense[index].copy_(self.dense[k])
+        return fresh
+
     def parameters(self) -> dict[str, Tensor]:
         """The weights of each template under its name, its dense ones under `NAME dense`."""
         named = {}
-        for template, weights, dense in zip(
-            self.templates, self.weights, self.dense, strict=True
-        ):
+        for template, weights, dense in zip(self.templates, self.weights, self.dense, strict=True):
             named[template.name] = weights
             if len(dense):
                 named[template.name + DENSE] = dense
@@ -81,9 +91,7 @@ class LogLinearField:
         self.check(batch)
         tables = (
             self.table(index, whole_incidence(plan, features, self.dtype))
-            for index, (plan, features) in enumerate(
-                zip(self.whole, batch.features, strict=True)
-            )
+            for index, (plan, features) in enumerate(zip(self.whole, batch.features, strict=True))
         )
         return Potentials(batch.graph, tuple(DenseTable(table) for table in tables))
 
@@ -109,9 +117,7 @@ class LogLinearField:
                 )
 
 
-def whole_incidence(
-    plan: SlicePlan, features: CompiledFeatures, dtype: torch.dtype
-) -> Incidence:
+def whole_incidence(plan: SlicePlan, features: CompiledFeatures, dtype: torch.dtype) -> Incidence:
     """The incidence of whole tables, one for every row of the features."""
     rows = torch.arange(features.tokens)
     return plan.place(features, Members(len(rows), rows, rows, torch.zeros_like(rows)), dtype)

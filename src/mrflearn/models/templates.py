@@ -17,9 +17,10 @@ from jaxtyping import Bool, Int64
 from scipy.sparse import coo_array
 from torch import Tensor
 
+from mrflearn.errors import GraphError
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.features import Numbering
+from mrflearn.statistics.features import UNKNOWN, Numbering
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +55,13 @@ def find_templates(
     each tuple that its sets of labels allow, and for none where a label is wholly unknown.
     """
     found = []
-    for index, (group, features) in enumerate(
-        zip(batch.graph.groups, batch.features, strict=True)
-    ):
+    for index, (group, features) in enumerate(zip(batch.graph.groups, batch.features, strict=True)):
         shape = batch.graph.shape(group) if len(group) else (1,) * group.arity
         pairs = _pairs(batch, index, shape, min_freq, everything)
-        names = Numbering(features.names, closed=True) if not features.names.closed else (
-            features.names
+        names = (
+            Numbering(features.names, closed=True)
+            if not features.names.closed
+            else (features.names)
         )
         found.append(Template(group.name, shape, names, features.columns, *pairs))
     return tuple(found)
@@ -89,6 +90,24 @@ def attributes_of(
     owner = torch.arange(len(rows)).repeat_interleave(size)
     shift = begins - (size.cumsum(0) - size)
     return torch.arange(len(owner)) + shift[owner], owner
+
+
+def shared_pairs(one: Template, other: Template) -> tuple[Int64[Tensor, "n"], Int64[Tensor, "n"]]:
+    """Where the pairs that two templates of one shape both have stand in each."""
+    if one.shape != other.shape:
+        raise GraphError(
+            f"factors '{one.name}' have {one.shape} labels in one model, {other.shape} in another."
+        )
+    number = torch.tensor([other.names.get(name, UNKNOWN) for name in one.names]).long()
+    renamed = number[one.attribute]
+    here = (renamed != UNKNOWN).nonzero().squeeze(1)
+    code = renamed[here] * one.cells + one.cell[here]
+    codes = other.attribute * other.cells + other.cell
+    if not len(codes):
+        return here[:0], here[:0]
+    there = torch.searchsorted(codes, code).clamp(max=len(codes) - 1)
+    both = codes[there] == code
+    return here[both], there[both]
 
 
 def _pairs(

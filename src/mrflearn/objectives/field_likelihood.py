@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.execution.threads import Threads
-from mrflearn.graph.factor_graph import FactorGroup
+from mrflearn.graph.evidence import restrict
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Inference
@@ -114,7 +114,7 @@ class FieldLikelihood:
 
     def _cut(self) -> Iterator[_Part]:
         uncertain = _uncertain(self.batch)
-        for first, end in _spans(self.batch, self.threads.count):
+        for first, end in spans_of(self.batch, self.threads.count):
             own = self.batch.part(first, end).compact()
             incidences = tuple(
                 whole_incidence(plan, features, self.model.dtype)
@@ -132,19 +132,6 @@ class FieldLikelihood:
         return replace(own, weight=weight * uncertain)
 
 
-def restrict(potentials: Potentials, allowed: Bool[Tensor, "v s"]) -> Potentials:
-    """The field in which every variable is in an allowed state."""
-    graph = potentials.graph
-    groups, tables = list(graph.groups), list(potentials.tables)
-    for states in graph.states.unique().tolist():
-        members = (graph.states == states).nonzero()
-        mask = allowed[members.squeeze(1), :states]
-        groups.append(FactorGroup(f"allowed {states}", members))
-        scores = torch.zeros(mask.shape, dtype=potentials.dtype).masked_fill(~mask, -torch.inf)
-        tables.append(DenseTable(scores))
-    return Potentials(replace(graph, groups=tuple(groups)), tuple(tables))
-
-
 def _uncertain(batch: FieldBatch) -> Bool[Tensor, "c"]:
     """The examples with a label that is not known for certain."""
     found = torch.zeros(batch.graph.components, dtype=torch.bool)
@@ -152,16 +139,14 @@ def _uncertain(batch: FieldBatch) -> Bool[Tensor, "c"]:
     return found
 
 
-def _spans(batch: FieldBatch, cores: int) -> Iterator[tuple[int, int]]:
+def spans_of(batch: FieldBatch, cores: int) -> Iterator[tuple[int, int]]:
     """Runs of examples whose tables fit in memory together, and enough runs for every core."""
     graph = batch.graph
     entries = torch.zeros(graph.components, dtype=torch.int64)
     for group in graph.groups:
         if len(group):
             cells = int(graph.states[group.scope[0]].prod())
-            entries += cells * torch.bincount(
-                graph.component_of(group), minlength=graph.components
-            )
+            entries += cells * torch.bincount(graph.component_of(group), minlength=graph.components)
     most = max(1, min(NUMBERS_IN_TABLES, -(-int(entries.sum()) // max(1, cores))))
     number = (entries.cumsum(0) - entries).div(most, rounding_mode="floor")
     begin = 0

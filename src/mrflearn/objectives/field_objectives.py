@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import torch
@@ -43,24 +43,32 @@ class Sum:
         return value, torch.stack([slope for _, slope in found]).sum(dim=0)
 
 
+@dataclass(frozen=True)
+class Principle:
+    """What is made small: an estimator, what its pieces are, and how `bp` passes messages."""
+
+    estimator: Estimator = "pw"
+    pieces: Pieces = "factors"
+    bp: BeliefPropagation = field(default_factory=lambda: BeliefPropagation(200, 1e-5))
+
+    def __post_init__(self) -> None:
+        known = get_args(Estimator)
+        if self.estimator not in known:
+            raise TrainingError(f"estimator '{self.estimator}' is not one of {', '.join(known)}.")
+        if self.pieces not in get_args(Pieces):
+            raise TrainingError(f"pieces '{self.pieces}' are not 'factors' or 'edges'.")
+
+
 def field_objective(
-    model: LogLinearField,
-    batch: FieldBatch,
-    estimator: Estimator,
-    threads: Threads,
-    *,
-    pieces: Pieces = "factors",
-    bp: BeliefPropagation | None = None,
+    model: LogLinearField, batch: FieldBatch, principle: Principle, threads: Threads
 ) -> ValueAndGradient:
     """Value and gradient of an estimator, as a function of the flat vector of weights."""
     model.check(batch)
-    if estimator == "ml":
+    if principle.estimator == "ml":
         return FieldLikelihood(model, batch, exact_inference(batch.graph), threads)
-    if estimator == "bp":
-        return FieldLikelihood(model, batch, bp or BeliefPropagation(200, 1e-5), threads)
-    if estimator not in LOCAL:
-        raise TrainingError(f"no estimator '{estimator}': choose one of {get_args(Estimator)}.")
-    problems = find_problems(batch, estimator, with_ends=pieces == "edges")
+    if principle.estimator == "bp":
+        return FieldLikelihood(model, batch, principle.bp, threads)
+    problems = find_problems(batch, principle.estimator, with_ends=principle.pieces == "edges")
     return local_objective(model, batch, problems, threads)
 
 

@@ -25,7 +25,7 @@ Key = tuple[int, tuple[int, ...]]  # template and free axes
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What one kind of factor adds to the scores of a block: along the axes of `view` that are > 1."""
+    """What one kind of factor adds to the scores of a block, in the shape of `view`."""
 
     key: Key
     incidence: Incidence

@@ -40,8 +40,7 @@ class LocalLikelihood:
         """Nats, summed over the weights of the problems; and the gradient."""
         model = self.model.with_parameters(self.layout.unflatten(vector))
         tables = {
-            key: plan.weights.table(model.weights[key[0]])
-            for key, plan in self.laid.plans.items()
+            key: plan.weights.table(model.weights[key[0]]) for key, plan in self.laid.plans.items()
         }
         count = max(1, self.threads.count)
         shares = [self.laid.blocks[start::count] for start in range(count)]
@@ -103,7 +102,7 @@ class Slopes:
             self.weights[key[0]].index_add_(
                 0, plan.wide, table.view(-1).index_select(0, plan.place)
             )
-        named = {}
+        named: dict[str, Tensor] = {}
         order = [name for name in layout.names if not name.endswith(DENSE)]
         for name, weights, dense in zip(order, self.weights, self.dense, strict=True):
             named |= {name: weights, name + DENSE: dense}
@@ -121,8 +120,8 @@ def block_scores(
             model.weights[group], tables[source.key], model.dense[group]
         ).view(-1, *source.view)
         if total is None:
-            total = own.expand(-1, *block.shape).contiguous() if _partial(block, source.view) else (
-                own
+            total = (
+                own.expand(-1, *block.shape).contiguous() if _partial(block, source.view) else (own)
             )
         else:
             total += own

@@ -78,9 +78,7 @@ class UncertainLikelihood:
         flat = table.permute(order).reshape(len(rows), -1, mask.shape[1])
         return flat.masked_fill(~mask.unsqueeze(1), -torch.inf).logsumexp(dim=2)
 
-    def _given(
-        self, part: Part, given: list[int], shape: tuple[int, ...]
-    ) -> Bool[Tensor, "m o"]:
+    def _given(self, part: Part, given: list[int], shape: tuple[int, ...]) -> Bool[Tensor, "m o"]:
         scope = self.batch.graph.groups[part.group].scope[part.factor]
         sizes = tuple(shape[axis] for axis in given)
         return joint_mask(self.batch.allowed_states(), scope[:, given], sizes)
