@@ -181,8 +181,9 @@ def _differences(errors: Mapping[str, list[float]]) -> list[str]:
     return [
         f"PWPL and PW: {near} (paper: {published.PW_AND_PWPL}).",
         "",
-        f"PL and PWPL: mean testing error {means}, paired t-test p = {test.pvalue:.2g}; the paper: "
-        + f"{published.FIGURE_3}.",
+        f"PL and PWPL: mean testing error {means}, paired t-test p = {test.pvalue:.2g}.",
+        "",
+        f"The paper: {published.FIGURE_3}.",
     ]
 
 
