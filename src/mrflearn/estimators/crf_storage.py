@@ -69,6 +69,7 @@ def _check(model: ChainCRF) -> None:
 
 
 def packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
+    """Names end to end as bytes, and where each ends."""
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     ends = torch.tensor([len(name) for name in encoded], dtype=torch.int64).cumsum(0)
     joined = bytearray(b"".join(encoded))
@@ -77,6 +78,7 @@ def packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
 
 
 def unpacked(text: Tensor, ends: Tensor) -> list[str]:
+    """The names that `packed` laid out."""
     joined, begin, names = text.cpu().numpy().tobytes(), 0, []
     for end in ends.tolist():
         names.append(joined[begin:end].decode("utf-8", "surrogatepass"))

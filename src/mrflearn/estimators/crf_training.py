@@ -124,6 +124,7 @@ def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str
 
 
 def quasi_newton(settings: Settings) -> Optimiser[Any]:
+    """L-BFGS, or where there is L1 its orthant-wise kin."""
     kind = OWLQN if settings.c1 else LBFGS
     return kind(
         max_iterations=settings.limit,
@@ -139,6 +140,7 @@ def _perceptron(settings: Settings) -> Optimiser[Any]:
 
 
 def descent(settings: Settings, rate: float) -> Optimiser[Any]:
+    """Stochastic gradient descent at a rate that falls from epoch to epoch."""
     # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
     return SGD(
         rate=rate,
