@@ -15,11 +15,12 @@ from mrflearn.estimators.crf_training import Settings, calibrate, descent, quasi
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import SHARES, LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import Principle, ValueAndGradient, field_objective
 from mrflearn.objectives.penalties import ElasticNet, NoPenalty
+from mrflearn.objectives.reweighted import with_shares
 from mrflearn.training.loop import run
 from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome
@@ -42,6 +43,7 @@ def train_field(
 ) -> Outcome[LogLinearField]:
     """The trained field, starting from `start`."""
     optimisation = settings.optimisation
+    start = with_shares(start, settings.principle.shares)
     if optimisation.algorithm == "ap":
         raise TrainingError("algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here.")
     with Threads(optimisation.cores) as threads:
@@ -87,6 +89,7 @@ def _run(
         return start.with_parameters(layout.unflatten(vector))
 
     priced = settings.c1 or settings.c2
+    free = () if start.shares is None else (SHARES,)
     plan = Plan(
         list(functions),
         layout.flatten(start.parameters()),
@@ -94,7 +97,7 @@ def _run(
         rebuild,
         type(start).__name__,
         optimiser,
-        ElasticNet(settings.c1, settings.c2) if priced else NoPenalty(),
+        ElasticNet(settings.c1, settings.c2, free) if priced else NoPenalty(),
         settings.seed,
     )
     return run(plan, settings.callbacks, settings.progress, settings.checkpoint, settings.resume)

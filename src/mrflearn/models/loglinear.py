@@ -26,15 +26,21 @@ from mrflearn.models.templates import Template, shared_pairs
 from mrflearn.statistics.compiled import CompiledFeatures
 
 DENSE = " dense"
+SHARES = "piece shares"
 
 
 @dataclass(frozen=True, eq=False)
 class LogLinearField:
-    """The weights of the pairs that the templates name, and of their dense columns."""
+    """The weights of the pairs that the templates name, and of their dense columns.
+
+    `shares` (None: not learned) are logarithms of the weights that reweighted piecewise training
+    gives to the pieces of each template; potentials do not depend on them.
+    """
 
     templates: tuple[Template, ...]
     weights: tuple[Float[Tensor, "w"], ...]
     dense: tuple[Float[Tensor, "d t"], ...]
+    shares: Float[Tensor, "templates"] | None = None
 
     @classmethod
     def zeros(
@@ -69,6 +75,8 @@ class LogLinearField:
             named[template.name] = weights
             if len(dense):
                 named[template.name + DENSE] = dense
+        if self.shares is not None:
+            named[SHARES] = self.shares
         return named
 
     def with_parameters(self, parameters: Mapping[str, Tensor]) -> LogLinearField:
@@ -77,7 +85,7 @@ class LogLinearField:
         weights = tuple(parameters[name] for name in names)
         own = zip(names, self.dense, strict=True)
         dense = tuple(parameters.get(name + DENSE, none) for name, none in own)
-        copy = LogLinearField(self.templates, weights, dense)
+        copy = LogLinearField(self.templates, weights, dense, parameters.get(SHARES))
         copy.__dict__.update(whole=self.whole)
         return copy
 

@@ -4,7 +4,8 @@ Each layer is a chain; layers may be coupled where they stand at the same token,
 apart joined by skip edges.  Where the features stand is a choice:
 
 - "edges": on every edge, as in the paper's models [Sutton and McCallum 2009, eqs. 40, 41].  An
-  edge along a chain has the features of the token it leads into, the first token a factor alone;
+  edge along a chain has the features of its first token, as in GRMM; the last token of a sequence,
+  which no edge leaves, has a factor alone;
 - "nodes": on single tokens; edges have a constant;
 - "both": on single tokens and on edges.
 
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
@@ -116,32 +117,27 @@ class _Laid:
 
     wiring: SequenceWiring
     features: CompiledFeatures
-    tokens: Tensor = field(init=False)
-    later: Tensor = field(init=False)  # tokens that are not the first of their sequence
+    tokens: Int64[Tensor, "k"] = field(init=False)
+    last: Bool[Tensor, "k"] = field(init=False)  # whether a token is the last of its sequence
 
     def __post_init__(self) -> None:
         lengths = self.features.lengths
-        tokens = torch.arange(self.features.tokens)
-        first = torch.zeros(len(tokens), dtype=torch.bool)
-        first[(lengths.cumsum(0) - lengths)[lengths > 0]] = True
-        object.__setattr__(self, "tokens", tokens)
-        object.__setattr__(self, "later", tokens[~first])
+        last = torch.zeros(self.features.tokens, dtype=torch.bool)
+        last[lengths.cumsum(0)[lengths > 0] - 1] = True
+        object.__setattr__(self, "tokens", torch.arange(len(last)))
+        object.__setattr__(self, "last", last)
 
     def groups(self, skips: Tensor | None) -> list[tuple[FactorGroup, CompiledFeatures]]:
         """All groups, each with the record of features that its tables name rows of."""
-        found = []
-        for i in range(len(self.wiring.labels)):
-            if self.wiring.features_on == "edges":
-                chosen = torch.ones(len(self.tokens), dtype=torch.bool)
-                chosen[self.later] = False
-                start = self.tokens[chosen]
-                found.append(self._group(f"start {i}", [(start, i)], start, on=True))
-            else:
-                found.append(self._group(f"unary {i}", [(self.tokens, i)], self.tokens, on=True))
+        on_edges = self.wiring.features_on == "edges"
+        name, single = ("end", self.tokens[self.last]) if on_edges else ("unary", self.tokens)
+        before = self.tokens[~self.last]
+        layers = range(len(self.wiring.labels))
+        found = [self._group(f"{name} {i}", [(single, i)], single, on=True) for i in layers]
         on = self.wiring.features_on != "nodes"
-        for i in range(len(self.wiring.labels)):
-            ends = [(self.later - 1, i), (self.later, i)]
-            found.append(self._group(f"pairwise {i}", ends, self.later, on))
+        for i in layers:
+            ends = [(before, i), (before + 1, i)]
+            found.append(self._group(f"pairwise {i}", ends, before, on))
         for i, j in self.wiring.coupled:
             ends = [(self.tokens, i), (self.tokens, j)]
             found.append(self._group(f"cotemporal {i},{j}", ends, self.tokens, on))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -24,9 +24,12 @@ from mrflearn.objectives.local_blocks import lay_out
 from mrflearn.objectives.local_likelihood import LocalLikelihood
 from mrflearn.objectives.local_problems import Local, Problems, find_problems
 from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems
+from mrflearn.objectives.pieces import named_pieces, split_batch
+from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
 
 Estimator = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
-Pieces = Literal["factors", "edges"]
+NAMED_PIECES = ("factors", "edges")
+Pieces = Literal["factors", "edges"] | Sequence[Sequence[str]]
 ValueAndGradient = Callable[[Tensor], tuple[Tensor, Tensor]]
 LOCAL: tuple[Local, ...] = get_args(Local)
 
@@ -45,18 +48,35 @@ class Sum:
 
 @dataclass(frozen=True)
 class Principle:
-    """What is made small: an estimator, what its pieces are, and how `bp` passes messages."""
+    """What is made small: an estimator, what its pieces are, and how `bp` passes messages.
+
+    pieces: `"factors"`, `"edges"` (a factor of several variables takes the factors of its single
+        variables with it), or lists of names: in each example the factors of one list are one
+        piece, solved exactly.
+    shares: of `"pw-reweighted"`: `"uniform"`, `"optimised"`, or a weight for each kind of factor.
+    """
 
     estimator: Estimator = "pw"
     pieces: Pieces = "factors"
+    shares: Shares = "uniform"
     bp: BeliefPropagation = field(default_factory=lambda: BeliefPropagation(200, 1e-5))
 
     def __post_init__(self) -> None:
         known = get_args(Estimator)
         if self.estimator not in known:
             raise TrainingError(f"estimator '{self.estimator}' is not one of {', '.join(known)}.")
-        if self.pieces not in get_args(Pieces):
-            raise TrainingError(f"pieces '{self.pieces}' are not 'factors' or 'edges'.")
+        if isinstance(self.pieces, str) and self.pieces not in NAMED_PIECES:
+            raise TrainingError(
+                f"pieces '{self.pieces}' are not 'factors', 'edges' or lists of kinds of factors."
+            )
+        if not isinstance(self.pieces, str) and self.estimator != "pw":
+            raise TrainingError(
+                f"pieces of several factors are for estimator='pw', not '{self.estimator}'."
+            )
+        if self.shares != "uniform" and self.estimator != "pw-reweighted":
+            raise TrainingError(
+                f"shares are for estimator='pw-reweighted', not '{self.estimator}'."
+            )
 
 
 def field_objective(
@@ -68,8 +88,25 @@ def field_objective(
         return FieldLikelihood(model, batch, exact_inference(batch.graph), threads)
     if principle.estimator == "bp":
         return FieldLikelihood(model, batch, principle.bp, threads)
-    problems = find_problems(batch, principle.estimator, with_ends=principle.pieces == "edges")
+    if not isinstance(principle.pieces, str):
+        return _in_pieces(model, batch, principle, threads)
+    with_ends = principle.pieces == "edges"
+    if principle.estimator == "pw-reweighted":
+        return ReweightedLikelihood.of(model, batch, principle.shares, threads, with_ends=with_ends)
+    problems = find_problems(batch, principle.estimator, with_ends=with_ends)
     return local_objective(model, batch, problems, threads)
+
+
+def _in_pieces(
+    model: LogLinearField, batch: FieldBatch, principle: Principle, threads: Threads
+) -> ValueAndGradient:
+    assert not isinstance(principle.pieces, str)  # noqa: S101 - the caller made sure
+    split = split_batch(batch, named_pieces(batch, principle.pieces))
+    inference = exact_inference(split.graph)
+    reason = inference.refuses(split.graph)
+    if reason is not None:
+        raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
+    return FieldLikelihood(model, split, inference, threads)
 
 
 def local_objective(

@@ -36,10 +36,11 @@ class Source:
 class Block:
     """Problems whose labels are known: their scores add up what the sources say."""
 
+    count: int
     shape: tuple[int, ...]
     weight: Float[Tensor, "n"] | None  # None: each counts once
-    share: Float[Tensor, "n"] | None  # mu of reweighted pieces
     sources: tuple[Source, ...]
+    place: tuple[int, slice]  # which record of problems, and where in it
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +56,14 @@ def lay_out(
     model: LogLinearField,
     batch: FieldBatch,
     problems: list[Problems],
-    shares: list[Float[Tensor, "n"]] | None = None,
+    *,
     least: int = 1,
+    merge: bool = True,
 ) -> Laid:
-    """Problems of known labels, ready to be solved; at least `least` blocks where that can be."""
+    """Problems of known labels, ready to be solved; at least `least` blocks where that can be.
+
+    With `merge`, problems that read the same scores become one that counts so many times.
+    """
     plans: dict[Key, SlicePlan] = {}
     blocks: list[Block] = []
     for number, own in enumerate(problems):
@@ -66,8 +71,7 @@ def lay_out(
             key = (part.group, part.free)
             if key not in plans:
                 plans[key] = SlicePlan.of(model.templates[part.group], part.free)
-        share = None if shares is None else shares[number]
-        blocks.extend(_blocks(model, batch, own, share, plans, least))
+        blocks.extend(_blocks(model, batch, own, number, plans, least, merge))
     return Laid(plans, blocks, observed_counts(model, batch, _times(batch, problems)))
 
 
@@ -126,13 +130,15 @@ def _blocks(
     model: LogLinearField,
     batch: FieldBatch,
     own: Problems,
-    share: Tensor | None,
+    number: int,
     plans: dict[Key, SlicePlan],
     least: int,
+    merge: bool,
 ) -> Iterator[Block]:
     shape = tuple(int(n) for n in batch.graph.states[own.scope[0]])
     members = [_members(batch, part, plans[part.group, part.free]) for part in own.parts]
-    own, share, members = _merged(own, share, members)
+    if merge:
+        own, members = _merged(own, members)
     count = len(own.weight)
     most = max(1, min(NUMBERS_IN_BLOCK // math.prod(shape), -(-count // least)))
     plain = bool((own.weight == 1).all())
@@ -147,10 +153,11 @@ def _blocks(
                 view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
                 sources.append(Source(key, placed, view))
         yield Block(
+            end - begin,
             shape,
             None if plain else own.weight[begin:end].to(model.dtype),
-            None if share is None else share[begin:end].to(model.dtype),
             tuple(sources),
+            (number, slice(begin, end)),
         )
 
 
@@ -160,20 +167,18 @@ def _members(batch: FieldBatch, part: Part, plan: SlicePlan) -> Members:
     return Members(int(part.problem.max()) + 1, part.problem, group.table[part.factor], other)
 
 
-def _merged(
-    own: Problems, share: Tensor | None, members: list[Members]
-) -> tuple[Problems, Tensor | None, list[Members]]:
+def _merged(own: Problems, members: list[Members]) -> tuple[Problems, list[Members]]:
     """The same problems, those of one member that read the same scores merged into one."""
-    if len(members) != 1 or share is not None or len(members[0].row) != len(own):
-        return own, share, members
+    if len(members) != 1 or len(members[0].row) != len(own):
+        return own, members
     alike = torch.stack([members[0].row, members[0].other], dim=1)
     distinct, number = alike.unique(dim=0, return_inverse=True)
     if len(distinct) == len(own):
-        return own, share, members
+        return own, members
     weight = torch.zeros(len(distinct), dtype=torch.float64).index_add_(0, number, own.weight)
     row, other = distinct.unbind(dim=1)
     merged = Members(len(row), torch.arange(len(row)), row, other)
-    return Problems(own.scope[: len(row)], weight, own.parts), share, [merged]
+    return Problems(own.scope[: len(row)], weight, own.parts), [merged]
 
 
 def _between(members: Members, begin: int, end: int) -> Members:

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.execution.threads import Threads
-from mrflearn.models.loglinear import DENSE, LogLinearField
+from mrflearn.models.loglinear import DENSE, SHARES, LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.local_blocks import Block, Key, Laid
 
@@ -96,17 +96,17 @@ class Slopes:
             )
 
     def gradient(self, laid: Laid, layout: Layout) -> Float[Tensor, "p"]:
-        """All gradients as one flat vector."""
+        """The gradients of all weights as one flat vector."""
         for key, table in self.tables.items():
             plan = laid.plans[key].weights
             self.weights[key[0]].index_add_(
                 0, plan.wide, table.view(-1).index_select(0, plan.place)
             )
         named: dict[str, Tensor] = {}
-        order = [name for name in layout.names if not name.endswith(DENSE)]
+        order = [name for name in layout.names if not name.endswith(DENSE) and name != SHARES]
         for name, weights, dense in zip(order, self.weights, self.dense, strict=True):
             named |= {name: weights, name + DENSE: dense}
-        return torch.cat([named[name].flatten() for name in layout.names])
+        return torch.cat([named[name].flatten() for name in layout.names if name != SHARES])
 
 
 def block_scores(
@@ -119,26 +119,23 @@ def block_scores(
         own = source.incidence.scores(
             model.weights[group], tables[source.key], model.dense[group]
         ).view(-1, *source.view)
-        if total is None:
-            total = (
-                own.expand(-1, *block.shape).contiguous() if _partial(block, source.view) else (own)
-            )
-        else:
+        if total is not None:
             total += own
-    assert total is not None  # noqa: S101 - a problem has a factor
+        elif _partial(block, source.view):
+            total = own.expand(-1, *block.shape).contiguous()
+        else:
+            total = own
+    if total is None:  # variables without any factor: every state is as likely
+        total = torch.zeros(block.count, *block.shape, dtype=model.dtype)
     return total.flatten(1)
 
 
 def log_sums(scores: Float[Tensor, "n l"], block: Block) -> Float[Tensor, ""]:
     """The summed log-sum-exps; the scores become the slopes, in place."""
-    if block.share is not None:
-        scores /= block.share[:, None]
     peak = scores.amax(dim=1, keepdim=True)
     scores -= peak
     total = scores.exp_().sum(dim=1)
     value = peak.squeeze(1).double() + total.double().log()
-    if block.share is not None:
-        value = value * block.share
     if block.weight is not None:
         value = value * block.weight
         total = total / block.weight
