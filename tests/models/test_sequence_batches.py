@@ -43,16 +43,16 @@ def factors(batch) -> dict[str, list[tuple[tuple[int, ...], set[str]]]]:
     return found
 
 
-def test_features_on_edges_are_those_of_the_token_led_into():
+def test_features_on_edges_are_those_of_their_first_token():
     features, labels = compiled()
     wiring = SequenceWiring((3, 3), ((0, 1),))
     batch = sequence_batch(wiring, features, labels)
     tokens = [{"a", BIAS}, {"b", "c", BIAS}, {"c", BIAS}, {"a", "b", BIAS}]
     assert factors(batch) == {
-        "start 0": [((0,), tokens[0]), ((6,), tokens[3])],
-        "start 1": [((1,), tokens[0]), ((7,), tokens[3])],
-        "pairwise 0": [((0, 2), tokens[1]), ((2, 4), tokens[2])],
-        "pairwise 1": [((1, 3), tokens[1]), ((3, 5), tokens[2])],
+        "end 0": [((4,), tokens[2]), ((6,), tokens[3])],
+        "end 1": [((5,), tokens[2]), ((7,), tokens[3])],
+        "pairwise 0": [((0, 2), tokens[0]), ((2, 4), tokens[1])],
+        "pairwise 1": [((1, 3), tokens[0]), ((3, 5), tokens[1])],
         "cotemporal 0,1": [((2 * t, 2 * t + 1), tokens[t]) for t in range(4)],
     }
     assert batch.graph.component.tolist() == [0] * 6 + [1] * 2
@@ -107,7 +107,7 @@ def test_without_labels_every_state_is_open_and_groups_are_chosen_by_name():
 def test_groups_without_factors_are_left_out():
     features = compile_features([[["a"]], [["b"]]])
     batch = sequence_batch(SequenceWiring((2,)), features, skips=torch.zeros(0, 2).long())
-    assert [group.name for group in batch.graph.groups] == ["start 0"]
+    assert [group.name for group in batch.graph.groups] == ["end 0"]
 
 
 @pytest.mark.parametrize("pair", [(0, 0), (0, 2), (-1, 0)])

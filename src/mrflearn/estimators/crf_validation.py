@@ -54,7 +54,7 @@ def chunk_f1(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> f
     return 2 * right / total if total else 1.0
 
 
-def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[str]]) -> float:
+def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> float:
     """The share of tokens whose label is right."""
     right = total = 0
     for number, (true, guess) in enumerate(zip(gold, found, strict=True)):
