@@ -51,8 +51,7 @@ def fitted(task: Task, train: list[Example], point: Point, jobs: int) -> Any:
     }
     items = [example.items for example in train]
     if task.structure == "skip":
-        start = "chain" if point.start == "chain" else None
-        crf = SkipChainCRF(**settings, start=start)
+        crf = SkipChainCRF(**settings, start=point.start)
         labels = [example.layers[0] for example in train]
         return crf.fit(items, labels, words=[example.words for example in train])
     return FactorialCRF(**settings).fit(items, [example.layers for example in train])

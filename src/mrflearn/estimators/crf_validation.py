@@ -60,6 +60,6 @@ def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> f
     for number, (true, guess) in enumerate(zip(gold, found, strict=True)):
         if len(true) != len(guess):
             raise DataError(f"sequence {number} has {len(guess)} items and {len(true)} labels.")
-        right += sum(a == b for a, b in zip(true, guess, strict=True))
+        right += sum(bool(a == b) for a, b in zip(true, guess, strict=True))
         total += len(true)
     return right / total if total else 1.0
