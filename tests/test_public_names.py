@@ -9,12 +9,14 @@ import mrflearn
 
 PUBLIC = {
     "CRF",
+    "FactorialCRF",
     "FieldStructure",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",
     "PottsField",
     "Rules",
+    "SkipChainCRF",
     "__version__",
     "edge",
     "load",

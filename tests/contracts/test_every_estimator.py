@@ -9,6 +9,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.labelled_fields import (
+    Labelled,
+    by_hand,
+    labelled,
+    labelled_fields,
+    log_conditional,
+    tables_of,
+)
 from torch import Tensor
 
 from mrflearn.errors import GraphError, TrainingError
@@ -26,14 +34,6 @@ from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
 from mrflearn.objectives.pieces import named_pieces, split_batch
 from mrflearn.objectives.reweighted import with_shares
-from tests.support.labelled_fields import (
-    Labelled,
-    by_hand,
-    labelled,
-    labelled_fields,
-    log_conditional,
-    tables_of,
-)
 
 LOCAL: tuple[Estimator, ...] = ("pl", "edge-pl", "pw", "pwpl")
 EVERY: tuple[Estimator, ...] = (*LOCAL, "ml", "bp", "pw-reweighted")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
@@ -27,10 +27,11 @@ from mrflearn.estimators.field_crf_training import FieldSettings, train_field
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import count_cores
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.models.storage import StoredModel, read_model, write_model
-from mrflearn.models.templates import find_templates
+from mrflearn.models.templates import Template, find_templates
 from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle
+from mrflearn.objectives.reweighted import Shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.outcome import Outcome
 
@@ -46,6 +47,7 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     estimator: Estimator
     pieces: Pieces
+    shares: Shares = "uniform"  # a front door may offer others
     c1: float
     c2: float
     min_freq: float
@@ -94,6 +96,18 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         self._restore(state)
         return self
 
+    def feature_weights(self) -> dict[str, dict[tuple[str, ...], float]]:
+        """For each kind of factor {(attribute, label, ...): weight} of all weights not 0."""
+        model = self._fitted()
+        return {
+            template.name: weights_of(model, k, self._axis_labels(template))
+            for k, template in enumerate(model.templates)
+        }
+
+    def _axis_labels(self, template: Template) -> list[list[str]]:
+        """The labels along each axis of a template's factors."""
+        raise NotImplementedError
+
     def _state(self) -> dict[str, Any]:
         """What a front door learned beside the field, as plain lists, dicts and strings."""
         raise NotImplementedError
@@ -104,9 +118,7 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def _learn(self, batch: FieldBatch, start: LogLinearField | None = None) -> Self:
         """Trains the field, from the weights of `start` where it has them."""
-        templates = find_templates(
-            batch, min_freq=self.min_freq, everything=self.all_possible_pairs
-        )
+        templates = self._templates(batch)
         if self.dtype not in KINDS:
             raise MrflearnError(f"dtype {self.dtype!r} is not one of {', '.join(KINDS)}.")
         field = LogLinearField.zeros(templates, KINDS[self.dtype])
@@ -119,7 +131,7 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
                 f"{graph.components:,} examples, {graph.variables:,} variables, "
                 f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights.\n"
             )
-        self.outcome_ = train_field(field, batch, self._settings())
+        self.outcome_ = train_field(field, batch, self._settings(templates))
         self.model_ = self.outcome_.model
         return self
 
@@ -133,7 +145,15 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         """The probabilities of all labels of unlabelled examples."""
         return marginals(self._fitted(), _open(batch, allowed), self.inference)
 
-    def _settings(self) -> FieldSettings:
+    def _templates(self, batch: FieldBatch) -> tuple[Template, ...]:
+        """Which weights there are."""
+        return find_templates(batch, min_freq=self.min_freq, everything=self.all_possible_pairs)
+
+    def _tie(self, templates: tuple[Template, ...]) -> Int64[Tensor, "p"] | None:  # noqa: ARG002
+        """Which weights are the same one; None: each is free."""
+        return None
+
+    def _settings(self, templates: tuple[Template, ...]) -> FieldSettings:
         own = Settings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
         optimisation = Settings(
             **{name: getattr(self, name) for name in own},
@@ -141,7 +161,8 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             seed=self.random_state,
             progress=self.verbose,
         )
-        return FieldSettings(Principle(self.estimator, self.pieces), optimisation, self.executor)
+        principle = Principle(self.estimator, self.pieces, self.shares)
+        return FieldSettings(principle, optimisation, self.executor, self._tie(templates))
 
     def _fitted(self) -> LogLinearField:
         model: LogLinearField | None = getattr(self, "model_", None)

@@ -17,6 +17,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.graph.evidence import restrict
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
+from mrflearn.inference.best_lists import best_list
 from mrflearn.inference.chain import Chain
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.tree_reweighted import TreeReweighted
@@ -143,3 +144,25 @@ def _chosen(batch: FieldBatch, method: Method) -> Answering:
     if method == "exact":
         raise InferenceError(reason)
     return APPROXIMATE
+
+
+@torch.no_grad()
+def best_lists(
+    model: LogLinearField, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None, count: int
+) -> Iterator[list[tuple[Int64[Tensor, "v"], float]]]:
+    """The `count` best (states, score) of each example, exactly."""
+    model.check(batch)
+    for example in range(batch.graph.components):
+        own = batch.part(example, example + 1).compact()
+        inside = batch.graph.component == example
+        mask = None if allowed is None else allowed[inside]
+        yield best_list(model.potentials(own), count, EXACT, mask)
+
+
+def log_probabilities(
+    model: LogLinearField, batch: FieldBatch, method: Method = "auto"
+) -> list[float]:
+    """log p of the allowed labels of each example: that of its labels where they are known."""
+    free = marginals(model, batch.unlabelled(), method).log_partition
+    bound = marginals(model, batch, method).log_partition
+    return [float(value) for value in bound - free]

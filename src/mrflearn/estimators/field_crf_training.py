@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
@@ -21,6 +22,7 @@ from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import Principle, ValueAndGradient, field_objective
 from mrflearn.objectives.penalties import ElasticNet, NoPenalty
 from mrflearn.objectives.reweighted import with_shares
+from mrflearn.objectives.tied import Tied
 from mrflearn.training.loop import run
 from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome
@@ -31,11 +33,15 @@ PARTITIONS = 8  # of the examples, where an executor adds them up
 
 @dataclass(frozen=True)
 class FieldSettings:
-    """What is made small (`principle`), by what (as for chains), and where (None: here)."""
+    """What is made small (`principle`), by what (as for chains), and where (None: here).
+
+    With `tie`, weight i of all is free weight `tie[i]`.
+    """
 
     principle: Principle
     optimisation: Settings
     executor: Executor | None = None
+    tie: Int64[Tensor, "p"] | None = None
 
 
 def train_field(
@@ -49,7 +55,7 @@ def train_field(
     with Threads(optimisation.cores) as threads:
         if optimisation.algorithm == "lbfgs":
             function = _whole(start, batch, settings, threads)
-            return _run(start, [function], quasi_newton(optimisation), optimisation)
+            return _run(start, [function], quasi_newton(optimisation), settings)
         if settings.executor is not None:
             raise TrainingError("an executor needs algorithm='lbfgs': SGD goes step by step.")
         functions = [
@@ -58,7 +64,7 @@ def train_field(
         ]
         first = Layout.of(start.parameters()).flatten(start.parameters())
         rate = calibrate(functions, first, optimisation)
-        return _run(start, functions, descent(optimisation, rate), optimisation)
+        return _run(start, functions, descent(optimisation, rate), settings)
 
 
 def _whole(
@@ -81,23 +87,31 @@ def _run(
     start: LogLinearField,
     functions: Sequence[ValueAndGradient],
     optimiser: Optimiser[Any],
-    settings: Settings,
+    settings: FieldSettings,
 ) -> Outcome[LogLinearField]:
-    layout = Layout.of(start.parameters())
+    layout, tie = Layout.of(start.parameters()), settings.tie
+    vector = layout.flatten(start.parameters())
+    own, laid = settings.optimisation, layout
+    if tie is not None:
+        if start.shares is not None:
+            raise TrainingError("shares='optimised' needs directed edges or factor graphs.")
+        functions = [Tied(function, tie) for function in functions]
+        vector = vector.new_zeros(int(tie.max()) + 1).index_copy_(0, tie, vector)
+        laid = Layout(("weights",), (vector.shape,))
 
-    def rebuild(vector: Tensor) -> LogLinearField:
-        return start.with_parameters(layout.unflatten(vector))
+    def rebuild(free: Tensor) -> LogLinearField:
+        return start.with_parameters(layout.unflatten(free if tie is None else free[tie]))
 
-    priced = settings.c1 or settings.c2
-    free = () if start.shares is None else (SHARES,)
+    priced = own.c1 or own.c2
+    kept = () if start.shares is None else (SHARES,)
     plan = Plan(
         list(functions),
-        layout.flatten(start.parameters()),
-        layout,
+        vector,
+        laid,
         rebuild,
         type(start).__name__,
         optimiser,
-        ElasticNet(settings.c1, settings.c2, free) if priced else NoPenalty(),
-        settings.seed,
+        ElasticNet(own.c1, own.c2, kept) if priced else NoPenalty(),
+        own.seed,
     )
-    return run(plan, settings.callbacks, settings.progress, settings.checkpoint, settings.resume)
+    return run(plan, own.callbacks, own.progress, own.checkpoint, own.resume)

@@ -9,9 +9,10 @@ d: dense columns; t: cells; r: rows of features.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import torch
@@ -129,6 +130,28 @@ def whole_incidence(plan: SlicePlan, features: CompiledFeatures, dtype: torch.dt
     """The incidence of whole tables, one for every row of the features."""
     rows = torch.arange(features.tokens)
     return plan.place(features, Members(len(rows), rows, rows, torch.zeros_like(rows)), dtype)
+
+
+def weights_of(
+    model: LogLinearField, index: int, labels: Sequence[Sequence[str]]
+) -> dict[tuple[str, ...], float]:
+    """{(attribute, label, ...): weight} of one template, dense columns too, where not 0."""
+    template, names = model.templates[index], list(model.templates[index].names)
+    own = model.weights[index].detach()
+    dense = model.dense[index].detach()
+    rows = [
+        (names[a], c, w)
+        for a, c, w in zip(
+            template.attribute.tolist(), template.cell.tolist(), own.tolist(), strict=True
+        )
+    ]
+    rows += [
+        (column, c, w)
+        for column, weights in zip(template.columns, dense.tolist(), strict=True)
+        for c, w in enumerate(weights)
+    ]
+    cells = list(product(*labels))
+    return {(name, *cells[cell]): weight for name, cell, weight in rows if weight}
 
 
 class _Scores(torch.autograd.Function):

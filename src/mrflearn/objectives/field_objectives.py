@@ -59,7 +59,7 @@ class Principle:
     estimator: Estimator = "pw"
     pieces: Pieces = "factors"
     shares: Shares = "uniform"
-    bp: BeliefPropagation = field(default_factory=lambda: BeliefPropagation(200, 1e-5))
+    bp: BeliefPropagation = field(default_factory=lambda: BeliefPropagation(500, 1e-7, 0.2))
 
     def __post_init__(self) -> None:
         known = get_args(Estimator)
