@@ -1,15 +1,18 @@
 """The input features of the paper's Tables 1 to 3, as far as the data allow.
 
-Missing: the lists of first and last names, countries, companies, honorifics and the like (all three
-tables), which the paper does not name; and the Brill tagger's lexicon (Table 2), in whose place
-stand the tags of each word in those training sentences that are not trained on.
+Other than the paper's: its lists of first and last names, countries, companies, honorifics and the
+like are not to be had.  For the seminars the persons of CoNLL-2003's training part stand in their
+place, and a few honorifics; names and noun phrases do without.  In place of the Brill tagger's
+lexicon (Table 2) stand the tags of each word in those training sentences that are not trained on.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+
+from mrflearn.data.spans import tags_to_spans
 
 Items = list[list[str]]
 Atoms = Sequence[str]
@@ -29,7 +32,12 @@ SEMINAR_SHAPES = (TITLE, CAPITALS, CAPITAL, ALL_CAPITALS, MIXED)
 TAG_SHAPES = (TITLE, CAPITALS, CAPITAL, ALL_CAPITALS, DASH, DIGIT)
 LONGEST = 5  # letters of a prefix, a suffix or an inner sequence: c_0 ... c_n, n from 0 to 4
 
+HONORIFICS = frozenset(
+    ("Dr", "Doctor", "Prof", "Professor", "Mr", "Mrs", "Ms", "Miss", "Sir", "PhD")
+)
+
 Lexicon = Mapping[str, Iterable[str]]
+NameLists = Mapping[str, Set[str]]
 
 
 def windowed(atoms: Sequence[Atoms], reach: int) -> Items:
@@ -71,13 +79,29 @@ def chunk_features(words: Sequence[str], lexicon: Lexicon) -> Items:
     return windowed(atoms, 3)
 
 
-def seminar_features(tokens: Sequence[str], text: str, offsets: Sequence[tuple[int, int]]) -> Items:
+def seminar_features(
+    tokens: Sequence[str], text: str, offsets: Sequence[tuple[int, int]], lists: NameLists
+) -> Items:
     """Table 3; what looks like a time or a date is found in the text and told to its tokens."""
-    found: list[list[str]] = [list(_seminar_atoms(token)) for token in tokens]
+    found: list[list[str]] = [
+        [*_seminar_atoms(token), *(name for name, words in lists.items() if token in words)]
+        for token in tokens
+    ]
     for name, pattern in PATTERNS.items():
         for token in _touched(pattern, text, offsets):
             found[token].append(name)
     return windowed(found, 4)
+
+
+def name_lists(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[str, Set[str]]:
+    """The first and the last words of persons marked in sentences, and honorifics."""
+    first, last = set(), set()
+    for words, tags in sentences:
+        for span in tags_to_spans(tags):
+            if span.label == "PER" and span.end - span.start > 1:
+                first.add(words[span.start])
+                last.add(words[span.end - 1])
+    return {"first-name": first, "last-name": last, "honorific": HONORIFICS}
 
 
 def lexicon_of(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[str, list[str]]:

@@ -10,13 +10,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from features import chunk_features, lexicon_of, name_features, seminar_features, tag_features
+from features import (
+    NameLists,
+    chunk_features,
+    lexicon_of,
+    name_features,
+    name_lists,
+    seminar_features,
+    tag_features,
+)
 from synthetic import ALPHAS, MixedOrderModel
 
 from mrflearn.data.columns import ColumnSentence, read_columns
 from mrflearn.data.seminars import Seminar, read_seminars
 from mrflearn.data.spans import convert_tags
 
+NAME_COLUMNS = ("word", "pos", "chunk", "name")
 TAGGED_POOL = 3000  # of the treebank sample's 3,914 sentences; the others are the test set
 
 
@@ -49,8 +58,8 @@ class Task:
 
 def names(data: Path, draw: int, size: int | None) -> Parts:
     """CoNLL-2003, train to testa; draw 0 is the training set in its order."""
-    train = list(_conll(data / "conll2003" / "train.txt.gz", ("word", "pos", "chunk", "name")))
-    test = _conll(data / "conll2003" / "testa.txt", ("word", "pos", "chunk", "name"))
+    train = _conll(data / "conll2003" / "train.txt.gz", NAME_COLUMNS)
+    test = _conll(data / "conll2003" / "testa.txt", NAME_COLUMNS)
     chosen = train[:size] if draw == 0 else _drawn(train, draw, size)[0]
     return Parts(*([_name_example(s) for s in part] for part in (chosen, test)))
 
@@ -138,15 +147,17 @@ def _chunk_example(sentence: ColumnSentence, lexicon: dict[str, list[str]]) -> E
 
 @lru_cache(maxsize=1)
 def _announcements(data: Path) -> list[Example]:
-    return [_seminar_example(seminar) for seminar in read_seminars(data / "seminars")]
+    persons = _conll(data / "conll2003" / "train.txt.gz", NAME_COLUMNS)
+    lists = name_lists((s["word"], s["name"]) for s in persons)
+    return [_seminar_example(seminar, lists) for seminar in read_seminars(data / "seminars")]
 
 
-def _seminar_example(seminar: Seminar) -> Example:
+def _seminar_example(seminar: Seminar, lists: NameLists) -> Example:
     labels = ["O"] * len(seminar.tokens)
     for start, end, field in seminar.fields:
         for token in range(start, end):
             labels[token] = labels[token] if labels[token] != "O" else f"I-{field}"
-    items = seminar_features(seminar.tokens, seminar.text, seminar.offsets)
+    items = seminar_features(seminar.tokens, seminar.text, seminar.offsets, lists)
     return Example(seminar.tokens, items, (labels,))
 
 

@@ -13,6 +13,7 @@ from mrflearn.cli.evaluate_crf import LabelView, evaluate_crf
 from mrflearn.cli.evaluate_field import evaluate_field
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
 from mrflearn.cli.labelling import with_recipe
+from mrflearn.cli.layered_answers import evaluate_layered, refuse_options
 from mrflearn.errors import MrflearnError
 
 
@@ -51,6 +52,10 @@ def evaluate(
                 raise typer.BadParameter("--columns: a CRF knows the columns of its files")
             view = LabelView(train, scheme, mistakes, calibration, plots)
             evaluate_crf(with_recipe(fitted, model), file, view, as_json)
+        case "FactorialCRF" | "SkipChainCRF":
+            unused = {"--train": train, "--scheme": scheme, "--calibration": calibration}
+            refuse_options(model, unused | {"--columns": columns, "--plots": plots})
+            evaluate_layered(fitted, model, file, mistakes, as_json)
         case "NgramLanguageModel" | "LanguageModel":
             raise MrflearnError(f"{model} is a language model; `mrflearn score` rates a text.")
         case _:

@@ -11,6 +11,7 @@ import typer
 from mrflearn.cli.answers import Json
 from mrflearn.cli.inspect_crf import inspect_crf
 from mrflearn.cli.inspect_field import FieldView, inspect_field
+from mrflearn.cli.layered_answers import inspect_layered
 from mrflearn.cli.lm_answers import inspect_neighbours
 from mrflearn.cli.ngram_answers import inspect_text
 
@@ -43,6 +44,9 @@ def inspect(
         case "CRF":
             _refuse(model, pictures)
             inspect_crf(fitted, top, label, as_json)
+        case "FactorialCRF" | "SkipChainCRF":
+            _refuse(model, pictures)
+            inspect_layered(fitted, top, label, as_json)
         case "NgramLanguageModel":
             _refuse(model, {**pictures, "--label": label})
             inspect_text(fitted, top, as_json)

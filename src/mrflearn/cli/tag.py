@@ -12,6 +12,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.convert import ChunkScheme
 from mrflearn.cli.labelling import batches, load_labeller
+from mrflearn.cli.layered_answers import LAYERED, refuse_options, tag_layered
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
@@ -46,14 +47,19 @@ def tag(
 ) -> None:
     """Label every token: the rows of the input, each with its label behind it.
 
-    Labels already in the input are kept and not looked at.  With --nbest each labelling stands
-    below a line with its rank and probability.
+    Of several layers each has its label.  Labels already in the input are kept and not looked at.
+    With --nbest each labelling stands below a line with its rank and probability.
 
     Example: mrflearn tag chunker < new.txt
     """
     from mrflearn.estimators.crf_rules import Rules
 
-    crf = load_labeller(model)
+    crf = load_labeller(model, also=LAYERED)
+    if type(crf).__name__ in LAYERED:
+        refuse_options(model, {"--nbest": n_best > 1, "--spans": spans, "--scheme": scheme})
+        wanted = {"marginals": marginals, "json": as_json}
+        tag_layered(crf, model, file, file_format, batch, wanted)
+        return
     asked = _Asked(n_best, marginals, spans, Rules(scheme=scheme.value) if scheme else None)
     document = 0
     for part in batches(crf.recipe_.read(file, format=file_format), batch):

@@ -53,7 +53,7 @@ class LayeredSequences(FieldCRF):
     features_on: FeaturesOn
     names_: tuple[Numbering, ...]  # the labels of each layer
     wiring_: SequenceWiring
-    recipe_: Recipe | None
+    recipe_: Recipe  # only where features are made from files
 
     def _fit(
         self,
@@ -79,7 +79,6 @@ class LayeredSequences(FieldCRF):
         batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
         self._learn(batch, start)
         self.names_, self.wiring_ = tuple(own.names for own in labels), wiring
-        self.recipe_ = None
         return self
 
     def _asked(self, X: Iterable[Any], joined: Sequence[Any] | None = None) -> FieldBatch:
@@ -176,7 +175,7 @@ class LayeredSequences(FieldCRF):
         return wanted
 
     def _state(self) -> dict[str, Any]:
-        recipe = self.recipe_
+        recipe: Recipe | None = getattr(self, "recipe_", None)
         return {
             "labels": [list(own) for own in self.names_],
             "coupled": [list(pair) for pair in self.wiring_.coupled],
@@ -192,7 +191,8 @@ class LayeredSequences(FieldCRF):
             recipe = state["recipe"]
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"the stored CRF contradicts itself ({error}).") from error
-        self.recipe_ = None if recipe is None else Recipe.from_settings(recipe)
+        if recipe is not None:
+            self.recipe_ = Recipe.from_settings(recipe)
 
 
 def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]:
