@@ -8,6 +8,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import Method
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Layers, split_layers
 from mrflearn.execution.executor import Executor
@@ -124,10 +125,9 @@ class FactorialCRF(LayeredSequences):
         if len(gold) != len(found):
             raise DataError(f"X has {len(found)} sequences and y has {len(gold)}.")
         split_layers(gold, len(self.names_))  # complains where layers do not fit
-        return accuracy(
-            [list(zip(*own, strict=True)) for own in gold],
-            [list(zip(*own, strict=True)) for own in found],
-        )
+        true = [list(zip(*own, strict=True)) for own in gold]
+        guess = [list(zip(*own, strict=True)) for own in found]
+        return accuracy(true, guess)
 
     @property
     def classes_(self) -> list[list[str]]:
