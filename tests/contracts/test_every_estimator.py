@@ -92,8 +92,10 @@ def test_potentials_are_sums_of_weights(found: Labelled) -> None:
             torch.testing.assert_close(mine, table)
 
 
-@pytest.mark.parametrize("edges", [False, True], ids=["factors", "edges"])
-@pytest.mark.parametrize("estimator", LOCAL)
+@pytest.mark.parametrize(
+    ("estimator", "edges"),
+    [*((own, False) for own in LOCAL), ("pw", True), ("pwpl", True)],
+)
 @settings(max_examples=12)
 @given(found=labelled_fields())
 def test_local_estimators_are_sums_of_conditionals(
@@ -337,6 +339,8 @@ def test_impossible_wishes_are_refused() -> None:
         Principle("mle")  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match="'factors', 'edges' or lists"):
         Principle("pw", pieces="cliques")  # type: ignore[arg-type]
+    with pytest.raises(TrainingError, match="'edges' are for estimator='pw' and 'pwpl'"):
+        Principle("pl", pieces="edges")
     with pytest.raises(TrainingError, match="for estimator='pw'"):
         Principle("pl", pieces=[["unary"], ["pair"]])
     with pytest.raises(TrainingError, match="for estimator='pw-reweighted'"):

@@ -30,7 +30,7 @@ from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.models.templates import Template, find_templates
-from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle
+from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle, natural_pieces
 from mrflearn.objectives.reweighted import Shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.outcome import Outcome
@@ -46,7 +46,7 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
     """
 
     estimator: Estimator
-    pieces: Pieces
+    pieces: Pieces | None  # None: as suits the estimator
     shares: Shares = "uniform"  # a front door may offer others
     c1: float
     c2: float
@@ -161,7 +161,8 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             seed=self.random_state,
             progress=self.verbose,
         )
-        principle = Principle(self.estimator, self.pieces, self.shares)
+        pieces = natural_pieces(self.estimator) if self.pieces is None else self.pieces
+        principle = Principle(self.estimator, pieces, self.shares)
         return FieldSettings(principle, optimisation, self.executor, self._tie(templates))
 
     def _fitted(self) -> LogLinearField:

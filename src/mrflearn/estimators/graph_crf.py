@@ -49,8 +49,9 @@ class GraphCRF(FieldCRF):
         `"pl"` (each variable given all around it), `"edge-pl"` (the variables of each factor given
         all around them), `"ml"` (exact; small width), `"bp"` (loopy belief propagation) or
         `"pw-reweighted"` (a convex combination of pieces).
-    pieces: `"edges"` (an edge takes the features of its ends with it), `"factors"`, or lists of
-        kinds of factors, each list one piece an example, as in `[["node", "edge"]]`.
+    pieces: of `"pw"` and `"pwpl"`: `"edges"` (an edge takes the features of its ends with it; the
+        default) or `"factors"`; of `"pw"` also lists of kinds of factors, each list one piece an
+        example, as in `[["node", "edge"]]`.
     shares: of `"pw-reweighted"`: `"uniform"`, `"optimised"` or {kind of factor: weight}.
     c1, c2: c1 * sum |w| + c2 * sum w^2 is added; a Gaussian prior of variance v is c2 = 1 / 2v.
     min_freq, all_possible_pairs: which attributes have weights for which labels: those seen
@@ -65,7 +66,7 @@ class GraphCRF(FieldCRF):
         self,
         estimator: Estimator = "pw",
         *,
-        pieces: Pieces = "edges",
+        pieces: Pieces | None = None,
         shares: Shares = "uniform",
         c1: float = 0.0,
         c2: float = 0.05,

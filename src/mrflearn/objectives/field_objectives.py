@@ -50,8 +50,8 @@ class Sum:
 class Principle:
     """What is made small: an estimator, what its pieces are, and how `bp` passes messages.
 
-    pieces: `"factors"`, `"edges"` (a factor of several variables takes the factors of its single
-        variables with it), or lists of names: in each example the factors of one list are one
+    pieces: `"factors"`; of `"pw"` and `"pwpl"` also `"edges"` (a factor of several variables takes
+        the factors of its single variables with it); of `"pw"` also lists of names: in each example the factors of one list are one
         piece, solved exactly.
     shares: of `"pw-reweighted"`: `"uniform"`, `"optimised"`, or a weight for each kind of factor.
     """
@@ -69,6 +69,10 @@ class Principle:
             raise TrainingError(
                 f"pieces '{self.pieces}' are not 'factors', 'edges' or lists of kinds of factors."
             )
+        if self.pieces == "edges" and self.estimator not in ("pw", "pwpl"):
+            raise TrainingError(
+                f"pieces='edges' are for estimator='pw' and 'pwpl', not '{self.estimator}'."
+            )
         if not isinstance(self.pieces, str) and self.estimator != "pw":
             raise TrainingError(
                 f"pieces of several factors are for estimator='pw', not '{self.estimator}'."
@@ -77,6 +81,11 @@ class Principle:
             raise TrainingError(
                 f"shares are for estimator='pw-reweighted', not '{self.estimator}'."
             )
+
+
+def natural_pieces(estimator: Estimator) -> Pieces:
+    """What serves factors of single variables and of several best: "edges" where there are such."""
+    return "edges" if estimator in ("pw", "pwpl") else "factors"
 
 
 def field_objective(
@@ -90,10 +99,9 @@ def field_objective(
         return FieldLikelihood(model, batch, principle.bp, threads)
     if not isinstance(principle.pieces, str):
         return _in_pieces(model, batch, principle, threads)
-    with_ends = principle.pieces == "edges"
     if principle.estimator == "pw-reweighted":
-        return ReweightedLikelihood.of(model, batch, principle.shares, threads, with_ends=with_ends)
-    problems = find_problems(batch, principle.estimator, with_ends=with_ends)
+        return ReweightedLikelihood.of(model, batch, principle.shares, threads)
+    problems = find_problems(batch, principle.estimator, with_ends=principle.pieces == "edges")
     return local_objective(model, batch, problems, threads)
 
 

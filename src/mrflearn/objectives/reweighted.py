@@ -61,15 +61,13 @@ class ReweightedLikelihood:
         batch: FieldBatch,
         shares: Shares,
         threads: Threads,
-        *,
-        with_ends: bool = False,
     ) -> ReweightedLikelihood:
         """The bound of a batch; with `shares="optimised"` the model must have shares to learn."""
         if len(batch.uncertain):
             raise TrainingError(
                 "estimator='pw-reweighted' needs every label; with partial labels take 'pw'."
             )
-        problems = find_problems(batch, "pw", with_ends=with_ends)
+        problems = find_problems(batch, "pw")
         laid = lay_out(model, batch, problems, least=threads.count, merge=False)
         graph = batch.graph
         log_states = graph.states.double().log()
