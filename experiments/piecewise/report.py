@@ -104,6 +104,7 @@ def _table(
 ) -> list[str]:
     """One table: an estimator a line; empty where nothing was measured."""
     ours: dict[str, list[float]] = {}
+    sizes = sorted({row["train_sentences"] for row in rows.of(task)})
     for row in rows.of(task):
         name = row["point"]["estimator"]
         if row["point"]["start"] != "zero":
@@ -112,7 +113,14 @@ def _table(
             ours.setdefault(name, []).append(pick(row))
     if not ours:
         return []
-    lines = ["", f"## {title}", "", "| estimator | ours | paper |", "|---|---|---|"]
+    told = " or ".join(f"{size:,}" for size in sizes)
+    lines = [
+        "",
+        f"## {title} (ours trained on {told})",
+        "",
+        "| estimator | ours | paper |",
+        "|---|---|---|",
+    ]
     for name in sorted(ours.keys() | theirs.keys()):
         own = _words(ours[name]) if name in ours else "not run"
         mean, spread = theirs.get(name.removesuffix(" from chain"), (None, None))

@@ -36,7 +36,7 @@ CURVES = 30  # generating models that the learning curves are means over
 SMOKE_SIZE, SMOKE_ITERATIONS = 40, 8
 
 
-def plan(scale: str, tasks: list[str], draws: int | None) -> Iterator[Point]:
+def plan(scale: str, tasks: list[str], draws: int | None, size: int | None) -> Iterator[Point]:
     """The points of each task in turn: for each draw, quick estimators first."""
     for name in tasks:
         task = TASKS[name]
@@ -54,7 +54,7 @@ def plan(scale: str, tasks: list[str], draws: int | None) -> Iterator[Point]:
             for draw in range(first, first + count):
                 for own in ESTIMATORS[name]:
                     start = "chain" if (name, own) == ("seminars", "bp") else "zero"
-                    yield Point(name, own, draw, task.size, start=start)
+                    yield Point(name, own, draw, size or task.size, start=start)
 
 
 def _synthetic(models: int, curves: int, sizes: tuple[int, ...], whole: int) -> Iterator[Point]:
@@ -71,7 +71,8 @@ def main() -> None:
     rows = Rows(folder / "rows.jsonl")
     done = rows.done()
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    waiting = (p for p in plan(options.scale, options.only, options.draws) if p.key not in done)
+    points = plan(options.scale, options.only, options.draws, options.size)
+    waiting = (point for point in points if point.key not in done)
     for (task, draw, size), points in groupby(waiting, lambda p: (p.task, p.draw, p.size)):
         chosen = [p for p in points if not options.estimators or p.estimator in options.estimators]
         parts = TASKS[task].parts(Path(options.data), draw, size) if chosen else None
@@ -91,6 +92,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--estimators", nargs="*", help="these alone")
     parser.add_argument("--draws", type=int, help="so many subsets, folds or generating models")
+    parser.add_argument("--size", type=int, help="sentences to train on, not the paper's number")
     parser.add_argument("--minutes", type=float, help="begin nothing new after so long")
     parser.add_argument("--jobs", type=int, default=2, help="cores")
     parser.add_argument("--results", type=Path)

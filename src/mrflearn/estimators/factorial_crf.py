@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.field_crf_answers import Method
+from mrflearn.estimators.field_crf_answers import Method, log_probabilities
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Layers, split_layers
 from mrflearn.execution.executor import Executor
 from mrflearn.models.sequence_batches import FeaturesOn
@@ -94,8 +94,8 @@ class FactorialCRF(LayeredSequences):
         """Learns from sequences of items and the labels of their layers."""
         by_layer = split_layers(y)
         features = compile_features(X)
-        if not features.tokens:
-            raise DataError("there is no token to learn from.")
+        if not features.tokens or not by_layer:
+            raise DataError("there is no token with a label to learn from.")
         labels = [compile_labels(own, features.lengths, Numbering()) for own in by_layer]
         coupled = self.coupled
         if coupled is None:
@@ -118,6 +118,16 @@ class FactorialCRF(LayeredSequences):
     ) -> list[list[list[dict[str, float]]]]:
         """For each sequence, layer and token the probability of every label."""
         return self._probabilities(self._asked(X), forced)
+
+    def n_best(
+        self, X: Iterable[Any], n: int = 5, forced: Iterable[Any] | None = None
+    ) -> list[list[Decoded]]:
+        """The n best labellings of each sequence, best first; exact."""
+        return self._best(self._asked(X), n, forced)
+
+    def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
+        """log p(y | x) of each sequence, in nats, by the inference that `inference` names."""
+        return log_probabilities(self._fitted(), self._asked(X, layers=y), self.inference)
 
     def score(self, X: Iterable[Any], y: Iterable[Any]) -> float:
         """The share of tokens that are right in every layer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import nlargest
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,9 +15,11 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, StorageError
 from mrflearn.estimators.field_crf import FieldCRF
+from mrflearn.estimators.field_crf_answers import best_lists
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
+from mrflearn.models.templates import Template
 from mrflearn.statistics.class_weights import sequence_weights
 from mrflearn.statistics.compiled import CompiledFeatures, compile_features
 from mrflearn.statistics.features import Numbering
@@ -81,27 +84,44 @@ class LayeredSequences(FieldCRF):
         self.names_, self.wiring_ = tuple(own.names for own in labels), wiring
         return self
 
-    def _asked(self, X: Iterable[Any], joined: Sequence[Any] | None = None) -> FieldBatch:
-        """Sequences to be labelled; `joined` has the pairs of tokens of each that skips join."""
+    def _asked(
+        self,
+        X: Iterable[Any],
+        joined: Sequence[Any] | None = None,
+        layers: Iterable[Any] | None = None,
+    ) -> FieldBatch:
+        """Sequences to be labelled, or with `layers` those whose labels are to be rated.
+
+        `joined` has the pairs of tokens of each sequence that skip edges join.
+        """
         model = self._fitted()
         first = model.templates[0]
         features = compile_features(X, first.names, first.columns)
         skips = None if joined is None else joined_tokens(joined, features.lengths)
         only = [template.name for template in model.templates]
-        return sequence_batch(self.wiring_, features, skips=skips, only=only)
+        labels = None if layers is None else self._compiled(layers, features.lengths)
+        return sequence_batch(self.wiring_, features, labels, skips=skips, only=only)
 
     def _decoded(self, batch: FieldBatch, forced: Iterable[Any] | None) -> list[Decoded]:
         found = self._decode(batch, self._allowed(batch, forced))
-        states = found.assignment.reshape(-1, len(self.names_))
+        parts = found.assignment.split([size * len(self.names_) for size in self._tokens(batch)])
+        rows = zip(parts, found.score.tolist(), found.kind, found.converged.tolist(), strict=True)
+        return [Decoded(self._named(states), *row) for states, *row in rows]
+
+    def _best(
+        self, batch: FieldBatch, count: int, forced: Iterable[Any] | None
+    ) -> list[list[Decoded]]:
+        """The best labellings of each sequence, surely and in order."""
+        allowed = self._allowed(batch, forced)
+        return [
+            [Decoded(self._named(states), score, "exact", True) for states, score in own]
+            for own in best_lists(self._fitted(), batch, allowed, count)
+        ]
+
+    def _named(self, states: Int64[Tensor, "v"]) -> Layers:
+        by_layer = states.reshape(-1, len(self.names_)).t().tolist()
         names = [list(own) for own in self.names_]
-        answers = []
-        tokens = self._tokens(batch)
-        scores, converged = found.score.tolist(), found.converged.tolist()
-        for number, own in enumerate(states.split(tokens)):
-            columns = own.t().tolist() if len(own) else [[]] * len(names)
-            layers = [[n[k] for k in column] for n, column in zip(names, columns, strict=True)]
-            answers.append(Decoded(layers, scores[number], found.kind[number], converged[number]))
-        return answers
+        return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
 
     def _probabilities(
         self, batch: FieldBatch, forced: Iterable[Any] | None
@@ -125,16 +145,16 @@ class LayeredSequences(FieldCRF):
         """Which labels are left where some are forced; None, sets and labels as in training."""
         if forced is None:
             return None
-        lengths = torch.tensor(self._tokens(batch))
-        by_layer = split_layers(forced, len(self.names_))
-        parts = [
-            compile_labels(own, lengths, names)
-            for own, names in zip(by_layer, self.names_, strict=True)
-        ]
+        parts = self._compiled(forced, torch.tensor(self._tokens(batch)))
         most = batch.graph.most_states
         masks = [part.allowed_states() for part in parts]
         wide = [torch.nn.functional.pad(mask, (0, most - mask.shape[1])) for mask in masks]
         return torch.stack(wide, dim=1).reshape(-1, most)
+
+    def _compiled(self, layers: Iterable[Any], lengths: Int64[Tensor, "b"]) -> list[CompiledLabels]:
+        by_layer = split_layers(layers, len(self.names_))
+        pairs = zip(by_layer, self.names_, strict=True)
+        return [compile_labels(own, lengths, names) for own, names in pairs]
 
     def _tokens(self, batch: FieldBatch) -> list[int]:
         counts = torch.bincount(batch.graph.component, minlength=batch.graph.components)
@@ -147,32 +167,20 @@ class LayeredSequences(FieldCRF):
 
     def top_features(self, count: int = 20, label: str | None = None) -> list[TopFeature]:
         """The heaviest weights, of all labels or of those that `label` is part of."""
-        found = []
-        model = self._fitted()
-        for template, weights in zip(model.templates, model.weights, strict=True):
-            layers = _layers_of(template.name)
-            shown = weights
-            if label is not None:
-                shown = weights.where(self._with_label(template.cell, layers, label), 0)
-            order = shown.abs().argsort(descending=True)[:count]
-            coordinates = torch.unravel_index(template.cell[order], template.shape)
-            names, attributes = [list(self.names_[i]) for i in layers], list(template.names)
-            for row, place in enumerate(order.tolist()):
-                if shown[place]:
-                    labels = tuple(n[int(c[row])] for n, c in zip(names, coordinates, strict=True))
-                    name = attributes[int(template.attribute[place])]
-                    found.append(TopFeature(template.name, name, labels, float(weights[place])))
-        return sorted(found, key=lambda own: -abs(own.weight))[:count]
+        found = [
+            TopFeature(factors, attribute, tuple(labels), weight)
+            for factors, weights in self.feature_weights().items()
+            for (attribute, *labels), weight in weights.items()
+            if label is None or label in labels
+        ]
+        return nlargest(count, found, key=lambda own: abs(own.weight))
 
-    def _with_label(
-        self, cell: Int64[Tensor, "w"], layers: list[int], label: str
-    ) -> Bool[Tensor, "w"]:
-        shape = [len(self.names_[i]) for i in layers]
-        wanted = torch.zeros(len(cell), dtype=torch.bool)
-        for layer, states in zip(layers, torch.unravel_index(cell, shape), strict=True):
-            if label in self.names_[layer]:
-                wanted |= states == self.names_[layer][label]
-        return wanted
+    def _axis_labels(self, template: Template) -> list[list[str]]:
+        """The labels along the axes of a group's factors; see `sequence_batches` for its name."""
+        kind, _, numbers = template.name.partition(" ")
+        layers = [int(number) for number in numbers.split(",")]
+        layers = layers * 2 if kind in ("pairwise", "skip") else layers
+        return [list(self.names_[layer]) for layer in layers]
 
     def _state(self) -> dict[str, Any]:
         recipe: Recipe | None = getattr(self, "recipe_", None)
@@ -227,10 +235,3 @@ def joined_tokens(joined: Sequence[Any], lengths: Int64[Tensor, "b"]) -> Int64[T
         raise DataError(f"there are {len(starts)} sequences of items and {len(joined)} of words.")
     pairs = [(u + at, v + at) for at, own in zip(starts, joined, strict=True) for u, v in own]
     return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
-
-
-def _layers_of(group: str) -> list[int]:
-    """The layers that the axes of a group's factors belong to; see `sequence_batches`."""
-    kind, _, numbers = group.partition(" ")
-    layers = [int(number) for number in numbers.split(",")]
-    return layers * 2 if kind in ("pairwise", "skip") else layers

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf import FieldCRF
-from mrflearn.estimators.field_crf_answers import Method
+from mrflearn.estimators.field_crf_answers import Method, log_probabilities
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, joined_tokens
 from mrflearn.execution.executor import Executor
 from mrflearn.models.sequence_batches import FeaturesOn
@@ -121,16 +121,28 @@ class SkipChainCRF(LayeredSequences):
     ) -> list[Decoded]:
         """The best labels (as the only layer), their scores, and whether they are the best."""
         X, pairs = self._read(X, words)
-        layers = None if forced is None else [[own] for own in forced]
-        return self._decoded(self._asked(X, pairs), layers)
+        return self._decoded(self._asked(X, pairs), _as_layers(forced))
 
     def predict_marginals(
         self, X: Iterable[Any], words: Words, forced: Iterable[Any] | None = None
     ) -> list[list[dict[str, float]]]:
         """The probability of every label of each token."""
         X, pairs = self._read(X, words)
-        layers = None if forced is None else [[own] for own in forced]
-        return [own[0] for own in self._probabilities(self._asked(X, pairs), layers)]
+        found = self._probabilities(self._asked(X, pairs), _as_layers(forced))
+        return [own[0] for own in found]
+
+    def n_best(
+        self, X: Iterable[Any], words: Words, n: int = 5, forced: Iterable[Any] | None = None
+    ) -> list[list[Decoded]]:
+        """The n best labellings of each document, best first; exact, where the width allows."""
+        X, pairs = self._read(X, words)
+        return self._best(self._asked(X, pairs), n, _as_layers(forced))
+
+    def log_prob(self, X: Iterable[Any], y: Iterable[Any], words: Words) -> list[float]:
+        """log p(y | x) of each document, in nats, by the inference that `inference` names."""
+        X, pairs = self._read(X, words)
+        batch = self._asked(X, pairs, _as_layers(y))
+        return log_probabilities(self._fitted(), batch, self.inference)
 
     def score(self, X: Iterable[Any], y: Iterable[Any], words: Words) -> float:
         """The share of tokens whose label is right."""
@@ -191,3 +203,7 @@ class SkipChainCRF(LayeredSequences):
                 "function from words to pairs of positions."
             )
         return SKIP_RULES[self.rule]
+
+
+def _as_layers(labels: Iterable[Any] | None) -> list[list[Any]] | None:
+    return None if labels is None else [[own] for own in labels]
