@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.execution.threads import Threads
@@ -28,7 +28,7 @@ from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, whole_incidence
 from mrflearn.models.parameters import Layout
 from mrflearn.models.slices import Incidence
-from mrflearn.objectives.local_blocks import observed_counts
+from mrflearn.objectives.observed import observed_counts
 
 NUMBERS_IN_TABLES = 2**22  # entries of the tables of one part
 
@@ -139,14 +139,21 @@ def _uncertain(batch: FieldBatch) -> Bool[Tensor, "c"]:
     return found
 
 
-def spans_of(batch: FieldBatch, cores: int) -> Iterator[tuple[int, int]]:
-    """Runs of examples whose tables fit in memory together, and enough runs for every core."""
+def spans_of(
+    batch: FieldBatch, cores: int, order: Int64[Tensor, "c"] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Runs of examples whose tables fit in memory together, and enough runs for every core.
+
+    With an `order` the runs count the examples in that order.
+    """
     graph = batch.graph
     entries = torch.zeros(graph.components, dtype=torch.int64)
     for group in graph.groups:
         if len(group):
             cells = int(graph.states[group.scope[0]].prod())
             entries += cells * torch.bincount(graph.component_of(group), minlength=graph.components)
+    if order is not None:
+        entries = entries[order]
     most = max(1, min(NUMBERS_IN_TABLES, -(-int(entries.sum()) // max(1, cores))))
     number = (entries.cumsum(0) - entries).div(most, rounding_mode="floor")
     begin = 0
