@@ -8,6 +8,7 @@ from typing import Any
 from rows import Point
 from tasks import Example, Parts, Task
 
+from mrflearn.estimators.crf import CRF
 from mrflearn.estimators.factorial_crf import FactorialCRF
 from mrflearn.estimators.skip_chain_crf import SkipChainCRF
 from mrflearn.evaluation.layers import layers_report, token_report
@@ -26,7 +27,7 @@ def measure(task: Task, parts: Parts, point: Point, jobs: int) -> dict[str, Any]
     return _scores(task, parts.test, found) | {
         "train_sentences": len(parts.train),
         "test_sentences": len(parts.test),
-        "weights": sum(len(own) for own in model.model_.weights),
+        "weights": sum(part.numel() for part in model.model_.parameters().values()),
         "objective": outcome.value,
         "iterations": outcome.iterations,
         "converged": outcome.converged,
@@ -41,7 +42,8 @@ def measure(task: Task, parts: Parts, point: Point, jobs: int) -> dict[str, Any]
 def fitted(task: Task, train: list[Example], point: Point, jobs: int) -> Any:
     """The model of the task's structure, trained as the point says.
 
-    A chain is a factorial chain of one layer: so all models have their features on their edges.
+    A chain is a factorial chain of one layer, so that features stand on edges as in the paper; one
+    "of nodes" has them on single tokens, and only constants on its edges.
     """
     settings: dict[str, Any] = {
         "estimator": point.estimator,
@@ -54,6 +56,8 @@ def fitted(task: Task, train: list[Example], point: Point, jobs: int) -> Any:
         crf = SkipChainCRF(**settings, start=point.start)
         labels = [example.layers[0] for example in train]
         return crf.fit(items, labels, words=[example.words for example in train])
+    if task.structure == "chain of nodes":
+        return CRF(**settings).fit(items, [example.layers[0] for example in train])
     return FactorialCRF(**settings).fit(items, [example.layers for example in train])
 
 
@@ -62,6 +66,8 @@ def predicted(task: Task, model: Any, test: list[Example]) -> list[list[list[str
     items = [example.items for example in test]
     if task.structure == "skip":
         return [[own] for own in model.predict(items, words=[example.words for example in test])]
+    if task.structure == "chain of nodes":
+        return [[own] for own in model.predict(items)]
     return model.predict(items)
 
 

@@ -146,8 +146,9 @@ def _field(name: str) -> Pick:
 def _synthetic(rows: Rows, folder: Path) -> list[str]:
     """Figures 3 and 4, and the words of section 5.2.1."""
     errors = _errors(rows)
+    largest = max((size for own in errors.values() for _, size in own), default=0)
     whole = {
-        estimator: {draw: error for (draw, size), error in own.items() if size == 1000}
+        estimator: {draw: error for (draw, size), error in own.items() if size == largest}
         for estimator, own in errors.items()
     }
     lines: list[str] = []

@@ -33,7 +33,7 @@ ESTIMATORS = {
 }
 SIZES = (10, 20, 50, 100, 200, 500)  # of the learning curves, besides 1,000
 CURVES = 30  # generating models that the learning curves are means over
-SMOKE_SIZE, SMOKE_ITERATIONS = 40, 8
+SMOKE_SIZE, SMOKE_TESTS, SMOKE_ITERATIONS = 40, 100, 8
 
 
 def plan(scale: str, tasks: list[str], draws: int | None, size: int | None) -> Iterator[Point]:
@@ -76,6 +76,8 @@ def main() -> None:
     for (task, draw, size), points in groupby(waiting, lambda p: (p.task, p.draw, p.size)):
         chosen = [p for p in points if not options.estimators or p.estimator in options.estimators]
         parts = TASKS[task].parts(Path(options.data), draw, size) if chosen else None
+        if parts is not None and options.scale == "smoke":
+            parts = parts._replace(test=parts.test[:SMOKE_TESTS])
         for point in chosen:
             if until is not None and time.monotonic() > until:
                 break

@@ -104,7 +104,7 @@ TASKS = {
     task.name: task
     for task in (
         Task("names", "chain", ("name",), names, 1),
-        Task("tags", "chain", ("tag",), tags, 5, 1911),
+        Task("tags", "chain of nodes", ("tag",), tags, 5, 1911),
         Task("chunks-223", "factorial", ("pos", "chunk"), chunks, 5, 223),
         Task("chunks-447", "factorial", ("pos", "chunk"), chunks, 5, 447),
         Task("chunks-grmm", "factorial", ("pos", "chunk"), chunks, 1, 223),

@@ -151,3 +151,19 @@ def test_a_skip_chain_needs_words(tmp_path: Path) -> None:
     found = run("train", "crf", str(tmp_path / "a.grmm"), *options)
     assert found.code == 1
     assert "a skip chain needs the words" in found.err
+
+
+def test_a_chain_takes_any_estimator(folder: Path) -> None:
+    options = ["--columns", "word,pos,chunk", "--labels", "chunk", "--estimator", "pwpl", "-q"]
+    target = str(folder / "chain")
+    found = run("train", "crf", str(folder / "train.txt"), *options, "-o", target)
+    assert found.code == 0, found.err
+    model = load(folder / "chain")
+    assert (type(model).__name__, model.estimator) == ("CRF", "pwpl")
+    answer = run("evaluate", target, str(folder / "test.txt"), "--json").json()
+    assert answer["f1"] == 1
+    refused = run(
+        "train", "crf", str(folder / "train.txt"), *options, "--algorithm", "ap", "-o", target
+    )
+    assert refused.code == 2
+    assert "--algorithm ap has no --estimator pwpl" in refused.err

@@ -129,6 +129,8 @@ def crf(
         layered = Layered(chosen, settings, skip_rule)
         tell(train_layered(recipe, file, layered, output), as_json)
         return
+    if algorithm is Algorithm.ap and estimator not in (None, Estimator.ml):
+        raise typer.BadParameter(f"--algorithm ap has no --estimator {estimator.value}.")
     model = CRF(
         algorithm=algorithm.value,
         c1=c1,
@@ -136,6 +138,7 @@ def crf(
         max_iterations=max_iterations,
         min_freq=min_freq,
         order=order,
+        estimator=(estimator or Estimator.ml).value,
         device=device,
         n_jobs=jobs,
         random_state=seed,
