@@ -51,8 +51,8 @@ class Principle:
     """What is made small: an estimator, what its pieces are, and how `bp` passes messages.
 
     pieces: `"factors"`; of `"pw"` and `"pwpl"` also `"edges"` (a factor of several variables takes
-        the factors of its single variables with it); of `"pw"` also lists of names: in each example the factors of one list are one
-        piece, solved exactly.
+        the factors of its single variables with it); of `"pw"` also lists of names: in each example
+        the factors of one list are one piece, solved exactly.
     shares: of `"pw-reweighted"`: `"uniform"`, `"optimised"`, or a weight for each kind of factor.
     """
 

@@ -16,11 +16,11 @@ from torch import Tensor
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.slices import Incidence, Members, SlicePlan
-from mrflearn.models.templates import attributes_of, cells_of
+from mrflearn.objectives.local_pools import Gathered, Key, Pool, find_pools
 from mrflearn.objectives.local_problems import Part, Problems
+from mrflearn.objectives.observed import observed_counts, times_of
 
 NUMBERS_IN_BLOCK = 700_000  # problems times cells: a handful of such arrays stays near the cores
-Key = tuple[int, tuple[int, ...]]  # template and free axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Source:
     """What one kind of factor adds to the scores of a block, in the shape of `view`."""
 
     key: Key
-    incidence: Incidence
+    incidence: Incidence | Gathered
     view: tuple[int, ...]
 
 
@@ -45,9 +45,10 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Laid:
-    """Blocks, the plans they use, and the sum of the features of the known labels."""
+    """Blocks, the plans and pools they use, and the sum of the features of the known labels."""
 
     plans: dict[Key, SlicePlan]
+    pools: dict[Key, Pool]
     blocks: list[Block]
     observed: Float[Tensor, "p"]
 
@@ -65,100 +66,67 @@ def lay_out(
     With `merge`, problems that read the same scores become one that counts so many times.
     """
     plans: dict[Key, SlicePlan] = {}
-    blocks: list[Block] = []
-    for number, own in enumerate(problems):
-        for part in own.parts:
-            key = (part.group, part.free)
-            if key not in plans:
-                plans[key] = SlicePlan.of(model.templates[part.group], part.free)
-        blocks.extend(_blocks(model, batch, own, number, plans, least, merge))
-    return Laid(plans, blocks, observed_counts(model, batch, _times(batch, problems)))
-
-
-def observed_counts(
-    model: LogLinearField, batch: FieldBatch, counts: list[Float[Tensor, "f"]]
-) -> Float[Tensor, "p"]:
-    """How often each weight counts in the scores of known labels, given how often factors do."""
-    pieces: list[Tensor] = []
-    for index, (count, template) in enumerate(zip(counts, model.templates, strict=True)):
-        seen = count.nonzero().squeeze(1)
-        scope = batch.graph.groups[index].scope[seen]
-        cell = cells_of(batch.states[scope], template.shape)
-        pieces.extend(_observed(model, batch, index, seen, cell, count[seen]))
-    return torch.cat(pieces)
-
-
-def _times(batch: FieldBatch, problems: list[Problems]) -> list[Float[Tensor, "f"]]:
-    """How often each factor takes part in problems."""
-    counts = [torch.zeros(len(own), dtype=torch.float64) for own in batch.graph.groups]
+    members: list[list[Members]] = []
     for own in problems:
         for part in own.parts:
-            counts[part.group].index_add_(0, part.factor, own.weight[part.problem])
-    return counts
-
-
-def _observed(
-    model: LogLinearField,
-    batch: FieldBatch,
-    index: int,
-    seen: Tensor,
-    cell: Tensor,
-    count: Tensor,
-) -> Iterator[Tensor]:
-    template, features = model.templates[index], batch.features[index]
-    row = batch.graph.groups[index].table[seen]
-    place, owner = attributes_of(features, row)
-    code = features.attributes[place].long() * template.cells + cell[owner]
-    value = count[owner]
-    if features.values is not None:
-        value = value * features.values[place]
-    codes = template.attribute * template.cells + template.cell
-    total = torch.zeros(len(codes), dtype=torch.float64)
-    if len(codes):
-        found = torch.searchsorted(codes, code).clamp(max=len(codes) - 1)
-        kept = codes[found] == code
-        total.index_add_(0, found[kept], value[kept])
-    yield total
-    if len(model.dense[index]):
-        dense = torch.zeros(template.cells, len(template.columns), dtype=torch.float64)
-        assert features.dense is not None  # noqa: S101 - its columns have weights
-        dense.index_add_(0, cell, features.dense[row].double() * count[:, None])
-        yield dense.t().flatten()
-
-
-def _blocks(
-    model: LogLinearField,
-    batch: FieldBatch,
-    own: Problems,
-    number: int,
-    plans: dict[Key, SlicePlan],
-    least: int,
-    merge: bool,
-) -> Iterator[Block]:
-    shape = tuple(int(n) for n in batch.graph.states[own.scope[0]])
-    members = [_members(batch, part, plans[part.group, part.free]) for part in own.parts]
-    if merge:
-        own, members = _merged(own, members)
-    count = len(own.weight)
-    most = max(1, min(NUMBERS_IN_BLOCK // math.prod(shape), -(-count // least)))
-    plain = bool((own.weight == 1).all())
-    for begin in range(0, count, most):
-        end = min(begin + most, count)
-        sources = []
-        for part, member in zip(own.parts, members, strict=True):
-            inside = _between(member, begin, end)
-            if len(inside.row):
-                key = (part.group, part.free)
-                placed = plans[key].place(batch.features[part.group], inside, model.dtype)
-                view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
-                sources.append(Source(key, placed, view))
-        yield Block(
-            end - begin,
-            shape,
-            None if plain else own.weight[begin:end].to(model.dtype),
-            tuple(sources),
-            (number, slice(begin, end)),
+            key = Key(part.group, part.free)
+            if key not in plans:
+                plans[key] = SlicePlan.of(model.templates[part.group], part.free)
+        members.append(
+            [_members(batch, part, plans[Key(part.group, part.free)]) for part in own.parts]
         )
+    used: dict[Key, list[Members]] = {}
+    for own, inside in zip(problems, members, strict=True):
+        for part, member in zip(own.parts, inside, strict=True):
+            used.setdefault(Key(part.group, part.free), []).append(member)
+    pools = find_pools(model, batch, plans, used) if merge else {}
+    blocks: list[Block] = []
+    for number, (own, inside) in enumerate(zip(problems, members, strict=True)):
+        cut = _Cut(model, batch, plans, pools, least, merge)
+        blocks.extend(cut(own, inside, number))
+    return Laid(plans, pools, blocks, observed_counts(model, batch, times_of(batch, problems)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """How problems are cut into blocks."""
+
+    model: LogLinearField
+    batch: FieldBatch
+    plans: dict[Key, SlicePlan]
+    pools: dict[Key, Pool]
+    least: int
+    merge: bool
+
+    def __call__(self, own: Problems, members: list[Members], number: int) -> Iterator[Block]:
+        shape = tuple(int(n) for n in self.batch.graph.states[own.scope[0]])
+        if self.merge:
+            own, members = _merged(own, members)
+        count = len(own.weight)
+        most = max(1, min(NUMBERS_IN_BLOCK // math.prod(shape), -(-count // self.least)))
+        plain = bool((own.weight == 1).all())
+        for begin in range(0, count, most):
+            end = min(begin + most, count)
+            parts = zip(
+                own.parts, (_between(member, begin, end) for member in members), strict=True
+            )
+            yield Block(
+                end - begin,
+                shape,
+                None if plain else own.weight[begin:end].to(self.model.dtype),
+                tuple(
+                    self._source(part, inside, shape) for part, inside in parts if len(inside.row)
+                ),
+                (number, slice(begin, end)),
+            )
+
+    def _source(self, part: Part, inside: Members, shape: tuple[int, ...]) -> Source:
+        key = Key(part.group, part.free)
+        view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
+        if key in self.pools:
+            return Source(key.pooled(), self.pools[key].gather(inside), view)
+        features = self.batch.features[part.group]
+        return Source(key, self.plans[key].place(features, inside, self.model.dtype), view)
 
 
 def _members(batch: FieldBatch, part: Part, plan: SlicePlan) -> Members:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -19,7 +19,11 @@ from torch import Tensor
 from mrflearn.execution.threads import Threads
 from mrflearn.models.loglinear import DENSE, SHARES, LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.local_blocks import Block, Key, Laid
+from mrflearn.models.slices import Incidence
+from mrflearn.objectives.local_blocks import Block, Laid
+from mrflearn.objectives.local_pools import Key
+
+T = TypeVar("T")
 
 
 @final
@@ -40,31 +44,79 @@ class LocalLikelihood:
         """Nats, summed over the weights of the problems; and the gradient."""
         model = self.model.with_parameters(self.layout.unflatten(vector))
         tables = {
-            key: plan.weights.table(model.weights[key[0]]) for key, plan in self.laid.plans.items()
+            key: plan.weights.table(model.weights[key.group])
+            for key, plan in self.laid.plans.items()
         }
-        count = max(1, self.threads.count)
-        shares = [self.laid.blocks[start::count] for start in range(count)]
+        tables |= self._pools(model, tables)
         found = self.threads.map(
-            lambda blocks: self._solve(model, tables, blocks), [own for own in shares if own]
+            lambda blocks: self._solve(model, tables, blocks), self._dealt(self.laid.blocks)
         )
         value = -torch.dot(self.laid.observed, vector.double())
         gradient = -self.laid.observed
-        for more, slope in found:
+        for more, slopes in found:
             value = value + more
+            gradient = gradient + slopes.gradient(self.laid, self.layout)
+        for slope in self._back(model, tables, [slopes for _, slopes in found]):
             gradient = gradient + slope
         return value, gradient.to(vector.dtype)
+
+    def _dealt(self, work: list[T]) -> list[list[T]]:
+        """A share of the work for every core."""
+        count = max(1, self.threads.count)
+        return [own for start in range(count) if (own := work[start::count])]
+
+    def _pools(self, model: LogLinearField, tables: dict[Key, Tensor]) -> dict[Key, Tensor]:
+        """The scores of the rows that several problems read."""
+        work = [(key, *own) for key, pool in self.laid.pools.items() for own in pool.blocks]
+        held = {
+            key.pooled(): torch.empty(len(pool.codes), pool.cells, dtype=model.dtype)
+            for key, pool in self.laid.pools.items()
+        }
+
+        @torch.no_grad()
+        def fill(task: tuple[Key, slice, Incidence]) -> None:
+            key, rows, placed = task
+            held[key.pooled()][rows] = placed.scores(
+                model.weights[key.group], tables[key], model.dense[key.group]
+            )
+
+        self.threads.map(fill, work)
+        return held
 
     @torch.no_grad()
     def _solve(
         self, model: LogLinearField, tables: dict[Key, Tensor], blocks: list[Block]
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Slopes]:
         value = torch.zeros((), dtype=torch.float64)
         slopes = Slopes.zeros(model, tables)
         for block in blocks:
             scores = block_scores(model, tables, block)
             value += log_sums(scores, block)
             slopes.add(block, scores)
-        return value, slopes.gradient(self.laid, self.layout)
+        return value, slopes
+
+    def _back(
+        self, model: LogLinearField, tables: dict[Key, Tensor], found: list[Slopes]
+    ) -> list[Float[Tensor, "p"]]:
+        """The gradients of what pools are made of."""
+        if not self.laid.pools:
+            return []
+        total = {}
+        for key in self.laid.pools:
+            total[key], *others = (slopes.tables[key.pooled()] for slopes in found)
+            for more in others:
+                total[key] += more
+        work = [(key, *own) for key, pool in self.laid.pools.items() for own in pool.blocks]
+
+        @torch.no_grad()
+        def carry(tasks: list[tuple[Key, slice, Incidence]]) -> Tensor:
+            own = Slopes.zeros(model, {key: tables[key] for key in self.laid.plans})
+            for key, rows, placed in tasks:
+                at = (own.weights[key.group], own.tables[key], own.dense[key.group])
+                placed.add_gradient(total[key][rows], *at)
+            return own.gradient(self.laid, self.layout)
+
+        return self.threads.map(carry, self._dealt(work))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +149,9 @@ class Slopes:
 
     def gradient(self, laid: Laid, layout: Layout) -> Float[Tensor, "p"]:
         """The gradients of all weights as one flat vector."""
-        for key, table in self.tables.items():
-            plan = laid.plans[key].weights
-            self.weights[key[0]].index_add_(
+        for key, own in laid.plans.items():
+            plan, table = own.weights, self.tables[key]
+            self.weights[key.group].index_add_(
                 0, plan.wide, table.view(-1).index_select(0, plan.place)
             )
         named: dict[str, Tensor] = {}
