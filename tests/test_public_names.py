@@ -11,6 +11,7 @@ PUBLIC = {
     "CRF",
     "FactorialCRF",
     "FieldStructure",
+    "GraphCRF",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",

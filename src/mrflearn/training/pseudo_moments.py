@@ -47,7 +47,7 @@ def pseudo_moments(graph: FactorGraph, counts: CliqueCounts) -> Outcome[TabularM
 
 
 def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
-    """The tables of eq. 13; what a variable has no factor of its own for, its first factor holds."""
+    """The tables of eq. 13; the first factor of a variable without its own holds that term."""
     single = _log_marginals(graph, counts)
     held = torch.zeros(graph.variables, dtype=torch.bool)
     order = sorted(range(len(graph.groups)), key=lambda index: graph.groups[index].arity)
@@ -83,8 +83,8 @@ def _log_share(name: str, seen: Float[Tensor, "f *shape"]) -> Float[Tensor, "f *
     if bool((seen <= 0).any()):
         factor = int((seen <= 0).flatten(1).any(dim=1).nonzero()[0])
         raise DataError(
-            f"group '{name}', clique {factor}: some joint state was never seen, and its score would "
-            "be -inf. Give more samples, or estimator='pw' with a penalty (l2=0.1)."
+            f"group '{name}', clique {factor}: some joint state was never seen, and its score "
+            "would be -inf. Give more samples, or estimator='pw' with a penalty (l2=0.1)."
         )
     total = seen.flatten(1).sum(dim=1).reshape(-1, *[1] * (seen.ndim - 1))
     return (seen / total).log()
