@@ -9,7 +9,9 @@ import mrflearn
 
 PUBLIC = {
     "CRF",
+    "FactorialCRF",
     "FieldStructure",
+    "GraphCRF",
     "HMMTagger",
     "JointTagger",
     "LanguageModel",
@@ -17,6 +19,7 @@ PUBLIC = {
     "NgramLanguageModel",
     "PottsField",
     "Rules",
+    "SkipChainCRF",
     "__version__",
     "edge",
     "load",

@@ -61,7 +61,7 @@ def evaluate_crf(crf: CRF, file: Path, view: LabelView, as_json: bool) -> None:
     if reliable is not None:
         answer["calibration_error"] = reliable.expected_error
     if view.plot is not None:
-        _draw(view.plot, table, reliable)
+        draw(view.plot, table, reliable)
     if as_json:
         say_json(answer)
     else:
@@ -119,7 +119,7 @@ def _reliability(crf: CRF, file: Path, truth: Iterable[list[str]]) -> Reliabilit
     return reliability(sure, right)
 
 
-def _draw(file: Path, table: Any, reliable: Reliability | None) -> None:
+def draw(file: Path, table: Any, reliable: Reliability | None) -> None:
     """The confusions, or where calibration was asked for, how far probabilities hold."""
     from mrflearn.plots.calibration import draw_reliability
     from mrflearn.plots.confusion import draw_confusion

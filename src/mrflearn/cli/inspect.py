@@ -12,6 +12,7 @@ from mrflearn.cli.answers import Json
 from mrflearn.cli.inspect_crf import inspect_crf
 from mrflearn.cli.inspect_field import FieldView, inspect_field
 from mrflearn.cli.inspect_tagger import inspect_tagger
+from mrflearn.cli.layered_answers import inspect_layered
 from mrflearn.cli.lm_answers import inspect_neighbours
 from mrflearn.cli.ngram_answers import inspect_text
 
@@ -48,6 +49,9 @@ def inspect(
         case "CRF":
             _refuse(model, pictures)
             inspect_crf(fitted, top, label, as_json)
+        case "FactorialCRF" | "SkipChainCRF":
+            _refuse(model, pictures)
+            inspect_layered(fitted, top, label, as_json)
         case "HMMTagger" | "JointTagger":
             _refuse(model, {**pictures, "--label": label})
             inspect_tagger(fitted, top, as_json)
