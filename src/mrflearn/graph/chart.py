@@ -1,4 +1,7 @@
-"""Sentences of any lengths laid out for charts: batches of one length, as large as memory allows."""
+"""Sentences of any lengths laid out for charts: batches of one length, as large as memory allows.
+
+Charts are filled span by span for all sentences of a batch at once.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.kernels.rule_shape import RuleShape
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,21 +28,30 @@ class ChartBatch:
         return self.tokens.shape[1]
 
 
-def chart_batches(lengths: Int[Tensor, "b"], numbers: int, per_span: int) -> list[ChartBatch]:
+def chart_batches(lengths: Int[Tensor, "b"], numbers: int, shape: RuleShape) -> list[ChartBatch]:
     """All sentences with words, by length, shortest first.
 
-    A batch holds at most `numbers` numbers at `per_span` numbers a span, but at least one sentence.
+    The charts of a batch hold about `numbers` numbers, or more only if one sentence's do.
     """
     if len(lengths) and int(lengths.min()) < 0:
         raise GraphError(f"a sentence cannot have {int(lengths.min())} words.")
     first = lengths.cumsum(0) - lengths
     batches = []
     for length in lengths.unique().tolist():
-        if not length:
-            continue
-        spans = length * (length + 1) // 2
-        portion = max(1, numbers // (spans * per_span))
+        portion = max(1, numbers // max(1, numbers_of(length, shape)))
+        places = torch.arange(length, device=lengths.device)
         for sentences in (lengths == length).nonzero()[:, 0].split(portion):
-            places = torch.arange(length, device=lengths.device)
-            batches.append(ChartBatch(sentences, first[sentences, None] + places))
+            if length:
+                batches.append(ChartBatch(sentences, first[sentences, None] + places))
     return batches
+
+
+def numbers_of(length: int, shape: RuleShape) -> int:
+    """About how many numbers the inside and outside of one sentence take, with what they need."""
+    phrases, blocks = shape.phrases, shape.blocks
+    if shape.dense:
+        # Two tables, each kept twice; products of two phrases; rules beside each word.
+        table = 4 * (length + 1) ** 2 * phrases
+        return table + 2 * length * phrases**2 + 2 * length * phrases * shape.symbols
+    pairs = max(len(block.rule) for block in vars(blocks).values())
+    return length**2 * phrases + 4 * length * pairs

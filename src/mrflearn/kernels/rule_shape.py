@@ -7,12 +7,14 @@ preterminals, each rewritten as one word [Wang 2005, eq. 2].
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.kernels.rule_blocks import RuleBlocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +34,14 @@ class RuleShape:
                 f"{self.phrases} phrases and {self.preterminals} preterminals: a grammar needs at "
                 "least one preterminal, or it has no words."
             )
-        for name, limit in (
-            ("parent", self.phrases),
-            ("left", self.symbols),
-            ("right", self.symbols),
-        ):
+        limits = {"parent": self.phrases, "left": self.symbols, "right": self.symbols}
+        for name, limit in limits.items():
             column: Tensor = getattr(self, name)
-            if len(column) and not (0 <= int(column.min()) and int(column.max()) < limit):
+            wrong = column[(column < 0) | (column >= limit)]
+            if len(wrong):
                 raise GraphError(
-                    f"a rule's {name} is symbol {int(column.max())} (least {int(column.min())}), but "
-                    f"only 0 to {limit - 1} can stand there; phrases come before preterminals."
+                    f"a rule's {name} is symbol {int(wrong[0])}, but only 0 to {limit - 1} can "
+                    "stand there; phrases are numbered before preterminals."
                 )
 
     @classmethod
@@ -57,6 +57,18 @@ class RuleShape:
     def symbols(self) -> int:
         """The number of phrases and preterminals together."""
         return self.phrases + self.preterminals
+
+    @cached_property
+    def blocks(self) -> RuleBlocks:
+        """The rules by the sorts of their parts."""
+        return RuleBlocks.of(self.parent, self.left, self.right, self.phrases)
+
+    def to(self, device: torch.device) -> RuleShape:
+        """The same rules on a device."""
+        if self.parent.device == device:
+            return self
+        columns = (column.to(device) for column in (self.parent, self.left, self.right))
+        return RuleShape(self.phrases, self.preterminals, *columns, dense=self.dense)
 
     def __len__(self) -> int:
         return len(self.parent)
