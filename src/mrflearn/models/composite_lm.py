@@ -22,6 +22,8 @@ from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.hidden_backoff import Level, Tables, normalised
 from mrflearn.statistics.ngram_index import NgramIndex
 
+RULE_COLUMNS = ("parent", "left", "right")
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -71,16 +73,16 @@ class CompositeModel:
     def with_tensors(self, tensors: dict[str, Tensor]) -> CompositeModel:
         """The same shape with other numbers."""
         tables = tuple(tensors[f"table.{level or '-'}"] for level, _ in self._named_tables())
-        names = ("weights", "tags", "rules", "start")
-        return replace(self, tables=tables, **{name: tensors[name] for name in names})
+        numbers = [tensors[name] for name in ("weights", "tags", "rules", "start")]
+        return CompositeModel(self.shape, tables, *numbers)
 
     def to(self, device: torch.device) -> CompositeModel:
         """The same on a device."""
         moved = {name: value.to(device) for name, value in self.tensors().items()}
         wiring = self.shape.grammar
         if wiring is not None:
-            columns = (getattr(wiring, name).to(device) for name in ("parent", "left", "right"))
-            wiring = RuleShape(wiring.phrases, wiring.preterminals, *columns, dense=wiring.dense)
+            columns = {name: getattr(wiring, name).to(device) for name in RULE_COLUMNS}
+            wiring = replace(wiring, **columns)
         return replace(self, shape=replace(self.shape, grammar=wiring)).with_tensors(moved)
 
     def _named_tables(self) -> list[tuple[str, Tensor]]:

@@ -59,7 +59,7 @@ class Level:
 class Tokens:
     """Words to be explained: their rows in the tables of each order, buckets, documents.
 
-    `given` is the n-gram model's probability, and `length` says how many tokens each sentence has.
+    `given` is the n-gram model's probability, and `lengths` says how many tokens each sentence has.
     """
 
     rows: Int[Tensor, "o t"]
@@ -73,8 +73,8 @@ class Tokens:
 
     def to(self, device: torch.device, kind: torch.dtype) -> Tokens:
         """The same on a device, probabilities as numbers of a kind."""
-        whole = (x.to(device) for x in (self.rows, self.bucket, self.document))
-        return Tokens(*whole, self.given.to(device, kind), self.lengths)
+        rows, bucket, document = (x.to(device) for x in (self.rows, self.bucket, self.document))
+        return Tokens(rows, bucket, document, self.given.to(device, kind), self.lengths)
 
 
 @final

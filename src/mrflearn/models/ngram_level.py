@@ -7,6 +7,7 @@ seen, and how often what followed was new [Chen & Goodman 1999, section 2.4, on 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias, final
 
 import numpy as np
@@ -40,7 +41,7 @@ class NgramLevel:
         """The Kneser-Ney model of a stream of sentences."""
         grams = count_ngrams(stream, order, len(vocabulary), vocabulary.separator)
         seen, kinds = [], []
-        for below, above in zip(grams, grams[1:], strict=False):
+        for below, above in pairwise(grams):
             context = above.code // len(vocabulary)
             times = np.bincount(context, weights=above.count, minlength=len(below))
             seen.append(times.astype(np.int64))

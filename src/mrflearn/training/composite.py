@@ -22,7 +22,7 @@ from mrflearn.execution.executor import Executor
 from mrflearn.models.composite_lm import CompositeModel, maximise_rules, maximise_tables
 from mrflearn.models.hidden_backoff import normalised_weights
 from mrflearn.objectives.expected_counts import Batch, Expected, ExpectedCounts
-from mrflearn.training.em import Parameters, StepFunction
+from mrflearn.training.em import Parameters
 
 Figures: TypeAlias = NDArray[np.float64]
 Replaced: TypeAlias = Callable[[Parameters], CompositeModel]

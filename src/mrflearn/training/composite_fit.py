@@ -56,9 +56,9 @@ def divide(documents: Sequence[EncodedDocument], separator: int) -> Division:
         return Division(train, train.document, held if len(held) else None)
     spoken = [[words for words in sentences if len(words)] for sentences in documents]
     chosen = HELD_OUT - 1
-    kept = [[w for i, w in enumerate(d) if i % HELD_OUT != chosen] for d in spoken]
-    out = [[w for i, w in enumerate(d) if i % HELD_OUT == chosen] for d in spoken]
-    train, held = (DocumentStream.of(part, separator, names) for part in (kept, out))
+    inner = [[w for i, w in enumerate(d) if i % HELD_OUT != chosen] for d in spoken]
+    outer = [[w for i, w in enumerate(d) if i % HELD_OUT == chosen] for d in spoken]
+    train, held = (DocumentStream.of(part, separator, names) for part in (inner, outer))
     return Division(train, np.arange(len(train)), held if len(held) else None)
 
 
@@ -71,7 +71,6 @@ class Settings:
     rounds: int
     weight_steps: int
     longest: int | None
-    restarts: int
     seed: int
     kind: torch.dtype
     device: torch.device

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias, final
 
 import numpy as np
 import torch
@@ -48,17 +49,27 @@ def by_topic(
     return gained, otherwise
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """Topic shares before each sentence and after each document, by number.
+
+    `value` is log p of all words where preterminals are drawn by their shares alone.
+    """
+
+    before: Figures
+    after: dict[int, Figures]
+    value: float
+
+
 def fold_in(
     model: CompositeModel,
     text: DocumentStream,
     batches: Iterable[tuple[Counts, Batch]],
     prior: Figures,
     strength: float,
-) -> tuple[Figures, float]:
-    """(shares before each sentence, log p of all words by shares of preterminals alone).
-
-    The documents of the text must stand one after the other.
-    """
+) -> Folded:
+    """Topic shares of documents, from a prior worth `strength` draws and the words so far."""
     size = len(text.stream) - 1
     gained, otherwise = np.zeros((size, model.shape.topics)), np.ones(size)
     ends = model.shape.grammar is None
@@ -66,18 +77,17 @@ def fold_in(
         places = text.places(sentences, ends=ends)
         found = by_topic(model, batch.tokens)
         gained[places], otherwise[places] = (x.cpu().numpy() for x in found)
-    shares = np.empty((len(text), model.shape.topics))
-    value = 0.0
-    for document in np.unique(text.document):
+    shares, after, value = np.empty((len(text), model.shape.topics)), {}, 0.0
+    for document in np.unique(text.document).tolist():
         mine = np.flatnonzero(text.document == document)
         places = text.places(mine, ends=ends)
         sizes = text.length[mine] + ends
         own = gained[places], otherwise[places]
-        rows = shares_before_each(*own, np.cumsum(sizes)[:-1], prior, strength)
-        shares[mine] = list(rows)
+        *rows, after[document] = shares_before_each(*own, np.cumsum(sizes), prior, strength)
+        shares[mine] = rows
         mixed = (own[0] * np.repeat(shares[mine], sizes, axis=0)).sum(axis=1) + own[1]
         value += float(np.log(np.maximum(mixed, np.finfo(np.float64).tiny)).sum())
-    return shares, value
+    return Folded(shares, after, value)
 
 
 def best_strength(
@@ -87,6 +97,8 @@ def best_strength(
     prior: Figures,
 ) -> tuple[float, Figures]:
     """(the prior's strength that suits held-out text best, its shares before each sentence)."""
-    found = [(*fold_in(model, text, batches, prior, s), s) for s in STRENGTHS]
-    shares, _, strength = max(found, key=lambda entry: entry[1])
-    return strength, shares
+    if model.shape.topics == 1:
+        return STRENGTHS[0], np.ones((len(text), 1))
+    found = [fold_in(model, text, batches, prior, s) for s in STRENGTHS]
+    best = int(np.argmax([folded.value for folded in found]))
+    return STRENGTHS[best], found[best].before
