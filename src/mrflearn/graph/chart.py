@@ -40,18 +40,17 @@ def chart_batches(lengths: Int[Tensor, "b"], numbers: int, shape: RuleShape) -> 
     for length in lengths.unique().tolist():
         portion = max(1, numbers // max(1, numbers_of(length, shape)))
         places = torch.arange(length, device=lengths.device)
-        for sentences in (lengths == length).nonzero()[:, 0].split(portion):
-            if length:
-                batches.append(ChartBatch(sentences, first[sentences, None] + places))
-    return batches
+        portions = (lengths == length).nonzero()[:, 0].split(portion)
+        batches += [ChartBatch(each, first[each, None] + places) for each in portions]
+    return [batch for batch in batches if batch.length]
 
 
 def numbers_of(length: int, shape: RuleShape) -> int:
     """About how many numbers the inside and outside of one sentence take, with what they need."""
-    phrases, blocks = shape.phrases, shape.blocks
+    phrases = shape.phrases
     if shape.dense:
         # Two tables, each kept twice; products of two phrases; rules beside each word.
         table = 4 * (length + 1) ** 2 * phrases
         return table + 2 * length * phrases**2 + 2 * length * phrases * shape.symbols
-    pairs = max(len(block.rule) for block in vars(blocks).values())
+    pairs = max(len(block.rule) for block in vars(shape.blocks).values())
     return length**2 * phrases + 4 * length * pairs

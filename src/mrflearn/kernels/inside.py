@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mrflearn.kernels.chart import DenseChart, SparseChart
 from mrflearn.kernels.inside_input import GrammarWeights, near_one
+from mrflearn.kernels.rule_shape import RuleShape
 
 
 class ChartCounts(NamedTuple):
@@ -71,3 +72,18 @@ def _shares(value: Float[Tensor, "b x"]) -> tuple[Float[Tensor, "b"], Float[Tens
     """The sum of each row, and the row divided by it (zero where the sum is)."""
     total = value.sum(dim=1)
     return total, value / torch.where(total > 0, total, 1.0).unsqueeze(1)
+
+
+def log_inside(
+    scores: Float[Tensor, "b n p"], rules: Float[Tensor, "r"], shape: RuleShape
+) -> Float[Tensor, "a b n+1 n+1"]:
+    """The log-sum over the parses of each phrase over each span, by first word and width."""
+    start = scores.new_zeros(shape.symbols)
+    grammar = GrammarWeights.of(rules, start, shape)
+    words, word_shift = near_one(scores)
+    chart = chart_of(words, grammar).log_inside()
+    # A span of w words has taken w shifts of words and w - 1 of rules.
+    width = torch.arange(scores.shape[1] + 1, device=scores.device)
+    ends = torch.nn.functional.pad(word_shift.cumsum(1), (1, 0))
+    last = (width[:, None] + width).clamp(max=scores.shape[1])
+    return chart + (ends[:, last] - ends.unsqueeze(-1)) + (width - 1) * grammar.rule_shift

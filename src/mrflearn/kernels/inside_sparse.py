@@ -19,7 +19,7 @@ from mrflearn.kernels.rule_blocks import Block, RuleBlocks, weighted_sum
 
 @dataclass(eq=False)
 class SpanRows:
-    """Scaled numbers for all spans, by width: value[w] * exp(scale[w]); widths 0 and 1 are empty."""
+    """Scaled numbers for all spans by width w: value[w] * exp(scale[w])."""
 
     value: list[Float[Tensor, "a m b"]] = field(default_factory=list)
     scale: list[Float[Tensor, "m b"]] = field(default_factory=list)

@@ -134,6 +134,6 @@ class _Descent:
         pairs: Float[Tensor, "b m q"],
         top: Float[Tensor, "b m"],
     ) -> Float[Tensor, "x q"]:
-        """Products of inside and pairs over all spans of a width; rule weights are still missing."""
+        """Products of inside and pairs over all spans of a width, without the rules' weights."""
         share = here * (bounded_exp(scale + top) * self.weight).unsqueeze(-1)
         return share.flatten(0, 1).t() @ pairs.flatten(0, 1)

@@ -67,8 +67,8 @@ class RuleShape:
         """The same rules on a device."""
         if self.parent.device == device:
             return self
-        columns = (column.to(device) for column in (self.parent, self.left, self.right))
-        return RuleShape(self.phrases, self.preterminals, *columns, dense=self.dense)
+        parent, left, right = (x.to(device) for x in (self.parent, self.left, self.right))
+        return RuleShape(self.phrases, self.preterminals, parent, left, right, self.dense)
 
     def __len__(self) -> int:
         return len(self.parent)

@@ -59,7 +59,7 @@ class SpanTable:
 
 
 def largest_of(*scales: Float[Tensor, "b m *k"]) -> Float[Tensor, "b m"]:
-    """The largest scale of each span over everything that is to be summed; 0 where there is none."""
+    """Each span's largest scale of all that is to be summed for it; 0 where there is none."""
     tops = [scale if scale.ndim == 2 else scale.amax(dim=-1) for scale in scales if scale.numel()]
     top = torch.stack(tops).amax(dim=0)
     return torch.where(top > -torch.inf, top, 0.0)
