@@ -70,7 +70,7 @@ class ParseSearch:
         count: int,
         generator: np.random.Generator,
     ) -> list[list[Parse]]:
-        """Parses drawn given each sentence, with their log-probabilities; none where none can be."""
+        """Parses drawn given each sentence, and their log-probabilities; none where none can be."""
         found: list[list[Parse]] = [[] for _ in lengths]
         for sentence, forest in self._forests(log_inside, words, lengths, rules, start):
             if forest.roots.max() > -np.inf:
@@ -85,7 +85,7 @@ class ParseSearch:
         for batch in chart_batches(lengths, self.numbers, self.shape):
             scores = words[batch.tokens]
             found = chart(scores, rules, shape)
-            b, n, p = scores.shape
+            b, n, _ = scores.shape
             table = found.new_full((b, shape.symbols, n + 1, n + 1), -torch.inf)
             table[:, : shape.phrases] = found.transpose(0, 1)
             table[:, shape.phrases :, :n, 1] = scores.transpose(1, 2)

@@ -59,7 +59,8 @@ class Prefix:
         begins = words.new_full((n + 1,), -torch.inf)
         follows = words.new_full((n + 1, self.shape.preterminals), -torch.inf)
         begins[0] = _log_product(self.start, self.ends.unsqueeze(1))[0]
-        due, above = self.start, []
+        due = self.start
+        above: list[Tensor] = []
         for k in range(n + 1):
             if k:
                 begins[k] = begins[k - 1] + torch.logsumexp(follows[k - 1] + words[k - 1], dim=0)

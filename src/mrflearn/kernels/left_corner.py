@@ -49,4 +49,5 @@ def left_corners(
     step = rules.new_zeros(shape.symbols, shape.symbols)
     step.index_put_((shape.parent, shape.left), rules * ends[shape.right], accumulate=True)
     one = torch.eye(shape.symbols, dtype=rules.dtype, device=rules.device)
-    return torch.linalg.solve(one - step, one)
+    found: Tensor = torch.linalg.solve(one - step, one)
+    return found

@@ -23,9 +23,9 @@ Indices = NDArray[np.int64]
 class Span(NamedTuple):
     """A symbol over the words from `start` up to, not including, `end`."""
 
-    symbol: int
     start: int
     end: int
+    symbol: int
 
 
 class Parse(NamedTuple):
@@ -78,7 +78,7 @@ class Forest:
     @property
     def length(self) -> int:
         """The number of words."""
-        return self.chart.shape[1] - 1
+        return int(self.chart.shape[1]) - 1
 
     def edges(self, node: Span) -> Edges:
         """All ways to divide a phrase over a span."""
@@ -87,8 +87,8 @@ class Forest:
         split = np.arange(node.start + 1, node.end)
         score = self.rules.score[chosen, None] + self.chart[left, node.start, split - node.start]
         score = score + self.chart[right, split, node.end - split]
-        columns = (np.broadcast_to(x, score.shape).ravel() for x in (score, left, right, split))
-        return Edges(*columns)
+        parts = (np.broadcast_to(part, score.shape).ravel() for part in (left, right, split))
+        return Edges(score.ravel(), *parts)
 
     def best_edges(self, node: Span, count: int) -> Edges:
         """The `count` best ways to divide a phrase over a span, best first."""
@@ -96,7 +96,8 @@ class Forest:
             edges = self.edges(node)
             order = np.argsort(-edges.score, kind="stable")[:count]
             order = order[edges.score[order] > -np.inf]
-            self.ranked[node] = Edges(*(column[order] for column in edges))
+            score, *parts = edges
+            self.ranked[node] = Edges(score[order], *(part[order] for part in parts))
         return self.ranked[node]
 
 
@@ -110,7 +111,7 @@ def best_parses(forest: Forest, count: int) -> list[Parse]:
     order = np.argsort(-forest.roots, kind="stable")[:count].tolist()
     # (cost, serial number, nodes still to be divided, nodes done), both lists as linked pairs
     queue: list[tuple[float, int, Any, Any]] = [
-        (-float(forest.roots[s]), next(serial), (Span(s, 0, forest.length), None), None)
+        (-float(forest.roots[s]), next(serial), (Span(0, forest.length, s), None), None)
         for s in order
         if forest.roots[s] > -np.inf
     ]
@@ -127,7 +128,7 @@ def best_parses(forest: Forest, count: int) -> list[Parse]:
         for score, left, right, split in zip(
             *(column.tolist() for column in forest.best_edges(node, count)), strict=True
         ):
-            parts = Span(left, node.start, split), (Span(right, split, node.end), rest)
+            parts = Span(node.start, split, left), (Span(split, node.end, right), rest)
             heapq.heappush(queue, (cost + known - score, next(serial), parts, (node, done)))
     return found
 
@@ -135,7 +136,7 @@ def best_parses(forest: Forest, count: int) -> list[Parse]:
 def draw_parse(forest: Forest, generator: np.random.Generator) -> Parse:
     """A parse drawn in proportion to its weight; the chart has log-sums.  Its score is a log p."""
     symbol, total = _draw(forest.roots, generator)
-    waiting, spans = [Span(symbol, 0, forest.length)], []
+    waiting, spans = [Span(0, forest.length, symbol)], []
     while waiting:
         node = waiting.pop()
         spans.append(node)
@@ -144,8 +145,8 @@ def draw_parse(forest: Forest, generator: np.random.Generator) -> Parse:
             chosen, score = _draw(edges.score, generator)
             total += score
             split = int(edges.split[chosen])
-            waiting.append(Span(int(edges.right[chosen]), split, node.end))
-            waiting.append(Span(int(edges.left[chosen]), node.start, split))
+            waiting.append(Span(split, node.end, int(edges.right[chosen])))
+            waiting.append(Span(node.start, split, int(edges.left[chosen])))
     return Parse(total, tuple(spans))
 
 
