@@ -9,6 +9,7 @@ import mrflearn
 
 PUBLIC = {
     "CRF",
+    "CompositeLanguageModel",
     "FieldStructure",
     "LanguageModel",
     "MarkovField",

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_rules import Rules
     from mrflearn.estimators.field import MarkovField
@@ -22,6 +23,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CRF",
+    "CompositeLanguageModel",
     "FieldStructure",
     "LanguageModel",
     "MarkovField",
@@ -36,6 +38,7 @@ __all__ = [
 
 _HOMES = {
     "CRF": "mrflearn.estimators.crf",
+    "CompositeLanguageModel": "mrflearn.estimators.composite",
     "FieldStructure": "mrflearn.estimators.structure",
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",

@@ -20,6 +20,8 @@ from mrflearn.cli import (
     infer,
     inspect,
     neighbors,
+    next_word,
+    parse,
     sample,
     score,
     tag,
@@ -45,6 +47,8 @@ app.command("sample")(sample.sample)
 app.command("inspect")(inspect.inspect)
 app.command("fill")(fill.fill)
 app.command("neighbors")(neighbors.neighbors)
+app.command("parse")(parse.parse)
+app.command("next-word")(next_word.next_word)
 app.command("infer")(infer.infer)
 app.command("convert")(convert.convert)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from mrflearn.cli.train_composite import composite
 from mrflearn.cli.train_crf import crf
 from mrflearn.cli.train_field import field
 from mrflearn.cli.train_lm import lm
 from mrflearn.cli.train_ngram import ngram
 
 app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
+app.command("composite")(composite)
 app.command("crf")(crf)
 app.command("field")(field)
 app.command("lm")(lm)

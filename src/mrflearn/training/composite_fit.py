@@ -184,7 +184,7 @@ def fit_composite(
     if order:
         given = deleted_given(parts.train, parts.unit, order, vocabulary, FOLDS, grammar=grammar)
     train = [b for _, b in batches(parts.train, given, shape, longest=settings.longest)]
-    held = _held_batches(parts, vocabulary, shape, order)
+    held = _held_batches(parts, vocabulary, shape, order, settings.longest)
     topics = start_topics(parts.train, shape, len(documents), settings.seed)
     trainers = []
     for start in starts:
@@ -202,14 +202,14 @@ def fit_composite(
 
 
 def _held_batches(
-    parts: Division, vocabulary: Vocabulary, shape: CompositeShape, order: int
+    parts: Division, vocabulary: Vocabulary, shape: CompositeShape, order: int, longest: int | None
 ) -> list[tuple[Counts, Batch]]:
     if parts.held is None:
         return []
     level = NgramLevel.learn(parts.train.stream, order, vocabulary) if order else None
     given = given_of(level, parts.held, grammar=shape.grammar is not None)
     rows = np.arange(len(parts.held))
-    return list(batches(parts.held, given, shape, row_of_sentence=rows))
+    return list(batches(parts.held, given, shape, longest=longest, row_of_sentence=rows))
 
 
 def _best_start(trainers: list[Trainer]) -> Trainer:

@@ -150,7 +150,8 @@ class _Run:
         patience, last = self.settings.patience, self.history[-1]
         if patience is not None and last.iteration - self.best_row >= patience > 0:
             return Verdict("callback", f"the validation score has not risen for {patience} steps.")
-        return self.settings.rule.verdict(last, 1.0, self.history, torch.finfo(torch.float64).eps)
+        done = last._replace(iteration=len(self.history))
+        return self.settings.rule.verdict(done, 1.0, self.history, torch.finfo(torch.float64).eps)
 
     def outcome(self, verdict: Verdict) -> Outcome[Parameters]:
         """The record handed out; its value is the last one known at or before its parameters."""
