@@ -76,7 +76,8 @@ class SparseChart:
     def log_inside(self) -> Float[Tensor, "a b n+1 n+1"]:
         """The logarithm of the inside of each phrase, by first word and width."""
         n, b = self.words.shape[1:]
-        table = self.words.new_full((self.rules.phrases, b, n + 1, n + 1), -torch.inf)
+        size = (self.rules.phrases, b, n + 1, n + 1)
+        table = self.words.new_full(size, -torch.inf, dtype=torch.float64)
         for width in range(2, n + 1):
             value = self.inside.value[width].log() + self.inside.scale[width]
             table[:, :, : n - width + 1, width] = value.transpose(1, 2)

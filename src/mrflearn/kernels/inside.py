@@ -32,10 +32,11 @@ def log_likelihood(scores: Float[Tensor, "b n p"], grammar: GrammarWeights) -> F
     """The log-sum of the scores of all parses of each sentence; -inf where there is none."""
     words, word_shift = near_one(scores)
     if words.shape[1] == 1:
-        value = words[:, 0] @ grammar.start_words
-        return value.log() + grammar.shift(word_shift)
+        value = (words[:, 0] @ grammar.start_words).log() + grammar.shift(word_shift)
+        return value.to(scores.dtype)
     top, scale = chart_of(words, grammar).top()
-    return (top @ grammar.start_phrases).log() + scale + grammar.shift(word_shift)
+    value = (top @ grammar.start_phrases).log() + scale + grammar.shift(word_shift)
+    return value.to(scores.dtype)
 
 
 def expected_counts(
@@ -52,7 +53,8 @@ def expected_counts(
         total, share = _shares(words[:, 0] * grammar.start_words)
         start[phrases:] = weight @ share
         words = share.unsqueeze(1) * weight[:, None, None]
-        return ChartCounts(total.log() + shift, words, torch.zeros_like(grammar.rules), start)
+        value = (total.log() + shift).to(scores.dtype)
+        return ChartCounts(value, words, torch.zeros_like(grammar.rules), start)
     chart = chart_of(words, grammar)
     top, scale = chart.top()
     total, share = _shares(top * grammar.start_phrases)
@@ -60,7 +62,8 @@ def expected_counts(
     root = torch.where(top > 0, grammar.start_phrases, 0.0)
     root_scale = torch.where(total > 0, -(total.log() + scale), -torch.inf)
     words, rules = chart.expected_counts(root, root_scale, weight)
-    return ChartCounts(total.log() + scale + shift, words, rules, start)
+    value = (total.log() + scale + shift).to(scores.dtype)
+    return ChartCounts(value, words, rules, start)
 
 
 def chart_of(words: Float[Tensor, "b n p"], grammar: GrammarWeights) -> DenseChart | SparseChart:
@@ -86,4 +89,5 @@ def log_inside(
     width = torch.arange(scores.shape[1] + 1, device=scores.device)
     ends = torch.nn.functional.pad(word_shift.cumsum(1), (1, 0))
     last = (width[:, None] + width).clamp(max=scores.shape[1])
-    return chart + (ends[:, last] - ends.unsqueeze(-1)) + (width - 1) * grammar.rule_shift
+    shift = ends[:, last] - ends.unsqueeze(-1) + (width - 1) * grammar.rule_shift
+    return (chart + shift).to(scores.dtype)

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.kernels.inside_input import GrammarWeights
-from mrflearn.kernels.span_table import SpanTable, largest_of
+from mrflearn.kernels.span_table import SpanTable, factor, largest_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def inside(words: Float[Tensor, "b n p"], rules: DenseRules, matrices: WordMatri
     if n > 1:
         pairs = words[:, :-1] @ rules.words.transpose(0, 1).flatten(1)
         value = apply(pairs.view(b, n - 1, -1, p), words[:, 1:])
-        table.put(2, value, words.new_zeros(b, n - 1))
+        table.put(2, value, words.new_zeros(b, n - 1, dtype=torch.float64))
     to_parents = rules.phrases.flatten(1).t().contiguous()
     for width in range(3, n + 1):
         _join(table, width, to_parents, matrices)
@@ -84,10 +84,11 @@ def _join(
     on_left, on_right = slice(2, width - 1), slice(n - width + 2, n - 1)
     splits = table.start_scale[:, :m, on_left] + table.end_scale[:, width:, on_right]
     top = largest_of(splits, scale[:, 1:], scale[:, :-1])
-    after = shorter[:, 1:] * (scale[:, 1:] - top).exp().unsqueeze(-1)
-    before = shorter[:, :-1] * (scale[:, :-1] - top).exp().unsqueeze(-1)
+    after = shorter[:, 1:] * factor(scale[:, 1:], top, shorter.dtype).unsqueeze(-1)
+    before = shorter[:, :-1] * factor(scale[:, :-1], top, shorter.dtype).unsqueeze(-1)
     value = apply(matrices.left[:, :m], after) + apply(matrices.right[:, width - 1 :], before)
-    left = table.by_start[:, :m, on_left] * (splits - top.unsqueeze(-1)).exp().unsqueeze(-1)
+    shares = factor(splits, top.unsqueeze(-1), shorter.dtype)
+    left = table.by_start[:, :m, on_left] * shares.unsqueeze(-1)
     value += products(left, table.by_end[:, width:, on_right]) @ to_parents
     table.put(width, value, top)
 

@@ -47,7 +47,8 @@ class GrammarWeights:
     def shift(self, word_shift: Float[Tensor, "b n"]) -> Float[Tensor, "b"]:
         """What to add to the logarithm of a sum over parses."""
         length = word_shift.shape[1]
-        return word_shift.sum(dim=1) + (length - 1) * self.rule_shift + self.start_shift
+        fixed = (length - 1) * self.rule_shift.double() + self.start_shift.double()
+        return word_shift.double().sum(dim=1) + fixed
 
 
 def near_one(scores: Float[Tensor, "*k x"]) -> tuple[Float[Tensor, "*k x"], Float[Tensor, "*k"]]:

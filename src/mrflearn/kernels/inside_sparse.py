@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mrflearn.kernels.inside_input import GrammarWeights
 from mrflearn.kernels.rule_blocks import Block, RuleBlocks, weighted_sum
+from mrflearn.kernels.span_table import factor
 
 
 @dataclass(eq=False)
@@ -80,9 +81,9 @@ def inside(words: Float[Tensor, "p n b"], rules: SparseRules, rows: WordRows) ->
     if n > 1:
         block = rules.blocks.words
         pairs = words.new_zeros(len(block.parts), n - 1, b)
-        flat = words.new_zeros(n - 1, b)
-        block.parts.add_products(pairs, words[:, :-1], words[:, 1:], flat.exp())
-        table.put(2, _to_parents(pairs, block, rules), flat)
+        block.parts.add_products(pairs, words[:, :-1], words[:, 1:], words.new_ones(n - 1, b))
+        scale = words.new_zeros(n - 1, b, dtype=torch.float64)
+        table.put(2, _to_parents(pairs, block, rules), scale)
     for width in range(3, n + 1):
         _join(table, width, n - width + 1, rules, rows)
     return table
@@ -97,13 +98,13 @@ def _join(table: SpanRows, width: int, m: int, rules: SparseRules, rows: WordRow
     pairs = shorter.new_zeros(len(block.parts), *top.shape)
     for k, split in zip(range(2, width - 1), splits, strict=True):
         left, right = table.value[k][:, :m], table.value[width - k][:, k : k + m]
-        block.parts.add_products(pairs, left, right, (split - top).exp())
+        block.parts.add_products(pairs, left, right, factor(split, top, pairs.dtype))
     value = _to_parents(pairs, block, rules)
     beside = rules.blocks.word_left.above_right
-    after = (shorter[:, 1:] * (scale[1:] - top).exp()).index_select(0, beside.second)
+    after = (shorter[:, 1:] * factor(scale[1:], top, pairs.dtype)).index_select(0, beside.second)
     value.index_add_(0, beside.first, after.mul_(rows.left[:, :m]))
     beside = rules.blocks.word_right.above_left
-    before = (shorter[:, :-1] * (scale[:-1] - top).exp()).index_select(0, beside.second)
+    before = (shorter[:, :-1] * factor(scale[:-1], top, pairs.dtype)).index_select(0, beside.second)
     value.index_add_(0, beside.first, before.mul_(rows.right[:, width - 1 :]))
     table.put(width, value, top)
 

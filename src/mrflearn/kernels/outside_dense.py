@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from mrflearn.kernels.inside_dense import DenseRules, WordMatrices, apply, products
-from mrflearn.kernels.span_table import SpanTable, bounded_exp, largest_of
+from mrflearn.kernels.span_table import SpanTable, bounded_exp, factor, largest_of
 
 
 def expected_counts(
@@ -58,8 +58,8 @@ def _words(
     words, pairs = descent.words, descent.to(1)
     a, p = len(phrases), words.shape[2]
     parent, scale = descent.outside.at(2)
-    above_left = parent * (scale - pairs.top[:, :-1]).exp().unsqueeze(-1)
-    above_right = parent * (scale - pairs.top[:, 1:]).exp().unsqueeze(-1)
+    above_left = parent * factor(scale, pairs.top[:, :-1], words.dtype).unsqueeze(-1)
+    above_right = parent * factor(scale, pairs.top[:, 1:], words.dtype).unsqueeze(-1)
     two = products(above_left.unsqueeze(2), words[:, 1:].unsqueeze(2))
     other_two = products(above_right.unsqueeze(2), words[:, :-1].unsqueeze(2))
     value = pairs.left @ rules.word_left.transpose(1, 2).flatten(0, 1)
@@ -76,7 +76,7 @@ def _words(
         right.permute(1, 2, 0) * rules.word_right,
         both.transpose(0, 1) * rules.words,
     )
-    share = (bounded_exp(pairs.top) * descent.weight).unsqueeze(-1)
+    share = (bounded_exp(pairs.top, words.dtype) * descent.weight).unsqueeze(-1)
     return words * value * share, counts
 
 
@@ -110,18 +110,18 @@ class _Descent:
         above = outside.at(width + 1)[1]
         edges = pad(above, (1, 0), value=-torch.inf), pad(above, (0, 1), value=-torch.inf)
         top = largest_of(as_left, as_right, *edges)
-        factor = (as_left - top.unsqueeze(-1)).exp().unsqueeze(-1)
-        parents = outside.by_start[:, :m, longer] * factor
+        shares = factor(as_left, top.unsqueeze(-1), self.words.dtype)
+        parents = outside.by_start[:, :m, longer] * shares.unsqueeze(-1)
         left = products(parents, inside.by_start[:, width:, other])
-        factor = (as_right - top.unsqueeze(-1)).exp().unsqueeze(-1)
-        parents = outside.by_end[:, width:, longer_end] * factor
+        shares = factor(as_right, top.unsqueeze(-1), self.words.dtype)
+        parents = outside.by_end[:, width:, longer_end] * shares.unsqueeze(-1)
         return _Pairs(left, products(parents, inside.by_end[:, :m, other_end]), top)
 
     def beside_words(self, width: int, top: Float[Tensor, "b m"]) -> Float[Tensor, "b m x"]:
         """The outside of spans of a width where the other part is one word."""
         parent, scale = self.outside.at(width + 1)
-        ahead = parent * (scale - top[:, 1:]).exp().unsqueeze(-1)
-        behind = parent * (scale - top[:, :-1]).exp().unsqueeze(-1)
+        ahead = parent * factor(scale, top[:, 1:], parent.dtype).unsqueeze(-1)
+        behind = parent * factor(scale, top[:, :-1], parent.dtype).unsqueeze(-1)
         m = parent.shape[1]
         on_left = apply(self.matrices.left[:, :m].transpose(-1, -2), ahead)
         on_right = apply(self.matrices.right[:, width:].transpose(-1, -2), behind)
@@ -135,5 +135,5 @@ class _Descent:
         top: Float[Tensor, "b m"],
     ) -> Float[Tensor, "x q"]:
         """Products of inside and pairs over all spans of a width, without the rules' weights."""
-        share = here * (bounded_exp(scale + top) * self.weight).unsqueeze(-1)
+        share = here * (bounded_exp(scale + top, here.dtype) * self.weight).unsqueeze(-1)
         return share.flatten(0, 1).t() @ pairs.flatten(0, 1)

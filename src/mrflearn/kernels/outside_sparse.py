@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mrflearn.kernels.inside_sparse import SpanRows, SparseRules, WordRows, largest
 from mrflearn.kernels.rule_blocks import Block, weighted_sum
-from mrflearn.kernels.span_table import bounded_exp
+from mrflearn.kernels.span_table import bounded_exp, factor
 
 
 def expected_counts(
@@ -33,7 +33,7 @@ def expected_counts(
     `root` and its scale are the outside of whole sentences; sentence b counts `weight[b]` times.
     """
     n = words.shape[1]
-    inside.value[1], inside.scale[1] = words, torch.zeros_like(words[0])
+    inside.value[1], inside.scale[1] = words, torch.zeros_like(words[0], dtype=torch.float64)
     outside = SpanRows.empty(words, n)
     outside.put(n, root.unsqueeze(1).clone(), root_scale.unsqueeze(0))
     descent = _Descent(rules, rows, inside, outside, weight, torch.zeros_like(rules.weight))
@@ -42,7 +42,7 @@ def expected_counts(
         value, top = descent.to_phrases(width)
         outside.put(width, torch.where(inside.value[width] > 0, value, 0.0), top)
     value, top = descent.to_words()
-    return words * value * (bounded_exp(top) * weight), descent.counts
+    return words * value * (bounded_exp(top, words.dtype) * weight), descent.counts
 
 
 class _Part(NamedTuple):
@@ -75,10 +75,10 @@ class _Descent:
         self._count(left, width, top)
         self._add(value, self._as_right(blocks.phrases, width, longer, top))
         parent, scale = self.outside.value[width + 1], self.outside.scale[width + 1]
-        pairs, scaled = blocks.word_left.above_right, parent * (scale - top[1:]).exp()
+        pairs, scaled = blocks.word_left.above_right, parent * factor(scale, top[1:], parent.dtype)
         found = scaled.index_select(0, pairs.first).mul_(self.rows.left[:, : len(scale)])
         value[:, 1:].index_add_(0, pairs.second, found)
-        pairs, scaled = blocks.word_right.above_left, parent * (scale - top[:-1]).exp()
+        pairs, scaled = blocks.word_right.above_left, parent * factor(scale, top[:-1], parent.dtype)
         found = scaled.index_select(0, pairs.first).mul_(self.rows.right[:, width:])
         value[:, :-1].index_add_(0, pairs.second, found)
         return value, top
@@ -115,26 +115,26 @@ class _Descent:
         self, block: Block, width: int, others: Iterable[int], top: Float[Tensor, "m b"]
     ) -> _Part:
         """What spans get as left parts beside parts of some lengths."""
-        total = top.new_zeros(len(block.above_right), *top.shape)
+        total = self.weight.new_zeros(len(block.above_right), *top.shape)
         for other in others:
             m = len(top) - other
             after, scale = self.inside.value[other], self.inside.scale[other]
-            factor = (self.outside.scale[width + other] + scale[width:] - top[:m]).exp()
-            parent = self.outside.value[width + other]
-            block.above_right.add_products(total[:, :m], parent, after[:, width:], factor)
+            parent, above = self.outside.value[width + other], self.outside.scale[width + other]
+            share = factor(above + scale[width:], top[:m], parent.dtype)
+            block.above_right.add_products(total[:, :m], parent, after[:, width:], share)
         return _Part(block, block.left, block.above_right.of_rule, total)
 
     def _as_right(
         self, block: Block, width: int, others: Iterable[int], top: Float[Tensor, "m b"]
     ) -> _Part:
         """What spans get as right parts beside parts of some lengths."""
-        total = top.new_zeros(len(block.above_left), *top.shape)
+        total = self.weight.new_zeros(len(block.above_left), *top.shape)
         for other in others:
             m = len(top) - other
             before, scale = self.inside.value[other][:, :m], self.inside.scale[other][:m]
-            factor = (self.outside.scale[width + other] + scale - top[other:]).exp()
-            parent = self.outside.value[width + other]
-            block.above_left.add_products(total[:, other:], parent, before, factor)
+            parent, above = self.outside.value[width + other], self.outside.scale[width + other]
+            share = factor(above + scale, top[other:], parent.dtype)
+            block.above_left.add_products(total[:, other:], parent, before, share)
         return _Part(block, block.right, block.above_left.of_rule, total)
 
     def _add(self, value: Float[Tensor, "x m b"], part: _Part) -> None:
@@ -143,7 +143,8 @@ class _Descent:
 
     def _count(self, part: _Part, width: int, top: Float[Tensor, "m b"]) -> None:
         """Counts the rules of which spans of a width are a part."""
-        share = bounded_exp(self.inside.scale[width] + top) * self.weight
+        dtype = part.total.dtype
+        share = bounded_exp(self.inside.scale[width] + top, dtype) * self.weight
         here = (self.inside.value[width] * share).index_select(0, part.symbol)
         found = here.mul_(part.total.index_select(0, part.pair)).sum(dim=(1, 2))
         self.counts[part.block.rule] += found * self.rules.weights(part.block)

@@ -2,7 +2,8 @@
 
 Letters in shapes: b: sentences of length n; m: spans of one width; x: symbols.
 A span's numbers are divided by their largest, whose logarithm is kept beside them: no sentence is
-so long that anything underflows, and no logarithm stands in an inner loop.
+so long that anything underflows, and no logarithm stands in an inner loop.  Scales grow with the
+length, and are in double precision whatever the numbers are.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class SpanTable:
         """A table of zeros, of the type and on the device of a tensor."""
         size = (sentences, length + 1, length + 1)
         numbers = [like.new_zeros((*size, symbols)) for _ in range(2)]
-        scales = [like.new_full(size, -torch.inf) for _ in range(2)]
+        scales = [like.new_full(size, -torch.inf, dtype=torch.float64) for _ in range(2)]
         return cls(*numbers, *scales)
 
     @property
@@ -65,10 +66,15 @@ def largest_of(*scales: Float[Tensor, "b m *k"]) -> Float[Tensor, "b m"]:
     return torch.where(top > -torch.inf, top, 0.0)
 
 
-def bounded_exp(scale: Tensor) -> Tensor:
+def factor(scale: Tensor, top: Tensor, dtype: torch.dtype) -> Tensor:
+    """What numbers of one scale are multiplied by to have another, larger one."""
+    return (scale - top).exp().to(dtype)
+
+
+def bounded_exp(scale: Tensor, dtype: torch.dtype) -> Tensor:
     """exp(scale), but finite.
 
     Where rules have no weight for what stands inside and outside of a span, the product of both can
     be beyond all numbers; it is multiplied by that zero in the end and must not be infinite before.
     """
-    return scale.clamp(max=math.log(torch.finfo(scale.dtype).max) / 2).exp()
+    return scale.clamp(max=math.log(torch.finfo(dtype).max) / 2).exp().to(dtype)
