@@ -46,13 +46,13 @@ def test_without_grammar_and_topics_it_is_the_ngram_model() -> None:
     assert mine == pytest.approx(theirs, abs=1e-12)
 
 
-def test_each_part_lowers_the_perplexity_of_its_training_text() -> None:
+def test_a_grammar_knows_more_than_words_alone_and_topics_more_than_one() -> None:
     settings = {"max_iterations": 6, "rounds": 1}
-    alone = CompositeLanguageModel(1, **settings).fit(TRAIN).perplexity(TRAIN)
-    topics = CompositeLanguageModel(1, topics=4, **settings).fit(TRAIN).perplexity(TRAIN)
-    grammar = CompositeLanguageModel(1, TREES, **settings).fit(TRAIN).perplexity(TRAIN)
-    assert topics < alone
-    assert grammar < alone
+    alone = CompositeLanguageModel(1, **settings).fit(TRAIN)
+    grammar = CompositeLanguageModel(1, TREES, **settings).fit(TRAIN)
+    assert grammar.perplexity(TEST) < alone.perplexity(TEST)
+    topics = CompositeLanguageModel(1, topics=4, **settings).fit(TRAIN)
+    assert topics.fit_.history[-1].value < alone.fit_.history[-1].value
 
 
 def test_next_words_multiply_to_the_score_of_the_sentence(whole: CompositeLanguageModel) -> None:

@@ -69,7 +69,8 @@ def inspect_composite(model: CompositeLanguageModel, top: int, as_json: bool) ->
         f"{own['class']} of order {model.order}: {own['vocabulary']:,} words, "
         f"{grammar if own['phrases'] else 'no grammar'}, {model.topics} topics"
     )
-    say_table(["level", "mean weight"], [[n, f"{w:.3f}"] for n, w in zip(levels, weights)])
+    told = zip(levels, weights, strict=True)
+    say_table(["level", "mean weight"], [[name, f"{weight:.3f}"] for name, weight in told])
     if topics:
         say()
         rows = [
