@@ -77,9 +77,10 @@ def batch_of(model: CompositeModel, documents: Sentences, *, charted: bool = Tru
     text = text_of(documents)
     size = len(text.stream) - 1
     generator = np.random.default_rng(size)
-    given = generator.uniform(0.05, 0.5, size), generator.integers(0, model.shape.buckets, size)
+    given = generator.uniform(0.05, 0.5, (size, model.shape.tags))
+    buckets = generator.integers(0, model.shape.buckets, size)
     longest = None if charted else 0
-    ((_, batch),) = batches(text, given, model.shape, longest=longest)
+    ((_, batch),) = batches(text, (given, buckets), model.shape, longest=longest)
     return batch
 
 
@@ -124,7 +125,7 @@ def explanations(
             value = own * float(shares[topic]) * float(table[row, column, topic])
             yield value, number, topic
     levels = len(model.shape.levels)
-    yield float(model.weights[bucket, tag, levels]) * float(tokens.given[place]), levels, None
+    yield float(model.weights[bucket, tag, levels]) * float(tokens.given[place, tag]), levels, None
     uniform = 1 / model.shape.symbols
     yield float(model.weights[bucket, tag, levels + 1]) * uniform, levels + 1, None
 
@@ -135,7 +136,7 @@ def listed_counts(model: CompositeModel, documents: Tensor, batch: Batch) -> Exp
     tables = tuple(torch.zeros_like(table) for table in model.tables)
     found = {
         "weights": torch.zeros_like(model.weights),
-        "tags": torch.zeros_like(model.tags),
+        "tags": torch.zeros(STATES, model.shape.tags, dtype=torch.float64),
         "rules": torch.zeros_like(model.rules),
         "start": torch.zeros_like(model.start),
         "documents": torch.zeros_like(documents),
@@ -162,7 +163,7 @@ def listed_counts(model: CompositeModel, documents: Tensor, batch: Batch) -> Exp
             if start is not None:
                 found["start"][start] += share
             for i, tag, (_, number, topic) in zip(places, tags, chosen, strict=True):
-                found["tags"][tag] += share
+                found["tags"][tokens.rows[0, i], tag] += share
                 found["weights"][tokens.bucket[i], tag, number] += share
                 if number < len(tables):
                     level = model.shape.levels[number]

@@ -27,7 +27,7 @@ from mrflearn.objectives.expected_counts import (
 )
 from mrflearn.statistics.document_stream import DocumentStream
 from mrflearn.statistics.ngrams import Counts
-from mrflearn.training.composite_batches import batches, encode, given_of
+from mrflearn.training.composite_batches import Given, batches, encode
 from mrflearn.training.composite_fit import CompositeFit
 from mrflearn.training.composite_folding import Folded, fold_in
 
@@ -144,11 +144,11 @@ class Answers:
         With a grammar the sentence end is no word; without one it is, under the separator's id.
         """
         model, size, separator = self.model, len(self.vocabulary), self.vocabulary.separator
-        given, bucket = np.zeros(size), 0
+        given, bucket = np.zeros((size, model.shape.tags)), 0
         if self.fit.ngrams is not None:
-            given = np.exp(self.fit.ngrams.model.next_symbol(context))
-            if self.grammar:
-                given = given / max(1 - given[separator], 1e-9)
+            plain = np.exp(self.fit.ngrams.model.next_symbol(context))
+            given = plain[:, None] * self.fit.tag_of_word
+            given = given / np.maximum(given.sum(axis=0), np.finfo(np.float64).tiny)
             stream = np.array([separator, *context, self.vocabulary.unknown], np.int64)
             bucket = int(self.fit.ngrams.buckets(stream)[-1])
         tokens = Tokens(
@@ -186,7 +186,7 @@ class Answers:
         text = DocumentStream.of(encoded, separator, range(len(documents)))
         if not len(text):
             return text, []
-        given = given_of(self.fit.ngrams, text, grammar=self.grammar)
+        given = Given.whole(text, self.fit.ngrams).values(self.fit.tag_of_word)
         rows = np.arange(len(text))
         return text, list(batches(text, given, self.model.shape, row_of_sentence=rows))
 

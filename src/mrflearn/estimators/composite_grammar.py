@@ -16,12 +16,11 @@ from mrflearn.data.trees import Tree, remove_traces, strip_functions
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.kernels.rule_shape import RuleShape
-from mrflearn.training.composite_start import GrammarStart
+from mrflearn.training.composite_start import GrammarStart, tag_shares_of_words
 
 GrammarLike: TypeAlias = str | tuple[int, int] | Iterable[Tree] | None
 Child: TypeAlias = tuple[str, bool]  # a label, and whether a word is right below it
 NEW_ROOT = 1e-3  # sentences that a symbol never seen at the root is taken to have begun
-OTHER_TAGS = 0.1  # times that a word is taken to have been seen with tags in their common shares
 GOES_ON = 0.45  # the chance that a child is a phrase: derivations end, and are not too short
 ONE_WORD = 0.05  # the chance that a sentence is a single preterminal
 
@@ -127,15 +126,13 @@ def _child(tree: Tree) -> Child:
 def _tag_of_word(
     tags: Counter[tuple[str, str]], preterminals: list[str], vocabulary: Vocabulary
 ) -> Float[Tensor, "w a"]:
-    """How likely each word has each preterminal; little is ruled out, as treebanks are small."""
+    """How likely each word has each preterminal."""
     counts = torch.zeros(len(vocabulary), len(preterminals), dtype=torch.float64)
     place = {tag: k for k, tag in enumerate(preterminals)}
     ids = vocabulary.encode(word for _, word in tags).tolist()
     for word, ((tag, _), times) in zip(ids, tags.items(), strict=True):
         counts[word, place[tag]] += times
-    common = counts.sum(dim=0) / counts.sum()
-    raised = counts + OTHER_TAGS * common
-    return raised / raised.sum(dim=1, keepdim=True)
+    return tag_shares_of_words(counts, None)
 
 
 def _random_start(wiring: RuleShape, words: int, generator: torch.Generator) -> GrammarStart:

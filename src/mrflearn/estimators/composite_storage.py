@@ -22,6 +22,7 @@ from mrflearn.training.composite_fit import CompositeFit
 from mrflearn.training.outcome import Row
 
 TABLE_PARTS = ("code", "log_probability", "log_backoff")
+CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")
 
 
 def stored_composite(kind: str, settings: dict[str, Any], answers: Answers) -> StoredModel:
@@ -29,6 +30,7 @@ def stored_composite(kind: str, settings: dict[str, Any], answers: Answers) -> S
     fit, shape = answers.fit, answers.model.shape
     tensors = {f"model.{name}": value for name, value in answers.model.tensors().items()}
     tensors["prior"] = torch.from_numpy(fit.prior)
+    tensors["tag_of_word"] = torch.from_numpy(fit.tag_of_word)
     tensors |= {f"index.{n}": torch.from_numpy(c) for n, c in enumerate(shape.index.codes, 2)}
     if shape.grammar is not None:
         tensors |= {f"wiring.{name}": getattr(shape.grammar, name) for name in RULE_COLUMNS}
@@ -75,6 +77,7 @@ def read_composite(kind: str, stored: StoredModel) -> tuple[dict[str, Any], Answ
         fit = CompositeFit(
             model,
             ngrams,
+            tensors["tag_of_word"].cpu().numpy(),
             tensors["prior"].cpu().numpy(),
             float(own["strength"]),
             tuple(Row(int(i), v, float("nan"), 1.0, int(i) + 1, s) for i, v, s in own["history"]),
@@ -107,9 +110,9 @@ def _ngram_tensors(level: NgramLevel) -> dict[str, Tensor]:
         for n, table in enumerate(level.model.tables, start=1)
         for part in TABLE_PARTS
     }
-    for n, (seen, kinds) in enumerate(zip(level.seen, level.kinds, strict=True), start=2):
-        tensors[f"ngram.seen.{n}"] = torch.from_numpy(seen)
-        tensors[f"ngram.kinds.{n}"] = torch.from_numpy(kinds.astype(np.int64))
+    for part in CONTEXT_PARTS:
+        for n, numbers in enumerate(getattr(level, part), start=2):
+            tensors[f"ngram.{part}.{n}"] = torch.from_numpy(numbers.astype(np.int64))
     return tensors
 
 
@@ -118,8 +121,8 @@ def _ngrams(order: int, vocabulary: Vocabulary, tensors: dict[str, Tensor]) -> N
         BackoffTable(*(tensors[f"ngram.{part}.{n}"].cpu().numpy() for part in TABLE_PARTS))
         for n in range(1, order + 1)
     )
-    seen, kinds = (
-        tuple(tensors[f"ngram.{what}.{n}"].cpu().numpy() for n in range(2, order + 1))
-        for what in ("seen", "kinds")
+    rest = (
+        tuple(tensors[f"ngram.{part}.{n}"].cpu().numpy() for n in range(2, order + 1))
+        for part in CONTEXT_PARTS
     )
-    return NgramLevel(NgramModel(vocabulary, tables), seen, kinds)
+    return NgramLevel(NgramModel(vocabulary, tables), *rest)

@@ -59,13 +59,14 @@ class Level:
 class Tokens:
     """Words to be explained: their rows in the tables of each order, buckets, documents.
 
-    `given` is the n-gram model's probability, and `lengths` says how many tokens each sentence has.
+    `given` is what the n-gram model makes of each preterminal there, and `lengths` says how many
+    tokens each sentence has.
     """
 
     rows: Int[Tensor, "o t"]
     bucket: Int[Tensor, "t"]
     document: Int[Tensor, "t"]
-    given: Float[Tensor, "t"]
+    given: Float[Tensor, "t a"]
     lengths: Int[Tensor, "s"]
 
     def __len__(self) -> int:
@@ -104,7 +105,7 @@ def explain(
         mean = (value * topics.unsqueeze(1)).sum(dim=2) if level.topic else value[:, :, 0]
         values.append(value)
         means.append(mean.expand(-1, tags))
-    means.append(tokens.given.unsqueeze(1).expand(-1, tags))
+    means.append(tokens.given)
     means.append(torch.full_like(means[-1], uniform))
     stacked, weighed = torch.stack(means, dim=2), weights[tokens.bucket]
     return Explained(tuple(values), stacked, weighed, (stacked * weighed).sum(dim=2))

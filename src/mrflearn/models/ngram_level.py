@@ -12,6 +12,7 @@ from typing import TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.models.kneser_ney import kneser_ney
@@ -30,11 +31,17 @@ def bucket_count(order: int) -> int:
 @final
 @dataclass(frozen=True, eq=False)
 class NgramLevel:
-    """A model and, for each order above the first, how often each context was seen and renewed."""
+    """A model and, for each order above the first, its contexts: how often seen and renewed.
+
+    `suffixes` is where an n-gram's last words stand in the order below, and `shorter` where its
+    context without its first word does among contexts there.
+    """
 
     model: NgramModel
     seen: tuple[Counts, ...]
     kinds: tuple[Counts, ...]
+    suffixes: tuple[Counts, ...]
+    shorter: tuple[Counts, ...]
 
     @classmethod
     def learn(cls, stream: Counts, order: int, vocabulary: Vocabulary) -> NgramLevel:
@@ -46,16 +53,45 @@ class NgramLevel:
             times = np.bincount(context, weights=above.count, minlength=len(below))
             seen.append(times.astype(np.int64))
             kinds.append(np.bincount(context, minlength=len(below)))
-        return cls(kneser_ney(grams, vocabulary), tuple(seen), tuple(kinds))
+        suffixes = tuple(above.suffix for above in grams[1:])
+        # Every word's context without its first word is the empty one.
+        shorter = tuple(below.suffix for below in grams[:-1])
+        return cls(kneser_ney(grams, vocabulary), tuple(seen), tuple(kinds), suffixes, shorter)
 
-    def probabilities(self, stream: Counts, *, without_ends: bool) -> Figures:
-        """p of each symbol after the first; `without_ends`: given that the sentence goes on."""
-        found = self.model.log_probabilities(stream)
-        if not without_ends:
-            return np.asarray(np.exp(found))
-        ends = self._log_ends(stream)
-        # Rounding must not make a sentence that surely ends here go on with more than it has.
-        return np.asarray(np.exp(found) / np.maximum(-np.expm1(ends), 1e-9))
+    def tagged(self, stream: Counts, tag_of_word: Figures) -> Figures:
+        """p(word | words before, preterminal) of each symbol after the first, (tokens, tags).
+
+        The n-gram model and p(preterminal | word), one row a word, give it by Bayes' rule:
+        p(w | uv) p(A | w) / sum_x p(x | uv) p(A | x).  A word whose row is zero, such as the
+        sentence end where a grammar makes it, is left out of all of this.
+        """
+        result = np.exp(self.model.log_probabilities(stream))[:, None] * tag_of_word[stream[1:]]
+        norms = self._norms(tag_of_word)
+        below = np.broadcast_to(norms[0], result.shape).copy()
+        for n, (starts, context) in enumerate(self._contexts(stream), start=2):
+            below[starts + n - 2] = norms[n - 1][context]
+        return np.asarray(result / np.maximum(below, np.finfo(np.float64).tiny))
+
+    def _norms(self, tag_of_word: Figures) -> list[Figures]:
+        """sum_x p(x | context) p(A | x) for each context of each order, (contexts, tags).
+
+        A context gives its own words their share and leaves the rest to the context one word
+        shorter, so its sum is that one's, weighed, and what its own words have beyond.
+        """
+        states, tables = len(self.model.vocabulary), self.model.tables
+        lower = np.exp(tables[0].log_probability)
+        norms = [lower[None] @ tag_of_word]
+        for n in range(2, self.model.order + 1):
+            context, word = np.divmod(tables[n - 1].code, states)
+            backoff = np.exp(tables[n - 2].log_backoff)
+            own = np.exp(tables[n - 1].log_probability)
+            beyond = own - backoff[context] * lower[self.suffixes[n - 2]]
+            where = (context, np.arange(len(context)))
+            spread = csr_array((beyond, where), shape=(len(backoff), len(context)))
+            inherited = norms[-1][self.shorter[n - 2]]
+            norms.append(backoff[:, None] * inherited + spread @ tag_of_word[word])
+            lower = own
+        return norms
 
     def buckets(self, stream: Counts) -> Counts:
         """The bucket of each symbol after the first."""
@@ -80,16 +116,4 @@ class NgramLevel:
             found = self.model.tables[n - 1].find(place[starts] * states + stream[starts + n - 1])
             place = np.full(len(stream), -1)
             place[starts] = found
-        return result
-
-    def _log_ends(self, stream: Counts) -> Figures:
-        """log p(the sentence ends) in place of each symbol after the first."""
-        states, separator = len(self.model.vocabulary), self.model.vocabulary.separator
-        result = np.full(len(stream) - 1, self.model.tables[0].log_probability[separator])
-        for n, (starts, context) in enumerate(self._contexts(stream), start=2):
-            table, here = self.model.tables[n - 1], starts + n - 2
-            found = table.find(context * states + separator)
-            backed_off = result[here] + self.model.tables[n - 2].log_backoff[context]
-            own = table.log_probability
-            result[here] = np.where(found >= 0, own[found], backed_off) if len(own) else backed_off
         return result

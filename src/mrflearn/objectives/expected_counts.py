@@ -40,7 +40,7 @@ class Expected:
     impossible: int  # sentences that the grammar cannot produce
     tables: Tables
     weights: Float[Tensor, "b a l"]
-    tags: Float[Tensor, "a"]
+    tags: Float[Tensor, "w a"]  # each word with each preterminal
     rules: Float[Tensor, "r"]
     start: Float[Tensor, "s"]
     documents: Float[Tensor, "d h"]
@@ -86,8 +86,8 @@ class ExpectedCounts:
             shape.levels, model.tables, tokens, topics, explained, used, shape.buckets
         )
         drawn = own(documents).index_add_(0, tokens.document, counts.topics)
-        # Shares of preterminals are learned from all words, so that they serve any sentence.
-        tags = used.sum(dim=0)
+        words = shape.index.states
+        tags = used.new_zeros(words, shape.tags).index_add_(0, tokens.rows[0], used)
         return Expected(value, impossible, counts.tables, counts.weights, tags, rules, start, drawn)
 
 

@@ -97,12 +97,11 @@ def checked(found: Expected) -> Expected:
     return found
 
 
-def tag_shares(
+def tags_of_words(
     model: CompositeModel,
     documents: Float[Tensor, "d h"],
     batches: Sequence[Batch],
     executor: Executor,
-) -> Float[Tensor, "a"]:
-    """How often each preterminal is used in a text."""
-    found = executor.total(ExpectedCounts(model, documents), batches)
-    return found.tags / found.tags.sum()
+) -> Float[Tensor, "w a"]:
+    """How often each word of a text has each preterminal."""
+    return executor.total(ExpectedCounts(model, documents), batches).tags

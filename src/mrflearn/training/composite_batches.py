@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias, final
 
 import numpy as np
 import torch
@@ -21,44 +22,46 @@ Figures: TypeAlias = NDArray[np.float64]
 TOKENS_PER_BATCH = 8192
 
 
-def given_of(
-    level: NgramLevel | None, text: DocumentStream, *, grammar: bool
-) -> tuple[Figures, Counts]:
-    """(n-gram probability, bucket) of each token; zeros where no n-gram model takes part."""
-    if level is None:
-        return np.zeros(len(text.stream) - 1), np.zeros(len(text.stream) - 1, np.int64)
-    probability = level.probabilities(text.stream, without_ends=grammar)
-    return probability, level.buckets(text.stream)
+@final
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The n-gram model's part in explaining a text: which model judges which sentences."""
 
+    text: DocumentStream
+    judges: tuple[tuple[NgramLevel, Counts], ...]  # with the numbers of the sentences
 
-def deleted_given(
-    text: DocumentStream,
-    unit: Counts,
-    order: int,
-    vocabulary: Vocabulary,
-    folds: int,
-    *,
-    grammar: bool,
-) -> tuple[Figures, Counts]:
-    """(n-gram probability, bucket) of each token of a training text, by deleted estimation.
+    @classmethod
+    def whole(cls, text: DocumentStream, level: NgramLevel | None) -> Given:
+        """One model for all sentences, or none."""
+        return cls(text, () if level is None else ((level, np.arange(len(text))),))
 
-    Each sentence is judged by the n-gram model of those in other folds, sentences of one `unit`
-    being in one fold [Jelinek & Mercer 1980]: a model of the sentence itself would leave nothing
-    for grammar and topics to explain.
-    """
-    value = np.zeros(len(text.stream) - 1)
-    bucket = np.zeros(len(text.stream) - 1, np.int64)
-    fold = unit % folds
-    for k in range(folds):
-        inside, outside = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-        if not len(inside):
-            continue
-        rest = outside if len(outside) else inside
-        level = NgramLevel.learn(part(text, rest).stream, order, vocabulary)
-        here = part(text, inside)
-        places = text.places(inside, ends=True)
-        value[places], bucket[places] = given_of(level, here, grammar=grammar)
-    return value, bucket
+    @classmethod
+    def deleted(
+        cls, text: DocumentStream, unit: Counts, order: int, vocabulary: Vocabulary, folds: int
+    ) -> Given:
+        """Each sentence judged by the n-gram model of those in other folds [Jelinek & Mercer 1980].
+
+        A model of the sentence itself would leave nothing for grammar and topics to explain.
+        Sentences of one `unit` are in one fold.
+        """
+        judges = []
+        fold = unit % folds
+        for k in range(folds):
+            inside, outside = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+            if len(inside):
+                rest = part(text, outside if len(outside) else inside)
+                judges.append((NgramLevel.learn(rest.stream, order, vocabulary), inside))
+        return cls(text, tuple(judges))
+
+    def values(self, tag_of_word: Figures) -> tuple[Figures, Counts]:
+        """(p(token | words before, preterminal), bucket) of each token of the text."""
+        size = len(self.text.stream) - 1
+        value, bucket = np.zeros((size, tag_of_word.shape[1])), np.zeros(size, np.int64)
+        for level, sentences in self.judges:
+            here, places = part(self.text, sentences), self.text.places(sentences, ends=True)
+            value[places] = level.tagged(here.stream, tag_of_word)
+            bucket[places] = level.buckets(here.stream)
+        return value, bucket
 
 
 def part(text: DocumentStream, sentences: Counts) -> DocumentStream:

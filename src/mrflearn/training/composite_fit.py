@@ -16,14 +16,20 @@ from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.execution.executor import Executor
 from mrflearn.models.composite_lm import CompositeModel, CompositeShape
 from mrflearn.models.ngram_level import NgramLevel
+from mrflearn.models.plsa import PLSA
 from mrflearn.objectives.expected_counts import Batch
 from mrflearn.statistics.document_stream import DocumentStream, EncodedDocument
 from mrflearn.statistics.ngrams import Counts
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
-from mrflearn.training.composite import TextStep, WeightStep, tag_shares
-from mrflearn.training.composite_batches import batches, deleted_given, given_of
+from mrflearn.training.composite import TextStep, WeightStep, tags_of_words
+from mrflearn.training.composite_batches import Given, batches
 from mrflearn.training.composite_folding import best_strength
-from mrflearn.training.composite_start import GrammarStart, start_model, start_topics
+from mrflearn.training.composite_start import (
+    GrammarStart,
+    start_model,
+    start_topics,
+    tag_shares_of_words,
+)
 from mrflearn.training.em import EM, Parameters
 from mrflearn.training.outcome import Row
 
@@ -86,6 +92,7 @@ class CompositeFit:
 
     model: CompositeModel
     ngrams: NgramLevel | None
+    tag_of_word: Figures  # p(preterminal | word), which the n-gram model is told tags by
     prior: Figures  # shares of topics in the training text
     strength: float  # tokens that the prior is worth
     history: tuple[Row, ...]  # of the training text, round after round
@@ -100,15 +107,29 @@ class Trainer:
 
     settings: Settings
     executor: Executor
-    train: list[Batch]
-    held_text: DocumentStream | None
-    held: list[tuple[Counts, Batch]]
+    given: Given
+    held_given: Given | None
     model: CompositeModel
     documents: Float[Tensor, "d h"]
+    tag_of_word: Float[Tensor, "w a"]
     strength: float = 10.0
     history: list[Row] = field(default_factory=list)
     held_values: list[float] = field(default_factory=list)
     reason: str = ""
+    train: list[Batch] = field(default_factory=list)
+    held: list[tuple[Counts, Batch]] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """Puts the texts into batches, with what the n-gram model makes of them by now."""
+        shape, longest = self.model.shape, self.settings.longest
+        shares = self.tag_of_word.double().cpu().numpy()
+        values = self.given.values(shares)
+        self.train = [b for _, b in batches(self.given.text, values, shape, longest=longest)]
+        if self.held_given is not None:
+            text = self.held_given.text
+            rows = np.arange(len(text))
+            values = self.held_given.values(shares)
+            self.held = list(batches(text, values, shape, longest=longest, row_of_sentence=rows))
 
     @property
     def prior(self) -> Figures:
@@ -119,8 +140,9 @@ class Trainer:
     def learn_weights(self, *, tied: bool) -> None:
         """Fits the weights of levels to held-out text, or else to the training text."""
         documents, batches_ = self.documents, self.train
-        if self.held_text is not None:
-            self.strength, shares = best_strength(self.model, self.held_text, self.held, self.prior)
+        if self.held_given is not None:
+            text = self.held_given.text
+            self.strength, shares = best_strength(self.model, text, self.held, self.prior)
             documents = torch.from_numpy(shares).to(self.documents)
             batches_ = [batch for _, batch in self.held]
         step = WeightStep(self.model, documents, batches_, self.executor, tied=tied)
@@ -148,8 +170,16 @@ class Trainer:
         self.model = self.model.with_tensors(parameters)
         self.history += outcome.history
         self.reason = outcome.reason
-        tags = tag_shares(self.model, self.documents, self.train, self.executor)
-        self.model = replace(self.model, tags=tags)
+        self.learn_tags()
+
+    def learn_tags(self) -> None:
+        """Takes over how words have preterminals by now, and tells the n-gram model."""
+        counts = tags_of_words(self.model, self.documents, self.train, self.executor)
+        separator = self.model.shape.index.separator
+        ends = self.model.shape.grammar is None
+        self.tag_of_word = tag_shares_of_words(counts, None if ends else separator)
+        self.model = replace(self.model, tags=counts.sum(dim=0) / counts.sum())
+        self.prepare()
 
     def run(self) -> None:
         """Alternates the two, from the first round or the one a checkpoint is in."""
@@ -178,38 +208,55 @@ def fit_composite(
     `order` 0: without an n-gram model.
     """
     parts = divide(documents, vocabulary.separator)
-    grammar = shape.grammar is not None
-    zero = given_of(None, parts.train, grammar=grammar)
-    given = zero
+    given, held = Given.whole(parts.train, None), None
     if order:
-        given = deleted_given(parts.train, parts.unit, order, vocabulary, FOLDS, grammar=grammar)
-    train = [b for _, b in batches(parts.train, given, shape, longest=settings.longest)]
-    held = _held_batches(parts, vocabulary, shape, order, settings.longest)
+        given = Given.deleted(parts.train, parts.unit, order, vocabulary, FOLDS)
+    if parts.held is not None:
+        rest = NgramLevel.learn(parts.train.stream, order, vocabulary) if order else None
+        held = Given.whole(parts.held, rest)
     topics = start_topics(parts.train, shape, len(documents), settings.seed)
-    trainers = []
-    for start in starts:
-        model = start_model(shape, train, topics, start, bool(order)).to(settings.device)
-        model = model.with_tensors({n: t.to(settings.kind) for n, t in model.tensors().items()})
-        shares = torch.from_numpy(topics.documents).to(settings.device, settings.kind)
-        trainers.append(Trainer(settings, executor, train, parts.held, held, model, shares))
+    trainers = [
+        _begin(settings, executor, shape, given, held, topics, start, vocabulary.separator)
+        for start in starts
+    ]
     trainer = _best_start(trainers)
     trainer.run()
     everything = DocumentStream.of(documents, vocabulary.separator, range(len(documents)))
     ngrams = NgramLevel.learn(everything.stream, order, vocabulary) if order else None
-    values = tuple(trainer.held_values)
-    answer = (trainer.prior, trainer.strength, tuple(trainer.history), values, trainer.reason)
-    return CompositeFit(trainer.model, ngrams, *answer)
+    return CompositeFit(
+        trainer.model,
+        ngrams,
+        trainer.tag_of_word.double().cpu().numpy(),
+        trainer.prior,
+        trainer.strength,
+        tuple(trainer.history),
+        tuple(trainer.held_values),
+        trainer.reason,
+    )
 
 
-def _held_batches(
-    parts: Division, vocabulary: Vocabulary, shape: CompositeShape, order: int, longest: int | None
-) -> list[tuple[Counts, Batch]]:
-    if parts.held is None:
-        return []
-    level = NgramLevel.learn(parts.train.stream, order, vocabulary) if order else None
-    given = given_of(level, parts.held, grammar=shape.grammar is not None)
-    rows = np.arange(len(parts.held))
-    return list(batches(parts.held, given, shape, longest=longest, row_of_sentence=rows))
+def _begin(
+    settings: Settings,
+    executor: Executor,
+    shape: CompositeShape,
+    given: Given,
+    held: Given | None,
+    topics: PLSA,
+    start: GrammarStart,
+    separator: int,
+) -> Trainer:
+    """A training before its first step."""
+    guess = start.tag_of_word.clone()
+    if shape.grammar is not None:
+        guess[separator] = 0
+    values = given.values(guess.numpy())
+    train = [batch for _, batch in batches(given.text, values, shape)]
+    model = start_model(shape, train, topics, start, bool(given.judges)).to(settings.device)
+    model = model.with_tensors({n: t.to(settings.kind) for n, t in model.tensors().items()})
+    shares = torch.from_numpy(topics.documents).to(settings.device, settings.kind)
+    trainer = Trainer(settings, executor, given, held, model, shares, guess)
+    trainer.prepare()
+    return trainer
 
 
 def _best_start(trainers: list[Trainer]) -> Trainer:

@@ -20,6 +20,7 @@ from mrflearn.statistics.document_stream import DocumentStream
 
 Figures: TypeAlias = NDArray[np.float64]
 PLSA_STEPS = 30
+OTHER_TAGS = 0.1  # times that a word is taken to have been seen with tags in their common shares
 
 
 @final
@@ -30,6 +31,21 @@ class GrammarStart:
     rules: Float[Tensor, "r"]
     start: Float[Tensor, "s"]
     tag_of_word: Float[Tensor, "w a"]
+
+
+def tag_shares_of_words(
+    counts: Float[Tensor, "w a"], separator: int | None
+) -> Float[Tensor, "w a"]:
+    """How likely each word has each preterminal; nothing is ruled out, as texts are small.
+
+    The separator, if one is named, is made by the grammar and has no preterminal at all.
+    """
+    common = counts.sum(dim=0) + 1e-9
+    raised = counts + OTHER_TAGS * common / common.sum()
+    shares = raised / raised.sum(dim=1, keepdim=True)
+    if separator is not None:
+        shares[separator] = 0
+    return shares
 
 
 def start_topics(text: DocumentStream, shape: CompositeShape, documents: int, seed: int) -> PLSA:
