@@ -38,7 +38,7 @@ from mrflearn.training.composite_fit import Settings, fit_composite
 from mrflearn.training.em import EM
 
 Figures: TypeAlias = NDArray[np.float64]
-WEIGHT_STEPS = 5  # of EM, each time the weights of levels have their turn
+WEIGHT_STEPS = 10  # of EM, each time the weights of levels have their turn
 
 
 @dataclass(frozen=True)

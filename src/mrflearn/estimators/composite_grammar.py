@@ -60,7 +60,7 @@ def choose_grammar(
         return latent(
             *_two_numbers(",".join(map(str, grammar)), grammar), vocabulary, restarts, seed
         )
-    return from_trees(grammar, vocabulary)  # type: ignore[arg-type]
+    return from_trees(grammar, vocabulary)
 
 
 def latent(

@@ -98,9 +98,10 @@ def _shape(
     index = NgramIndex(len(vocabulary), vocabulary.separator, codes)
     wiring = None
     if own["phrases"] is not None:
-        columns = [tensors[f"wiring.{name}"] for name in RULE_COLUMNS]
+        parent, left, right = (tensors[f"wiring.{name}"] for name in RULE_COLUMNS)
         preterminals = len(own["symbols"]) - own["phrases"]
-        wiring = RuleShape(own["phrases"], preterminals, *columns, dense=own["dense"])
+        phrases, dense = own["phrases"], own["dense"]
+        wiring = RuleShape(phrases, preterminals, parent, left, right, dense=dense)
     return CompositeShape(levels, index, wiring, topics, own["buckets"])
 
 

@@ -20,7 +20,7 @@ from mrflearn.statistics.document_stream import DocumentStream
 from mrflearn.statistics.ngrams import Counts
 
 Figures: TypeAlias = NDArray[np.float64]
-STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 @torch.no_grad()

@@ -20,6 +20,7 @@ from mrflearn.statistics.document_stream import DocumentStream
 
 Figures: TypeAlias = NDArray[np.float64]
 PLSA_STEPS = 30
+MOST_DOCUMENTS = 0.5  # the share of documents above which a word is no sign of a topic
 OTHER_TAGS = 0.1  # times that a word is taken to have been seen with tags in their common shares
 
 
@@ -49,15 +50,24 @@ def tag_shares_of_words(
 
 
 def start_topics(text: DocumentStream, shape: CompositeShape, documents: int, seed: int) -> PLSA:
-    """PLSA of the words that levels have to explain, after a few steps of EM."""
+    """PLSA of the words that levels have to explain, after a few steps of EM.
+
+    Words found in most documents tell topics apart least and would drown the others: they are
+    left aside here, and begin with no topic in particular.
+    """
     ends = shape.grammar is None
     mine = [np.flatnonzero(text.document == d) for d in range(documents)]
     words = [text.stream[1:][text.places(sentences, ends=ends)] for sentences in mine]
     counts = document_counts(words, shape.index.states)
+    spread = np.bincount(counts.indices, minlength=shape.index.states)
+    common = spread > MOST_DOCUMENTS * documents
+    rare = counts.copy()
+    rare.data = rare.data * ~common[rare.indices]
+    rare.eliminate_zeros()
     topics = PLSA.random(documents, shape.index.states, shape.topics, seed)
     for _ in range(PLSA_STEPS if shape.topics > 1 else 1):
-        _, topics = topics.step(counts)
-    return topics
+        _, topics = topics.step(rare)
+    return PLSA(np.where(common[:, None], 1.0, topics.words), topics.documents)
 
 
 def start_model(
