@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check format bench-inference bench-crf bench-lm spark-cluster clean
+.PHONY: demo test check format bench-inference bench-crf bench-lm bench-composite spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -38,6 +38,10 @@ bench-crf: $(READY)
 bench-lm: $(READY)
 	$(PYTHON) benchmarks/setup_lm_peers.py
 	$(BIN)/python benchmarks/lm.py
+
+bench-composite: $(READY)
+	$(PYTHON) benchmarks/setup_peers.py composite
+	$(BIN)/python benchmarks/composite.py
 
 # A master and two workers on loopback, until Ctrl-C; needs Java 17.
 spark-cluster: $(READY)
