@@ -69,8 +69,8 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
     grammar: None; "latent:10,20" or (10, 20), so many phrases and preterminals, learned from the
         text; "treebank:FILE", or trees, whose rules EM starts from.
     topics: how many; 1 leaves them out.
-    levels: what theta(uvAh -> w) backs off to beside the n-gram model, such as ("Ah", "A", "h"),
-        the default where there is a grammar and topics; "vAh" sees a word before as well.
+    levels: what theta(uvAh -> w) backs off to beside the n-gram model; ("Ah", "A", "h", "") is the
+        default where there are a grammar and topics; "vAh" sees a word before as well.
     longest: in training, longer sentences teach words and topics but not the grammar.
     minimum_count, vocabulary_size: rarer words, and words beyond so many, are read as `<unk>`.
     rounds: how often weights of levels and everything else take turns in `max_iterations` of EM.
@@ -274,7 +274,8 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
             return tuple(Level.read(name) for name in self.levels)
         tag, topic = (["A"] if grammar else []), (["h"] if self.topics > 1 else [])
         both = ["Ah"] if tag and topic else []
-        none = [] if self.order > 1 or tag or topic else [""]
+        # Words alone are the n-gram model's where it has no company, and PCFGs have no need of them.
+        none = [""] if topic or not (tag or self.order > 1) else []
         return tuple(Level.read(name) for name in [*both, *tag, *topic, *none])
 
     def _check_settings(self) -> None:

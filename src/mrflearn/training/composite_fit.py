@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
@@ -100,6 +100,15 @@ class CompositeFit:
     reason: str
 
 
+class Best(NamedTuple):
+    """A model as it was when held-out text was most probable."""
+
+    model: CompositeModel
+    documents: Float[Tensor, "d h"]
+    tag_of_word: Float[Tensor, "w a"]
+    strength: float
+
+
 @final
 @dataclass(eq=False)
 class Trainer:
@@ -118,6 +127,7 @@ class Trainer:
     reason: str = ""
     train: list[Batch] = field(default_factory=list)
     held: list[tuple[Counts, Batch]] = field(default_factory=list)
+    best: Best | None = None
 
     def prepare(self) -> None:
         """Puts the texts into batches, with what the n-gram model makes of them by now."""
@@ -149,7 +159,10 @@ class Trainer:
         em = replace(self.settings.em, max_iterations=self.settings.weight_steps)
         outcome = em.fit(step, {"weights": self.model.weights})
         self.model = replace(self.model, weights=outcome.model["weights"])
-        self.held_values.append(outcome.value)
+        value = outcome.history[-1].value
+        if self.best is None or value <= min(self.held_values):
+            self.best = Best(self.model, self.documents, self.tag_of_word, self.strength)
+        self.held_values.append(value)
 
     def learn_text(self, number: int, *, resume: bool) -> None:
         """Fits words, rules and topic shares to the training text."""
@@ -182,7 +195,10 @@ class Trainer:
         self.prepare()
 
     def run(self) -> None:
-        """Alternates the two, from the first round or the one a checkpoint is in."""
+        """Alternates the two, from the first round or the one a checkpoint is in.
+
+        Of the models between rounds the one that held-out text is most probable under is kept.
+        """
         settings, first = self.settings, 0
         if settings.resume and settings.checkpoint is not None:
             first = int(read_checkpoint(settings.checkpoint.path)[0].get("round", 0))
@@ -192,6 +208,8 @@ class Trainer:
                 self.learn_weights(tied=number == 0)
             self.learn_text(number, resume=resume)
         self.learn_weights(tied=False)
+        if self.held_given is not None and self.best is not None:
+            self.model, self.documents, self.tag_of_word, self.strength = self.best
 
 
 def fit_composite(
