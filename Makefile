@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check docs wheel format bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-tagger spark-cluster clean
+.PHONY: demo test check docs wheel format bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -61,6 +61,10 @@ bench-tagger: $(READY)
 
 bench-piecewise: $(READY)
 	$(BIN)/python benchmarks/piecewise.py
+
+bench-composite: $(READY)
+	$(PYTHON) benchmarks/setup_peers.py composite
+	$(BIN)/python benchmarks/composite.py
 
 # A master and two workers on loopback, until Ctrl-C; needs Java 17.
 spark-cluster: $(READY)

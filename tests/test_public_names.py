@@ -9,6 +9,7 @@ import mrflearn
 
 PUBLIC = {
     "CRF",
+    "CompositeLanguageModel",
     "FactorialCRF",
     "FieldStructure",
     "GraphCRF",

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_rules import Rules
     from mrflearn.estimators.factorial_crf import FactorialCRF
@@ -27,6 +28,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CRF",
+    "CompositeLanguageModel",
     "FactorialCRF",
     "FieldStructure",
     "GraphCRF",
@@ -46,6 +48,7 @@ __all__ = [
 
 _HOMES = {
     "CRF": "mrflearn.estimators.crf",
+    "CompositeLanguageModel": "mrflearn.estimators.composite",
     "FactorialCRF": "mrflearn.estimators.factorial_crf",
     "FieldStructure": "mrflearn.estimators.structure",
     "GraphCRF": "mrflearn.estimators.graph_crf",

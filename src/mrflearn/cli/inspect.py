@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json
+from mrflearn.cli.composite_answers import inspect_composite
 from mrflearn.cli.inspect_crf import inspect_crf
 from mrflearn.cli.inspect_field import FieldView, inspect_field
 from mrflearn.cli.inspect_tagger import inspect_tagger
@@ -58,6 +59,9 @@ def inspect(
         case "NgramLanguageModel":
             _refuse(model, {**pictures, "--label": label})
             inspect_text(fitted, top, as_json)
+        case "CompositeLanguageModel":
+            _refuse(model, {**pictures, "--label": label})
+            inspect_composite(fitted, top, as_json)
         case "LanguageModel":
             _refuse(model, {**pictures, "--label": label})
             inspect_neighbours(fitted, top, as_json)
