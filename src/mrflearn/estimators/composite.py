@@ -274,7 +274,7 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
             return tuple(Level.read(name) for name in self.levels)
         tag, topic = (["A"] if grammar else []), (["h"] if self.topics > 1 else [])
         both = ["Ah"] if tag and topic else []
-        # Words alone are the n-gram model's where it has no company, and PCFGs have no need of them.
+        # Words alone are the n-gram model's where it has no company; PCFGs do not need them.
         none = [""] if topic or not (tag or self.order > 1) else []
         return tuple(Level.read(name) for name in [*both, *tag, *topic, *none])
 
