@@ -117,7 +117,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         graph = self._build(torch.as_tensor(first.values))
         place = Serial() if executor is None else executor
         shards = Shards(paths, columns, missing)
-        self._keep(learn_from_shards(training, graph, shards, place))
+        self._keep(learn_from_shards(training, graph, shards, place, first.values))
         self.name_columns(first.names)
         return self
 
