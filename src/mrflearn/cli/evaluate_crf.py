@@ -61,7 +61,7 @@ def evaluate_crf(crf: CRF, file: Path, view: LabelView, as_json: bool) -> None:
     if reliable is not None:
         answer["calibration_error"] = reliable.expected_error
     if view.plot is not None:
-        _draw(view.plot, table, reliable)
+        draw(view.plot, table, reliable)
     if as_json:
         say_json(answer)
     else:
@@ -119,7 +119,7 @@ def _reliability(crf: CRF, file: Path, truth: Iterable[list[str]]) -> Reliabilit
     return reliability(sure, right)
 
 
-def _draw(file: Path, table: Any, reliable: Reliability | None) -> None:
+def draw(file: Path, table: Any, reliable: Reliability | None) -> None:
     """The confusions, or where calibration was asked for, how far probabilities hold."""
     from mrflearn.plots.calibration import draw_reliability
     from mrflearn.plots.confusion import draw_confusion
@@ -146,7 +146,7 @@ def _tell(answer: dict[str, Any], reliable: Reliability | None) -> None:
         say_table(["true label", "predicted", "tokens"], wrong)
     if reliable is not None:
         say()
-        _tell_reliability(reliable)
+        tell_reliability(reliable)
 
 
 def _row(name: str, score: dict[str, Any]) -> list[str]:
@@ -154,7 +154,8 @@ def _row(name: str, score: dict[str, Any]) -> list[str]:
     return [name, *shares, str(score["chunks"])]
 
 
-def _tell_reliability(table: Reliability) -> None:
+def tell_reliability(table: Reliability) -> None:
+    """How often predictions of each confidence are right, as a table."""
     columns = zip(
         table.edges[:-1],
         table.edges[1:],

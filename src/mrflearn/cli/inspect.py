@@ -9,8 +9,11 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json
+from mrflearn.cli.composite_answers import inspect_composite
 from mrflearn.cli.inspect_crf import inspect_crf
 from mrflearn.cli.inspect_field import FieldView, inspect_field
+from mrflearn.cli.inspect_tagger import inspect_tagger
+from mrflearn.cli.layered_answers import inspect_layered
 from mrflearn.cli.lm_answers import inspect_neighbours
 from mrflearn.cli.ngram_answers import inspect_text
 
@@ -47,9 +50,18 @@ def inspect(
         case "CRF":
             _refuse(model, pictures)
             inspect_crf(fitted, top, label, as_json)
+        case "FactorialCRF" | "SkipChainCRF":
+            _refuse(model, pictures)
+            inspect_layered(fitted, top, label, as_json)
+        case "HMMTagger" | "JointTagger":
+            _refuse(model, {**pictures, "--label": label})
+            inspect_tagger(fitted, top, as_json)
         case "NgramLanguageModel":
             _refuse(model, {**pictures, "--label": label})
             inspect_text(fitted, top, as_json)
+        case "CompositeLanguageModel":
+            _refuse(model, {**pictures, "--label": label})
+            inspect_composite(fitted, top, as_json)
         case "LanguageModel":
             _refuse(model, {**pictures, "--label": label})
             inspect_neighbours(fitted, top, as_json)

@@ -43,6 +43,7 @@ from mrflearn.training.local import LocalNewton
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.pieces import pieces
+from mrflearn.training.pseudo_moments import pseudo_moments
 from mrflearn.training.whitened import (
     MOST_PARAMETERS,
     Whitened,
@@ -50,7 +51,7 @@ from mrflearn.training.whitened import (
     feature_covariance,
 )
 
-Estimator = Literal["lap", "pl", "ml", "bp", "pw", "consensus"]
+Estimator = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
 Batches = (
     Sequence[CliqueCounts] | Sequence[Samples] | Sequence[BlanketCounts] | Sequence[CodedSamples]
@@ -83,7 +84,9 @@ class FieldTraining:
             )
         if min(self.l1, self.l2) < 0:
             raise MrflearnError("a penalty (l1, l2) of less than 0 is none; 0 or more is.")
-        if self.l1 and self.estimator in ("pw", "consensus"):
+        if self.l2 and self.estimator == "pmm":
+            raise MrflearnError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
+        if self.l1 and self.estimator in ("pw", "pmm", "consensus"):
             raise MrflearnError(f"estimator '{self.estimator}' takes no l1; 'lap' and 'pl' do.")
 
     def __call__(self, graph: FactorGraph, columns: Columns) -> Fitted:
@@ -109,6 +112,8 @@ class FieldTraining:
         """
         if self.estimator == "pw":
             return pieces(graph, counts, self._newton())
+        if self.estimator == "pmm":
+            return pseudo_moments(graph, counts)
         if self.estimator in ("ml", "bp"):
             objective = Likelihood(self._inference())
             if some is None:
@@ -128,7 +133,7 @@ class FieldTraining:
             tables.append(seen.T.reshape(len(group), *shape))
         total = torch.tensor([columns.total], dtype=torch.float64, device=graph.device)
         counts = CliqueCounts(tuple(tables), total)
-        if self.estimator == "pw":
+        if self.estimator in ("pw", "pmm"):
             return self.from_clique_counts(graph, counts)
         return self._search(graph, columns, Likelihood(self._inference()), [counts])
 
@@ -261,5 +266,6 @@ ESTIMATORS: dict[str, Callable[[FieldTraining, FactorGraph, Columns], Fitted]] =
     "ml": FieldTraining._by_cliques,
     "bp": FieldTraining._by_cliques,
     "pw": FieldTraining._by_cliques,
+    "pmm": FieldTraining._by_cliques,
     "consensus": FieldTraining._by_consensus,
 }
