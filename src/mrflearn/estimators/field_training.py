@@ -94,7 +94,7 @@ class FieldTraining:
         if columns.missing and self.estimator != "lap":
             raise DataError(
                 f"some values are missing, which estimator '{self.estimator}' cannot learn from. "
-                "Use estimator='lap', or leave these rows out."
+                "Use the estimator 'lap', or leave these rows out."
             )
         if columns.missing and self.l1:
             raise DataError(
