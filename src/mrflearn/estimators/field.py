@@ -171,8 +171,7 @@ class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # sciki
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The field that a stored model holds."""
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        stored.insist_on(cls)
         settings, tensors = dict(stored.settings), stored.tensors
         try:
             names = settings.pop("names", None)

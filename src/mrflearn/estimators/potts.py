@@ -108,8 +108,7 @@ class PottsField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # scikit
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The field that a stored model holds."""
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        stored.insist_on(cls)
         try:
             self = cls(**{**stored.settings, "device": device})
             self.model_ = PottsModel(stored.tensors["fields"], stored.tensors["couplings"])
