@@ -9,9 +9,12 @@ import mrflearn
 
 PUBLIC = {
     "CRF",
+    "CompositeLanguageModel",
     "FactorialCRF",
     "FieldStructure",
     "GraphCRF",
+    "HMMTagger",
+    "JointTagger",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",

@@ -10,6 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
 from mrflearn.cli.train_layered import (
     Estimator,
     Layered,
@@ -151,6 +152,7 @@ def crf(
         model.calibrate(*recipe.labelled(dev))
     model.save(output)
     answer = _answer(model, recipe, output)
+    write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from mrflearn.cli.answers import say, say_json
+from mrflearn.cli.report import write_report
 
 if TYPE_CHECKING:
     from mrflearn.statistics.recipes import Example, Recipe
@@ -92,7 +93,9 @@ def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) ->
         model.fit(items, [example.layers for example in examples])
     model.recipe_ = recipe
     model.save(output)
-    return _answer(model, recipe, layered, output)
+    answer = _answer(model, recipe, layered, output)
+    write_report(model, output, answer, quiet=not layered.settings["verbose"])
+    return answer
 
 
 def words_of(examples: list[Example], file: Path) -> list[list[str]]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.merged_shapes import merged
 from mrflearn.graph.neighbourhood import (
     Auxiliary,
     Neighbourhoods,
@@ -150,9 +151,19 @@ class FieldTraining:
         return JunctionTree() if self.estimator == "ml" else LOOPY
 
     def _by_neighbourhoods(self, graph: FactorGraph, columns: Columns) -> Fitted:
-        solver = LocalSolver(self.l2, self.l1, self.tolerance, self.max_iterations)
-        blocks = blocks_of(neighbourhoods(graph, self.auxiliary), missing=columns.missing)
-        return lap(graph, blocks, SolveBlock(solver, columns), self.mapper)
+        problems = self.local_problems(graph, missing=columns.missing)
+        blocks = blocks_of(problems, missing=columns.missing)
+        return lap(graph, blocks, SolveBlock(self.local_solver(), columns), self.mapper)
+
+    def local_problems(self, graph: FactorGraph, *, missing: bool) -> list[Neighbourhoods]:
+        """The problems that LAP solves, few shapes of them."""
+        problems = neighbourhoods(graph, self.auxiliary)
+        # A copy of a neighbour must be seen whenever that neighbour is.
+        return problems if missing else merged(problems)
+
+    def local_solver(self) -> LocalSolver:
+        """How LAP solves them."""
+        return LocalSolver(self.l2, self.l1, self.tolerance, self.max_iterations)
 
     def _by_consensus(self, graph: FactorGraph, columns: Columns) -> Fitted:
         task = FormOpinion(self._newton(), columns)
