@@ -14,6 +14,7 @@ PUBLIC = {
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",
+    "PCFG",
     "PottsField",
     "Rules",
     "__version__",

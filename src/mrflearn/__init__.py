@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.loading import load
     from mrflearn.estimators.ngram import NgramLanguageModel
+    from mrflearn.estimators.pcfg import PCFG
     from mrflearn.estimators.potts import PottsField
     from mrflearn.estimators.structure import FieldStructure
     from mrflearn.statistics.edges import edge
@@ -23,6 +24,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CRF",
+    "PCFG",
     "CompositeLanguageModel",
     "FieldStructure",
     "LanguageModel",
@@ -43,6 +45,7 @@ _HOMES = {
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
+    "PCFG": "mrflearn.estimators.pcfg",
     "PottsField": "mrflearn.estimators.potts",
     "Rules": "mrflearn.estimators.crf_rules",
     "edge": "mrflearn.statistics.edges",

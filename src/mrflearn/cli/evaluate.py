@@ -11,6 +11,7 @@ from mrflearn.cli.answers import Json
 from mrflearn.cli.convert import ChunkScheme
 from mrflearn.cli.evaluate_crf import LabelView, evaluate_crf
 from mrflearn.cli.evaluate_field import evaluate_field
+from mrflearn.cli.evaluate_parses import evaluate_parses
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
 from mrflearn.cli.labelling import with_recipe
 from mrflearn.errors import MrflearnError
@@ -38,6 +39,8 @@ def evaluate(
 ) -> None:
     """A CRF's accuracy and chunk scores; a field's held-out likelihood and matching moments.
 
+    A grammar's labelled brackets beside the trees of a treebank (as evalb counts them).
+
     Accuracy, precision, recall and F1 (as conlleval counts them) are shares between 0 and 1.
 
     Example: mrflearn evaluate chunker test.txt --json
@@ -51,6 +54,12 @@ def evaluate(
                 raise typer.BadParameter("--columns: a CRF knows the columns of its files")
             view = LabelView(train, scheme, mistakes, calibration, plots)
             evaluate_crf(with_recipe(fitted, model), file, view, as_json)
+        case "PCFG" | "CompositeLanguageModel":
+            given = {"--train": train, "--scheme": scheme, "--calibration": calibration}
+            given |= {"--columns": columns, "--plots": plots}
+            for option in (name for name, value in given.items() if value):
+                raise typer.BadParameter(f"{option} means nothing for a grammar's trees")
+            evaluate_parses(fitted, file, as_json)
         case "NgramLanguageModel" | "LanguageModel":
             raise MrflearnError(f"{model} is a language model; `mrflearn score` rates a text.")
         case _:

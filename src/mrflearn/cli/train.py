@@ -9,6 +9,7 @@ from mrflearn.cli.train_crf import crf
 from mrflearn.cli.train_field import field
 from mrflearn.cli.train_lm import lm
 from mrflearn.cli.train_ngram import ngram
+from mrflearn.cli.train_pcfg import pcfg
 
 app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
 app.command("composite")(composite)
@@ -16,6 +17,7 @@ app.command("crf")(crf)
 app.command("field")(field)
 app.command("lm")(lm)
 app.command("ngram")(ngram)
+app.command("pcfg")(pcfg)
 
 
 @app.callback()

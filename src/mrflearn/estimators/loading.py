@@ -16,6 +16,7 @@ HOMES = {
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
+    "PCFG": "mrflearn.estimators.pcfg",
     "PottsField": "mrflearn.estimators.potts",
 }
 
