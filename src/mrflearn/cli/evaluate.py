@@ -55,10 +55,10 @@ def evaluate(
             view = LabelView(train, scheme, mistakes, calibration, plots)
             evaluate_crf(with_recipe(fitted, model), file, view, as_json)
         case "PCFG" | "CompositeLanguageModel":
-            given = {"--train": train, "--scheme": scheme, "--calibration": calibration}
-            given |= {"--columns": columns, "--plots": plots}
-            for option in (name for name, value in given.items() if value):
-                raise typer.BadParameter(f"{option} means nothing for a grammar's trees")
+            given = (("--train", train), ("--scheme", scheme), ("--calibration", calibration))
+            for option, value in (*given, ("--columns", columns), ("--plots", plots)):
+                if value:
+                    raise typer.BadParameter(f"{option} means nothing for a grammar's trees")
             evaluate_parses(fitted, file, as_json)
         case "NgramLanguageModel" | "LanguageModel":
             raise MrflearnError(f"{model} is a language model; `mrflearn score` rates a text.")

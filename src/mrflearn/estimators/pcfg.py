@@ -121,9 +121,10 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """The most probable continuations of a sentence's beginning; `</s>` is its end."""
         model = self._fitted()
         scores, _ = model.scores([words])
-        if getattr(self, "prefix_", None) is None:
-            self.prefix_ = Prefix.of(model.rules, model.start, model.shape)
-        beliefs = self.prefix_(scores)
+        prefix: Prefix | None = getattr(self, "prefix_", None)
+        if prefix is None:
+            prefix = self.prefix_ = Prefix.of(model.rules, model.start, model.shape)
+        beliefs = prefix(scores)
         if beliefs.begins[-1] == -torch.inf:
             raise DataError(
                 f"no sentence of this grammar begins with {' '.join(words)!r}; with smoothing "
