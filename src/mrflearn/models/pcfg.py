@@ -6,7 +6,7 @@ Letters in shapes: r: rules; s: symbols; p: preterminals; v: words of the vocabu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import torch
@@ -14,7 +14,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError
 from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.statistics.treebank import TreebankCounts
 
@@ -73,22 +72,3 @@ class GrammarModel:
         ids = self.vocabulary.encode(word for words in sentences for word in words)
         lengths = torch.tensor([len(words) for words in sentences], dtype=torch.int64)
         return self.words[torch.from_numpy(ids).long()], lengths
-
-    def maximised(
-        self,
-        rules: Float[Tensor, "r"],
-        start: Float[Tensor, "s"],
-        words: Float[Tensor, "v p"],
-    ) -> GrammarModel:
-        """The grammar of expected counts; what was counted nowhere stays as it is."""
-        total = torch.zeros(len(self.phrases), dtype=rules.dtype)
-        total = total.index_add_(0, self.shape.parent, rules)[self.shape.parent]
-        tags = words.sum(dim=0)
-        if not bool(start.sum() > 0):
-            raise DataError("nothing was counted: the grammar can produce none of the sentences.")
-        return replace(
-            self,
-            rules=torch.where(total > 0, (rules / total).log(), self.rules),
-            start=(start / start.sum()).log(),
-            words=torch.where(tags > 0, (words / tags).log(), self.words),
-        )
