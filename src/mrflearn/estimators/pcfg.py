@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from torch import Tensor
 
 from mrflearn.data.ptb import read_trees
 from mrflearn.data.trees import Tree
@@ -84,12 +85,15 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         `document` is for models with topics, and changes nothing here.
         """
         del document
-        return [found[0][0] if found else None for found in self.parse_n(X, 1)]
+        model = self._fitted()
+        parses = ParseSearch(model.shape).best(*self._arguments(X))
+        pairs = zip(parses, X, strict=True)
+        return [tree_of(parse, words, model.names, True) for parse, words in pairs]
 
     def parse_n(self, X: Sentences, count: int) -> list[list[tuple[Tree, float]]]:
         """The `count` most probable trees of each sentence, with their share of its probability."""
         model = self._fitted()
-        arguments = (*model.scores(X), model.rules, model.start)
+        arguments = self._arguments(X)
         parses = ParseSearch(model.shape).best_n(*arguments, count=count)
         totals = InsideOutside(model.shape).log_likelihood(*arguments).tolist()
         found: list[list[tuple[Tree, float]]] = []
@@ -101,9 +105,8 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
 
     def score_samples(self, X: Sentences) -> NDArray[np.float64]:
         """The log-probability of each sentence in nats, all its trees summed; -inf without any."""
-        model = self._fitted()
-        arguments = (*model.scores(X), model.rules, model.start)
-        return InsideOutside(model.shape).log_likelihood(*arguments).numpy()
+        charts = InsideOutside(self._fitted().shape)
+        return charts.log_likelihood(*self._arguments(X)).numpy()
 
     def score(self, X: Sentences, y: object = None) -> float:
         """The mean log-probability of a token, in nats; sentence ends count as tokens."""
@@ -190,6 +193,11 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     def vocabulary_(self) -> Vocabulary:
         """The words, with `<unk>` for any other word."""
         return self._fitted().vocabulary
+
+    def _arguments(self, X: Sentences) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What charts are given: scores and lengths of sentences, rules and start symbols."""
+        model = self._fitted()
+        return (*model.scores(X), model.rules, model.start)
 
     def _fitted(self) -> GrammarModel:
         model: Any = getattr(self, "model_", None)
