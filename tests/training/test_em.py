@@ -75,9 +75,7 @@ def test_the_best_on_validation_is_handed_out() -> None:
 def test_resuming_is_going_on(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "c")
     EM(3, 0.0).fit(step, START, checkpoint=checkpoint, identity={"coins": 2})
-    resumed = EM(6, 0.0).fit(
-        step, START, checkpoint=checkpoint, identity={"coins": 2}, resume=True
-    )
+    resumed = EM(6, 0.0).fit(step, START, checkpoint=checkpoint, identity={"coins": 2}, resume=True)
     straight = EM(6, 0.0).fit(step, START)
     assert torch.equal(resumed.model["coins"], straight.model["coins"])
     assert [row.value for row in resumed.history] == [row.value for row in straight.history]
