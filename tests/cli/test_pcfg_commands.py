@@ -59,7 +59,7 @@ def test_other_answers(folder, tmp_path):
     ("words", "message"),
     [
         (("score", "MODEL", "TEXT", "--method", "ais"), "no --method"),
-        (("evaluate", "MODEL", "TREES", "--calibration"), "--calibration means nothing"),
+        (("evaluate", "MODEL", "TREES", "--calibration"), "--calibration: not for a model"),
         (("next-word", "MODEL", "the", "--document", "TEXT"), "knows no topics"),
     ],
 )

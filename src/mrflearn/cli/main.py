@@ -24,6 +24,7 @@ from mrflearn.cli import (
     parse,
     sample,
     score,
+    serve,
     tag,
     train,
 )
@@ -49,6 +50,7 @@ app.command("fill")(fill.fill)
 app.command("neighbors")(neighbors.neighbors)
 app.command("parse")(parse.parse)
 app.command("next-word")(next_word.next_word)
+app.command("serve")(serve.serve)
 app.command("infer")(infer.infer)
 app.command("convert")(convert.convert)
 

@@ -44,6 +44,10 @@ def sample(
             sample_neighbours(fitted, count, seed, output)
         case "CRF":
             raise MrflearnError(f"{model} is a CRF; it samples labels of given text, in Python.")
+        case "HMMTagger" | "JointTagger":
+            raise MrflearnError(
+                f"{model} is a tagger, which draws no text; `mrflearn tag` asks it."
+            )
         case _:
             _sample_field(fitted, count, seed, output)
 

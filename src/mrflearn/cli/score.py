@@ -64,8 +64,10 @@ def score(
             score_sentences(fitted, file, as_json)
         case "LanguageModel":
             score_neighbours(fitted, file, (method or Method.bound).value, as_json)
-        case "CRF":
+        case "CRF" | "FactorialCRF" | "SkipChainCRF":
             raise MrflearnError(f"{model} is a CRF; `mrflearn evaluate` tells how right it is.")
+        case "HMMTagger" | "JointTagger":
+            raise MrflearnError(f"{model} is a tagger; `mrflearn evaluate` tells how right it is.")
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
             # As `score` in Python: families are too wide for exact answers.

@@ -11,6 +11,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
 
 if TYPE_CHECKING:
     from mrflearn.estimators.composite import CompositeLanguageModel
@@ -102,6 +103,7 @@ def composite(
     answer = _answer(model, output, seconds)
     if rated is not None:
         answer["valid_perplexity"] = rated
+    write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
         return

@@ -13,11 +13,16 @@ from mrflearn.models.storage import read_model
 HOMES = {
     "CRF": "mrflearn.estimators.crf",
     "CompositeLanguageModel": "mrflearn.estimators.composite",
+    "FactorialCRF": "mrflearn.estimators.factorial_crf",
+    "GraphCRF": "mrflearn.estimators.graph_crf",
+    "HMMTagger": "mrflearn.estimators.hmm_tagger",
+    "JointTagger": "mrflearn.estimators.tagger",
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
     "PCFG": "mrflearn.estimators.pcfg",
     "PottsField": "mrflearn.estimators.potts",
+    "SkipChainCRF": "mrflearn.estimators.skip_chain_crf",
 }
 
 
