@@ -11,6 +11,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
 
 
 class Side(StrEnum):
@@ -64,6 +65,7 @@ def pcfg(
         "vocabulary": len(model.vocabulary_),
         "seconds": round(seconds, 4),
     }
+    write_report(model, output, answer)
     if as_json:
         say_json(answer)
         return
