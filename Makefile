@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check docs wheel format bench-inference bench-crf bench-lm spark-cluster clean
+.PHONY: demo test check docs wheel format bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -34,7 +34,7 @@ wheel: $(READY)
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist/wheel .
 	$(PYTHON) -m venv dist/empty
 	dist/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pytest "$$(ls dist/wheel/*.whl)[plots]"
-	cd dist/empty && bin/python -m pytest -q -p no:cacheprovider -c /dev/null --rootdir . ../../tests/smoke
+	cd dist/empty && bin/python -m pytest -q -p no:cacheprovider -c /dev/null --rootdir . --noconftest ../../tests/smoke
 
 format: $(READY)
 	$(BIN)/ruff format .
@@ -51,6 +51,20 @@ bench-crf: $(READY)
 bench-lm: $(READY)
 	$(PYTHON) benchmarks/setup_lm_peers.py
 	$(BIN)/python benchmarks/lm.py
+
+bench-potts: $(READY)
+	$(BIN)/python benchmarks/potts.py
+
+bench-tagger: $(READY)
+	$(PYTHON) benchmarks/setup_peers.py tagger
+	$(BIN)/python benchmarks/tagger.py
+
+bench-piecewise: $(READY)
+	$(BIN)/python benchmarks/piecewise.py
+
+bench-composite: $(READY)
+	$(PYTHON) benchmarks/setup_peers.py composite
+	$(BIN)/python benchmarks/composite.py
 
 # A master and two workers on loopback, until Ctrl-C; needs Java 17.
 spark-cluster: $(READY)

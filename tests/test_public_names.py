@@ -9,12 +9,18 @@ import mrflearn
 
 PUBLIC = {
     "CRF",
+    "CompositeLanguageModel",
+    "FactorialCRF",
     "FieldStructure",
+    "GraphCRF",
+    "HMMTagger",
+    "JointTagger",
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",
     "PottsField",
     "Rules",
+    "SkipChainCRF",
     "__version__",
     "edge",
     "load",

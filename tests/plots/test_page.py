@@ -9,13 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrflearn import LanguageModel, MarkovField, NgramLanguageModel
+from mrflearn import (
+    CompositeLanguageModel,
+    FactorialCRF,
+    HMMTagger,
+    JointTagger,
+    LanguageModel,
+    MarkovField,
+    NgramLanguageModel,
+)
 from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.model_page import model_page
 from mrflearn.plots.page import Page
 from support.command import run
 
 TEXT = [line.split() for line in ("the dog barks", "the cat sees the dog", "a cat sees a dog")] * 4
+
+
+TAGS = [["DT" if word in ("a", "the") else "NN" for word in words] for words in TEXT]
+PICTURES = {"lm": 2, "ngram": 0, "field": 3, "potts": 3}
+PICTURES |= {"hmm": 1, "joint": 1, "layers": 1, "composite": 1}
 
 
 class Opened(HTMLParser):
@@ -59,7 +72,10 @@ def test_a_page_holds_what_was_put_on_it() -> None:
     assert not re.search(r"(src|href)=\"(?!data:)", text)
 
 
-@pytest.mark.parametrize("kind", ["lm", "ngram", "field", "potts"])
+KINDS = ["lm", "ngram", "field", "potts", "hmm", "joint", "layers", "composite"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_model_has_a_page(kind: str) -> None:
     rows = np.random.default_rng(0).integers(0, 3 if kind == "potts" else 2, (40, 4))
     models = {
@@ -67,6 +83,12 @@ def test_every_kind_of_model_has_a_page(kind: str) -> None:
         "ngram": lambda: NgramLanguageModel(2).fit(TEXT),
         "field": lambda: MarkovField("grid:2x2", estimator="pl", l2=0.1).fit(rows),
         "potts": lambda: MarkovField("chain:4", estimator="pl", l2=0.1).fit(rows),
+        "hmm": lambda: HMMTagger().fit(TEXT, TAGS),
+        "joint": lambda: JointTagger(max_evaluations=10).fit(TEXT, TAGS),
+        "layers": lambda: FactorialCRF(max_iterations=5).fit(
+            [[[word] for word in words] for words in TEXT], [[own, own] for own in TAGS]
+        ),
+        "composite": lambda: CompositeLanguageModel(2, None, 2, max_iterations=2).fit([TEXT, TEXT]),
     }
     facts = {"converged": True, "seconds": 0.5, "labels": ["a"], "nothing": None}
     text = model_page(models[kind](), "small", facts).html()
@@ -74,7 +96,7 @@ def test_every_kind_of_model_has_a_page(kind: str) -> None:
     assert "<h1>small</h1>" in text
     assert "<td>yes</td>" in text
     assert "nothing" not in text
-    assert tags.count("img") == {"lm": 2, "ngram": 0, "field": 3, "potts": 3}[kind]
+    assert tags.count("img") == PICTURES[kind]
 
 
 def test_training_writes_the_page_into_the_model(tmp_path: Path) -> None:

@@ -74,6 +74,12 @@ def test_a_gap_is_filled(page: Any, models: dict[str, Any]) -> None:
     assert best == models["words"].fill(["the", "_", "barks"], 1)[0][0]
 
 
+def test_a_sentence_is_parsed(page: Any) -> None:
+    answer = ask(page, "composite", "parse", "the dog barks")
+    words = [node.text for node in answer.find_elements(By.CSS_SELECTOR, ".children > span")]
+    assert words == ["the", "dog", "barks"]
+
+
 def test_a_field_shows_its_couplings(page: Any) -> None:
     answer = ask(page, "grid", "couplings", "4")
     assert len(answer.find_elements(By.CSS_SELECTOR, ".cells td")) == 16

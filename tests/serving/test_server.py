@@ -53,6 +53,11 @@ def test_the_catalogue_names_models_and_questions(address: str) -> None:
     assert status == 200
     assert asked == {
         "tagger": ["tag"],
+        "layers": ["tag"],
+        "skips": ["tag"],
+        "hidden": ["tag"],
+        "joint": ["tag"],
+        "composite": ["parse", "next word", "topics"],
         "words": ["fill", "neighbors"],
         "ngrams": ["next word", "score"],
         "grid": ["couplings", "samples"],

@@ -1,31 +1,33 @@
-"""What the verbs that ask a chain CRF about files share: the model with its recipe, and batches."""
+"""What the verbs that ask about files of words share: models with recipes, batches, rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 from mrflearn.errors import StorageError
 
-if TYPE_CHECKING:
-    from mrflearn.estimators.crf import CRF
-    from mrflearn.statistics.recipes import Example
+T = TypeVar("T")
+Labeller = TypeVar("Labeller")
 
 
-def load_labeller(path: Path) -> CRF:
-    """The CRF saved there, which knows how its features are made from files."""
-    from mrflearn.estimators.crf import CRF
+def load_labeller(path: Path) -> Any:
+    """The CRF (of one layer or several) or the tagger saved there, fit to be asked about files."""
     from mrflearn.estimators.loading import load
 
     model = load(path)
-    if not isinstance(model, CRF):
-        raise StorageError(f"{path} holds a {type(model).__name__}, which labels no files.")
-    return with_recipe(model, path)
+    match type(model).__name__:
+        case "CRF" | "FactorialCRF" | "SkipChainCRF":
+            return with_recipe(model, path)
+        case "HMMTagger" | "JointTagger":
+            return model
+        case other:
+            raise StorageError(f"{path} holds a {other}, which labels no files.")
 
 
-def with_recipe(model: CRF, path: Path) -> CRF:
+def with_recipe(model: Labeller, path: Path) -> Labeller:
     """The same model; an error where it cannot make features from files."""
     if getattr(model, "recipe_", None) is None:
         raise StorageError(
@@ -35,8 +37,20 @@ def with_recipe(model: CRF, path: Path) -> CRF:
     return model
 
 
-def batches(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
+def batches(examples: Iterable[T], size: int) -> Iterator[list[T]]:
     """The same, so many at a time."""
     stream = iter(examples)
     while part := list(islice(stream, size)):
         yield part
+
+
+def joined(cells: list[str]) -> str:
+    """A row as it may have stood in a file: set apart by tabs where cells have spaces."""
+    return ("\t" if any(" " in cell for cell in cells) else " ").join(cells)
+
+
+def document_mark(columns: int) -> str:
+    """The row that begins a document."""
+    from mrflearn.data.columns import DOCUMENT_MARK
+
+    return " ".join([DOCUMENT_MARK, "-X-", *["O"] * (columns - 1)])

@@ -11,7 +11,9 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.convert import ChunkScheme
-from mrflearn.cli.labelling import batches, load_labeller
+from mrflearn.cli.labelling import batches, document_mark, joined, load_labeller
+from mrflearn.cli.layered_answers import LAYERED, refuse_options, tag_layered
+from mrflearn.cli.tag_tagger import TagView, tag_file
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
@@ -46,14 +48,26 @@ def tag(
 ) -> None:
     """Label every token: the rows of the input, each with its label behind it.
 
-    Labels already in the input are kept and not looked at.  With --nbest each labelling stands
-    below a line with its rank and probability.
+    A tagger (train hmm, train tagger) gives CoNLL-U back with its column of tags filled in.
+    Of several layers each has its label.  Labels already in other input are kept and not looked
+    at.  With --nbest each labelling stands below a line with its rank and probability.
 
     Example: mrflearn tag chunker < new.txt
     """
+    from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_rules import Rules
 
-    crf = load_labeller(model)
+    labeller = load_labeller(model)
+    if type(labeller).__name__ in LAYERED:
+        refuse_options(model, {"--nbest": n_best > 1, "--spans": spans, "--scheme": scheme})
+        wanted = {"marginals": marginals, "json": as_json}
+        tag_layered(labeller, model, file, file_format, batch, wanted)
+        return
+    if not isinstance(labeller, CRF):
+        _refuse({"--spans": spans, "--scheme": scheme})
+        tag_file(labeller, file, file_format, TagView(n_best, marginals, as_json, batch))
+        return
+    crf = labeller
     asked = _Asked(n_best, marginals, spans, Rules(scheme=scheme.value) if scheme else None)
     document = 0
     for part in batches(crf.recipe_.read(file, format=file_format), batch):
@@ -63,9 +77,15 @@ def tag(
                 continue
             if example.document > document:
                 document = example.document
-                say(_mark(example) + "\n")
+                say(document_mark(len(example.rows[0])) + "\n")
             _tell(example, answer, asked)
         sys.stdout.flush()  # whoever reads a pipe should not wait for the next batch
+
+
+def _refuse(options: dict[str, object]) -> None:
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise typer.BadParameter(f"{' and '.join(given)}: for chunks, which a tagger does not find")
 
 
 @dataclass(frozen=True)
@@ -119,16 +139,5 @@ def _tell(example: Example, answer: dict[str, Any], asked: _Asked) -> None:
             say(f"# {rank} {labelling['probability']:.6f}")
         for t, (row, label) in enumerate(zip(example.rows, labelling["labels"], strict=True)):
             chance = [f"{answer['marginals'][t][label]:.4f}"] if asked.marginals else []
-            say(_joined([*row, label, *chance]))
+            say(joined([*row, label, *chance]))
         say()
-
-
-def _joined(cells: list[str]) -> str:
-    """A row as it may have stood in a file: set apart by tabs where cells have spaces."""
-    return ("\t" if any(" " in cell for cell in cells) else " ").join(cells)
-
-
-def _mark(example: Example) -> str:
-    from mrflearn.data.columns import DOCUMENT_MARK
-
-    return " ".join([DOCUMENT_MARK, "-X-", *["O"] * (len(example.rows[0]) - 1)])

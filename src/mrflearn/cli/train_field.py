@@ -37,6 +37,7 @@ class Estimator(StrEnum):
     ml = "ml"
     bp = "bp"
     pw = "pw"
+    pmm = "pmm"
     consensus = "consensus"
 
 
@@ -70,7 +71,8 @@ def field(
         typer.Option(
             help="lap: each clique from its neighbourhood, for small degree and any size; "
             "pl: pseudolikelihood; ml: exact, for small widths; bp: loopy; "
-            "consensus: each variable by itself, averaged; pw: each clique by itself."
+            "consensus: each variable by itself, averaged; pw: each clique by itself; "
+            "pmm: pseudo-moment matching, in closed form."
         ),
     ] = Estimator.pl,
     auxiliary: Annotated[

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mrflearn.plots.composite import em_curve
 from mrflearn.plots.couplings import draw_graph, draw_heat_map
 from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.language_model import bound_curve, vector_map
@@ -29,8 +30,16 @@ def model_page(model: Any, title: str, facts: Mapping[str, Any]) -> Page:
     match kind:
         case "CRF":
             add_chain(page, model)
+        case "FactorialCRF" | "SkipChainCRF" | "GraphCRF":
+            add_training(page, model.outcome_.history)
+        case "HMMTagger":
+            add_hidden_markov(page, model)
+        case "JointTagger":
+            add_training(page, model.outcome_.history, "minus the bound, nats a position")
         case "LanguageModel":
             add_language_model(page, model)
+        case "CompositeLanguageModel":
+            add_composite(page, model)
         case "MarkovField" | "PottsField":
             add_field(page, model)
         case "NgramLanguageModel":
@@ -99,6 +108,45 @@ def add_chain(page: Page, model: Any) -> None:
         )
     page.heading("Heaviest weights")
     page.table(("attribute", "label", "weight"), model.top_features(n=TOP))
+
+
+def add_hidden_markov(page: Page, model: Any) -> None:
+    """The steps between tags of a hidden Markov model."""
+    steps = model.top_steps(MOST_LABELS**2)
+    labels = [*model.classes_, "<S>"]
+    if 1 < len(labels) <= MOST_LABELS:
+        place = {name: i for i, name in enumerate(labels)}
+        matrix = np.zeros((len(labels), len(labels)))
+        for before, after, _, share in steps:
+            matrix[place[before], place[after]] = share
+        page.heading("Steps between tags")
+        page.picture(
+            draw_heat_map(matrix, labels, "probability"),
+            "How often the tag of a column follows that of a row; <S> is the edge of a sentence.",
+        )
+    page.table(("tag", "next tag", "times", "probability"), steps[:TOP])
+
+
+def add_composite(page: Page, model: Any) -> None:
+    """The curve of EM, topics and a few sampled sentences."""
+    if len(model.fit_.history) > 1:
+        page.heading("Training")
+        page.picture(
+            em_curve(model.fit_.history),
+            "The log-likelihood of the training text, step by step of expectation-maximisation: it "
+            "never falls within a round; between rounds, weights of back-off levels are set anew.",
+        )
+    if model.topics > 1:
+        page.heading("Topics")
+        page.text("The words that tell each topic best from the others:")
+        rows = [
+            (number + 1, ", ".join(word for word, _ in words))
+            for number, words in enumerate(model.topic_words(10))
+        ]
+        page.table(("topic", "words"), rows)
+    page.heading("A sample")
+    document = model.sample(1, sentences=5, seed=0, longest=40)[0]
+    page.lines("\n".join(" ".join(sentence) for sentence in document))
 
 
 def add_field(page: Page, model: Any) -> None:

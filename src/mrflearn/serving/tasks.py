@@ -28,6 +28,14 @@ def tasks_of(model: Any) -> list[Task]:
             from mrflearn.serving.label_tasks import crf_tasks
 
             return crf_tasks(model)
+        case "FactorialCRF" | "SkipChainCRF":
+            from mrflearn.serving.label_tasks import layered_tasks
+
+            return layered_tasks(model)
+        case "HMMTagger" | "JointTagger":
+            from mrflearn.serving.label_tasks import tagger_tasks
+
+            return tagger_tasks(model)
         case "LanguageModel":
             from mrflearn.serving.text_tasks import language_model_tasks
 
@@ -36,6 +44,10 @@ def tasks_of(model: Any) -> list[Task]:
             from mrflearn.serving.text_tasks import ngram_tasks
 
             return ngram_tasks(model)
+        case "CompositeLanguageModel":
+            from mrflearn.serving.text_tasks import composite_tasks
+
+            return composite_tasks(model)
         case "MarkovField" | "PottsField":
             from mrflearn.serving.field_tasks import field_tasks
 

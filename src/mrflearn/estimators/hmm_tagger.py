@@ -1,0 +1,195 @@
+"""`HMMTagger`: a hidden Markov model of tags, in the manner of TnT and hunpos."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from mrflearn.data.tag_files import TagSource
+from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.estimators import hmm_answers as answers
+from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.models.hmm import HMM, Laid
+from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.statistics.tag_counts import TagCounts, Tags, count_tags
+
+Sentences = Iterable[Sequence[str]]
+Unknown = Literal["auto", "suffixes", "rare"]
+SENTENCES_AT_ONCE = 1_000  # bounds memory, changes no result
+RARE = {"suffixes": 20, "rare": 1}
+
+
+class HMMTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """A hidden Markov model of tags, counted in one pass over tagged sentences.
+
+    order: 2 looks at two tags before each and lets words depend on the tag before theirs; 1 is the
+        textbook model, P(tag | tag before) and P(word | tag).
+    unknown: what a new word's tags are guessed from: the endings of rare words (`"suffixes"`), or
+        what tags rare words have, whatever they look like (`"rare"`).  `"auto"`: suffixes with
+        order 2, rare words with order 1.
+    rare: words seen at most so often teach about new ones; None: 20 with suffixes, else once.
+    suffix_length: the longest ending looked at, in letters.
+    beam: with suffixes, tags of a word so many times less probable than its best one are left out;
+        None: none is.  The search among the others is exact.
+    """
+
+    def __init__(
+        self,
+        order: int = 2,
+        *,
+        unknown: Unknown = "auto",
+        rare: int | None = None,
+        suffix_length: int = 10,
+        beam: float | None = 1000.0,
+        random_state: int = 0,
+    ) -> None:
+        self.order = order
+        self.unknown = unknown
+        self.rare = rare
+        self.suffix_length = suffix_length
+        self.beam = beam
+        self.random_state = random_state
+
+    def fit(self, X: Sentences, y: Iterable[Tags]) -> Self:
+        """Learns from sentences (lists of words) and their tags; empty sentences teach nothing."""
+        self._check_settings()
+        self.model_ = self._model(count_tags(list(X), list(y)))
+        return self
+
+    @property
+    def classes_(self) -> list[str]:
+        """The tags, in the order of their first appearance."""
+        return list(self._fitted().counts.tags)
+
+    @property
+    def vocabulary_(self) -> set[str]:
+        """The words that training saw."""
+        return set(self._fitted().counts.words)
+
+    @property
+    def interpolation_(self) -> tuple[float, ...]:
+        """The weights of tag unigrams, bigrams and (order 2) trigrams."""
+        return self._fitted().transitions.weights
+
+    def predict(self, X: Sentences) -> list[list[str]]:
+        """The most probable tags of each sentence."""
+        names = self.classes_
+        return [own for laid in self._lattices(X) for own in answers.best_tags(laid, names)]
+
+    def predict_proba(self, X: Sentences) -> list[NDArray[np.float64]]:
+        """For each sentence a table of probabilities, tokens by tags in the order of `classes_`."""
+        size = len(self.classes_)
+        return [own for laid in self._lattices(X) for own in answers.tag_shares(laid, size)]
+
+    def n_best(self, X: Sentences, n: int = 5) -> list[list[tuple[list[str], float]]]:
+        """The n most probable (tags, probability) of each sentence, best first."""
+        if n < 1:
+            raise DataError(f"n={n}: ask for at least one tag sequence.")
+        names = self.classes_
+        return [own for laid in self._lattices(X) for own in answers.best_lists(laid, names, n)]
+
+    def score(self, X: Sentences, y: Iterable[Sequence[str]]) -> float:
+        """The share of tokens whose tag is right."""
+        gold, found = list(y), self.predict(X)
+        if len(gold) != len(found):
+            raise DataError(f"there are {len(found)} sentences and tags for {len(gold)}.")
+        return accuracy(gold, found)
+
+    def top_steps(self, n: int = 20) -> list[tuple[str, str, int, float]]:
+        """The (tag, next tag, times, share of the first tag's steps) counted most often.
+
+        `<S>` is the edge of a sentence.
+        """
+        counts = self._fitted().counts
+        names, size = [*counts.tags, "<S>"], counts.edge + 1
+        _, first, second, times = counts.trigram.T
+        table = np.bincount(first * size + second, weights=times, minlength=size**2)
+        totals = table.reshape(size, size).sum(axis=1)
+        best = np.argsort(-table, kind="stable")[:n].tolist()
+        pairs = [(place // size, place % size, int(table[place])) for place in best]
+        return [(names[a], names[b], k, k / float(totals[a])) for a, b, k in pairs if k]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a model directory, whole or not at all."""
+        counts = self._fitted().counts
+        source: TagSource | None = getattr(self, "source_", None)
+        own = {
+            "words": list(counts.words),
+            "tags": list(counts.tags),
+            "source": None if source is None else source.settings(),
+        }
+        tensors = {
+            name: torch.from_numpy(getattr(counts, name).astype(np.int32))
+            for name in ("emission", "trigram")
+        }
+        write_model(path, StoredModel(type(self).__name__, {**self.get_params(), **own}, tensors))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
+        """The model that `save` wrote."""
+        return cls.from_stored(read_model(path, device=device), device=device)
+
+    @classmethod
+    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
+        """The model that a stored model holds; it is always used on the CPU."""
+        del device
+        if stored.kind != cls.__name__:
+            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        settings: dict[str, Any] = dict(stored.settings)
+        try:
+            words, tags = (tuple(settings.pop(name)) for name in ("words", "tags"))
+            source = settings.pop("source")
+            tables = (
+                stored.tensors[name].cpu().numpy().astype(np.int64)
+                for name in ("emission", "trigram")
+            )
+            self = cls(**settings)
+            self._check_settings()
+            self.model_ = self._model(TagCounts(words, tags, *tables))
+        except (KeyError, TypeError, IndexError, DataError) as error:
+            raise StorageError(f"the stored tagger contradicts itself ({error}).") from error
+        if source is not None:
+            self.source_ = TagSource.from_settings(source)
+        return self
+
+    def _model(self, counts: TagCounts) -> HMM:
+        kind = self._kind()
+        rare = RARE[kind] if self.rare is None else self.rare
+        return HMM(counts, self.order, kind == "suffixes", rare, self.suffix_length, self.beam)
+
+    def _kind(self) -> str:
+        if self.unknown == "auto":
+            return "suffixes" if self.order == 2 else "rare"
+        return self.unknown
+
+    def _check_settings(self) -> None:
+        if self.order not in (1, 2):
+            raise MrflearnError(f"order={self.order}: models of order 1 and 2 are offered.")
+        if self.unknown not in ("auto", *RARE):
+            raise MrflearnError(f"unknown={self.unknown!r} is not 'auto', 'suffixes' or 'rare'.")
+        if self.rare is not None and self.rare < 1:
+            raise MrflearnError(f"rare={self.rare}: words seen at least once teach about new ones.")
+        if self.suffix_length < 0:
+            raise MrflearnError(f"suffix_length={self.suffix_length} is less than nothing.")
+        if self.beam is not None and not self.beam >= 1:
+            raise MrflearnError(f"beam={self.beam}: 1 keeps a word's best tag only; None, all.")
+
+    def _lattices(self, X: Sentences) -> Iterator[Laid]:
+        model, stream = self._fitted(), iter(X)
+        while sentences := list(islice(stream, SENTENCES_AT_ONCE)):
+            if any(isinstance(words, str) for words in sentences):
+                raise DataError("a sentence is a list of words, and this one is text. Split it.")
+            yield from model.lattices(sentences)
+
+    def _fitted(self) -> HMM:
+        model: HMM | None = getattr(self, "model_", None)
+        if model is None:
+            raise NotFittedError("this HMMTagger is not fitted yet; call `fit`, or `load` one.")
+        return model

@@ -1,0 +1,145 @@
+"""Chains laid out by `Steps` in which each state also meets the one two places before it.
+
+    score(y) = sum_i [ unary_i(y_i) + near(y_{i-1}, y_i) + far(y_{i-2}, y_i) ]
+
+The recursion runs over pairs of states; a position costs s^3.  Letters in shapes: r: rows (tokens)
+laid out by `Steps`; s: states; b: sequences; k: sequences that reach a step; m: assignments kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from mrflearn.kernels.chain_steps import Steps
+
+LARGEST_BLOCK = 2**20  # candidate scores held at once
+
+
+def log_partition(
+    unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
+) -> Float[Tensor, "b"]:
+    """log Z of each sequence, differentiable in all tables; 0 for a sequence of length 0."""
+    top = unary.detach().amax(dim=1)
+    weight = (unary - top.unsqueeze(1)).exp()
+    shifts = near.detach().amax(), far.detach().amax()
+    beside, beyond = (near - shifts[0]).exp(), (far - shifts[1]).exp()
+    scales: list[Tensor] = []
+    pairs = weight.new_zeros(0)
+    for t, rows in enumerate(steps.slices):
+        if t == 0:
+            pairs = weight[rows].unsqueeze(1)
+        else:
+            reached = pairs[: steps.sizes[t]].mT
+            # The first step has no state two places before it.
+            arrived = reached @ beyond if t > 1 else reached.expand(-1, -1, len(near))
+            pairs = arrived * beside * weight[rows].unsqueeze(1)
+        scales.append(pairs.sum(dim=(1, 2)))
+        pairs = pairs / scales[-1].view(-1, 1, 1)
+    if not scales:
+        return unary.sum() + unary.new_zeros(len(steps.lengths))  # keeps its place in a gradient
+    value = steps.totals(torch.cat(scales).log() + top)
+    steps_taken = (steps.lengths - 1).clamp_min(0), (steps.lengths - 2).clamp_min(0)
+    return value + steps_taken[0] * shifts[0] + steps_taken[1] * shifts[1]
+
+
+def viterbi(
+    unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
+) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
+    """A best state for each row and the score of each sequence."""
+    paths, scores = n_best(unary, near, far, steps, 1)
+    return paths[:, 0], scores[:, 0]
+
+
+def n_best(
+    unary: Float[Tensor, "r s"],
+    near: Float[Tensor, "s s"],
+    far: Float[Tensor, "s s"],
+    steps: Steps,
+    count: int,
+) -> tuple[Int[Tensor, "r m"], Float[Tensor, "b m"]]:
+    """The `count` best assignments of each sequence, best first, and their scores.
+
+    Where there are fewer, the rest score -inf and their states mean nothing.
+    """
+    best: list[Tensor] = []  # by step: k, state before, state, place in its list
+    origin: list[Tensor] = []  # state two before * m + place there
+    for t, rows in enumerate(steps.slices):
+        if t == 0:
+            first = unary.new_full((steps.sizes[0], 1, unary.shape[1], count), -torch.inf)
+            first[:, 0, :, 0] = unary[rows]
+            best.append(first)
+            origin.append(torch.zeros_like(first, dtype=torch.int32))
+            continue
+        table = far if t > 1 else far.new_zeros(1, len(far))
+        moved, came_from = _advance(best[-1][: steps.sizes[t]], table)
+        best.append(moved + (near + unary[rows].unsqueeze(1)).unsqueeze(3))
+        origin.append(came_from)
+    return _walk_back(best, origin, steps, count)
+
+
+def _advance(
+    before: Float[Tensor, "k a s m"], far: Float[Tensor, "a s"]
+) -> tuple[Float[Tensor, "k s s m"], Int[Tensor, "k s s m"]]:
+    """The best m of all (state two before, place in its list), for each pair of states."""
+    sequences, _, states, count = before.shape
+    best = before.new_empty(sequences, states, states, count)
+    came_from = torch.empty_like(best, dtype=torch.int32)
+    for part in _blocks(before):
+        # k, state before, state two before, place -> k, state before, state, candidates
+        lists = before[part].transpose(1, 2)
+        scores = (lists.unsqueeze(2) + far.t().unsqueeze(2)).flatten(3)
+        best[part], came_from[part] = _top(scores, count)
+    return best, came_from
+
+
+def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` highest of the last axis and where they are; -inf where there are fewer."""
+    if count == 1:
+        value, index = scores.max(dim=-1, keepdim=True)
+        return value, index
+    found = scores.topk(min(count, scores.shape[-1]), dim=-1)
+    lacking = (0, count - found.values.shape[-1])
+    return pad(found.values, lacking, value=-torch.inf), pad(found.indices, lacking)
+
+
+def _blocks(before: Float[Tensor, "k a s m"]) -> Iterator[slice]:
+    size = max(1, LARGEST_BLOCK // (before[0].numel() * before.shape[2])) if len(before) else 1
+    for first in range(0, len(before), size):
+        yield slice(first, first + size)
+
+
+def _walk_back(
+    best: list[Tensor], origin: list[Tensor], steps: Steps, count: int
+) -> tuple[Int[Tensor, "r m"], Float[Tensor, "b m"]]:
+    device = steps.rank.device
+    paths = torch.zeros(len(steps), count, dtype=torch.int64, device=device)
+    scores = torch.full((len(steps.lengths), count), -torch.inf, dtype=torch.float64, device=device)
+    scores[:, 0] = 0.0  # a sequence of length 0 has one assignment, the empty one
+    chosen = torch.zeros(len(steps.lengths), count, 3, dtype=torch.int64, device=device)
+    sizes = (*steps.sizes, 0)
+    for t in range(len(steps.sizes) - 1, -1, -1):
+        going, size = sizes[t + 1], sizes[t]
+        if going:
+            chosen[:going] = _one_back(chosen[:going], origin[t + 1], count)
+        if size > going:
+            ending = best[t][going:]
+            values, index = _top(ending.flatten(1), count)
+            scores[steps.order[going:size]] = values.double()
+            chosen[going:size] = torch.stack(torch.unravel_index(index, ending.shape[1:]), dim=2)
+        paths[steps.slices[t]] = chosen[:size, :, 1]
+    return paths, scores
+
+
+def _one_back(
+    chosen: Int[Tensor, "k m 3"], origin: Int[Tensor, "k s s m"], count: int
+) -> Int[Tensor, "k m 3"]:
+    """(state before, state, place) one step earlier than the chosen ones."""
+    before, here, place = chosen.unbind(dim=2)
+    row = torch.arange(len(chosen), device=chosen.device).unsqueeze(1)
+    code = origin[row, before, here, place].long()
+    return torch.stack([code // count, before, code % count], dim=2)

@@ -1,0 +1,147 @@
+"""Minus a lower bound on the log-likelihood of a tagged text, per position, on one flat vector.
+
+Parameters and dual variables move together, as in `lifted_bound`: the bound holds for any duals.
+After the moments are counted the text is not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.graph.tag_scores import CENTRE
+from mrflearn.kernels.sparse_product import SparseMatrix
+from mrflearn.models.joint_tagger import NAMES, TRANSITIONS, JointTaggerModel
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.penalties import LaidPenalty
+from mrflearn.objectives.tagger_normaliser import TaggerNormaliser
+from mrflearn.statistics.joint_moments import JointMoments
+from mrflearn.statistics.spelling import SpellingTable
+
+TAG_DUALS, WORD_DUALS = "tag duals", "word duals"
+SMOOTHING = 1e-4  # of the frequencies that scales are made of
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FeatureFrequencies:
+    """How often each parameter's feature occurs, per position, and each tag and word."""
+
+    of_parameters: dict[str, Tensor]
+    tags: Float[Tensor, "t"]
+    words: Float[Tensor, "w"]
+
+    @classmethod
+    def of(
+        cls, moments: JointMoments, spelling: Mapping[int, SpellingTable], like: Tensor
+    ) -> FeatureFrequencies:
+        """The moments of the features: all that the bound reads of the text."""
+        total = moments.positions
+        found = {TRANSITIONS: torch.from_numpy(moments.transitions / total).to(like)}
+        for place, counts in moments.words.items():
+            of_features = (spelling[place].matrix.T @ counts).toarray() / total
+            found[NAMES[place]] = torch.from_numpy(of_features).to(like)
+        words = torch.from_numpy(moments.words[CENTRE].sum(axis=1) / total).to(like)
+        return cls(found, found[TRANSITIONS][0].sum(1), words)
+
+
+@final
+class TaggerBound:
+    """A function to minimise: vector -> (minus the bound, its gradient).
+
+    Parameters are `scale * vector`; scales make rare features as easy to move as frequent ones.
+    """
+
+    def __init__(
+        self,
+        model: JointTaggerModel,
+        features: Mapping[int, SparseMatrix],
+        frequencies: FeatureFrequencies,
+        normaliser: TaggerNormaliser,
+    ) -> None:
+        self.template, self.features, self.normaliser = model, features, normaliser
+        with torch.no_grad():
+            scores = model.scores(features)
+        of_tags, of_words = normaliser.duals(scores)
+        duals = {
+            TAG_DUALS: model.transitions.new_zeros(of_tags, scores.tags),
+            WORD_DUALS: model.transitions.new_zeros(of_words, scores.vocabulary),
+        }
+        parameters = {**model.parameters(), **duals}
+        self.layout = Layout.of(parameters)
+        unmoved = {name: torch.zeros_like(value) for name, value in duals.items()}
+        known = frequencies.of_parameters
+        frequency = self.layout.flatten({**known, **unmoved})
+        scales = {name: scale_of(value) for name, value in known.items()}
+        scales[TAG_DUALS] = _root_scale(frequencies.tags).expand(of_tags, -1)
+        scales[WORD_DUALS] = _root_scale(frequencies.words).expand(of_words, -1)
+        self.scale = self.layout.flatten(scales)
+        self._mean = frequency * self.scale
+        self.start = self.layout.flatten(parameters).detach() / self.scale
+
+    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+        leaf = vector.detach().requires_grad_(True)
+        with torch.enable_grad():
+            model, *duals = self.at(leaf)
+            log_partition = self.normaliser(model.scores(self.features), *duals)
+        (slope,) = torch.autograd.grad(log_partition, leaf)
+        return log_partition.detach() - self.mean_score(vector), slope.sub_(self._mean)
+
+    def mean_score(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
+        """The mean over positions of all scores: <moments, parameters>."""
+        return (self._mean * vector).sum(dtype=torch.float64)
+
+    def vector_of(self, named: Mapping[str, Tensor]) -> Float[Tensor, "p"]:
+        """The vector that stands for parameters and duals by name; what is not named is 0."""
+        whole = self.layout.unflatten(torch.zeros_like(self.scale))
+        return self.layout.flatten({**whole, **named}) / self.scale
+
+    def named(self, vector: Float[Tensor, "p"]) -> dict[str, Tensor]:
+        """The parameters and duals that a vector stands for."""
+        return self.layout.unflatten(vector * self.scale)
+
+    def at(self, vector: Float[Tensor, "p"]) -> tuple[JointTaggerModel, Tensor, Tensor]:
+        """The model and the duals that a vector stands for."""
+        parameters = self.named(vector)
+        duals = parameters.pop(TAG_DUALS), parameters.pop(WORD_DUALS)
+        return self.template.with_parameters(parameters), *duals
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TaggerPenalty:
+    """strength * sum w^2 over weights of features, `mild` of it over transitions; duals are free.
+
+    w = scale * vector, as in the bound.
+    """
+
+    strength: float
+    mild: float
+    bound: TaggerBound = field(repr=False)
+
+    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+        del layout  # that of the bare vector; the bound knows what lies where
+        own = self.bound.layout
+        weights = [name for name in own.names if name in NAMES.values()]
+        price = self.strength * own.covers(weights) + self.mild * own.covers([TRANSITIONS])
+        return LaidPenalty(l2=self.bound.scale.square() * price.to(like))
+
+
+def scale_of(frequency: Float[Tensor, "*f t"]) -> Float[Tensor, "*f t"]:
+    """The square root of one over the curvature along each parameter, roughly.
+
+    The bound bends along a pair of a tag and a feature by how often the model expects them
+    together: as often as they occur, or as the two would meet by chance.
+    """
+    total = frequency.sum(dim=(-2, -1), keepdim=True)
+    chance = frequency.sum(-1, keepdim=True) * frequency.sum(-2, keepdim=True) / total
+    return _root_scale(frequency + chance)
+
+
+def _root_scale(curvature: Tensor) -> Tensor:
+    return (curvature / SMOOTHING + 1).rsqrt()

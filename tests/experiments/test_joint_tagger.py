@@ -1,0 +1,39 @@
+"""The experiment of the joint tagger runs end to end at its smallest scale."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+ROOT = Path(__file__).parents[2]
+
+
+def run(output: Path) -> None:
+    script = ROOT / "experiments" / "joint_tagger" / "run.py"
+    command = [sys.executable, str(script), "--scale", "smoke", "--results", str(output)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_system_runs_once_and_a_second_run_only_reports(tmp_path: Path) -> None:
+    run(tmp_path)
+    text = (tmp_path / "rows.jsonl").read_text()
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert len(rows) == 8
+    for row in rows:
+        assert 0.5 < row["test"]["accuracy"] <= 1
+    table = (tmp_path / "results.md").read_text()
+    assert "| joint field, K = 2, L = 1, chains |" in table
+    assert (tmp_path / "learning-curve.png").stat().st_size > 500
+    run(tmp_path)
+    assert (tmp_path / "rows.jsonl").read_text() == text
+    assert (tmp_path / "results.md").read_text() == table

@@ -1,0 +1,79 @@
+"""Chains of the second order against the enumeration of all assignments."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from mrflearn.kernels import second_order
+from mrflearn.kernels.chain_steps import Steps
+
+LENGTHS = torch.tensor([3, 0, 1, 5, 2])
+STATES = 3
+
+
+def tables(seed: int = 0) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (int(LENGTHS.sum()), STATES), (STATES, STATES), (STATES, STATES)
+    return [2 * torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
+
+
+def enumerated(unary, near, far) -> list[tuple[float, tuple[int, ...]]]:
+    """(score, assignment) of one sequence, best first."""
+    found = []
+    for path in itertools.product(range(STATES), repeat=len(unary)):
+        score = sum(float(unary[i, y]) for i, y in enumerate(path))
+        score += sum(float(near[a, b]) for a, b in itertools.pairwise(path))
+        score += sum(float(far[a, c]) for a, c in zip(path, path[2:], strict=False))
+        found.append((score, path))
+    return sorted(found, reverse=True)
+
+
+def by_sequence(unary, near, far):
+    return [enumerated(own, near, far) for own in unary.split(LENGTHS.tolist())]
+
+
+def test_log_partition_and_its_gradients():
+    steps, (unary, near, far) = Steps.of(LENGTHS), tables()
+    found = second_order.log_partition(steps.pack(unary), near, far, steps)
+    truth = [
+        torch.tensor([s for s, _ in own]).double().logsumexp(0)
+        for own in by_sequence(unary, near, far)
+    ]
+    torch.testing.assert_close(found, torch.stack(truth), rtol=1e-6, atol=1e-6)
+    leaves = [part.clone().requires_grad_() for part in (steps.pack(unary), near, far)]
+    assert torch.autograd.gradcheck(
+        lambda *own: second_order.log_partition(*own, steps), leaves, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("block", [10, 2**20])
+def test_best_assignments(count, block, monkeypatch):
+    monkeypatch.setattr(second_order, "LARGEST_BLOCK", block)
+    steps, (unary, near, far) = Steps.of(LENGTHS), tables(seed=1)
+    paths, scores = second_order.n_best(steps.pack(unary), near, far, steps, count)
+    by_token = steps.unpack(paths, len(unary)).split(LENGTHS.tolist())
+    for own, values, truth in zip(by_token, scores, by_sequence(unary, near, far), strict=True):
+        for rank, (score, path) in enumerate(truth[:count]):
+            assert float(values[rank]) == pytest.approx(score)
+            assert tuple(own[:, rank].tolist()) == path
+        assert bool((values[len(truth) :] == -torch.inf).all())
+
+
+def test_viterbi_is_the_first_of_the_best():
+    steps, (unary, near, far) = Steps.of(LENGTHS), tables(seed=2)
+    rows = steps.pack(unary)
+    path, score = second_order.viterbi(rows, near, far, steps)
+    paths, scores = second_order.n_best(rows, near, far, steps, 3)
+    assert torch.equal(path, paths[:, 0])
+    assert torch.equal(score, scores[:, 0])
+
+
+def test_no_sequences_at_all():
+    steps = Steps.of(torch.zeros(2, dtype=torch.int64))
+    none, table = torch.zeros(0, STATES), torch.zeros(STATES, STATES)
+    assert second_order.log_partition(none, table, table, steps).tolist() == [0, 0]
+    assert second_order.viterbi(none, table, table, steps)[1].tolist() == [0, 0]

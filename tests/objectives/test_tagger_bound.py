@@ -1,0 +1,105 @@
+"""The tagger's bound as a function of one vector: its side, its gradient, a known optimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mrflearn.graph.tag_scores import PLACES
+from mrflearn.kernels.sparse_product import SparseMatrix
+from mrflearn.models.joint_tagger import JointTaggerModel
+from mrflearn.objectives.tagger_bound import FeatureFrequencies, TaggerBound, TaggerPenalty
+from mrflearn.objectives.tagger_normaliser import normaliser
+from mrflearn.statistics.joint_moments import count_joint, with_separators
+from mrflearn.statistics.spelling import SpellingTable
+from mrflearn.statistics.tagged_sentences import TaggedSentences
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.minimise import minimise
+from support.tag_rings import ring_log_partition, ring_score
+
+LIKE = torch.zeros(0, dtype=torch.float64)
+WORDS = "<S>", "bar", "car"
+TEXT = TaggedSentences(np.array([1, 2, 2, 1]), np.array([1, 1, 2, 1]), np.array([2, 2]))
+
+
+def bound_of(name: str, distances: int, words: int, text=TEXT, vocabulary=WORDS) -> TaggerBound:
+    places = PLACES[words]
+    own = normaliser(name, distances, places)
+    moments = count_joint(text, (len(vocabulary), 3), distances, places).rounded_up(own.multiple)
+    spelling = {place: SpellingTable.of(vocabulary, None if place else 2) for place in places}
+    features = {p: SparseMatrix.of(t.matrix, LIKE.dtype, LIKE.device) for p, t in spelling.items()}
+    sizes = {place: len(table.number) for place, table in spelling.items()}
+    model = JointTaggerModel.zeros(3, distances, sizes, LIKE)
+    return TaggerBound(model, features, FeatureFrequencies.of(moments, spelling, LIKE), own)
+
+
+def random_vector(bound: TaggerBound, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(bound.start.shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", ["exact", "chains", "stars"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 3)])
+def test_the_value_is_above_what_the_ring_costs(name, shape):
+    bound = bound_of(name, *shape)
+    vector = random_vector(bound)
+    value, _ = bound(vector)
+    scores = bound.at(vector)[0].scores(bound.features)
+    ring = [with_separators(part, TEXT.lengths, shape[0]) for part in (TEXT.tags, TEXT.words)]
+    filler = np.zeros(-len(ring[0]) % bound.normaliser.multiple, dtype=np.int64)
+    tags, words = (torch.from_numpy(np.append(part, filler)).unsqueeze(0) for part in ring)
+    mean = float(ring_score(scores, tags, words)) / tags.shape[1]
+    assert float(bound.mean_score(vector)) == pytest.approx(mean)
+    positions = 3 if bound.normaliser.multiple == 3 else 4
+    model, *duals = bound.at(vector)
+    ceiling = bound.normaliser.ceiling(model.scores(bound.features), *duals)
+    assert float(value) == pytest.approx(ceiling.value - mean, abs=1e-7)
+    truth = ring_log_partition(scores, positions) / positions
+    assert ceiling.per_position(positions) >= truth - 1e-9
+
+
+@pytest.mark.parametrize("name", ["exact", "chains", "stars"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 3)])
+def test_gradients_are_finite_differences(name, shape):
+    bound = bound_of(name, *shape)
+    vector, way = random_vector(bound), random_vector(bound, seed=1)
+    _, gradient = bound(vector)
+    step = 1e-5
+    rise = (bound(vector + step * way)[0] - bound(vector - step * way)[0]) / (2 * step)
+    assert float(gradient @ way) == pytest.approx(float(rise), rel=1e-5, abs=1e-8)
+
+
+def test_one_word_a_tag_gives_the_hidden_markov_model():
+    generator = np.random.default_rng(2)
+    tags = generator.integers(1, 3, size=200)
+    words = np.where(generator.random(200) < 0.8, tags, 3 - tags)
+    text = TaggedSentences(words, tags, np.full(50, 4))
+    bound = bound_of("chains", 1, 1, text)
+    outcome = minimise(bound, bound.start, LBFGS(max_iterations=300, tolerance=1e-9))
+    moments = count_joint(text, (3, 3), 1, (0,))
+    pairs = moments.transitions[0] / moments.positions
+    emitted = moments.words[0].toarray() / moments.positions
+
+    def information(table, axis):
+        share = table / table.sum(axis=axis, keepdims=True)
+        return float((table * np.log(np.where(table > 0, share, 1))).sum())
+
+    # The likelihood of relative frequencies: tags given tags, words given tags.
+    assert -outcome.value == pytest.approx(
+        information(pairs, 1) + information(emitted, 0), abs=1e-4
+    )
+
+
+def test_duals_are_free_and_transitions_cost_less():
+    bound = bound_of("chains", 1, 3)
+    laid = TaggerPenalty(2.0, 0.5, bound).laid_on(bound.layout, bound.start)
+    prices = bound.layout.unflatten(laid.l2 / bound.scale.square())
+    assert {name: {round(float(p), 9) for p in own.flatten()} for name, own in prices.items()} == {
+        "transitions": {0.5},
+        "centre": {2.0},
+        "left": {2.0},
+        "right": {2.0},
+        "tag duals": {0.0},
+        "word duals": {0.0},
+    }
