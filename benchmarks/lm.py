@@ -41,7 +41,7 @@ HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-lm" / "bin" / "python"
 REPEATS, SECONDS, THREADS = 3, 600, 2
 EVALUATIONS = 60  # of the lifted bound, for word vectors
-SIZE_WORDS, SIZE_EVALUATIONS, SIZE_REPEATS = 4_000, 10, 5
+SIZE_WORDS, SIZE_EVALUATIONS, SIZE_REPEATS = 2_000, 8, 3
 
 
 @dataclass(frozen=True)
