@@ -14,7 +14,8 @@ from mrflearn.cli.main import app
 from mrflearn.cli.train import app as nouns
 from support.command import run
 
-VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse", "next-word", "serve", "infer", "convert"]
+VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse"]
+VERBS += ["next-word", "serve", "infer", "convert"]
 NOUNS = ["composite", "crf", "field", "hmm", "lm", "ngram", "tagger"]
 COMMANDS = [[verb] for verb in VERBS] + [["train", noun] for noun in NOUNS]
 

@@ -15,7 +15,8 @@ PACKAGES = ("numpy", "scipy")
 ASKED = ("array", "returns", "first", "matrix")
 GAP = "the _ of the matrix"
 LESSONS, TESTS = 60, 10  # documents
-MOST_WORDS = 12  # of a sentence that the grammar is learned from
+PARSED = 25  # documents that the grammar is learned from
+MOST_WORDS = 12  # of their sentences
 
 
 def show_language_model(output: Path, page: Page, seed: int) -> None:
@@ -83,20 +84,20 @@ def show_composite(output: Path, page: Page, seed: int) -> None:
     from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.plots.model_page import add_composite
 
-    documents = sample_documents(LESSONS + TESTS, sentences=10, seed=seed + 1)
+    documents = sample_documents(PARSED + TESTS, sentences=10, seed=seed + 1)
     short = [
         [s for s in document.sentences if len(s.words) <= MOST_WORDS] for document in documents
     ]
     text = [[list(s.words) for s in sentences] for sentences in short]
-    trees = [s.tree for sentences in short[:LESSONS] for s in sentences]
+    trees = [s.tree for sentences in short[:PARSED] for s in sentences]
     begun = time.perf_counter()
     model = CompositeLanguageModel(3, trees, 6, max_iterations=3, rounds=1, random_state=seed)
-    model.fit(text[:LESSONS])
+    model.fit(text[:PARSED])
     seconds = time.perf_counter() - begun
     model.save(output / "composite-model")
-    alone = CompositeLanguageModel(3, None, 1).fit(text[:LESSONS])
-    both, trigram = model.perplexity(text[LESSONS:]), alone.perplexity(text[LESSONS:])
-    sentence = text[LESSONS][0]
+    alone = CompositeLanguageModel(3, None, 1).fit(text[:PARSED])
+    both, trigram = model.perplexity(text[PARSED:]), alone.perplexity(text[PARSED:])
+    sentence = text[PARSED][0]
     (tree,) = model.parse([sentence])
     say(f"5. Composite: trigrams, a treebank grammar and 6 topics in one model, {seconds:.1f} s")
     say(f"   perplexity of new documents: {both:.1f} (trigrams alone: {trigram:.1f})")
