@@ -176,7 +176,12 @@ def test_the_best_setting_is_chosen_on_validation_text():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"words": 2}, "1 word or 3"), ({"context": 3}, "1 or 2"), ({"bound": "x"}, "not one of")],
+    [
+        ({"l2": [0.1, -1.0]}, "from 0 on"),
+        ({"words": 2}, "1 word or 3"),
+        ({"context": 3}, "1 or 2"),
+        ({"bound": "x"}, "not one of"),
+    ],
 )
 def test_odd_settings_are_refused(settings, message):
     with pytest.raises(MrflearnError, match=message):
