@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check format bench-inference bench-crf bench-lm bench-tagger spark-cluster clean
+.PHONY: demo test check docs wheel format bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -22,6 +22,19 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as pages under dist/site; warnings are errors.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The wheel, installed into an empty environment, must do without the source tree.
+wheel: $(READY)
+	rm -rf dist/wheel dist/empty
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist/wheel .
+	$(PYTHON) -m venv dist/empty
+	dist/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pytest "$$(ls dist/wheel/*.whl)[plots]"
+	cd dist/empty && bin/python -m pytest -q -p no:cacheprovider -c /dev/null --rootdir . --noconftest ../../tests/smoke
 
 format: $(READY)
 	$(BIN)/ruff format .
@@ -39,9 +52,19 @@ bench-lm: $(READY)
 	$(PYTHON) benchmarks/setup_lm_peers.py
 	$(BIN)/python benchmarks/lm.py
 
+bench-potts: $(READY)
+	$(BIN)/python benchmarks/potts.py
+
 bench-tagger: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py tagger
 	$(BIN)/python benchmarks/tagger.py
+
+bench-piecewise: $(READY)
+	$(BIN)/python benchmarks/piecewise.py
+
+bench-composite: $(READY)
+	$(PYTHON) benchmarks/setup_peers.py composite
+	$(BIN)/python benchmarks/composite.py
 
 # A master and two workers on loopback, until Ctrl-C; needs Java 17.
 spark-cluster: $(READY)

@@ -3,8 +3,10 @@
 n-gram models: training (KenLM's lmplz, NLTK) and scoring (KenLM reads our ARPA file: the same
 model, so perplexities must agree).  Word vectors: seconds and rank correlation with people's
 scores, beside gensim.  Kernels: the lifted bound's value and gradient beside the float64 twin.
+Sizes: the same training of a text once, four and sixteen times over, which should take as long.
 
-Text: Penn Treebank under MRFLEARN_DATA, else built-in English.  A peer that cannot run says why.
+Text: Penn Treebank under MRFLEARN_DATA (for sizes WikiText-2), else built-in English.  A peer that
+cannot run says why.  `lm.py vectors sizes` runs these parts alone.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -27,13 +30,18 @@ from mrflearn.data.english import sample_documents
 from mrflearn.data.similarity import read_pairs
 from mrflearn.data.text import read_sentences, write_sentences
 from mrflearn.data.vectors import read_vectors
+from mrflearn.data.vocabulary import Vocabulary, count_words
+from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
 from mrflearn.evaluation.similarity import CosineSpace, likeness
 from mrflearn.kernels.star_logsumexp import star_logsumexp, star_logsumexp_reference
+from mrflearn.statistics.counting import count_text
+from mrflearn.statistics.moments import merge
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-lm" / "bin" / "python"
 REPEATS, SECONDS, THREADS = 3, 600, 2
 EVALUATIONS = 60  # of the lifted bound, for word vectors
+SIZE_EVALUATIONS, SIZE_REPEATS = 6, 5
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class Corpus:
     train: Path
     test: Path
     likeness: Path | None
+    larger: Path | None = None
 
 
 def corpus(folder: Path) -> Corpus:
@@ -52,7 +61,8 @@ def corpus(folder: Path) -> Corpus:
     if data and Path(data, "ptb-lm").is_dir():
         write_sentences(train, read_sentences(Path(data, "ptb-lm", "train.txt.gz")))
         write_sentences(test, read_sentences(Path(data, "ptb-lm", "test.txt")))
-        return Corpus("Penn Treebank", train, test, Path(data, "word-similarity"))
+        larger = Path(data, "wikitext-2", "wiki.train.tokens.gz")
+        return Corpus("Penn Treebank", train, test, Path(data, "word-similarity"), larger)
     for path, seed in ((train, 0), (test, 1)):
         documents = sample_documents(1000 if path == train else 100, seed=seed)
         write_sentences(path, (s.words for d in documents for s in d.sentences))
@@ -166,6 +176,30 @@ def kernels() -> Iterator[list[str]]:
         yield row(f"star bound, C = {words:,}", seconds, "float64 reference", theirs)
 
 
+def sizes(text: Corpus) -> Iterator[list[str]]:
+    """Medians of interleaved trainings, each of the same number of evaluations.
+
+    Processor seconds: other work on the machine disturbs them least.
+    """
+    path = text.larger or text.train
+    vocabulary = Vocabulary.from_counts(count_words(path), size=10_000)
+    once = count_text([path], vocabulary, 2)
+    corpora = {times: merge(*[once] * times) for times in (1, 4, 16)}
+    settings = LiftedSettings(max_evaluations=SIZE_EVALUATIONS)
+    seconds: dict[int, list[float]] = {times: [] for times in corpora}
+    for _ in range(SIZE_REPEATS):
+        for times, moments in corpora.items():
+            began = time.process_time()
+            train_lifted(moments, settings)
+            seconds[times].append(time.process_time() - began)
+    middle = {times: median(found) for times, found in seconds.items()}
+    for times, found in seconds.items():
+        spread = f"{corpora[times].words:,} words; from {min(found):.2f} to {max(found):.2f} s"
+        theirs = {"seconds": middle[times], "note": spread}
+        name = f"{SIZE_EVALUATIONS} evaluations, processor s"
+        yield row(name, middle[1], f"text x {times}", theirs)
+
+
 def _differentiate(kernel: Any, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
     leaves = [x.detach().requires_grad_() for x in inputs]
     value = kernel(*leaves, 3.0)
@@ -175,13 +209,19 @@ def _differentiate(kernel: Any, inputs: list[torch.Tensor]) -> tuple[torch.Tenso
 def main() -> None:
     torch.set_num_threads(THREADS)
     rows = [["work", "mrflearn s", "peer", "peer s", "ratio", "remark"]]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
         text = corpus(folder)
         print(f"text: {text.name}; load {os.getloadavg()[0]:.1f}", file=sys.stderr)
-        parts = [training(text), scoring(text, folder), kernels(), vectors(text, folder)]
-        for part in parts:
-            for found in part:
+        parts = {
+            "training": training(text),
+            "scoring": scoring(text, folder),
+            "kernels": kernels(),
+            "vectors": vectors(text, folder),
+            "sizes": sizes(text),
+        }
+        for name in sys.argv[1:] or parts:
+            for found in parts[name]:
                 print("  ".join(found[:3]), file=sys.stderr)
                 rows.append(found)
     widths = [max(len(cells[k]) for cells in rows) for k in range(6)]

@@ -1,7 +1,7 @@
 """Makes `.venv-peers` with the libraries that benchmarks compare with; done once.
 
-`setup_peers.py crf` makes `.venv-peers-crf`, small, for the chain CRF alone, and
-`setup_peers.py tagger` likewise `.venv-peers-tagger`.
+`setup_peers.py crf` makes `.venv-peers-crf`, small, for the chain CRF alone; `tagger` and
+`composite` likewise `.venv-peers-tagger` and `.venv-peers-composite`.
 PGMax and pgmpy are installed without what they list as dependencies: PGMax's list has TensorFlow
 and a documentation system, several gigabytes that inference never imports.
 """
@@ -34,12 +34,16 @@ NEEDED = [
 ]
 PEERS = ["pgmax==0.6.1", "pgmpy==1.0.0"]
 CRF_PEERS = ["python-crfsuite==0.9.12", "numpy"]
+COMPOSITE_NEEDED = ["torch==2.13.0", "numpy", "nltk==3.10.4", "scikit-learn==1.9.1"]
+COMPOSITE_PEERS = ["torch-struct==0.5"]  # what it lists is for training networks, not for charts
 TAGGER_PEERS = ["nltk==3.10.4"]
 
 
 def main() -> None:
     if sys.argv[1:] == ["crf"]:
         make(ROOT / ".venv-peers-crf", CRF_PEERS, [])
+    elif sys.argv[1:] == ["composite"]:
+        make(ROOT / ".venv-peers-composite", COMPOSITE_NEEDED, COMPOSITE_PEERS)
     elif sys.argv[1:] == ["tagger"]:
         make(ROOT / ".venv-peers-tagger", TAGGER_PEERS, [])
     else:

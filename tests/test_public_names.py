@@ -9,7 +9,10 @@ import mrflearn
 
 PUBLIC = {
     "CRF",
+    "CompositeLanguageModel",
+    "FactorialCRF",
     "FieldStructure",
+    "GraphCRF",
     "HMMTagger",
     "JointTagger",
     "LanguageModel",
@@ -17,6 +20,7 @@ PUBLIC = {
     "NgramLanguageModel",
     "PottsField",
     "Rules",
+    "SkipChainCRF",
     "__version__",
     "edge",
     "load",

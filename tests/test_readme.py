@@ -1,4 +1,4 @@
-"""What the README and the start pages show, runs."""
+"""What the README and the pages of the documentation show, runs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "start").glob("*.md"))]
+SHOWN = ("start", "flow", "extend")
+PAGES = [
+    ROOT / "README.md",
+    *(page for folder in SHOWN for page in sorted((ROOT / "docs" / folder).glob("*.md"))),
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_python_blocks_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

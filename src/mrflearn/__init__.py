@@ -7,14 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_rules import Rules
+    from mrflearn.estimators.factorial_crf import FactorialCRF
     from mrflearn.estimators.field import MarkovField
+    from mrflearn.estimators.graph_crf import GraphCRF
     from mrflearn.estimators.hmm_tagger import HMMTagger
     from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.loading import load
     from mrflearn.estimators.ngram import NgramLanguageModel
     from mrflearn.estimators.potts import PottsField
+    from mrflearn.estimators.skip_chain_crf import SkipChainCRF
     from mrflearn.estimators.structure import FieldStructure
     from mrflearn.estimators.tagger import JointTagger
     from mrflearn.statistics.edges import edge
@@ -24,7 +28,10 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CRF",
+    "CompositeLanguageModel",
+    "FactorialCRF",
     "FieldStructure",
+    "GraphCRF",
     "HMMTagger",
     "JointTagger",
     "LanguageModel",
@@ -32,6 +39,7 @@ __all__ = [
     "NgramLanguageModel",
     "PottsField",
     "Rules",
+    "SkipChainCRF",
     "__version__",
     "edge",
     "load",
@@ -40,7 +48,10 @@ __all__ = [
 
 _HOMES = {
     "CRF": "mrflearn.estimators.crf",
+    "CompositeLanguageModel": "mrflearn.estimators.composite",
+    "FactorialCRF": "mrflearn.estimators.factorial_crf",
     "FieldStructure": "mrflearn.estimators.structure",
+    "GraphCRF": "mrflearn.estimators.graph_crf",
     "HMMTagger": "mrflearn.estimators.hmm_tagger",
     "JointTagger": "mrflearn.estimators.tagger",
     "LanguageModel": "mrflearn.estimators.language_model",
@@ -48,6 +59,7 @@ _HOMES = {
     "NgramLanguageModel": "mrflearn.estimators.ngram",
     "PottsField": "mrflearn.estimators.potts",
     "Rules": "mrflearn.estimators.crf_rules",
+    "SkipChainCRF": "mrflearn.estimators.skip_chain_crf",
     "edge": "mrflearn.statistics.edges",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.statistics.word_features",

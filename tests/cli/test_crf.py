@@ -112,7 +112,7 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path) -
     (tmp_path / "wrong.txt").write_text(text)
     found = run(
         "evaluate", str(folder / "model"), str(tmp_path / "wrong.txt"), "--json", "--train",
-        str(folder / "train.txt"), "--calibration", "--plots", str(tmp_path / "pictures"),
+        str(folder / "train.txt"), "--calibration", "--plot", str(tmp_path / "sure.png"),
     )  # fmt: skip
     answer = found.json()
     crf = load(folder / "model")
@@ -129,8 +129,10 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path) -
     assert answer["unseen_tokens"] == 0
     assert answer["unseen_accuracy"] is None
     assert 0 < answer["calibration_error"] < 1
-    assert (tmp_path / "pictures" / "confusion.png").exists()
-    assert (tmp_path / "pictures" / "calibration.png").exists()
+    assert (tmp_path / "sure.png").exists()
+    wrong = str(tmp_path / "wrong.txt")
+    run("evaluate", str(folder / "model"), wrong, "--plot", str(tmp_path / "confusion.png"))
+    assert (tmp_path / "confusion.png").exists()
 
 
 def test_evaluate_tells_people(folder: Path) -> None:
@@ -208,7 +210,10 @@ def test_nothing_to_evaluate_and_nowhere_to_draw_are_one_line_each(folder: Path)
     for words, says in (
         ([*train, "--dev", str(empty)], "no sentences"),
         (["evaluate", model, str(empty)], "no sentences"),
-        (["evaluate", model, str(folder / "test.txt"), "--plots", str(empty)], "cannot be written"),
+        (
+            ["evaluate", model, str(folder / "test.txt"), "--plot", str(empty / "a.png")],
+            "cannot be written",
+        ),
         (["convert", model, str(folder / "model.arpa")], "holds a CRF"),
     ):
         failed = run(*words)

@@ -61,8 +61,12 @@ def potts(family: Path) -> Path:
 
 def test_inspect_names_the_strongest_edge(model: Path, tmp_path: Path) -> None:
     pictures = [str(tmp_path / "heat.png"), str(tmp_path / "graph.png")]
-    shown = run("inspect", str(model), "--heat-map", pictures[0], "--picture", pictures[1])
+    shown = run("inspect", str(model), "--plot", pictures[0])
     assert shown.code == 0, shown.err
+    assert run("inspect", str(model), "--plot", pictures[1], "--edges").code == 0
+    refused = run("inspect", str(model), "--edges")
+    assert refused.code == 2
+    assert "--plot" in refused.err
     assert shown.out.splitlines()[2].startswith("left - right")
     assert all(Path(picture).stat().st_size > 1000 for picture in pictures)
     answer = run("inspect", str(model), "--json", "--top", "1").json()
@@ -73,14 +77,14 @@ def test_inspect_names_the_strongest_edge(model: Path, tmp_path: Path) -> None:
 def test_score_and_evaluate_agree(model: Path, table: Path, tmp_path: Path) -> None:
     columns = ["--columns", ",".join(NAMES)]
     scored = run("score", str(model), str(table), *columns, "--json").json()
-    folder = str(tmp_path / "pictures")
-    answered = run("evaluate", str(model), str(table), *columns, "--plots", folder, "--json")
+    picture = tmp_path / "pictures" / "moments.png"
+    answered = run("evaluate", str(model), str(table), *columns, "--plot", str(picture), "--json")
     evaluated = answered.json()
     assert evaluated["method"] == "exact"
     for key in ("log_likelihood_per_sample", "samples"):
         assert evaluated[key] == pytest.approx(scored[key])
     assert evaluated["largest_pair_error"] < 0.02  # of data learned from, without a penalty
-    assert (tmp_path / "pictures" / "moments.png").exists()
+    assert picture.exists()
     told = run("evaluate", str(model), str(table), *columns)
     assert "exact" in told.out
     assert "pairs" in told.out

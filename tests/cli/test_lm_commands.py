@@ -42,7 +42,7 @@ def model(text) -> Path:
 def test_training_in_words(text, tmp_path):
     found = run(
         *("train", "lm", str(text), "-o", str(tmp_path / "m"), "--bound", "stars"),
-        *("--dims", "2", "--max-evaluations", "10", "--weights", "0.8,0.2", "-q"),
+        *("--dims", "2", "--max-evaluations", "10", "-q"),
     )
     assert found.code == 0, found.err
     assert "nats per position" in found.out
@@ -58,6 +58,36 @@ def test_moments_train_like_text(text, tmp_path):
         for source in (text, tmp_path / "text.moments")
     ]
     assert answers[0]["train_bound_per_position"] == answers[1]["train_bound_per_position"]
+
+
+def test_several_files_train_like_one(text, tmp_path):
+    lines = text.read_text().splitlines(keepends=True)
+    parts = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for path, some in zip(parts, (lines[:7], lines[7:]), strict=True):
+        path.write_text("".join(some))
+    options = ("-o", str(tmp_path / "m"), "--dims", "2", "--max-evaluations", "10", "-q", "--json")
+    sources = ([str(text)], [str(path) for path in parts], [*map(str, parts), "--jobs", "2"])
+    answers = [run("train", "lm", *source, *options).json() for source in sources]
+    bounds = {answer["train_bound_per_position"] for answer in answers}
+    assert len(bounds) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--weights", "0.8,0.2", "--bound", "stars"), "--weights"),
+        (("--estimator", "ml", "--checkpoint", "c"), "--checkpoint"),
+        (("--master", "local[2]"), "--master"),
+        (("--jobs", "2"), "--jobs"),
+        (("--engine", "spark"), "--master"),
+        (("--resume",), "--checkpoint"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_options_without_effect_are_refused(text, tmp_path, options, complaint):
+    found = run("train", "lm", str(text), "-o", str(tmp_path / "m"), *options)
+    assert found.code in (1, 2)
+    assert complaint in found.err
 
 
 def test_score(model, text):
@@ -88,6 +118,14 @@ def test_neighbors(model):
     assert run("neighbors", str(model), "cat", "dog", "a", "--analogy").code == 0
     assert run("neighbors", str(model), "cat", "--analogy").code == 2
     assert run("neighbors", str(model), "zebra").code == 1
+
+
+def test_a_map_of_neighbours(model, tmp_path):
+    picture = tmp_path / "map.svg"
+    found = run("neighbors", str(model), "cat", "dog", "--top", "2", "--plot", str(picture))
+    assert found.code == 0, found.err
+    assert picture.read_text().count("<text") >= 3 or picture.stat().st_size > 5000
+    assert run("neighbors", str(model), "cat", "--plot", str(tmp_path / "map.txt")).code == 1
 
 
 def test_sample_and_inspect(model, tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -340,3 +341,14 @@ def test_mistakes_are_named() -> None:
         crf.explain(X[0], 99)
     with pytest.raises(DataError, match="1 dense columns, the model has 0"):
         crf.predict(compile_features([[{"v": np.zeros(1)}]]))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_gpu_learns_the_same_weights(order: int) -> None:
+    here, there = (
+        CRF(dtype="float64", order=order, device=device).fit(X, Y) for device in ("cpu", "cuda")
+    )
+    assert there.state_features_ == pytest.approx(here.state_features_, abs=1e-6)
+    assert there.predict(V) == here.predict(V)

@@ -212,3 +212,25 @@ def test_long_lines_and_odd_bytes(tmp_path):
     junk.write_bytes(bytes(range(128, 256)))
     with pytest.raises(DataError):
         LanguageModel().fit(junk)
+
+
+def test_a_warm_start_goes_on_where_the_last_fit_ended():
+    text = sentences(300)
+    options = {"dims": 4, "l2": 1e-5, "patience": 1000}
+    short = LanguageModel(**options, max_evaluations=15, warm_start=True).fit(text)
+    once = short.bound_
+    short.fit(text)
+    fresh = LanguageModel(**options, max_evaluations=15).fit(text)
+    assert fresh.bound_ == pytest.approx(once, abs=1e-4)
+    assert short.bound_ > once + 1e-3
+
+
+def test_a_warm_start_keeps_the_vocabulary():
+    model = LanguageModel(dims=2, max_evaluations=5, warm_start=True).fit(sentences(50))
+    words = model.vocabulary_.words
+    model.fit([*sentences(50, seed=3), ["ann", "sees", "zebras"]])
+    assert model.vocabulary_.words == words
+    other = LanguageModel(dims=2, max_evaluations=5, context=1).fit(sentences(50))
+    other.set_params(context=2, warm_start=True)
+    with pytest.raises(MrflearnError, match="cannot go on from it"):
+        other.fit(sentences(50))

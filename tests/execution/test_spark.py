@@ -19,8 +19,10 @@ from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.spark import Spark
 from mrflearn.graph.builders import grid
 from mrflearn.statistics.shards import CountShard, count_shards
+from mrflearn.statistics.text_shards import count_text_shards
 from support.spark_cluster import SparkCluster, why_not
 from support.tasks import slow_square
+from support.text_shards import assert_same_moments, write_shards
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -78,6 +80,12 @@ def test_lap_counted_and_solved_on_the_cluster_is_lap_here(
     whole = np.concatenate([np.loadtxt(p, dtype=int, delimiter=",") for p in shards])
     together = MarkovField("grid:3x3", estimator="lap", l2=0.1).fit(whole)
     np.testing.assert_allclose(there.couplings_, together.couplings_, atol=1e-9)
+
+
+def test_text_counted_on_the_cluster_is_text_counted_here(spark: Spark, tmp_path: Path) -> None:
+    whole, shards = write_shards(tmp_path)
+    there = count_text_shards(shards, spark, minimum_count=2)
+    assert_same_moments(there, count_text_shards([whole], Serial(), minimum_count=2))
 
 
 def test_an_error_comes_home_whole(spark: Spark, shards: list[Path], tmp_path: Path) -> None:

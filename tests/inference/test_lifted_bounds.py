@@ -13,6 +13,7 @@ from mrflearn.inference.chain_bound import (
     ChainScores,
     PerronVectors,
     certify,
+    follow,
     power_steps,
     ring_term,
     rings_of_text,
@@ -127,8 +128,26 @@ def test_power_steps_find_eigenvectors(seed):
             scores.right_step(vectors.right)[k].exp(), matrix @ vectors.right[k].exp()
         )
         torch.testing.assert_close(
-            scores.left_step(vectors.left)[k].exp(), matrix.T @ vectors.left[k].exp()
+            scores.both_steps(vectors).left[k].exp(), matrix.T @ vectors.left[k].exp()
         )
+
+
+def test_vectors_are_followed_only_as_far_as_the_value_moves():
+    model = random_model(2, 6, 3)
+    weights = torch.tensor([0.7, 0.3], dtype=torch.float64)
+    scores = scores_of(model, random_duals(model, 3, 0.5), weights)
+    exact, _ = power_steps(scores, PerronVectors.ones(scores.bias), 300)
+
+    def error(tolerance: float) -> float:
+        found = follow(scores, PerronVectors.ones(scores.bias), tolerance=tolerance, most=300)
+        values = [scores.quotients(v.left, v.right) - v.overlap() for v in (found, exact)]
+        return float((weights @ (values[0] - values[1])).abs())
+
+    assert error(1e-10) <= 1e-9
+    assert 1e-9 < error(1.0) < 1.0
+    close = follow(scores, exact, tolerance=1e-9, most=300)
+    one, _ = power_steps(scores, exact, 1)
+    torch.testing.assert_close(close.right, one.right)
 
 
 @pytest.mark.parametrize("offsets", [1, 2, 3])

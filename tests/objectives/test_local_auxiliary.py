@@ -6,12 +6,21 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from mrflearn.graph import local_products
+from mrflearn.graph.local_shape import LocalShape
+from mrflearn.objectives import local_auxiliary
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from support.local_problems import SHAPES, plain_loss, random_counts
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_value_gradient_and_hessian_equal_the_plain_ones(name: str) -> None:
+@pytest.mark.parametrize("by", ["matrices", "transforms"])
+def test_value_gradient_and_hessian_equal_the_plain_ones(
+    name: str, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by == "transforms":
+        monkeypatch.setattr(local_auxiliary, "design_matrix", lambda _: None)
+        monkeypatch.setattr(local_auxiliary, "pair_products", lambda _: None)
     shape = SHAPES[name]
     counts = random_counts(shape, 3, seed=1)
     generator = torch.Generator().manual_seed(2)
@@ -62,3 +71,25 @@ def test_scores_far_from_zero_stay_finite() -> None:
     fit = problems.at(torch.full_like(problems.observed, 800.0))
     assert bool(fit.value.isfinite().all())
     assert bool(problems.gradient(fit).isfinite().all())
+
+
+def test_absent_terms_have_no_slope_and_bend_nothing() -> None:
+    for shape in SHAPES.values():
+        counts = random_counts(shape, 2, seed=6)
+        absent = torch.zeros(len(shape.terms), 2, dtype=torch.bool)
+        absent[-1, 0] = True
+        terms = torch.full_like(absent, 1, dtype=torch.float64).masked_fill_(absent, 0.0)
+        masked, plain = LocalLikelihood.of(shape, counts, absent), LocalLikelihood.of(shape, counts)
+        fit = masked.at(terms)
+        assert_close(fit.value, plain.at(terms).value)
+        assert_close(masked.gradient(fit), plain.gradient(fit).masked_fill(absent, 0.0))
+        hessian = plain.hessian(fit)
+        hessian[0, -1, :-1] = hessian[0, :-1, -1] = 0
+        hessian[0, -1, -1] = counts[:, 0].sum()
+        assert_close(masked.hessian(fit), hessian)
+
+
+def test_large_shapes_have_no_matrices() -> None:
+    shape = LocalShape((4,) * 10, 1, tuple((0, k) for k in range(1, 10)))
+    assert local_products.design_matrix(shape) is None
+    assert local_products.pair_products(shape) is None

@@ -117,3 +117,47 @@ def test_complaints(file: Path, tmp_path: Path) -> None:
         list(Recipe.of(file).read(file, format="text"))
     with pytest.raises(DataError, match=r"train.txt:1: 3 cells where"):
         list(Recipe("columns", ("word", "label"), "label").read(file))
+
+
+def test_several_columns_of_labels_are_layers(file: Path, tmp_path: Path) -> None:
+    recipe = Recipe.of(file, columns=["word", "pos", "chunk"], labels=["pos", "chunk"])
+    assert recipe.seen == ("word",)
+    assert recipe.layers == ("pos", "chunk")
+    first, second = recipe.layered(file)
+    assert first.layers == (("DT", "NN", "VBD"), ("B-NP", "I-NP", "B-VP"))
+    assert second.items == word_features([("Dogs",)])
+    assert Recipe.from_settings(json.loads(json.dumps(recipe.settings()))) == recipe
+    bare = tmp_path / "bare.txt"
+    bare.write_text("Dogs\n")
+    assert [example.layers for example in recipe.read(bare)] == [None]
+    with pytest.raises(DataError, match=r"no columns with all the labels pos, chunk"):
+        recipe.layered(bare)
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(DataError, match="no sentences"):
+        recipe.layered(tmp_path / "empty.txt")
+
+
+@pytest.mark.parametrize("labels", [["pos", "pos"], ["word", "pos", "chunk"]])
+def test_layers_are_named_once_and_leave_something_to_see(file: Path, labels: list[str]) -> None:
+    with pytest.raises(DataError, match="a column must be left"):
+        Recipe.of(file, columns=["word", "pos", "chunk"], labels=labels)
+
+
+def test_layers_of_grmm_text_get_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.grmm"
+    path.write_text("DT B-NP ---- w=The\nNN I-NP ---- w=cat\n")
+    recipe = Recipe.of(path)
+    assert recipe.layers == ("layer1", "layer2")
+    (example,) = recipe.layered(path)
+    assert example.items == [["w=The"], ["w=cat"]]
+    assert example.layers == (("DT", "NN"), ("B-NP", "I-NP"))
+    assert Recipe.of(path, labels=["pos", "np"]).layers == ("pos", "np")
+    with pytest.raises(DataError, match="2 labels a token, and 1 names"):
+        Recipe.of(path, labels=["pos"])
+    with pytest.raises(DataError, match="no columns, no template"):
+        Recipe.of(path, columns=["word", "pos"])
+    (tmp_path / "b.grmm").write_text("---- w=The\n")
+    assert next(recipe.read(tmp_path / "b.grmm")).layers is None
+    (tmp_path / "c.grmm").write_text("DT ---- w=The\n")
+    with pytest.raises(DataError, match="1 labels a token where the model has"):
+        list(recipe.read(tmp_path / "c.grmm"))

@@ -17,6 +17,7 @@ from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.columns import read_columns, write_columns
 from mrflearn.data.conllu import read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
+from mrflearn.data.grmm import read_grmm, write_grmm
 from mrflearn.data.ptb import read_trees, write_trees
 from mrflearn.data.samples import read_sample_chunks, read_samples, write_samples
 from mrflearn.data.seminars import read_seminar, write_seminar
@@ -129,6 +130,14 @@ FORMATS: list[Format] = [
         read=lambda path: list(read_crfsuite(path)),
         write=write_crfsuite,
         stream=read_crfsuite,
+    ),
+    Format(
+        "GRMM",
+        b"DT B-NP ---- w=The caps\nNN\tI-NP  ---- \n\n\n. O ---- ---- w=.\n\n",
+        read=lambda path: list(read_grmm(path)),
+        write=write_grmm,
+        suffix=".grmm",
+        stream=read_grmm,
     ),
     Format(
         "UAI network",

@@ -14,6 +14,7 @@ from mrflearn.cli.evaluate_field import evaluate_field
 from mrflearn.cli.evaluate_tagger import evaluate_tagger
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
 from mrflearn.cli.labelling import with_recipe
+from mrflearn.cli.layered_answers import evaluate_layered, refuse_options
 from mrflearn.errors import MrflearnError
 
 
@@ -34,7 +35,12 @@ def evaluate(
     molecule: Letters = Molecule.protein,
     drop_inserts: DropInserts = False,
     seed: Annotated[int, typer.Option(help="Field: seed of everything random.")] = 0,
-    plots: Annotated[Path | None, typer.Option(help="Folder for pictures.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw FILE.png: a field's moments; a CRF's confusions (or --calibration)."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """A CRF's or tagger's accuracy, a CRF's chunk scores; a field's held-out likelihood.
@@ -50,17 +56,21 @@ def evaluate(
         case "CRF":
             if columns is not None:
                 raise typer.BadParameter("--columns: a CRF knows the columns of its files")
-            view = LabelView(train, scheme, mistakes, calibration, plots)
+            view = LabelView(train, scheme, mistakes, calibration, plot)
             evaluate_crf(with_recipe(fitted, model), file, view, as_json)
+        case "FactorialCRF" | "SkipChainCRF":
+            unused = {"--train": train, "--scheme": scheme, "--calibration": calibration}
+            refuse_options(model, unused | {"--columns": columns, "--plot": plot})
+            evaluate_layered(fitted, model, file, mistakes, as_json)
         case "HMMTagger" | "JointTagger":
             if given := [n for n, v in {"--columns": columns, "--scheme": scheme}.items() if v]:
                 raise typer.BadParameter(f"{' and '.join(given)}: not for a tagger")
             if train is not None:
                 raise typer.BadParameter("--train: a tagger knows which words it has seen")
-            view = LabelView(None, None, mistakes, calibration, plots)
+            view = LabelView(None, None, mistakes, calibration, plot)
             evaluate_tagger(fitted, file, view, as_json)
         case "NgramLanguageModel" | "LanguageModel":
             raise MrflearnError(f"{model} is a language model; `mrflearn score` rates a text.")
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
-            evaluate_field(fitted, rows, plots, seed, as_json)
+            evaluate_field(fitted, rows, plot, seed, as_json)

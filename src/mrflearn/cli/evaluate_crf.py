@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mrflearn.cli.answers import say, say_json, say_table
+from mrflearn.cli.answers import remark, say, say_json, say_table
 from mrflearn.cli.convert import ChunkScheme
 from mrflearn.cli.labelling import batches
 
@@ -27,7 +27,7 @@ class LabelView:
     scheme: ChunkScheme | None
     mistakes: int
     calibration: bool
-    plots: Path | None
+    plot: Path | None
 
 
 def evaluate_crf(crf: CRF, file: Path, view: LabelView, as_json: bool) -> None:
@@ -57,15 +57,15 @@ def evaluate_crf(crf: CRF, file: Path, view: LabelView, as_json: bool) -> None:
         {"true": true, "predicted": guess, "tokens": count}
         for true, guess, count in table.worst(view.mistakes)
     ]
-    reliable = _reliability(crf, file, truth) if view.calibration or view.plots else None
+    reliable = _reliability(crf, file, truth) if view.calibration else None
     if reliable is not None:
         answer["calibration_error"] = reliable.expected_error
-    if view.plots is not None and reliable is not None:
-        _draw(view.plots, table, reliable)
+    if view.plot is not None:
+        draw(view.plot, table, reliable)
     if as_json:
         say_json(answer)
     else:
-        _tell(answer, reliable if view.calibration else None)
+        _tell(answer, reliable)
 
 
 def _labels(
@@ -119,13 +119,16 @@ def _reliability(crf: CRF, file: Path, truth: Iterable[list[str]]) -> Reliabilit
     return reliability(sure, right)
 
 
-def _draw(folder: Path, table: Any, reliable: Reliability) -> None:
+def draw(file: Path, table: Any, reliable: Reliability | None) -> None:
+    """The confusions, or where calibration was asked for, how far probabilities hold."""
     from mrflearn.plots.calibration import draw_reliability
     from mrflearn.plots.confusion import draw_confusion
     from mrflearn.plots.figure import save
 
-    save(draw_confusion(table), folder / "confusion.png")
-    save(draw_reliability({"tokens": reliable}), folder / "calibration.png")
+    save(
+        draw_confusion(table) if reliable is None else draw_reliability({"tokens": reliable}), file
+    )
+    remark(f"picture: {file}")
 
 
 def _tell(answer: dict[str, Any], reliable: Reliability | None) -> None:

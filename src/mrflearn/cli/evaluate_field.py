@@ -9,8 +9,8 @@ from mrflearn.cli.answers import remark, say, say_json
 from mrflearn.cli.field_rows import Rows, whole_rows
 
 
-def evaluate_field(field: Any, rows: Rows, plots: Path | None, seed: int, as_json: bool) -> None:
-    """Answers; with `plots` a picture of the moments is written there first."""
+def evaluate_field(field: Any, rows: Rows, plot: Path | None, seed: int, as_json: bool) -> None:
+    """Answers; with `plot` a picture of the moments is written there first."""
     import torch
 
     from mrflearn.evaluation.held_out import held_out
@@ -24,16 +24,13 @@ def evaluate_field(field: Any, rows: Rows, plots: Path | None, seed: int, as_jso
     check_states(table, potentials.graph.states)
     found = held_out(potentials, table, seed=seed)
     match = moments_match(potentials, table, seed=seed)
-    if plots is not None:
+    if plot is not None:
         from mrflearn.plots.figure import save
         from mrflearn.plots.moments import draw_moments
 
         panels = {"states": match.single, "pairs of states": match.pairs}
-        save(
-            draw_moments({name: (one.data, one.field) for name, one in panels.items()}),
-            plots / "moments.png",
-        )
-        remark(f"picture: {plots / 'moments.png'}")
+        save(draw_moments({name: (one.data, one.field) for name, one in panels.items()}), plot)
+        remark(f"picture: {plot}")
     answer = {
         "samples": found.rows,
         "left_out": left_out,

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import remark, say, say_json, say_table
-from mrflearn.cli.evaluate_crf import LabelView, tell_reliability
+from mrflearn.cli.evaluate_crf import LabelView, draw, tell_reliability
 from mrflearn.cli.tagger_files import Tagger, figures, rate, read_truth, source_kept, tell_figures
 
 if TYPE_CHECKING:
     from mrflearn.evaluation.calibration import Reliability
-    from mrflearn.evaluation.tagging import Confusion
 
 
 def evaluate_tagger(tagger: Tagger, file: Path, view: LabelView, as_json: bool) -> None:
@@ -35,11 +34,11 @@ def evaluate_tagger(tagger: Tagger, file: Path, view: LabelView, as_json: bool) 
         ],
         "confusion": {"labels": table.labels, "counts": table.counts.tolist()},
     }
-    reliable = _reliability(tagger, words, truth) if view.calibration or view.plots else None
+    reliable = _reliability(tagger, words, truth) if view.calibration else None
     if reliable is not None:
         answer["calibration_error"] = reliable.expected_error
-    if view.plots is not None and reliable is not None:
-        _draw(view.plots, table, reliable)
+    if view.plot is not None:
+        draw(view.plot, table, reliable)
     for tag, count in answer["unknown_tags"].items():
         remark(f"the tag '{tag}' was never seen in training; its {count} tokens count as wrong")
     if as_json:
@@ -69,15 +68,6 @@ def _reliability(
         best = table.argmax(axis=1).tolist() if len(own) else []
         right += [classes[guess] == tag for guess, tag in zip(best, own, strict=True)]
     return reliability(sure, right)
-
-
-def _draw(folder: Path, table: Confusion, reliable: Reliability) -> None:
-    from mrflearn.plots.calibration import draw_reliability
-    from mrflearn.plots.confusion import draw_confusion
-    from mrflearn.plots.figure import save
-
-    save(draw_confusion(table), folder / "confusion.png")
-    save(draw_reliability({"tokens": reliable}), folder / "calibration.png")
 
 
 def _tell(answer: dict[str, Any], reliable: Reliability | None) -> None:

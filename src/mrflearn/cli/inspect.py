@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json
+from mrflearn.cli.composite_answers import inspect_composite
 from mrflearn.cli.inspect_crf import inspect_crf
 from mrflearn.cli.inspect_field import FieldView, inspect_field
 from mrflearn.cli.inspect_tagger import inspect_tagger
+from mrflearn.cli.layered_answers import inspect_layered
 from mrflearn.cli.lm_answers import inspect_neighbours
 from mrflearn.cli.ngram_answers import inspect_text
 
@@ -27,35 +29,47 @@ def inspect(
     matrix: Annotated[
         Path | None, typer.Option(help="Write all contact scores, in CCMpred's format.")
     ] = None,
-    heat_map: Annotated[Path | None, typer.Option(help="Draw all pairs: FILE.png.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the strongest edges.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Of a field: draw FILE.png, a heat map of all pairs.")
+    ] = None,
+    edges: Annotated[
+        bool, typer.Option("--edges", help="With --plot: draw the strongest edges instead.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """A field's strongest couplings, a CRF's heaviest weights, the size of a language model.
 
-    Example: mrflearn inspect spikes-model --top 10 --heat-map couplings.png
+    Example: mrflearn inspect spikes-model --top 10 --plot couplings.png
     """
     from mrflearn.estimators.loading import load
 
     fitted = load(model)
     pictures: dict[str, object] = {"--contacts": contacts, "--matrix": matrix}
-    pictures |= {"--heat-map": heat_map, "--picture": picture}
+    pictures |= {"--plot": plot, "--edges": edges}
     match type(fitted).__name__:
         case "CRF":
             _refuse(model, pictures)
             inspect_crf(fitted, top, label, as_json)
+        case "FactorialCRF" | "SkipChainCRF":
+            _refuse(model, pictures)
+            inspect_layered(fitted, top, label, as_json)
         case "HMMTagger" | "JointTagger":
             _refuse(model, {**pictures, "--label": label})
             inspect_tagger(fitted, top, as_json)
         case "NgramLanguageModel":
             _refuse(model, {**pictures, "--label": label})
             inspect_text(fitted, top, as_json)
+        case "CompositeLanguageModel":
+            _refuse(model, {**pictures, "--label": label})
+            inspect_composite(fitted, top, as_json)
         case "LanguageModel":
             _refuse(model, {**pictures, "--label": label})
             inspect_neighbours(fitted, top, as_json)
         case _:
             _refuse(model, {"--label": label})
-            view = FieldView(top, contacts, apart, matrix, heat_map, picture)
+            if edges and plot is None:
+                raise typer.BadParameter("--edges says what --plot FILE draws; give both")
+            view = FieldView(top, contacts, apart, matrix, plot, edges)
             inspect_field(fitted, view, as_json)
 
 

@@ -21,8 +21,8 @@ class FieldView:
     contacts: bool = False
     apart: int = 4
     matrix: Path | None = None
-    heat_map: Path | None = None
-    picture: Path | None = None
+    plot: Path | None = None
+    edges: bool = False  # the picture shows the strongest edges, not a heat map of all pairs
 
 
 def inspect_field(field: Any, view: FieldView, as_json: bool) -> None:
@@ -61,7 +61,7 @@ def _draw(
     strength: NDArray[np.float64],
     what: str,
 ) -> None:
-    if view.heat_map is None and view.picture is None:
+    if view.plot is None:
         return
     from mrflearn.plots.couplings import draw_graph, draw_heat_map
     from mrflearn.plots.figure import save
@@ -74,16 +74,15 @@ def _draw(
     else:
         matrix = np.zeros((len(names), len(names)))
         matrix[edges[:, 0], edges[:, 1]] = matrix[edges[:, 1], edges[:, 0]] = strength
-    if view.heat_map is not None:
-        first = 1 if view.contacts else 0
-        save(draw_heat_map(matrix, names, what, first=first), view.heat_map)
-        remark(f"heat map: {view.heat_map}")
-    if view.picture is not None:
+    if view.edges:
         order = np.argsort(-np.abs(strength), kind="stable")[: view.top]
         signed = what == "coupling"  # norms and contact scores have no sign
         figure = draw_graph(edges[order], strength[order], names, what, signed=signed)
-        save(figure, view.picture)
-        remark(f"picture of the {len(order)} strongest edges: {view.picture}")
+        remark(f"picture of the {len(order)} strongest edges: {view.plot}")
+    else:
+        figure = draw_heat_map(matrix, names, what, first=1 if view.contacts else 0)
+        remark(f"heat map: {view.plot}")
+    save(figure, view.plot)
 
 
 def _strongest_contacts(scores: NDArray[np.float64], view: FieldView) -> NDArray[np.int64]:

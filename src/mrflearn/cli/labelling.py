@@ -5,33 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 from mrflearn.errors import StorageError
 
-if TYPE_CHECKING:
-    from mrflearn.cli.tagger_files import Tagger
-    from mrflearn.estimators.crf import CRF
-
 T = TypeVar("T")
+Labeller = TypeVar("Labeller")
 
 
-def load_labeller(path: Path) -> CRF | Tagger:
-    """The CRF saved there, which knows how its features are made from files, or the tagger."""
+def load_labeller(path: Path) -> Any:
+    """The CRF (of one layer or several) or the tagger saved there, fit to be asked about files."""
     from mrflearn.estimators.loading import load
 
     model = load(path)
     match type(model).__name__:
-        case "CRF":
+        case "CRF" | "FactorialCRF" | "SkipChainCRF":
             return with_recipe(model, path)
         case "HMMTagger" | "JointTagger":
-            tagger: Tagger = model
-            return tagger
+            return model
         case other:
             raise StorageError(f"{path} holds a {other}, which labels no files.")
 
 
-def with_recipe(model: CRF, path: Path) -> CRF:
+def with_recipe(model: Labeller, path: Path) -> Labeller:
     """The same model; an error where it cannot make features from files."""
     if getattr(model, "recipe_", None) is None:
         raise StorageError(

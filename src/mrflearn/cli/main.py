@@ -20,8 +20,11 @@ from mrflearn.cli import (
     infer,
     inspect,
     neighbors,
+    next_word,
+    parse,
     sample,
     score,
+    serve,
     tag,
     train,
 )
@@ -45,6 +48,9 @@ app.command("sample")(sample.sample)
 app.command("inspect")(inspect.inspect)
 app.command("fill")(fill.fill)
 app.command("neighbors")(neighbors.neighbors)
+app.command("parse")(parse.parse)
+app.command("next-word")(next_word.next_word)
+app.command("serve")(serve.serve)
 app.command("infer")(infer.infer)
 app.command("convert")(convert.convert)
 

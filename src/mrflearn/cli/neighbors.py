@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ def neighbors(
     analogy: Annotated[
         bool, typer.Option("--analogy", help="What is to the third as the second to the first.")
     ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the words and those found (.png, .svg, .pdf).")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """The words nearest to each given word, by the cosine of their vectors.
@@ -26,6 +29,10 @@ def neighbors(
     """
     from mrflearn.estimators.loading import load
 
+    if plot is not None:
+        from mrflearn.plots.figure import check_picture
+
+        check_picture(plot)
     loaded = load(model)
     if not hasattr(loaded, "neighbors"):
         raise MrflearnError(f"{model} holds a {type(loaded).__name__}, which has no word vectors.")
@@ -35,6 +42,8 @@ def neighbors(
         answers = {" ".join(words): loaded.analogy(*words, top=top)}
     else:
         answers = {word: loaded.neighbors(word, top) for word in words}
+    if plot is not None:
+        _draw(loaded, [*words, *(word for found in answers.values() for word, _ in found)], plot)
     if as_json:
         say_json({key: [list(pair) for pair in found] for key, found in answers.items()})
         return
@@ -42,3 +51,13 @@ def neighbors(
         if number:
             say()
         say_table([key, "cosine"], [[word, f"{cosine:.3f}"] for word, cosine in found])
+
+
+def _draw(model: Any, words: list[str], path: Path) -> None:
+    """Draws the words, each once, at the two leading directions of their vectors."""
+    from mrflearn.plots.figure import save
+    from mrflearn.plots.language_model import vector_map
+
+    once = list(dict.fromkeys(words))
+    places = [model.vocabulary_.words.index(word) for word in once]
+    save(vector_map(once, model.vectors_[places]), path)

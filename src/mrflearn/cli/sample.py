@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import remark, say
+from mrflearn.cli.composite_answers import sample_documents
 from mrflearn.cli.lm_answers import sample_neighbours
 from mrflearn.cli.ngram_answers import sample_text
 from mrflearn.errors import MrflearnError
@@ -16,7 +17,7 @@ from mrflearn.errors import MrflearnError
 def sample(
     model: Annotated[Path, typer.Argument(help="A model directory.")],
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, help="How many rows or sentences.")
+        int, typer.Option("--count", "-n", min=1, help="How many rows, sentences or documents.")
     ] = 10,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[
@@ -34,6 +35,8 @@ def sample(
     match type(fitted).__name__:
         case "NgramLanguageModel":
             sample_text(fitted, count, seed, output)
+        case "CompositeLanguageModel":
+            sample_documents(fitted, count, seed, output)
         case "LanguageModel":
             sample_neighbours(fitted, count, seed, output)
         case "CRF":

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.composite_answers import score_documents
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows, whole_rows
 from mrflearn.cli.lm_answers import score_neighbours
 from mrflearn.cli.ngram_answers import score_text
@@ -52,9 +53,13 @@ def score(
             if method is not None:
                 raise typer.BadParameter("an n-gram model is always scored exactly: no --method")
             score_text(fitted, file, as_json)
+        case "CompositeLanguageModel":
+            if method is not None:
+                raise typer.BadParameter("a composite model is always scored exactly: no --method")
+            score_documents(fitted, file, as_json)
         case "LanguageModel":
             score_neighbours(fitted, file, (method or Method.bound).value, as_json)
-        case "CRF":
+        case "CRF" | "FactorialCRF" | "SkipChainCRF":
             raise MrflearnError(f"{model} is a CRF; `mrflearn evaluate` tells how right it is.")
         case "HMMTagger" | "JointTagger":
             raise MrflearnError(f"{model} is a tagger; `mrflearn evaluate` tells how right it is.")

@@ -12,6 +12,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.convert import ChunkScheme
 from mrflearn.cli.labelling import batches, document_mark, joined, load_labeller
+from mrflearn.cli.layered_answers import LAYERED, refuse_options, tag_layered
 from mrflearn.cli.tag_tagger import TagView, tag_file
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def tag(
     """Label every token: the rows of the input, each with its label behind it.
 
     A tagger (train hmm, train tagger) gives CoNLL-U back with its column of tags filled in.
-    Labels already in other input are kept and not looked at.  With --nbest each labelling stands
-    below a line with its rank and probability.
+    Of several layers each has its label.  Labels already in other input are kept and not looked
+    at.  With --nbest each labelling stands below a line with its rank and probability.
 
     Example: mrflearn tag chunker < new.txt
     """
@@ -57,6 +58,11 @@ def tag(
     from mrflearn.estimators.crf_rules import Rules
 
     labeller = load_labeller(model)
+    if type(labeller).__name__ in LAYERED:
+        refuse_options(model, {"--nbest": n_best > 1, "--spans": spans, "--scheme": scheme})
+        wanted = {"marginals": marginals, "json": as_json}
+        tag_layered(labeller, model, file, file_format, batch, wanted)
+        return
     if not isinstance(labeller, CRF):
         _refuse({"--spans": spans, "--scheme": scheme})
         tag_file(labeller, file, file_format, TagView(n_best, marginals, as_json, batch))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from mrflearn.cli.train_composite import composite
 from mrflearn.cli.train_crf import crf
 from mrflearn.cli.train_field import field
 from mrflearn.cli.train_hmm import hmm
@@ -12,6 +13,7 @@ from mrflearn.cli.train_ngram import ngram
 from mrflearn.cli.train_tagger import tagger
 
 app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
+app.command("composite")(composite)
 app.command("crf")(crf)
 app.command("field")(field)
 app.command("hmm")(hmm)

@@ -1,4 +1,4 @@
-"""`mrflearn train crf`: a chain CRF from a file of labelled words."""
+"""`mrflearn train crf`: a CRF from a file of labelled words."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
+from mrflearn.cli.train_layered import (
+    Estimator,
+    Layered,
+    SkipRule,
+    Structure,
+    choose_structure,
+    refuse,
+    tell,
+    train_layered,
+)
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
@@ -26,14 +37,27 @@ class Algorithm(StrEnum):
 
 def crf(
     file: Annotated[
-        Path, typer.Argument(help="Labelled words: columns, .conllu, .tagged, .mrg, .crfsuite.")
+        Path, typer.Argument(help="Labelled words: columns, .conllu, .mrg, .crfsuite, .grmm ...")
     ],
     output: Output,
     columns: Annotated[
         str | None, typer.Option(help="Names of the columns, such as word,pos,chunk.")
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(help="The column to learn; default: the last one.")
+        str | None,
+        typer.Option(help="The column to learn, default: the last; several: pos,chunk."),
+    ] = None,
+    structure: Annotated[
+        Structure | None,
+        typer.Option(help="Default: chain, or factorial where --labels names several columns."),
+    ] = None,
+    estimator: Annotated[
+        Estimator | None,
+        typer.Option(help="ml: exact (default of a chain); pw: piecewise (default of others) ..."),
+    ] = None,
+    skip_rule: Annotated[
+        SkipRule | None,
+        typer.Option(help="Of a skip chain: which tokens it joins; default: capitalised."),
     ] = None,
     template: Annotated[
         Path | None, typer.Option(help="CRF++ or Wapiti templates; default: features of words.")
@@ -51,7 +75,10 @@ def crf(
         Algorithm, typer.Option(help="l2sgd: in small steps; ap: averaged perceptron.")
     ] = Algorithm.lbfgs,
     c1: Annotated[float, typer.Option(min=0.0, help="Strength of the L1 penalty.")] = 0.0,
-    c2: Annotated[float, typer.Option(min=0.0, help="Strength of the L2 penalty.")] = 1.0,
+    c2: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Strength of the L2 penalty: 1 of a chain, else 0.05."),
+    ] = None,
     max_iterations: Annotated[
         int | None, typer.Option(min=1, help="Default: until nothing is gained.")
     ] = None,
@@ -65,9 +92,11 @@ def crf(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Learn a linear-chain CRF: chunks, names, parts of speech, any label a token.
+    """Learn a CRF: chunks, names, parts of speech, any label a token, or several of them at once.
 
     Example: mrflearn train crf train.txt --columns word,pos,chunk --labels chunk -o chunker
+
+    Example: mrflearn train crf train.txt --columns word,pos,chunk --labels pos,chunk -o both
     """
     from mrflearn.estimators.crf import CRF
     from mrflearn.statistics.recipes import Recipe
@@ -78,16 +107,39 @@ def crf(
         file,
         format=file_format,
         columns=columns.split(",") if columns else None,
-        labels=labels,
+        labels=labels.split(",") if labels else None,
         template=template,
     )
+    chosen = choose_structure(structure, len(recipe.layers))
+    if chosen is not Structure.skip:
+        refuse(chosen, {"--skip-rule": skip_rule is not None})
+    if chosen is not Structure.chain:
+        unused = {"--dev": dev is not None, "--order": order != 1, "--device": device != "cpu"}
+        refuse(chosen, unused | {"--algorithm ap": algorithm is Algorithm.ap})
+        settings = {
+            "estimator": (estimator or Estimator.pw).value,
+            "algorithm": algorithm.value,
+            "c1": c1,
+            "c2": 0.05 if c2 is None else c2,
+            "max_iterations": max_iterations,
+            "min_freq": min_freq,
+            "n_jobs": jobs,
+            "random_state": seed,
+            "verbose": not quiet,
+        }
+        layered = Layered(chosen, settings, skip_rule)
+        tell(train_layered(recipe, file, layered, output), as_json)
+        return
+    if algorithm is Algorithm.ap and estimator not in (None, Estimator.ml):
+        raise typer.BadParameter(f"--algorithm ap has no --estimator {estimator.value}.")
     model = CRF(
         algorithm=algorithm.value,
         c1=c1,
-        c2=c2,
+        c2=1.0 if c2 is None else c2,
         max_iterations=max_iterations,
         min_freq=min_freq,
         order=order,
+        estimator=(estimator or Estimator.ml).value,
         device=device,
         n_jobs=jobs,
         random_state=seed,
@@ -100,6 +152,7 @@ def crf(
         model.calibrate(*recipe.labelled(dev))
     model.save(output)
     answer = _answer(model, recipe, output)
+    write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
     else:

@@ -21,6 +21,7 @@ from mrflearn.cli.field_rows import (
     read_rows,
 )
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
 from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Estimator(StrEnum):
     ml = "ml"
     bp = "bp"
     pw = "pw"
+    pmm = "pmm"
     consensus = "consensus"
 
 
@@ -69,7 +71,8 @@ def field(
         typer.Option(
             help="lap: each clique from its neighbourhood, for small degree and any size; "
             "pl: pseudolikelihood; ml: exact, for small widths; bp: loopy; "
-            "consensus: each variable by itself, averaged; pw: each clique by itself."
+            "consensus: each variable by itself, averaged; pw: each clique by itself; "
+            "pmm: pseudo-moment matching, in closed form."
         ),
     ] = Estimator.pl,
     auxiliary: Annotated[
@@ -131,7 +134,9 @@ def field(
             model = MarkovField(wires, **choices, **common).fit(rows.values)
             model.name_columns(rows.names)
     model.save(output)
-    _tell(model, count, output, estimator, as_json)
+    answer = _answer(model, count, output, estimator)
+    write_report(model, output, answer, quiet=quiet)
+    _tell(answer, as_json)
 
 
 def _found(rows: Rows, states: int | None, device: str) -> FactorGraph:
@@ -162,11 +167,9 @@ def _family(
     return model
 
 
-def _tell(
-    model: Any, samples: int | None, output: Path, estimator: Estimator, as_json: bool
-) -> None:
+def _answer(model: Any, samples: int | None, output: Path, estimator: Estimator) -> dict[str, Any]:
     outcome = model.outcome_
-    answer = {
+    return {
         "model": str(output),
         "samples": samples,
         "variables": model.n_features_in_,
@@ -179,15 +182,19 @@ def _tell(
         "reason": outcome.reason,
         "seconds": round(outcome.seconds, 4),
     }
+
+
+def _tell(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         say_json(answer)
         return
+    samples = answer["samples"]
     say(
-        f"{output}: {answer['variables']} variables, {answer['edges']} edges, learned"
+        f"{answer['model']}: {answer['variables']} variables, {answer['edges']} edges, learned"
         + (f" from {samples} samples" if samples is not None else "")
-        + f" by {estimator.value} in {outcome.seconds:.2f} s"
+        + f" by {answer['estimator']} in {answer['seconds']:.2f} s"
     )
     say(
-        f"objective {outcome.value:.6g} nats after {outcome.iterations} iterations: "
-        f"{outcome.reason}"
+        f"objective {answer['value']:.6g} nats after {answer['iterations']} iterations: "
+        f"{answer['reason']}"
     )

@@ -10,6 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
 from mrflearn.cli.tagger_files import (
     Column,
     ColumnNames,
@@ -90,6 +91,7 @@ def hmm(
     }
     if rated is not None:
         answer["valid"] = rated
+    write_report(model, output, answer)
     if as_json:
         say_json(answer)
         return

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
+from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
@@ -43,7 +46,8 @@ class Form(StrEnum):
 
 def lm(
     text: Annotated[
-        Path, typer.Argument(help="One sentence a line (gzip and - are fine), or a .moments file.")
+        list[Path],
+        typer.Argument(help="Text, one sentence a line (gzip and - are fine), or a .moments file."),
     ],
     output: Output,
     valid: Annotated[
@@ -79,15 +83,22 @@ def lm(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the curve of the bound (.png, .svg, .pdf).")
     ] = None,
+    engine: EngineOption = Engine.local,
+    master: Master = None,
+    jobs: Jobs = 1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Json = False,
 ) -> None:
     """Learn a language model that sees both sides of a word, in time independent of the corpus.
 
+    Several files, or any with --engine spark, are counted where they are read; then the counts
+    alone are learned from, here.
+
     Example: mrflearn train lm train.txt --valid valid.txt --dims 30 -o model
     """
     from mrflearn.estimators.language_model import LanguageModel
 
+    _refuse_idle(estimator, bound, weights, checkpoint, resume)
     if plot is not None:
         from mrflearn.plots.figure import check_picture
 
@@ -106,12 +117,10 @@ def lm(
         device=device,
         random_state=seed,
         verbose=not quiet,
-    ).fit(
-        _text_or_moments(text),
-        valid=None if valid is None else _text_or_moments(valid),
-        checkpoint=checkpoint,
-        resume=resume,
     )
+    source = _source(model, text, engine, master, jobs)
+    held_out = None if valid is None else _text_or_moments(valid)
+    model.fit(source, valid=held_out, checkpoint=checkpoint, resume=resume)
     model.save(output)
     if plot is not None:
         from mrflearn.plots.figure import save
@@ -119,10 +128,45 @@ def lm(
 
         save(bound_curve(model.outcome_.history), plot)
     answer = _answer(model, output)
+    write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
         return
     _tell(answer, valid)
+
+
+def _refuse_idle(
+    estimator: Estimator,
+    bound: BoundName,
+    weights: str | None,
+    checkpoint: Path | None,
+    resume: bool,
+) -> None:
+    """An error where an option was given that this training would not read."""
+    if weights is not None and bound is BoundName.stars:
+        raise typer.BadParameter("--weights are those of chains; stars have none.")
+    if checkpoint is not None and estimator is not Estimator.bound:
+        raise typer.BadParameter(f"--checkpoint goes with --estimator bound, not {estimator}.")
+    if resume and checkpoint is None:
+        raise typer.BadParameter("--resume needs --checkpoint: the file to go on from.")
+
+
+def _source(
+    model: LanguageModel, paths: list[Path], engine: Engine, master: str | None, jobs: int
+) -> Any:
+    """What to learn from: a text to read, or the moments of files counted elsewhere."""
+    if engine is Engine.local and len(paths) == 1:
+        if master is not None or jobs != 1:
+            raise MrflearnError(
+                "--master goes with --engine spark, and --jobs with several files: one file is "
+                "read here by one process."
+            )
+        return _text_or_moments(paths[0])
+    for path in paths:
+        if _holds_moments(path):
+            raise MrflearnError(f"{path}: moments are counts already; learn from one such file.")
+    with place_to_run(engine, master, jobs) as place:
+        return model.count_shards(paths, place)
 
 
 def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:
@@ -169,7 +213,11 @@ def _text_or_moments(path: Path) -> Any:
     """The moments in a file of them, known by its name, else the path of a text."""
     from mrflearn.statistics.moments_file import load_moments
 
-    return load_moments(path) if path.suffixes[-1:] == [".moments"] else path
+    return load_moments(path) if _holds_moments(path) else path
+
+
+def _holds_moments(path: Path) -> bool:
+    return path.suffixes[-1:] == [".moments"]
 
 
 def _peak_memory_mb() -> float:

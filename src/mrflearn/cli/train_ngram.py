@@ -10,6 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
 
 
 def ngram(
@@ -48,6 +49,7 @@ def ngram(
     }
     if rated is not None:
         answer["valid_perplexity"] = rated
+    write_report(model, output, answer)
     if model.fallback_orders_:
         orders = ", ".join(map(str, model.fallback_orders_))
         remark(f"order {orders}: too few counts to estimate discounts; fixed ones are used")

@@ -11,6 +11,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
 from mrflearn.cli.tagger_files import (
     Column,
     ColumnNames,
@@ -128,6 +129,7 @@ def tagger(
         answer["unlabelled_weight"] = model.unlabelled_weight_
     if held_out is not None:
         answer["valid"] = figures(rate(model, *held_out)[0])
+    write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
     else:

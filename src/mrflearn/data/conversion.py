@@ -18,6 +18,7 @@ from mrflearn.data.columns import ColumnSentence, read_columns, write_columns
 from mrflearn.data.conllu import ConlluSentence, read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
 from mrflearn.data.files import PathLike
+from mrflearn.data.grmm import read_grmm, write_grmm
 from mrflearn.data.ptb import read_trees, write_trees
 from mrflearn.data.samples import read_samples, write_samples
 from mrflearn.data.seminars import Seminar, read_seminar, write_seminar
@@ -95,6 +96,7 @@ FORMATS: dict[str, Format] = {
     "ptb": Format(read_trees, write_trees, (".mrg", ".ptb"), "sentences", _of_trees),
     "seminar": Format(read_seminar, write_seminar, (".seminar",), "sentences", _of_seminar),
     "crfsuite": Format(read_crfsuite, write_crfsuite, (".crfsuite",), "attributes"),
+    "grmm": Format(read_grmm, write_grmm, (".grmm",), "layers"),
     "csv": Format(
         partial(read_samples, format="csv"),
         partial(write_samples, format="csv"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from mrflearn.data.crfsuite_text import AttributeSequence
 from mrflearn.errors import DataError, MrflearnError, StorageError
 from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.chain_questions import ChainQuestions
+from mrflearn.estimators.crf_inputs import compiled
 from mrflearn.estimators.crf_training import Settings, estimate_memory, train
 from mrflearn.estimators.crf_validation import Validation
 from mrflearn.execution.device import choose_device
@@ -25,10 +25,10 @@ from mrflearn.execution.threads import count_cores
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.objectives.chain_blocks import ChainData
+from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.class_weights import sequence_weights
-from mrflearn.statistics.compiled import CompiledFeatures, compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import CompiledLabels, compile_labels
+from mrflearn.statistics.compiled import CompiledFeatures
+from mrflearn.statistics.labels import CompiledLabels
 from mrflearn.statistics.merging import merged
 from mrflearn.statistics.recipes import Recipe
 from mrflearn.statistics.support import Support, find_support
@@ -40,7 +40,7 @@ ClassWeight = Mapping[str, float] | Literal["balanced"] | None
 
 
 class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """A linear-chain conditional random field, trained by exact maximum likelihood.
+    """A linear-chain conditional random field, by default trained by exact maximum likelihood.
 
     The first arguments are those of `sklearn_crfsuite.CRF`, with CRFsuite's meaning and defaults;
     the optimum is CRFsuite's: the sum of -log p(y | x) + c1 * sum |w| + c2 * sum w^2.
@@ -56,6 +56,8 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         the line search is always More and Thuente's, and there are no temporary files.
     pa_type, error_sensitive, averaging, variance, gamma: of `"pa"` and `"arow"`, which are not
         offered; they, and trainer_cls, must stay None.
+    estimator: `"ml"` (exact), or quicker per step and approximate: `"pwpl"`, `"pw"` (a transition
+        with its two tokens is a piece), `"pl"`, `"edge-pl"`, `"bp"` or `"pw-reweighted"`.
     order: 2 gives weights to three labels in a row; attributes of transitions need order 1.
     class_weight: {label: weight} or `"balanced"`; the mean over its labels weighs a sequence.
     batch_size: sequences in a step of l2sgd and ap.
@@ -95,6 +97,7 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         keep_tempfiles: bool | None = None,
         trainer_cls: None = None,
         *,
+        estimator: Estimator = "ml",
         order: int = 1,
         class_weight: ClassWeight = None,
         batch_size: int = 32,
@@ -135,6 +138,7 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         self.model_filename = model_filename
         self.keep_tempfiles = keep_tempfiles
         self.trainer_cls = trainer_cls
+        self.estimator = estimator
         self.order = order
         self.class_weight = class_weight
         self.batch_size = batch_size
@@ -164,7 +168,7 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         y: labels; None in place of one is unknown, a set is any of these.
         X_dev, y_dev: a held-out set; the weights that do best there are kept.
         """
-        features, labels = _compiled(X, y)
+        features, labels = compiled(X, y)
         support, features = self._support(features, labels)
         earlier: ChainCRF | None = getattr(self, "model_", None)
         if self.warm_start and earlier is not None:
@@ -184,7 +188,7 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         """
         earlier: ChainCRF | None = getattr(self, "model_", None)
         known = [] if earlier is None else list(earlier.support.labels)
-        features, labels = _compiled(X, y, dict.fromkeys([*known, *classes]))
+        features, labels = compiled(X, y, dict.fromkeys([*known, *classes]))
         support, features = self._support(features, labels)
         if earlier is None:
             start = ChainCRF.zeros(support, self._dtype(), choose_device(self.device))
@@ -323,28 +327,3 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         if self.dtype not in kinds:
             raise MrflearnError(f"dtype {self.dtype!r} is not one of 'float32', 'float64'.")
         return kinds[self.dtype]
-
-
-def _compiled(
-    X: Any, y: Iterable[Any] | None, known: Iterable[str] = ()
-) -> tuple[CompiledFeatures, CompiledLabels]:
-    """Features and labels by number; without y, X yields sequences that hold their labels."""
-    if y is None:
-        y = []
-        X = _split(X, y)
-    features = X if isinstance(X, CompiledFeatures) else compile_features(X)
-    labels = compile_labels(y, features.lengths, Numbering(known))
-    if not len(labels.names):
-        raise DataError("there is nothing to learn from: no sequence has a label.")
-    return features, labels
-
-
-def _split(sequences: Iterable[Any], labels: list[Any]) -> Iterator[Any]:
-    for number, sequence in enumerate(sequences):
-        if not isinstance(sequence, AttributeSequence):
-            raise DataError(
-                f"y is missing, and sequence {number} has no labels of its own "
-                f"(it is a {type(sequence).__name__}): fit(X, y)."
-            )
-        labels.append(sequence.labels)
-        yield sequence.features

@@ -20,7 +20,7 @@ PAIRS = ("attribute", "label", "source", "target")
 def to_stored(kind: str, settings: dict[str, Any], model: ChainCRF) -> StoredModel:
     """What to write."""
     support = model.support
-    names, ends = _packed(support.attributes)
+    names, ends = packed(support.attributes)
     tensors = {name: getattr(support, name).int() for name in PAIRS} | model.parameters()
     tensors |= {"attribute_names": names, "attribute_ends": ends, "edges": support.edges.int()}
     if support.triples is not None:
@@ -35,7 +35,7 @@ def from_stored(stored: StoredModel) -> tuple[dict[str, Any], ChainCRF]:
     try:
         labels = Numbering(settings.pop("labels"), closed=True)
         columns = tuple(settings.pop("columns"))
-        names = _unpacked(tensors["attribute_names"], tensors["attribute_ends"])
+        names = unpacked(tensors["attribute_names"], tensors["attribute_ends"])
         pairs = {name: tensors[name].cpu().long() for name in PAIRS}
         triples = tensors["triples"].cpu().long() if "triples" in tensors else None
         pairs["edges"] = tensors["edges"].cpu().long()
@@ -68,7 +68,8 @@ def _check(model: ChainCRF) -> None:
         raise StorageError("the stored CRF contradicts itself: weights and names do not match.")
 
 
-def _packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
+def packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
+    """Names end to end as bytes, and where each ends."""
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     ends = torch.tensor([len(name) for name in encoded], dtype=torch.int64).cumsum(0)
     joined = bytearray(b"".join(encoded))
@@ -76,7 +77,8 @@ def _packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
     return text, ends
 
 
-def _unpacked(text: Tensor, ends: Tensor) -> list[str]:
+def unpacked(text: Tensor, ends: Tensor) -> list[str]:
+    """The names that `packed` laid out."""
     joined, begin, names = text.cpu().numpy().tobytes(), 0, []
     for end in ends.tolist():
         names.append(joined[begin:end].decode("utf-8", "surrogatepass"))

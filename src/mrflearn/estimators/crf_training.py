@@ -17,8 +17,10 @@ from mrflearn.execution.threads import Threads
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_blocks import NUMBERS_IN_BLOCK, ChainData, make_shard, make_shards
+from mrflearn.objectives.chain_estimators import chain_objective, chain_objectives
 from mrflearn.objectives.chain_likelihood import ChainLikelihood
 from mrflearn.objectives.chain_perceptron import ChainPerceptron
+from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.objectives.penalties import ElasticNet, NoPenalty
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
@@ -41,6 +43,7 @@ class Settings:
     """The settings of one training; names and meaning are CRFsuite's where it has them."""
 
     algorithm: str = "lbfgs"
+    estimator: Estimator = "ml"
     c1: float = 0.0
     c2: float = 1.0
     max_iterations: int | None = None
@@ -66,6 +69,11 @@ class Settings:
                 f"algorithm {self.algorithm!r} is not one of {', '.join(ALGORITHMS)}. CRFsuite's "
                 "'pa' and 'arow' are not offered: try 'ap', or 'lbfgs' for good probabilities."
             )
+        if self.algorithm == "ap" and self.estimator != "ml":
+            raise TrainingError(
+                f"the perceptron (algorithm='ap') follows errors of whole sequences and takes no "
+                f"estimator='{self.estimator}'; try algorithm='lbfgs'."
+            )
         if self.algorithm != "lbfgs" and self.c1:
             raise TrainingError(f"c1={self.c1} (L1) needs algorithm='lbfgs'.")
 
@@ -84,9 +92,8 @@ def train(model: ChainCRF, data: ChainData, settings: Settings, pull: bool) -> O
     """
     with Threads(settings.cores) as threads:
         if settings.algorithm == "lbfgs":
-            shards = make_shards(model, data, settings.cores)
-            function = ChainLikelihood(model, shards, threads)
-            return _run(model, [function], _quasi_newton(settings), settings, pull)
+            function = _whole(model, data, settings, threads)
+            return _run(model, [function], quasi_newton(settings), settings, pull)
         batches = _batches(data, settings)
         if settings.algorithm == "ap":
             functions = [
@@ -94,11 +101,32 @@ def train(model: ChainCRF, data: ChainData, settings: Settings, pull: bool) -> O
                 for batch in batches
             ]
             return _run(model, functions, _perceptron(settings), settings, pull)
-        losses = [
-            ChainLikelihood(model, [make_shard(model, data, [batch])], threads) for batch in batches
-        ]
-        rate = _calibrate(model, losses, settings)
-        return _run(model, losses, _descent(settings, rate), settings, pull)
+        losses = _losses(model, data, settings, threads, batches)
+        layout = Layout.of(model.parameters())
+        rate = calibrate(losses, layout.flatten(model.parameters()), settings)
+        return _run(model, losses, descent(settings, rate), settings, pull)
+
+
+def _whole(
+    model: ChainCRF, data: ChainData, settings: Settings, threads: Threads
+) -> ValueAndGradient:
+    if settings.estimator != "ml":
+        return chain_objective(model, data, settings.estimator, threads)
+    return ChainLikelihood(model, make_shards(model, data, settings.cores), threads)
+
+
+def _losses(
+    model: ChainCRF,
+    data: ChainData,
+    settings: Settings,
+    threads: Threads,
+    batches: list[Tensor],
+) -> Sequence[ValueAndGradient]:
+    if settings.estimator != "ml":
+        return chain_objectives(model, data, settings.estimator, threads, batches)
+    return [
+        ChainLikelihood(model, [make_shard(model, data, [batch])], threads) for batch in batches
+    ]
 
 
 def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str:
@@ -122,7 +150,8 @@ def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str
     )
 
 
-def _quasi_newton(settings: Settings) -> Optimiser[Any]:
+def quasi_newton(settings: Settings) -> Optimiser[Any]:
+    """L-BFGS, or where there is L1 its orthant-wise kin."""
     kind = OWLQN if settings.c1 else LBFGS
     return kind(
         max_iterations=settings.limit,
@@ -137,7 +166,8 @@ def _perceptron(settings: Settings) -> Optimiser[Any]:
     return SGD(rate=1.0, epochs=settings.limit, average_from=1, period=settings.period)
 
 
-def _descent(settings: Settings, rate: float) -> Optimiser[Any]:
+def descent(settings: Settings, rate: float) -> Optimiser[Any]:
+    """Stochastic gradient descent at a rate that falls from epoch to epoch."""
     # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
     return SGD(
         rate=rate,
@@ -156,10 +186,11 @@ def _batches(data: ChainData, settings: Settings) -> list[Tensor]:
     return list(chosen.split(settings.batch_size))
 
 
-def _calibrate(model: ChainCRF, functions: Sequence[ChainLikelihood], settings: Settings) -> float:
+def calibrate(
+    functions: Sequence[ValueAndGradient], start: Float[Tensor, "v"], settings: Settings
+) -> float:
     """The learning rate that lowers the loss of some batches most in one pass over them."""
     some = functions[: max(1, settings.calibration_samples // settings.batch_size)]
-    start = Layout.of(model.parameters()).flatten(model.parameters())
     trials: dict[float, float] = {}
     rate, factor = settings.calibration_eta, settings.calibration_rate
     for _ in range(settings.calibration_candidates):
@@ -174,7 +205,7 @@ def _calibrate(model: ChainCRF, functions: Sequence[ChainLikelihood], settings: 
     return min(trials, key=lambda tried: trials[tried])
 
 
-def _trial(functions: Sequence[ChainLikelihood], start: Float[Tensor, "v"], rate: float) -> float:
+def _trial(functions: Sequence[ValueAndGradient], start: Float[Tensor, "v"], rate: float) -> float:
     vector = start.clone()
     for function in functions:
         vector.sub_(function(vector)[1], alpha=rate)

@@ -54,12 +54,12 @@ def chunk_f1(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> f
     return 2 * right / total if total else 1.0
 
 
-def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[str]]) -> float:
+def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> float:
     """The share of tokens whose label is right."""
     right = total = 0
     for number, (true, guess) in enumerate(zip(gold, found, strict=True)):
         if len(true) != len(guess):
             raise DataError(f"sequence {number} has {len(guess)} items and {len(true)} labels.")
-        right += sum(a == b for a, b in zip(true, guess, strict=True))
+        right += sum(bool(a == b) for a, b in zip(true, guess, strict=True))
         total += len(true)
     return right / total if total else 1.0

@@ -41,8 +41,8 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
     states: states of every variable, one number or one each; None takes the largest seen.
     estimator: `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
         (pseudolikelihood, any graph), `"ml"` (exact maximum likelihood, small width), `"bp"` (the
-        same with loopy belief propagation), `"consensus"` (each variable by itself, then averaged)
-        or `"pw"` (each clique by itself).
+        same with loopy belief propagation), `"consensus"` (each variable by itself, then averaged),
+        `"pw"` (each clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).
     auxiliary: what LAP lets the neighbours of a clique follow: `"exact"` (the structure of the true
         marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
     l2: price of the square of every parameter.

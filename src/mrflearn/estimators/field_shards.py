@@ -13,10 +13,9 @@ from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.field_training import FieldTraining, Fitted
 from mrflearn.execution.executor import Executor
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.neighbourhood import neighbourhoods
 from mrflearn.statistics.observations import CliqueCounts
 from mrflearn.statistics.shards import CountShard, Histograms, Scope, count_shards
-from mrflearn.training.lap import LocalSolver, SolveBlock, blocks_of, lap
+from mrflearn.training.lap import SolveBlock, blocks_of, lap
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,8 @@ def learn_from_shards(
 def _by_neighbourhoods(
     training: FieldTraining, graph: FactorGraph, shards: Shards, executor: Executor
 ) -> Fitted:
-    problems = neighbourhoods(graph, training.auxiliary)
+    problems = training.local_problems(graph, missing=shards.missing)
     seen = shards.count([(h.scope, h.shape.sizes) for h in problems], graph, executor)
-    solver = LocalSolver(training.l2, training.l1, training.tolerance, training.max_iterations)
     blocks = blocks_of(problems, seen.counts, missing=shards.missing)
-    return lap(graph, blocks, SolveBlock(solver, missing=shards.missing), executor.map)
+    task = SolveBlock(training.local_solver(), missing=shards.missing)
+    return lap(graph, blocks, task, executor.map)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.merged_shapes import merged
 from mrflearn.graph.neighbourhood import (
     Auxiliary,
     Neighbourhoods,
@@ -42,6 +43,7 @@ from mrflearn.training.local import LocalNewton
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.pieces import pieces
+from mrflearn.training.pseudo_moments import pseudo_moments
 from mrflearn.training.whitened import (
     MOST_PARAMETERS,
     Whitened,
@@ -49,7 +51,7 @@ from mrflearn.training.whitened import (
     feature_covariance,
 )
 
-Estimator = Literal["lap", "pl", "ml", "bp", "pw", "consensus"]
+Estimator = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
 Batches = (
     Sequence[CliqueCounts] | Sequence[Samples] | Sequence[BlanketCounts] | Sequence[CodedSamples]
@@ -82,7 +84,9 @@ class FieldTraining:
             )
         if min(self.l1, self.l2) < 0:
             raise MrflearnError("a penalty (l1, l2) of less than 0 is none; 0 or more is.")
-        if self.l1 and self.estimator in ("pw", "consensus"):
+        if self.l2 and self.estimator == "pmm":
+            raise MrflearnError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
+        if self.l1 and self.estimator in ("pw", "pmm", "consensus"):
             raise MrflearnError(f"estimator '{self.estimator}' takes no l1; 'lap' and 'pl' do.")
 
     def __call__(self, graph: FactorGraph, columns: Columns) -> Fitted:
@@ -103,6 +107,8 @@ class FieldTraining:
         """The field learned from nothing but the counts of its own cliques."""
         if self.estimator == "pw":
             return pieces(graph, counts, self._newton())
+        if self.estimator == "pmm":
+            return pseudo_moments(graph, counts)
         if self.estimator in ("ml", "bp"):
             return self._descend(graph, Likelihood(self._inference()), [counts])
         raise MrflearnError(
@@ -118,7 +124,7 @@ class FieldTraining:
             tables.append(seen.T.reshape(len(group), *shape))
         total = torch.tensor([columns.total], dtype=torch.float64, device=graph.device)
         counts = CliqueCounts(tuple(tables), total)
-        if self.estimator == "pw":
+        if self.estimator in ("pw", "pmm"):
             return self.from_clique_counts(graph, counts)
         return self._search(graph, columns, Likelihood(self._inference()), [counts])
 
@@ -145,9 +151,19 @@ class FieldTraining:
         return JunctionTree() if self.estimator == "ml" else LOOPY
 
     def _by_neighbourhoods(self, graph: FactorGraph, columns: Columns) -> Fitted:
-        solver = LocalSolver(self.l2, self.l1, self.tolerance, self.max_iterations)
-        blocks = blocks_of(neighbourhoods(graph, self.auxiliary), missing=columns.missing)
-        return lap(graph, blocks, SolveBlock(solver, columns), self.mapper)
+        problems = self.local_problems(graph, missing=columns.missing)
+        blocks = blocks_of(problems, missing=columns.missing)
+        return lap(graph, blocks, SolveBlock(self.local_solver(), columns), self.mapper)
+
+    def local_problems(self, graph: FactorGraph, *, missing: bool) -> list[Neighbourhoods]:
+        """The problems that LAP solves, few shapes of them."""
+        problems = neighbourhoods(graph, self.auxiliary)
+        # A copy of a neighbour must be seen whenever that neighbour is.
+        return problems if missing else merged(problems)
+
+    def local_solver(self) -> LocalSolver:
+        """How LAP solves them."""
+        return LocalSolver(self.l2, self.l1, self.tolerance, self.max_iterations)
 
     def _by_consensus(self, graph: FactorGraph, columns: Columns) -> Fitted:
         task = FormOpinion(self._newton(), columns)
@@ -233,5 +249,6 @@ ESTIMATORS: dict[str, Callable[[FieldTraining, FactorGraph, Columns], Fitted]] =
     "ml": FieldTraining._by_cliques,
     "bp": FieldTraining._by_cliques,
     "pw": FieldTraining._by_cliques,
+    "pmm": FieldTraining._by_cliques,
     "consensus": FieldTraining._by_consensus,
 }

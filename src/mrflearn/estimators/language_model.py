@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
@@ -16,28 +15,28 @@ from mrflearn.data.files import PathLike
 from mrflearn.data.vectors import WordVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError, NotFittedError
+from mrflearn.estimators.language_model_answers import draw_sentences, fill_gap
 from mrflearn.estimators.language_model_file import Learned, restore, store
 from mrflearn.estimators.lifted_training import (
     Form,
     LiftedFit,
     LiftedSettings,
+    Start,
     train_lifted,
     train_on_best_weights,
 )
 from mrflearn.estimators.nearest_words import NearestWords
 from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
+from mrflearn.estimators.text_moments import checked_moments, moments_of
+from mrflearn.execution.executor import Executor, Serial
 from mrflearn.inference.lifted import BoundName, Ceiling
-from mrflearn.inference.sentence_sampling import gibbs_sentences
-from mrflearn.inference.transfer import exact_sentences
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
 from mrflearn.models.storage import StoredModel, read_model, write_model
-from mrflearn.statistics.counting import MomentsCounter
 from mrflearn.statistics.moments import Moments
+from mrflearn.statistics.text_shards import count_text_shards
 
 Estimator = Literal["bound"] | Direct
-GAP = "_"
-MOST_FOR_EXACT_SAMPLES = 1 << 20  # windows times words
 
 
 class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -55,6 +54,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
     l2: price of squared vector entries, in nats per position.
     max_evaluations, patience: training ends after so many evaluations of the bound, or once the
         validation bound has not risen for `patience` checks.
+    warm_start: `fit` goes on from the last fit, with its vocabulary.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         vocabulary_size: int | None = None,
         max_evaluations: int = 600,
         patience: int = 20,
+        warm_start: bool = False,
         device: str = "cpu",
         random_state: int = 0,
         verbose: bool = False,
@@ -86,6 +87,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         self.vocabulary_size = vocabulary_size
         self.max_evaluations = max_evaluations
         self.patience = patience
+        self.warm_start = warm_start
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -105,8 +107,9 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         `checkpoint` every minute, and with `resume` goes on from there.
         """
         del y  # scikit-learn passes it to every estimator
-        moments = self._training_moments(X)
-        held_out = None if valid is None else _moments(valid, moments.vocabulary, self.context)
+        earlier = getattr(self, "_learned", None) if self.warm_start else None
+        moments = self._training_moments(X, None if earlier is None else earlier.vocabulary)
+        held_out = None if valid is None else moments_of(valid, moments.vocabulary, self.context)
         settings = LiftedSettings(
             self.bound,
             None if isinstance(self.weights, str) else self.weights,
@@ -120,6 +123,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
             self.verbose,
             checkpoint,
             resume,
+            None if earlier is None else Start(earlier.model, earlier.duals),
         )
         fitted = self._train(X, moments, settings, held_out)
         self.outcome_ = fitted.outcome
@@ -131,6 +135,16 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         self.bound_ = self.log_likelihood(moments).per_position
         self.valid_bound_ = None if held_out is None else self.log_likelihood(held_out).per_position
         return self
+
+    def count_shards(self, paths: Sequence[PathLike], executor: Executor | None = None) -> Moments:
+        """The moments of text files, to `fit`; counted wherever the executor runs, else here."""
+        return count_text_shards(
+            paths,
+            Serial() if executor is None else executor,
+            context=self.context,
+            size=self.vocabulary_size,
+            minimum_count=self.minimum_count,
+        )
 
     @property
     def vocabulary_(self) -> Vocabulary:
@@ -156,7 +170,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
     ) -> TextLikelihood:
         """How probable a text is, in nats; see `TextLikelihood` for what each method gives."""
         learned = self._fitted()
-        moments = _moments(X, learned.vocabulary, self.context)
+        moments = moments_of(X, learned.vocabulary, self.context)
         text = None if isinstance(X, Moments) else X
         ids = None if text is None else encode_corpus(hold(text), learned.vocabulary)
         return likelihood(learned, moments, ids, method, self.random_state)
@@ -167,30 +181,13 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         return self.log_likelihood(X).per_position
 
     def fill(
-        self, words: Sequence[str | None], top: int = 10, *, gap: str = GAP
+        self, words: Sequence[str | None], top: int = 10, *, gap: str = "_"
     ) -> list[tuple[str, float]]:
         """The most probable words for the one gap (`None` or `"_"`) of a sentence.
 
         Probabilities are exact: p(word | all other words), from both sides.
         """
-        learned = self._fitted()
-        gaps = [at for at, word in enumerate(words) if word is None or word == gap]
-        if len(gaps) != 1:
-            raise DataError(
-                f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r} or None."
-            )
-        edge = [learned.vocabulary.separator] * self.context
-        known = learned.vocabulary.encode(gap if word is None else word for word in words)
-        line = torch.tensor([*edge, *known.tolist(), *edge])
-        at = gaps[0] + self.context
-        before = line[at - self.context : at].flip(0)
-        after = line[at + 1 : at + 1 + self.context]
-        scores = learned.model.to(torch.float64, torch.device("cpu")).scores()
-        figures = scores.conditional(before[None], after[None])[0]
-        figures[learned.vocabulary.separator] = -torch.inf
-        chances, best = figures.softmax(0).topk(min(top, len(figures) - 1))
-        found = learned.vocabulary.decode(best.tolist())
-        return list(zip(found, chances.tolist(), strict=True))
+        return fill_gap(self._fitted(), words, top, gap)
 
     def sample(
         self, count: int = 1, *, seed: int | None = None, sweeps: int = 50
@@ -199,22 +196,8 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
 
         Words are drawn exactly for small vocabularies, else by Gibbs sweeps.
         """
-        learned = self._fitted()
-        seen, counts = learned.lengths
-        if not len(seen):
-            raise MrflearnError("the moments this model was learned from have no lengths.")
         generator = np.random.default_rng(self.random_state if seed is None else seed)
-        drawn = generator.choice(seen, size=count, p=counts / counts.sum())
-        device = learned.model.unary.device
-        own = torch.Generator(device=device).manual_seed(int(generator.integers(1 << 62)))
-        separator, scores = learned.vocabulary.separator, learned.model.scores()
-        if scores.states ** (scores.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
-            wide = scores.double()
-            sentences = exact_sentences(wide.unary, wide.tables(), separator, drawn.tolist(), own)
-        else:
-            lengths = torch.from_numpy(drawn)
-            sentences = gibbs_sentences(scores, separator, lengths, sweeps, own)
-        return [learned.vocabulary.decode(ids.tolist()) for ids in sentences]
+        return draw_sentences(self._fitted(), count, generator, sweeps)
 
     def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
         """The words with the nearest vectors, by the cosine of their angle."""
@@ -279,23 +262,15 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         ids = encode_corpus(hold(text), moments.vocabulary)
         return train_direct(self.estimator, moments, ids, settings)
 
-    def _training_moments(self, text: Text | Moments) -> Moments:
+    def _training_moments(self, text: Text | Moments, known: Vocabulary | None = None) -> Moments:
         if isinstance(text, Moments):
-            if text.vocabulary is None:
-                raise DataError(
-                    "these moments have no vocabulary; a language model needs its words."
-                )
-            if text.context != self.context:
-                raise DataError(
-                    f"the moments were counted with a context of {text.context}, this model has "
-                    f"{self.context}."
-                )
-            return text
+            moments = checked_moments(text, self.context)
+            return moments if known is None else moments_of(moments, known, self.context)
         held = hold(text)
-        vocabulary = Vocabulary.from_counts(
+        vocabulary = known or Vocabulary.from_counts(
             count_corpus(held), size=self.vocabulary_size, minimum_count=self.minimum_count
         )
-        return _moments(held, vocabulary, self.context)
+        return moments_of(held, vocabulary, self.context)
 
     @property
     def _chooses_weights(self) -> bool:
@@ -306,20 +281,3 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         if learned is None:
             raise NotFittedError("this LanguageModel is not fitted yet; call `fit`, or `load` one.")
         return learned
-
-
-def _moments(text: Any, vocabulary: Vocabulary | None, context: int) -> Moments:
-    if isinstance(text, Moments):
-        if text.vocabulary != vocabulary or text.context != context:
-            raise DataError(
-                "these moments have another vocabulary or context than the model; count the text "
-                "with the model's own."
-            )
-        return text
-    assert vocabulary is not None  # noqa: S101 - _training_moments made sure
-    counter = MomentsCounter(vocabulary, context)
-    counter.add(encode_corpus(hold(text), vocabulary))
-    moments = counter.moments()
-    if not moments.words:
-        raise DataError("there are no words in this text. Is the file empty?")
-    return moments

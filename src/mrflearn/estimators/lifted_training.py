@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 import torch
 from jaxtyping import Float
@@ -37,6 +37,13 @@ RATIOS = (0.2, 0.087, 0.03)  # of one offset's weight to that of the one before 
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
 
 
+class Start(NamedTuple):
+    """A model, and the duals of its bound, that training goes on from."""
+
+    model: NeighbourModel
+    duals: Float[Tensor, "k c"]
+
+
 @final
 @dataclass(frozen=True)
 class LiftedSettings:
@@ -54,6 +61,7 @@ class LiftedSettings:
     progress: bool = False
     checkpoint: PathLike | None = None
     resume: bool = False
+    start: Start | None = None
 
 
 @final
@@ -71,18 +79,20 @@ def train_lifted(
     moments: Moments,
     settings: LiftedSettings,
     valid: Moments | None = None,
-    start: NeighbourModel | None = None,
 ) -> LiftedFit:
     """The model whose bound is best: on the validation moments if there are any."""
     weights = chain_weights(settings, len(moments.offsets))
     if settings.bound == "stars" and moments.separator is not None:
         moments = moments.rounded_up()
     device = choose_device(settings.device)
-    model = start or starting_model(moments, settings, weights)
-    model = model.to(model.unary.dtype, device)
-    duals = model.unary.new_zeros(model.offsets, model.states)
+    model, duals = starting_point(moments, settings, weights)
+    model, duals = model.to(model.unary.dtype, device), duals.to(device)
     rho = torch.tensor(weights).to(duals)
-    normaliser = StarNormaliser() if settings.bound == "stars" else ChainNormaliser(rho, duals)
+    normaliser = (
+        StarNormaliser()
+        if settings.bound == "stars"
+        else ChainNormaliser(rho, duals, recorded=duals.is_cuda)
+    )
     bound = LiftedBound(model, Frequencies.of(moments, duals), normaliser, duals, SMOOTHING)
     outcome = minimise(
         settled(recorded(bound, bound.start), normaliser),
@@ -136,6 +146,21 @@ def chain_weights(settings: LiftedSettings, offsets: int) -> tuple[float, ...]:
             f"weights={list(settings.weights)}: {offsets} offsets need {offsets} numbers above 0."
         )
     return tuple(weight / sum(given) for weight in given)
+
+
+def starting_point(moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]) -> Start:
+    """Where training begins: at an earlier model if one is given, else near the best."""
+    if settings.start is None:
+        model = starting_model(moments, settings, weights)
+        return Start(model, model.unary.new_zeros(model.offsets, model.states))
+    start = settings.start
+    shape = len(moments.offsets), moments.states
+    if tuple(start.duals.shape) != shape:
+        raise MrflearnError(
+            f"the earlier model has {start.model.states:,} words and {start.model.offsets} "
+            f"offsets, the text {shape[1]:,} and {shape[0]}: training cannot go on from it."
+        )
+    return start
 
 
 def starting_model(

@@ -12,12 +12,16 @@ from mrflearn.models.storage import read_model
 # Where each class lives; only the one that is asked for is imported.
 HOMES = {
     "CRF": "mrflearn.estimators.crf",
+    "CompositeLanguageModel": "mrflearn.estimators.composite",
+    "FactorialCRF": "mrflearn.estimators.factorial_crf",
+    "GraphCRF": "mrflearn.estimators.graph_crf",
     "HMMTagger": "mrflearn.estimators.hmm_tagger",
     "JointTagger": "mrflearn.estimators.tagger",
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
     "PottsField": "mrflearn.estimators.potts",
+    "SkipChainCRF": "mrflearn.estimators.skip_chain_crf",
 }
 
 

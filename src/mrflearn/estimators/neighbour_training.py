@@ -8,8 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, chain_weights
-from mrflearn.estimators.lifted_training import starting_model as start_of
+from mrflearn.estimators.lifted_training import (
+    LiftedFit,
+    LiftedSettings,
+    chain_weights,
+    starting_point,
+)
 from mrflearn.execution.device import choose_device
 from mrflearn.inference.lifted import chain_ceiling
 from mrflearn.models.neighbour_lm import NeighbourModel
@@ -38,7 +42,7 @@ def train_direct(
     """
     weights = chain_weights(settings, len(moments.offsets))
     device = choose_device(settings.device)
-    start = start_of(moments, settings, weights).to(
+    start = starting_point(moments, settings, weights).model.to(
         torch.float64 if estimator == "ml" else torch.float32, device
     )
     outcome: Outcome[NeighbourModel]

@@ -44,6 +44,19 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
     return Potentials(reduced, tuple(tables))
 
 
+def restrict(potentials: Potentials, allowed: Bool[Tensor, "v s"]) -> Potentials:
+    """The field in which every variable is in an allowed state."""
+    graph = potentials.graph
+    groups, tables = list(graph.groups), list(potentials.tables)
+    for states in graph.states.unique().tolist():
+        members = (graph.states == states).nonzero()
+        mask = allowed[members.squeeze(1), :states]
+        groups.append(FactorGroup(f"allowed {states}", members))
+        scores = torch.zeros(mask.shape, dtype=potentials.dtype).masked_fill(~mask, -torch.inf)
+        tables.append(DenseTable(scores))
+    return Potentials(replace(graph, groups=tuple(groups)), tuple(tables))
+
+
 def expand_beliefs(
     graph: FactorGraph, variables: Float[Tensor, "v s"], evidence: Mapping[int, int]
 ) -> list[list[float]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from math import prod
 
 import numpy as np
@@ -49,15 +49,46 @@ class LocalShape:
     @cached_property
     def terms(self) -> NDArray[np.int64]:
         """The states of every term (0: absent), one row a parameter: touching cliques first."""
-        sets = self.touching + (self.inside or ())
-        return np.concatenate([self._states(places) for places in sets])
+        rows = []
+        for places in self.touching + (self.inside or ()):
+            for states in product(*(range(1, self.sizes[place]) for place in places)):
+                row = [0] * len(self.sizes)
+                for place, state in zip(places, states, strict=True):
+                    row[place] = state
+                rows.append(row)
+        return np.array(rows, dtype=np.int64).reshape(-1, len(self.sizes))
 
     @cached_property
     def spans(self) -> tuple[slice, ...]:
         """Where in `terms` the parameters of each touching clique stand."""
-        counts = [prod(self.sizes[place] - 1 for place in places) for places in self.touching]
-        ends = np.cumsum(counts).tolist()
-        return tuple(slice(end - count, end) for end, count in zip(ends, counts, strict=True))
+        ends = np.cumsum([self.free(places) for places in self.touching]).tolist()
+        starts = [0, *ends[:-1]]
+        return tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))
+
+    @cached_property
+    def work(self) -> int:
+        """The entries of the largest table that one problem of this shape needs."""
+        terms = sum(self.free(places) for places in self.touching + (self.inside or ()))
+        if self.contexts == 1:
+            return max(self.cells, terms**2)
+        own = {tuple(place for place in places if place < self.own) for places in self.touching}
+        parts = sum(self.free(places) for places in own)
+        return max(self.cells, terms**2, parts * (parts + 1) // 2 * self.contexts)
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[int, frozenset[int]], ...]:
+        """For every variable outside the clique its states, and which of the clique it meets."""
+        met: list[set[int]] = [set() for _ in self.sizes]
+        for places in self.touching:
+            inside = [place for place in places if place < self.own]
+            for place in places:
+                met[place].update(inside)
+        others = range(self.own, len(self.sizes))
+        return tuple((self.sizes[place], frozenset(met[place])) for place in others)
+
+    def free(self, places: Places) -> int:
+        """The parameters of the terms over these places."""
+        return prod(self.sizes[place] - 1 for place in places)
 
     @cached_property
     def index(self) -> NDArray[np.int64]:
@@ -72,9 +103,8 @@ class LocalShape:
     @cached_property
     def joins(self) -> NDArray[np.int64]:
         """The number of the join of every two terms; `cells` where they exclude each other."""
-        rows, columns = self.terms[:, None, :], self.terms[None, :, :]
-        clash = ((rows != columns) & (rows > 0) & (columns > 0)).any(axis=-1)
-        return np.where(clash, self.cells, np.maximum(rows, columns) @ self.strides)
+        number, clash = _joined(self.terms, self.strides)
+        return np.where(clash, self.cells, number)
 
     @cached_property
     def contexts(self) -> int:
@@ -97,18 +127,22 @@ class LocalShape:
         low, high = np.minimum.outer(part, part), np.maximum.outer(part, part)
         count = len(self.summed_parts)
         pair = low * count - low * (low - 1) // 2 + high - low
-        terms, strides = self.terms[:, self.summed :], self.strides[self.summed :]
-        rows, columns = terms[:, None, :], terms[None, :, :]
-        clash = ((rows != columns) & (rows > 0) & (columns > 0)).any(axis=-1)
-        number = pair * self.contexts + np.maximum(rows, columns) @ strides
+        joined, clash = _joined(self.terms[:, self.summed :], self.strides[self.summed :])
+        number = pair * self.contexts + joined
         return np.where(clash, count * (count + 1) // 2 * self.contexts, number)
 
-    def _states(self, places: Places) -> NDArray[np.int64]:
-        free = [range(1, self.sizes[place]) for place in places]
-        grid = np.stack(np.meshgrid(*free, indexing="ij"), axis=-1).reshape(-1, len(places))
-        states = np.zeros((len(grid), len(self.sizes)), dtype=np.int64)
-        states[:, list(places)] = grid
-        return states
+
+def _joined(
+    terms: NDArray[np.int64], strides: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The number of the join of every two terms, and where they exclude each other."""
+    number = np.zeros((len(terms), len(terms)), dtype=np.int64)
+    clash = np.zeros(number.shape, dtype=bool)
+    for states, stride in zip(terms.T, strides, strict=True):
+        row, column = states[:, None], states[None, :]
+        number += np.maximum(row, column) * stride
+        clash |= (row != column) & (row > 0) & (column > 0)
+    return number, clash
 
 
 def subsets_of(masks: Iterable[int]) -> set[Places]:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
@@ -35,18 +35,28 @@ class Neighbourhoods:
 
     `scope` names the variables of each neighbourhood, `factors` the touching cliques by their
     number in the whole graph (groups one after the other); the first is the clique itself.
+    Problems that were laid into a larger shape (`graph.merged_shapes`) say which of its terms are
+    `absent`, held at zero, and the `surplus` in log Z that comes from places they do not use.
     """
 
     shape: LocalShape
     scope: Int[Tensor, "q n"]
     factors: Int[Tensor, "q t"]
+    absent: Bool[Tensor, "p q"] | None = None
+    surplus: Float[Tensor, "q"] | None = None
 
     def __len__(self) -> int:
         return len(self.scope)
 
     def part(self, start: int, stop: int) -> Neighbourhoods:
         """Some of the cliques."""
-        return Neighbourhoods(self.shape, self.scope[start:stop], self.factors[start:stop])
+        return Neighbourhoods(
+            self.shape,
+            self.scope[start:stop],
+            self.factors[start:stop],
+            None if self.absent is None else self.absent[:, start:stop],
+            None if self.surplus is None else self.surplus[start:stop],
+        )
 
 
 def too_crowded(graph: FactorGraph, most: int = MOST_FACTORS) -> str | None:
@@ -118,14 +128,17 @@ def _shapes(
         none if auxiliary == "dense" else _inside(known, local, own.shape[1]),
         inherited_cliques(known, local) if auxiliary == "exact" else none,
     )
-    ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+    one, two, three = np.cumsum([part.shape[1] for part in parts])[:-1].tolist()
+    width = known.scopes.shape[1]
     for members, row in _grouped(np.concatenate(parts, axis=1)):
-        sizes, flat, given, inherited = np.split(row, ends)
-        variables = int((sizes > 0).sum())
-        rows = flat.reshape(-1, known.scopes.shape[1])
-        scopes = tuple(tuple(row[row >= 0].tolist()) for row in rows if row.max() >= 0)
+        numbers = row.tolist()
+        sizes = tuple(size for size in numbers[:one] if size > 0)
+        variables, flat = len(sizes), numbers[one:two]
+        rows = (flat[start : start + width] for start in range(0, len(flat), width))
+        scopes = tuple(s for s in (tuple(p for p in row if p >= 0) for row in rows) if s)
+        given, inherited = numbers[two:three], numbers[three:]
         inside = _inside_sets(auxiliary, own.shape[1], variables, given, inherited)
-        shape = LocalShape(tuple(sizes[:variables].tolist()), own.shape[1], scopes, inside)
+        shape = LocalShape(sizes, own.shape[1], scopes, inside)
         yield shape, local[members, :variables], touching[members, : len(scopes)]
 
 
@@ -214,17 +227,17 @@ def _inside(known: Incidence, local: Integers, arity: int) -> Integers:
 
 
 def _inside_sets(
-    auxiliary: Auxiliary, own: int, variables: int, given: Integers, inherited: Integers
+    auxiliary: Auxiliary, own: int, variables: int, given: list[int], inherited: list[int]
 ) -> tuple[tuple[int, ...], ...] | None:
     """The sets of other variables with a term of their own; None for all of them."""
     if auxiliary == "dense":
         return None
-    sets = {places_of(mask) for mask in given.tolist() if mask}
+    sets = {places_of(mask) for mask in given if mask}
     others = range(own, variables)
     if auxiliary == "pairwise":
         sets |= {(place,) for place in others} | set(combinations(others, 2))
     else:
-        sets |= subsets_of(mask for mask in inherited.tolist() if mask)
+        sets |= subsets_of(mask for mask in inherited if mask)
     full = 2 ** len(others) - 1
     return None if len(sets) == full else tuple(sorted(sets, key=lambda s: (len(s), s)))
 

@@ -23,6 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.kernels.low_rank_logsumexp import row_logsumexp
+from mrflearn.kernels.power_step import power_step
 from mrflearn.kernels.star_logsumexp import star_logsumexp
 
 
@@ -54,9 +55,16 @@ class ChainScores:
         """log (M v), for vectors given and answered by their logarithms."""
         return row_logsumexp(self.left, self.right, self.bias + vectors, 1 / self.weights)
 
-    def left_step(self, vectors: Float[Tensor, "k c"]) -> Float[Tensor, "k c"]:
-        """log (M^T u), for vectors given and answered by their logarithms."""
-        return self.bias + row_logsumexp(self.right, self.left, vectors, 1 / self.weights)
+    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
+        """log (M^T u) and log (M v)."""
+        scaled = self.left / self.weights.view(-1, 1, 1)
+        further = power_step(scaled, self.right, self.bias, vectors.left, vectors.right)
+        return PerronVectors(*further)
+
+    def alone(self, k: int) -> ChainScores:
+        """The scores of one offset."""
+        one = slice(k, k + 1)
+        return ChainScores(self.left[one], self.right[one], self.bias[one], self.weights[one])
 
     def quotients(
         self, left: Float[Tensor, "k c"], right: Float[Tensor, "k c"]
@@ -86,18 +94,50 @@ class PerronVectors:
         """log (u^T v)."""
         return (self.left + self.right).logsumexp(1)
 
+    def alone(self, k: int) -> PerronVectors:
+        """The vectors of one offset."""
+        return PerronVectors(self.left[k : k + 1], self.right[k : k + 1])
+
+    def normalised(self) -> PerronVectors:
+        """The same directions, each vector of sum 1."""
+        return PerronVectors(_normalised(self.left), _normalised(self.right))
+
 
 @torch.no_grad()
 def power_steps(
     scores: ChainScores, vectors: PerronVectors, steps: int
 ) -> tuple[PerronVectors, Float[Tensor, "k"]]:
     """Vectors after so many multiplications with M, and log lambda as the last but one had it."""
-    left, right = vectors.left, vectors.right
     for _ in range(steps):
-        further = scores.right_step(right)
-        growth = (left + further).logsumexp(1) - (left + right).logsumexp(1)
-        left, right = _normalised(scores.left_step(left)), _normalised(further)
-    return PerronVectors(left, right), growth
+        further = scores.both_steps(vectors)
+        growth = PerronVectors(vectors.left, further.right).overlap() - vectors.overlap()
+        vectors = further.normalised()
+    return vectors, growth
+
+
+@torch.no_grad()
+def follow(
+    scores: ChainScores, vectors: PerronVectors, *, tolerance: float, most: int
+) -> PerronVectors:
+    """Vectors after as many steps as each offset needs until its share of the value stands still.
+
+    A step gives u^T v, u^T M v and u^T M M v: two quotients, whose difference is what is left of
+    the error before the step.
+    """
+    found = []
+    for k, weight in enumerate(scores.weights):
+        own, chain = vectors.alone(k), scores.alone(k)
+        for _ in range(most):
+            further = chain.both_steps(own)
+            between = PerronVectors(own.left, further.right).overlap()
+            moved = own.overlap() + further.overlap() - 2 * between
+            own = further.normalised()
+            if float(weight * moved.abs()) <= tolerance:
+                break
+        found.append(own)
+    return PerronVectors(
+        torch.cat([own.left for own in found]), torch.cat([own.right for own in found])
+    )
 
 
 @final

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from mrflearn.statistics.support import Support
 
 # An attribute is narrow if it has weights for at most this share of the labels (or for one only).
 NARROW_SHARE = 16
+LONGEST_PIECE = 256  # of a bag on a GPU, where one thread adds up a piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +79,15 @@ class WeightPlan:
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Sums of rows of a table: bag i adds rows index[begin[i]] up to the next beginning."""
+    """Sums of rows of a table: bag i adds rows index[begin[i]] up to the next beginning.
+
+    With `owner` these are pieces, and bag owner[i] is the sum of its pieces.
+    """
 
     index: Int[Tensor, "z"]
     begin: Int[Tensor, "k"]
     value: Float[Tensor, "z"] | None
+    owner: Int64[Tensor, "k"] | None = None
 
     def sums(self, table: Float[Tensor, "r s"]) -> Float[Tensor, "k s"]:
         """One row a bag."""
@@ -91,7 +97,26 @@ class Bags:
         total: Tensor = embedding_bag(
             self.index, table, self.begin, mode="sum", per_sample_weights=value
         )
-        return total
+        if self.owner is None:
+            return total
+        whole = total.new_zeros(self.count, table.shape[1])
+        return whole.index_add_(0, self.owner, total)
+
+    @cached_property
+    def count(self) -> int:
+        """How many bags there are."""
+        if self.owner is None:
+            return len(self.begin)
+        return int(self.owner[-1]) + 1 if len(self.owner) else 0
+
+    def in_pieces(self, longest: int) -> Bags:
+        """The same sums, no piece longer than this: an attribute of all tokens is no bottleneck."""
+        ends = torch.cat([self.begin[1:], self.begin.new_tensor([len(self.index)])])
+        pieces = (ends - self.begin + longest - 1).div(longest, rounding_mode="floor").clamp(min=1)
+        owner = torch.arange(len(pieces)).repeat_interleave(pieces)
+        within = torch.arange(len(owner)) - (pieces.cumsum(0) - pieces)[owner]
+        begin = self.begin[owner] + (within * longest).to(self.begin.dtype)
+        return Bags(self.index, begin, self.value, owner)
 
     def transposed(self) -> tuple[Int64[Tensor, "u"], Bags]:
         """The rows in use, and a bag over tokens for each: what carries gradients back."""
@@ -110,8 +135,10 @@ class Bags:
 
     def to(self, device: torch.device) -> Bags:
         """The same bags on another device."""
-        value = None if self.value is None else self.value.to(device)
-        return Bags(self.index.to(device), self.begin.to(device), value)
+        value, owner = (
+            None if part is None else part.to(device) for part in (self.value, self.owner)
+        )
+        return Bags(self.index.to(device), self.begin.to(device), value, owner)
 
 
 @dataclass(frozen=True, eq=False)

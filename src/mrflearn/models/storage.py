@@ -10,7 +10,6 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from mrflearn import __version__
 from mrflearn.errors import StorageError
 
 FORMAT = "mrflearn model"
@@ -94,7 +94,7 @@ def _fill(folder: Path, model: StoredModel) -> None:
     config = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "library_version": version("mrflearn"),
+        "library_version": __version__,
         "class": model.kind,
         "settings": model.settings,
         "tensors": {name: list(value.shape) for name, value in tensors.items()},
@@ -102,6 +102,8 @@ def _fill(folder: Path, model: StoredModel) -> None:
     text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     safetensors.torch.save_file(tensors, folder / TENSORS)
+    # safetensors lets the owner alone read; whoever may read the one file may read the other.
+    (folder / TENSORS).chmod((folder / CONFIG).stat().st_mode)
 
 
 def _put_in_place(draft: Path, target: Path) -> None:

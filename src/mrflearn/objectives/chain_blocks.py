@@ -18,13 +18,14 @@ from torch import Tensor
 from mrflearn.errors import TrainingError
 from mrflearn.kernels.chain_steps import Steps
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
-from mrflearn.models.state_weights import Bags, Singles, incidence, joined
+from mrflearn.models.state_weights import LONGEST_PIECE, Bags, Singles, incidence, joined
 from mrflearn.objectives.chain_edges import BlockEdges
 from mrflearn.statistics.compiled import CompiledFeatures
 from mrflearn.statistics.features import UNKNOWN
 from mrflearn.statistics.labels import CompiledLabels
 
 NUMBERS_IN_BLOCK = 700_000  # rows times states: a handful of such arrays stays near the cores
+NUMBERS_ON_GPU = 200_000_000  # there each step of a block costs a launch, and memory is plenty
 LEAST_TOKENS = 4_000  # a shard with fewer is not worth a core of its own
 
 
@@ -69,8 +70,9 @@ class Shard:
 def make_shards(model: ChainCRF, data: ChainData, count: int) -> list[Shard]:
     """At most `count` shards of about equal work."""
     tokens = data.features.tokens
-    count = max(1, min(count, tokens // LEAST_TOKENS))
-    most = max(1, NUMBERS_IN_BLOCK // model.chain.states)
+    on_gpu = model.state.is_cuda
+    count = 1 if on_gpu else max(1, min(count, tokens // LEAST_TOKENS))
+    most = max(1, (NUMBERS_ON_GPU if on_gpu else NUMBERS_IN_BLOCK) // model.chain.states)
     blocks = count * max(1, -(-tokens // (most * count)))
     sizes = tokens / blocks, min(tokens / blocks, NUMBERS_IN_TABLES / model.chain.states**2)
     groups = [
@@ -97,6 +99,8 @@ def make_shard(model: ChainCRF, data: ChainData, groups: list[Tensor]) -> Shard:
         begins.append(begins[-1] + len(order))
     bags, singles = joined(parts, begins[:-1], model.plan.labels)
     used, back = bags.transposed()
+    if model.state.is_cuda:
+        back = back.in_pieces(LONGEST_PIECE)
     dense = data.features.dense
     return Shard(
         tuple(blocks),

@@ -69,7 +69,7 @@ class LiftedBound:
         self.template, self.frequencies, self.normaliser = model, frequencies, normaliser
         parameters = {**model.parameters(), DUALS: duals}
         self.layout = Layout.of(parameters)
-        scales = word_scales(parameters, frequencies.unary, smoothing)
+        scales = word_scales(parameters, frequencies.unary, smoothing, normaliser.weights)
         self.scale = self.layout.flatten(scales)
         self.start = self.layout.flatten(parameters).detach() / self.scale
         self.log_partition = duals.new_zeros(())
@@ -121,19 +121,27 @@ class ScaledL2:
 
 
 def word_scales(
-    parameters: Mapping[str, Tensor], frequency: Float[Tensor, "c"], smoothing: float
+    parameters: Mapping[str, Tensor],
+    frequency: Float[Tensor, "c"],
+    smoothing: float,
+    weights: Float[Tensor, "k"] | None = None,
 ) -> dict[str, Tensor]:
-    """For each parameter the square root of one over its curvature, up to a common factor.
+    """For each parameter the square root of one over its curvature, roughly.
 
     The bound bends along a parameter of a word in proportion to the word's frequency, from 5 % to
-    one in a million; undone by these scales, L-BFGS needs a fraction of the steps.
+    one in a million, and along pair scores in proportion to 1 / weight of their offset, because
+    chains divide by the weights; undone by these scales, L-BFGS needs a fraction of the steps.
     """
-    word = (frequency + smoothing).rsqrt() * (smoothing + 1 / len(frequency)) ** 0.5
+    word = (frequency + smoothing).rsqrt()
+    offset = word.new_ones(1) if weights is None else weights.sqrt()
+    by_offset = offset.view(-1, 1, 1)
+    right = parameters.get("right")
     shaped = {
         "unary": word,
-        "table": word.unsqueeze(1) * word,
+        "table": by_offset * word.unsqueeze(1) * word,
         "left": word.unsqueeze(1),
-        "right": word.unsqueeze(1),
+        "right": word.unsqueeze(1) * (by_offset if right is not None and right.ndim == 3 else 1),
+        "transitions": by_offset,
         DUALS: word,
     }
     return {

@@ -13,18 +13,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.inference.chain_bound import ChainScores, PerronVectors, power_steps
+from mrflearn.inference.chain_bound import ChainScores, PerronVectors, follow, power_steps
 from mrflearn.inference.star_bound import star_log_partition
 
 Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 FIRST_STEPS = 20
-STEPS = {"cpu": 2, "cuda": 4}  # a recorded evaluation cannot look whether more are needed
-DRIFT = 1e-5  # of the value, between the last two power steps: what a line search takes for noise
-MOST_REPEATS = 10
+# By how much the value may move between two power steps: a line search takes it for noise.
+DRIFT = {torch.float32: 5e-5, torch.float64: 1e-10}
+MOST_STEPS = {torch.float32: 8, torch.float64: 100}
+STEPS_UNSEEN, MOST_REPEATS = 4, 10  # on a GPU, where a recorded evaluation cannot look
 
 
 class Normaliser(Protocol):
     """log Z / N from above, as a function of scores and duals."""
+
+    @property
+    def weights(self) -> Tensor | None:
+        """By how much each offset counts; None: all alike."""
 
     @property
     def leaves(self) -> tuple[Tensor, ...]:
@@ -53,6 +58,7 @@ class Normaliser(Protocol):
 class StarNormaliser:
     """The stars of [Jernite, Rush, Sontag 2015]; every value is a bound."""
 
+    weights: Tensor | None = None
     leaves: tuple[Tensor, ...] = ()
     drift: Tensor | None = None
 
@@ -72,15 +78,17 @@ class ChainNormaliser:
 
     u^T M v / u^T v errs only by the product of the errors of u and v, and its gradient gives the
     next power step of both for nothing.  During training the value is thus an estimate of the
-    bound; `inference.chain_bound.certify` makes it one.
+    bound; `inference.chain_bound.certify` makes it one.  A `recorded` evaluation always takes the
+    same number of steps and says by how much the last still moved the value.
     """
 
-    def __init__(self, weights: Float[Tensor, "k"], like: Float[Tensor, "k c"]) -> None:
-        self.weights = weights
-        self.steps = STEPS.get(like.device.type, 2)
+    def __init__(
+        self, weights: Float[Tensor, "k"], like: Float[Tensor, "k c"], *, recorded: bool = False
+    ) -> None:
+        self.weights: Tensor = weights
         self.left = torch.zeros_like(like).requires_grad_(True)
         self.right = torch.zeros_like(like).requires_grad_(True)
-        self.drift: Tensor | None = like.new_zeros(())
+        self.drift: Tensor | None = like.new_zeros(()) if recorded else None
 
     @property
     def leaves(self) -> tuple[Tensor, ...]:
@@ -92,12 +100,18 @@ class ChainNormaliser:
 
     def __call__(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> Tensor:
         scores = ChainScores.of(unary, left, right, duals, self.weights)
-        vectors, before = power_steps(scores, self.vectors, self.steps)
+        if self.drift is None:
+            tolerance, most = DRIFT[unary.dtype], MOST_STEPS[unary.dtype]
+            self._keep(follow(scores, self.vectors, tolerance=tolerance, most=most))
+            return self._value(scores)
+        vectors, before = power_steps(scores, self.vectors, STEPS_UNSEEN)
         self._keep(vectors)
-        value = self.weights @ (scores.quotients(self.left, self.right) - self.vectors.overlap())
-        if self.drift is not None:
-            self.drift.copy_((value - self.weights @ before).detach().abs())
+        value = self._value(scores)
+        self.drift.copy_((value - self.weights @ before).detach().abs())
         return value
+
+    def _value(self, scores: ChainScores) -> Tensor:
+        return self.weights @ (scores.quotients(self.left, self.right) - self.vectors.overlap())
 
     def learn(self, gradients: Sequence[Tensor]) -> None:
         """One power step of both vectors.
@@ -115,8 +129,9 @@ class ChainNormaliser:
 
     @torch.no_grad()
     def _keep(self, vectors: PerronVectors) -> None:
+        vectors = vectors.normalised()
         for own, new in ((self.left, vectors.left), (self.right, vectors.right)):
-            own.copy_(new - new.logsumexp(1, keepdim=True))
+            own.copy_(new)
 
 
 def settled(function: Function, normaliser: Normaliser) -> Function:
@@ -128,7 +143,7 @@ def settled(function: Function, normaliser: Normaliser) -> Function:
     def evaluate(vector: Tensor) -> tuple[Tensor, Tensor]:
         for _ in range(MOST_REPEATS):
             answer = function(vector)
-            if not float(drift) > DRIFT:
+            if not float(drift) > DRIFT[vector.dtype]:
                 break
         return answer
 

@@ -5,18 +5,22 @@
     hessian   E[f_a f_b] - sum_y n(y) E[f_a | y] E[f_b | y]
 
 where y are the contexts: the joint states of the variables that are given (one empty context for
-a joint field, see `LocalShape.summed`).  Moments of all terms come from one transform of a table,
-and products of terms are terms again, so that no design matrix is ever formed.
+a joint field, see `LocalShape.summed`).  Products of terms are terms again, so that the moments of
+all products come from one transform of a table; small shapes use matrices where these are faster.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
+from mrflearn.graph.local_products import PairProducts, design_matrix, pair_products
 from mrflearn.graph.local_shape import LocalShape
 from mrflearn.kernels.reference_terms import moments, scores_of_terms
 
@@ -32,37 +36,44 @@ class LocalFit:
 
 @dataclass(frozen=True, eq=False)
 class LocalLikelihood:
-    """Minus the log-likelihood of q local problems as a function of their p terms each."""
+    """Minus the log-likelihood of q local problems as a function of their p terms each.
+
+    A term that is `absent` from a problem has no slope and bends nothing else: a search that
+    begins at zero leaves it there.
+    """
 
     shape: LocalShape
     context: Float[Tensor, "y q"]
     observed: Float[Tensor, "p q"]
+    absent: Bool[Tensor, "p q"] | None = None
 
     @classmethod
-    def of(cls, shape: LocalShape, counts: Float[Tensor, "x q"]) -> LocalLikelihood:
+    def of(
+        cls,
+        shape: LocalShape,
+        counts: Float[Tensor, "x q"],
+        absent: Bool[Tensor, "p q"] | None = None,
+    ) -> LocalLikelihood:
         """From the counts of the joint states of each neighbourhood."""
         context = counts.view(-1, shape.contexts, counts.shape[1]).sum(dim=0)
-        index = torch.from_numpy(shape.index).to(counts.device)
-        return cls(shape, context, moments(counts, shape.sizes)[index])
+        return cls(shape, context, _moments_of_terms(shape, counts), absent)
 
-    @property
+    @cached_property
     def total(self) -> Float[Tensor, "q"]:
         """The weight of the samples of each problem."""
         return self.context.sum(dim=0)
 
-    @property
-    def index(self) -> Int[Tensor, "p"]:
-        return torch.from_numpy(self.shape.index).to(self.context.device)
-
     def part(self, problems: Int[Tensor, "k"]) -> LocalLikelihood:
         """Some of the problems."""
-        return LocalLikelihood(self.shape, self.context[:, problems], self.observed[:, problems])
+        absent = None if self.absent is None else self.absent.index_select(1, problems)
+        context = self.context.index_select(1, problems)
+        observed = self.observed.index_select(1, problems)
+        return LocalLikelihood(self.shape, context, observed, absent)
 
     def at(self, terms: Float[Tensor, "p q"]) -> LocalFit:
         """The likelihood at these parameters."""
         shape, problems = self.shape, terms.shape[1]
-        table = terms.new_zeros(shape.cells, problems).index_add_(0, self.index, terms)
-        scores = scores_of_terms(table, shape.sizes).view(-1, shape.contexts, problems)
+        scores = _scores(shape, terms).view(-1, shape.contexts, problems)
         top = scores.amax(dim=0)
         weights = scores.sub_(top).exp_()
         sums = weights.sum(dim=0)
@@ -74,36 +85,86 @@ class LocalLikelihood:
 
     def gradient(self, fit: LocalFit) -> Float[Tensor, "p q"]:
         """[Mizrahi 2014, section 3]  Zero where the moments of field and data agree."""
-        return moments(fit.expected, self.shape.sizes)[self.index] - self.observed
+        gradient = _moments_of_terms(self.shape, fit.expected).sub_(self.observed)
+        return gradient if self.absent is None else gradient.masked_fill_(self.absent, 0.0)
 
     def hessian(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
         """The covariance of the terms, summed over contexts."""
-        shape, device = self.shape, fit.expected.device
-        count = len(shape.index)
-        joins = torch.from_numpy(shape.joins.ravel()).to(device)
-        together = _with_zero(moments(fit.expected, shape.sizes))
-        second = together.index_select(0, joins)
-        if shape.contexts == 1:
-            apart = together[self.index]
-            first = (apart / self.total).unsqueeze(1) * apart
-            flat = second.sub_(first.view(count * count, -1))
-        else:
-            where = torch.from_numpy(shape.context_joins.ravel()).to(device)
-            flat = second.sub_(self._products(fit).index_select(0, where))
+        count = len(self.shape.terms)
+        conditional = self.shape.contexts > 1
+        flat = self._given_contexts(fit) if conditional else self._jointly(fit)
+        if self.absent is not None:
+            square, present = flat.view(count, count, -1), (~self.absent).to(flat)
+            square.mul_(present).mul_(present.unsqueeze(1))
+            square.diagonal().add_((self.absent * self.total).T)
         return flat.T.reshape(-1, count, count)
+
+    def _jointly(self, fit: LocalFit) -> Float[Tensor, "p*p q"]:
+        shape, count = self.shape, len(self.shape.terms)
+        together = _with_zero(moments(fit.expected, shape.sizes))
+        apart = together.index_select(0, _tensor(shape.index, together))
+        flat = together.index_select(0, _tensor(shape.joins.ravel(), together))
+        square = flat.view(count, count, -1)
+        square.addcmul_(apart.unsqueeze(1) / self.total, apart, value=-1)
+        return flat
+
+    def _given_contexts(self, fit: LocalFit) -> Float[Tensor, "p*p q"]:
+        shape = self.shape
+        pairs = pair_products(shape)
+        if pairs is not None:
+            return self._covariances(fit, pairs)
+        joins = _tensor(shape.joins.ravel(), fit.expected)
+        flat = _with_zero(moments(fit.expected, shape.sizes)).index_select(0, joins)
+        where = _tensor(shape.context_joins.ravel(), flat)
+        return flat.sub_(self._products(fit).index_select(0, where))
+
+    def _covariances(self, fit: LocalFit, pairs: PairProducts) -> Float[Tensor, "p*p q"]:
+        """sum_y n(y) Cov[f, g | y] for every two terms: their parts first, then the contexts."""
+        shape, problems = self.shape, fit.expected.shape[1]
+        wide = fit.conditional.view(-1, shape.contexts * problems)
+        given = moments(wide, shape.sizes[: shape.summed]).view(-1, shape.contexts, problems)
+        sums = []
+        for pair in pairs.pairs:
+            covariance = (given[pair.first] * given[pair.second]).neg_()
+            if pair.both is not None:
+                covariance += given[pair.both]
+            sums.append(_tensor(pair.contexts, wide) @ covariance.mul_(self.context))
+        return torch.cat(sums).index_select(0, _tensor(pairs.rows, wide))
 
     def _products(self, fit: LocalFit) -> Float[Tensor, "k*y+1 q"]:
         """sum_y n(y) E[f | y] E[g | y] over the contexts where both count, for all pairs."""
         shape, problems = self.shape, fit.expected.shape[1]
-        parts = torch.from_numpy(shape.summed_parts).to(fit.expected.device)
         wide = fit.conditional.view(-1, shape.contexts * problems)
-        given = moments(wide, shape.sizes[: shape.summed])[parts]
-        row, column = torch.triu_indices(len(parts), len(parts), device=given.device)
+        given = moments(wide, shape.sizes[: shape.summed])[_tensor(shape.summed_parts, wide)]
+        row, column = torch.triu_indices(len(given), len(given), device=given.device)
         pairs = given[row] * given[column]
         pairs = (pairs.view(len(row), shape.contexts, problems) * self.context).view(-1, problems)
         return _with_zero(moments(pairs, shape.sizes[shape.summed :], len(row)))
 
 
+def _scores(shape: LocalShape, terms: Float[Tensor, "p q"]) -> Float[Tensor, "x q"]:
+    """The score of every joint state."""
+    design = design_matrix(shape)
+    if design is not None:
+        return _tensor(design, terms) @ terms
+    index = _tensor(shape.index, terms)
+    table = terms.new_zeros(shape.cells, terms.shape[1]).index_add_(0, index, terms)
+    return scores_of_terms(table, shape.sizes)
+
+
+def _moments_of_terms(shape: LocalShape, masses: Float[Tensor, "x q"]) -> Float[Tensor, "p q"]:
+    """The mass of all joint states in which each term counts."""
+    design = design_matrix(shape)
+    if design is not None:
+        return _tensor(design, masses).T @ masses
+    return moments(masses, shape.sizes)[_tensor(shape.index, masses)]
+
+
 def _with_zero(table: Float[Tensor, "x q"]) -> Float[Tensor, "x+1 q"]:
     """The table and a row of zeros, which stands for terms that exclude each other."""
     return torch.cat([table, table.new_zeros(1, table.shape[1])])
+
+
+def _tensor(numbers: NDArray[Any], beside: Tensor) -> Tensor:
+    """Numbers that belong to a shape, where the tensor beside them is."""
+    return torch.from_numpy(numbers).to(beside.device)

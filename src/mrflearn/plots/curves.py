@@ -33,6 +33,8 @@ class Panel:
 
 def draw_panels(parts: Sequence[Panel], *, log_heights: bool = True) -> Any:
     """One panel each; a name has the same colour in all of them."""
+    from matplotlib.ticker import LogFormatter
+
     figure, axes = panels(len(parts), width=4.2, height=3.6)
     names = list(dict.fromkeys(name for part in parts for name in part.curves))
     for axis, part in zip(axes, parts, strict=True):
@@ -53,6 +55,9 @@ def draw_panels(parts: Sequence[Panel], *, log_heights: bool = True) -> Any:
         axis.set(title=part.title, xlabel=part.across, ylabel=part.up, xscale="log")
         if log_heights:
             axis.set_yscale("log")
+        # Ticks between powers of ten are named only on short axes, where they have the room.
+        for line in (axis.xaxis, *((axis.yaxis,) if log_heights else ())):
+            line.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
         axis.legend(frameon=False, fontsize=8)
     return figure
 

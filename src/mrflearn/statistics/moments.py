@@ -93,6 +93,10 @@ class Moments:
     def _separators(self) -> int:
         return 0 if self.separator is None else int(self.unary[self.separator])
 
+    def __add__(self, other: Moments) -> Moments:
+        """Counts of both corpora as one, as `merge` gives them."""
+        return merge(self, other)
+
     def rounded_up(self, multiple: int | None = None) -> Moments:
         """The same ring with separators added until N is a multiple (of K + 1 unless given).
 

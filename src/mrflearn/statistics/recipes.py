@@ -1,5 +1,5 @@
-"""How files become items for a chain CRF: a model keeps its recipe, so that it can be asked about
-files just as it was trained on them.
+"""How files become items for a CRF: a model keeps its recipe, so that it can be asked about files
+just as it was trained on them.
 """
 
 from __future__ import annotations
@@ -15,40 +15,51 @@ from mrflearn.data.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
 from mrflearn.data.conversion import FORMATS, guess_format
 from mrflearn.data.crfsuite_text import read_crfsuite
 from mrflearn.data.files import PathLike, read_lines
+from mrflearn.data.grmm import read_grmm
 from mrflearn.data.text import read_sentences, split_tokens
 from mrflearn.errors import DataError, StorageError
 from mrflearn.statistics.templates import Templates, parse_template
 from mrflearn.statistics.word_features import word_features
 
+MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
 SENTENCE_FORMATS = tuple(name for name, known in FORMATS.items() if known.to_columns)
 
 
 class Example(NamedTuple):
     """A sequence: its items, its labels where the file has them, and its rows as they stand.
 
-    CRFsuite's text has features in place of words: its rows are empty.
+    CRFsuite's text and GRMM's have features in place of words: their rows are empty.
     """
 
     items: list[Any]
     labels: tuple[str, ...] | None
     rows: tuple[tuple[str, ...], ...]
     document: int = 0
+    further: tuple[tuple[str, ...], ...] = ()  # labels of the layers after the first
+
+    @property
+    def layers(self) -> tuple[tuple[str, ...], ...] | None:
+        """The labels of every layer, where the file has them."""
+        return None if self.labels is None else (self.labels, *self.further)
 
 
 @dataclass(frozen=True)
 class Recipe:
     """What a file's columns are, which holds the labels, and what is looked at.
 
-    format: `"columns"`, or another of sentences (`"conllu"`, `"tagged"`, ...), or `"crfsuite"`.
+    format: `"columns"`, or another of sentences (`"conllu"`, `"tagged"`, ...), or one that has its
+        features made: `"crfsuite"`, `"grmm"`.
     columns: the names of all columns in order; labels: the one to be learned.
     template: the lines of a CRF++ or Wapiti template, whose columns are those without the labels;
         None takes `word_features` of all other columns, the first being the word.
+    further: the columns that are learned together with `labels`, by a factorial CRF.
     """
 
     format: str
     columns: tuple[str, ...] = ()
     labels: str = ""
     template: tuple[str, ...] | None = None
+    further: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -57,23 +68,24 @@ class Recipe:
         *,
         format: str | None = None,  # noqa: A002 - the word users know
         columns: Sequence[str] | None = None,
-        labels: str | None = None,
+        labels: str | Sequence[str] | None = None,
         template: PathLike | None = None,
     ) -> Recipe:
         """The recipe for a file: what is not given is read off its name and its first line."""
         kind = format or _guess(path)
+        layers = (labels,) if isinstance(labels, str) else tuple(labels or ())
         lines = None
         if template is not None:
             lines = tuple(line for _, line in read_lines(template))
-        if kind == "crfsuite":
-            if columns or labels or template:
-                raise DataError("CRFsuite's text has its features made: no columns, no template.")
-            return cls(kind)
+        if kind in MADE:
+            if columns or template or (layers and kind == "crfsuite"):
+                raise DataError(f"{MADE[kind]} has its features made: no columns, no template.")
+            layers = _layer_names(path, layers) if kind == "grmm" else ("",)
+            return cls(kind, labels=layers[0], further=layers[1:])
         names = tuple(columns) if columns else _first_columns(path, kind)
-        chosen = labels or names[-1]
-        if chosen not in names:
-            raise DataError(f"there is no column '{chosen}'; there are {', '.join(names)}.")
-        recipe = cls(kind, names, chosen, lines)
+        layers = layers or names[-1:]
+        _check_layers(layers, names)
+        recipe = cls(kind, names, layers[0], lines, layers[1:])
         recipe._check_template()
         return recipe
 
@@ -87,6 +99,7 @@ class Recipe:
                 tuple(settings["columns"]),
                 settings["labels"],
                 None if template is None else tuple(template),
+                tuple(settings.get("further", ())),
             )
         except (KeyError, TypeError) as error:
             raise StorageError(f"the stored recipe for features is damaged ({error}).") from error
@@ -98,22 +111,29 @@ class Recipe:
     @property
     def seen(self) -> tuple[str, ...]:
         """The columns that are looked at."""
-        return tuple(name for name in self.columns if name != self.labels)
+        return tuple(name for name in self.columns if name not in self.layers)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The names of all label layers."""
+        return (self.labels, *self.further)
 
     def read(self, path: PathLike, *, format: str | None = None) -> Iterator[Example]:  # noqa: A002
         """The sequences of a file, one at a time; a file of columns may lack the labels' one."""
         kind = format or (self.format if str(path) == "-" else _guess(path, self.format))
-        if (kind == "crfsuite") != (self.format == "crfsuite"):
+        if kind != self.format and (kind in MADE or self.format in MADE):
             raise DataError(
                 f"this is {kind}, but the model was trained on {self.format}.", path=path
             )
-        if kind == "crfsuite":
-            for sequence in read_crfsuite(path):
-                yield Example(sequence.features, sequence.labels, ((),) * len(sequence))
+        if kind in MADE:
+            yield from self._made(path, kind)
             return
         for sentence in self._sentences(path, kind):
-            labels = sentence[self.labels] if self.labels in sentence.names else None
-            yield Example(self.items(sentence), labels, sentence.rows, sentence.document)
+            known = all(name in sentence.names for name in self.layers)
+            layers = [sentence[name] if known else None for name in self.layers]
+            further = tuple(layer for layer in layers[1:] if layer is not None)
+            rows, document = sentence.rows, sentence.document
+            yield Example(self.items(sentence), layers[0], rows, document, further)
 
     def labelled(self, path: PathLike) -> tuple[Iterator[list[Any]], list[tuple[str, ...]]]:
         """The items of a file as they are read, and a list that fills with their labels."""
@@ -132,12 +152,40 @@ class Recipe:
 
         return items(), labels
 
+    def layered(self, path: PathLike) -> list[Example]:
+        """The sequences of a file that has labels in every layer."""
+        examples = list(self.read(path))
+        if not examples:
+            raise DataError("there are no sentences in it.", path=path)
+        if any(example.layers is None for example in examples):
+            raise DataError(
+                f"there are no columns with all the labels {', '.join(self.layers)}.", path=path
+            )
+        return examples
+
     def items(self, sentence: ColumnSentence) -> list[list[str]]:
         """What is looked at in a sentence."""
         seen = [sentence[name] for name in self.seen]
         if self.template is None:
             return word_features(list(zip(*seen, strict=True)))
         return self._templates(seen)
+
+    def _made(self, path: PathLike, kind: str) -> Iterator[Example]:
+        """The sequences of a file that has its features made."""
+        if kind == "crfsuite":
+            for sequence in read_crfsuite(path):
+                yield Example(sequence.features, sequence.labels, ((),) * len(sequence))
+            return
+        for tokens in read_grmm(path):
+            if tokens.layers and len(tokens.layers) != len(self.layers):
+                raise DataError(
+                    f"{len(tokens.layers)} labels a token where the model has the layers "
+                    f"{', '.join(self.layers)}.",
+                    path=path,
+                )
+            labels, *further = tokens.layers or (None,)
+            items = [list(own) for own in tokens.features]
+            yield Example(items, labels, ((),) * len(tokens), further=tuple(further))
 
     def _sentences(self, path: PathLike, kind: str) -> Iterator[ColumnSentence]:
         if kind == "columns":
@@ -181,8 +229,8 @@ def _other_format(path: PathLike, kind: str) -> Iterator[ColumnSentence]:
     known = FORMATS.get(kind)
     if known is None or known.to_columns is None:
         raise DataError(
-            f"'{kind}' has no labels for words; there are {', '.join(SENTENCE_FORMATS)} and "
-            "crfsuite. Name one with format=.",
+            f"'{kind}' has no labels for words; there are {', '.join(SENTENCE_FORMATS)}, "
+            f"{' and '.join(MADE)}. Name one with format=.",
             path=path,
         )
     return known.to_columns(known.read(path))
@@ -195,6 +243,29 @@ def _guess(path: PathLike, otherwise: str = "columns") -> str:
     except DataError:
         return otherwise
     return otherwise if kind in ("text", "samples") else kind
+
+
+def _check_layers(layers: tuple[str, ...], names: tuple[str, ...]) -> None:
+    for name in layers:
+        if name not in names:
+            raise DataError(f"there is no column '{name}'; there are {', '.join(names)}.")
+    if len(set(layers)) < len(layers) or len(layers) == len(names):
+        raise DataError(
+            f"the labels {', '.join(layers)} of the columns {', '.join(names)}: each can be "
+            "learned once, and a column must be left to look at."
+        )
+
+
+def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Names for the layers of GRMM's text: those wanted, or `layer1`, `layer2` and so on."""
+    if str(path) == "-" and wanted:
+        return wanted
+    found = next((len(tokens.layers) for tokens in read_grmm(path)), 0)
+    if not found or (wanted and len(wanted) != found):
+        raise DataError(
+            f"there are {found} labels a token, and {len(wanted)} names for them.", path=path
+        )
+    return wanted or tuple(f"layer{number}" for number in range(1, found + 1))
 
 
 def _first_columns(path: PathLike, kind: str) -> tuple[str, ...]:

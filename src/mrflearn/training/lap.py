@@ -18,7 +18,6 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.local_shape import LocalShape
 from mrflearn.graph.neighbourhood import Neighbourhoods
 from mrflearn.models.tabular import TabularModel
 from mrflearn.models.tabular_layout import ParameterLayout
@@ -31,7 +30,7 @@ from mrflearn.training.outcome import Outcome
 
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
-BLOCK = 1 << 18  # entries of the largest table that a block of problems works on
+BLOCK = 1 << 17  # entries of the largest table that a block of problems works on
 MOST_PROBLEMS = 4096
 MOST_CELLS = 1 << 22  # joint states of one neighbourhood
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
@@ -47,13 +46,14 @@ class LocalSolver:
     max_iterations: int = 100
 
     def __call__(
-        self, shape: LocalShape, counts: Float[Tensor, "x q"], missing: bool
+        self, hood: Neighbourhoods, counts: Float[Tensor, "x q"], missing: bool
     ) -> LocalSolution:
         """The solution of every problem, from the counts of its neighbourhood."""
+        shape = hood.shape
         newton = LocalNewton(self.l2, self.tolerance, self.max_iterations)
         if missing:
             return solve_with_missing(shape, counts, newton)
-        problems = LocalLikelihood.of(shape, counts)
+        problems = LocalLikelihood.of(shape, counts, hood.absent)
         if self.l1 and any(len(places) > 1 for places in shape.touching):
             return LocalProximal(self.l1, self.l2, self.tolerance)(problems)
         return newton(problems)
@@ -82,11 +82,13 @@ class SolveBlock:
             assert self.columns is not None  # noqa: S101 - one of the two is given
             counts = neighbourhood_counts(block.problems.scope, shape.sizes, self.columns)
             missing = self.columns.missing
-        found = self.solver(shape, counts, missing)
-        own = found.terms[shape.spans[0]]
+        found = self.solver(block.problems, counts, missing)
+        own, value = found.terms[shape.spans[0]], found.value
+        if block.problems.surplus is not None:
+            value = value - block.problems.surplus * counts.sum(dim=0)
         if not (self.solver.l2 or self.solver.l1):
             insist_on_support(block.problems, own, counts)
-        return LocalSolution(own.contiguous(), found.value, found.iterations, found.converged)
+        return LocalSolution(own.contiguous(), value, found.iterations, found.converged)
 
 
 def lap(
@@ -167,10 +169,7 @@ def _together(hood: Neighbourhoods, missing: bool) -> int:
             f"{prod(sizes):.3g} joint states; at most {MOST_CELLS:,} can be handled. "
             "Use pseudolikelihood (estimator='pl') on such a graph."
         )
-    terms = len(shape.terms)
-    pairs = len(shape.summed_parts) * (len(shape.summed_parts) + 1) // 2
-    largest = max(prod(sizes), terms**2, pairs * shape.contexts if shape.contexts > 1 else 0)
-    return max(1, min(MOST_PROBLEMS, BLOCK // largest))
+    return max(1, min(MOST_PROBLEMS, BLOCK // max(prod(sizes), shape.work)))
 
 
 def insist_on_support(

@@ -35,7 +35,7 @@ class LocalSolution:
 class LocalNewton:
     """Minimises likelihood + l2 * sum of squares for every problem.
 
-    tolerance: a problem is done after a step in which no parameter moved by more than this.
+    tolerance: a problem is done when one more step would move no parameter by more than this.
     """
 
     l2: float = 0.0
@@ -74,7 +74,10 @@ class LocalNewton:
             if not bool(worse.any()):
                 break
             length = torch.where(worse, length / 2, length)
-        return moved, trial, (reach <= self.tolerance) | flat
+        # Along the step no score changes by more than its sum, nor the curvature by a larger share:
+        # that share of this step is what the next one would be.
+        ahead = reach * direction.abs().sum(dim=0).clamp_max(1.0)
+        return moved, trial, ((ahead <= self.tolerance) & (length == 1)) | flat
 
     def _newton(self, problems: LocalLikelihood, start: Float[Tensor, "p q"]) -> LocalSolution:
         terms, value = start.clone(), torch.zeros_like(problems.total)

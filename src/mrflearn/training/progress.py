@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -120,7 +121,9 @@ def reporting(wanted: bool, rule: StopRule) -> Iterator[Reporter]:
 def describe(row: Row) -> str:
     """Value, gradient norm and validation score of one iteration."""
     validation = "" if row.validation is None else f", validation {row.validation:.5g}"
-    return f"value {row.value:.8g}, |gradient| {row.gradient_norm:.2e}{validation}"
+    # Expectation-maximisation knows no gradient.
+    norm = "" if math.isnan(row.gradient_norm) else f", |gradient| {row.gradient_norm:.2e}"
+    return f"value {row.value:.8g}{norm}{validation}"
 
 
 def summary(row: Row | None, verdict: Verdict) -> str:

@@ -1,0 +1,114 @@
+"""A protein family by pseudolikelihood, beside what CCMpred and plmc reported for it.
+
+    MRFLEARN_DATA=... python benchmarks/potts.py                     # 1atzA, one core
+    MRFLEARN_DATA=... python benchmarks/potts.py --family PF00014.fasta
+    python benchmarks/potts.py --alignment FILE --published MY.json --device cuda
+
+The peers are C programs that no package installs, so their figures come from a file (--published):
+the objective where each stopped, its seconds on one core, its strongest contacts.  Ours are
+measured now, with the same penalties, sequence weights and objective.  Published lists have ten;
+--matrix compares all L strongest with scores that CCMpred wrote here (`ccmpred ALN MATRIX`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mrflearn import PottsField
+from mrflearn.data.alignments import read_alignment
+from mrflearn.data.contacts import read_contacts
+from mrflearn.graph.contacts import strongest_pairs
+
+PUBLISHED = Path(__file__).parent / "potts_peers.json"
+
+
+def strongest(scores: np.ndarray, count: int) -> list[str]:
+    """Contacts of columns at least four apart, counted from 1, the strongest first."""
+    pairs = strongest_pairs(torch.as_tensor(scores), count, apart=4)
+    return [f"{a + 1}-{b + 1}" for a, b in pairs.tolist()]
+
+
+def measure(alignment: Path, device: str) -> tuple[PottsField, dict[str, Any]]:
+    """Our field, and what it took: reading is left out, sequence weights are not."""
+    rows = read_alignment(alignment, drop_inserts=alignment.suffix != ".aln").values
+    wall, processor = time.perf_counter(), time.process_time()
+    field = PottsField(states=21, device=device).fit(rows)
+    contacts = field.contacts_
+    ended = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    outcome = field.outcome_
+    return field, {
+        "objective": outcome.value,
+        "evaluations": outcome.evaluations,
+        "ending": outcome.ending,
+        **ended,
+        "contacts": strongest(contacts, rows.shape[1]),
+    }
+
+
+def reached(field: PottsField, objective: float) -> str:
+    """When our search passed a peer's value."""
+    for row in field.outcome_.history:
+        if row.value <= objective:
+            return f"{row.evaluations} evaluations, {row.seconds:.1f} s"
+    return "never"
+
+
+def compare(field: PottsField, ours: dict[str, Any], name: str, peer: dict[str, Any]) -> list[str]:
+    """What a reader wants to know about one peer."""
+    listed = peer["contacts"]
+    shared = len(set(listed) & set(ours["contacts"][: len(listed)]))
+    lines = [f"{name}: {peer['seconds']} s, {peer['ending']}"]
+    if peer["objective"] is not None:
+        gap = ours["objective"] - peer["objective"]
+        lines.append(
+            f"  its objective {peer['objective']:,.1f}, ours {ours['objective']:,.1f} ({gap:+,.1f})"
+        )
+        lines.append(f"  ours passes its objective after {reached(field, peer['objective'])}")
+    lines.append(f"  {shared} of its {len(listed)} strongest contacts are among our {len(listed)}")
+    lines.append(f"  our seconds / its seconds: {ours['processor'] / peer['seconds']:.2f}")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--family", default="1atzA.aln", help="a file of protein-msa")
+    parser.add_argument("--alignment", type=Path, help="any alignment instead")
+    parser.add_argument("--published", type=Path, default=PUBLISHED, help="figures of peers")
+    parser.add_argument("--matrix", type=Path, help="scores that CCMpred wrote for it")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    alignment = options.alignment
+    if alignment is None:
+        if "MRFLEARN_DATA" not in os.environ:
+            sys.exit("set MRFLEARN_DATA to the folder that holds protein-msa, or give --alignment")
+        alignment = Path(os.environ["MRFLEARN_DATA"]) / "protein-msa" / options.family
+    torch.set_num_threads(1)  # the peers had one core
+    field, ours = measure(alignment, options.device)
+    published = json.loads(options.published.read_text())["families"].get(alignment.name, {})
+    if options.matrix is not None:
+        other = strongest(read_contacts(options.matrix), len(ours["contacts"]))
+        ours["shared_with_matrix"] = len({*other} & {*ours["contacts"]}) / len(other)
+    if options.json:
+        print(json.dumps({"family": alignment.name, "ours": ours, "published": published}))
+        return
+    spent = f"{ours['wall']:.1f} s on the clock, {ours['processor']:.1f} s of processor"
+    print(f"{alignment.name}: {spent}")
+    print(f"objective {ours['objective']:,.1f} after {ours['evaluations']} evaluations")
+    for name, peer in published.items():
+        print("\n".join(compare(field, ours, name, peer)))
+    if "shared_with_matrix" in ours:
+        print(f"of the L strongest, {100 * ours['shared_with_matrix']:.1f} % are the matrix's too")
+
+
+if __name__ == "__main__":
+    main()

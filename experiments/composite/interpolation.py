@@ -1,0 +1,50 @@
+"""The best linear interpolation of three models, token by token."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from mrflearn import CompositeLanguageModel
+from mrflearn.inference.prefix import Prefix
+from mrflearn.objectives.expected_counts import explain_tokens
+from mrflearn.training.composite_batches import Given, batches
+
+Documents = list[list[list[str]]]
+
+
+def token_probabilities(model: CompositeLanguageModel, documents: Documents) -> np.ndarray:
+    """p of every token, ends too, after the words before it in its sentence and document."""
+    answers = model.answers_
+    found = answers.model
+    text, ready = answers._ready(documents)
+    shares = torch.from_numpy(answers._fold(text, ready).before).to(found.weights)
+    wiring = found.shape.grammar
+    result = np.zeros(len(text.stream) - 1)
+    given = Given.whole(text, answers.fit.ngrams).values(answers.fit.tag_of_word)
+    prefix = None
+    if wiring is not None:
+        prefix = Prefix.of(found.rules.double(), found.start.double(), wiring)
+    for sentences, batch in batches(text, given, found.shape, row_of_sentence=np.arange(len(text))):
+        tokens = batch.tokens.to(found.weights.device, found.weights.dtype)
+        scores = explain_tokens(found, tokens, shares[tokens.document]).scores.double()
+        if prefix is None:
+            result[text.places(sentences, ends=True)] = scores[:, 0].numpy()
+            continue
+        pieces = torch.split(scores, tokens.lengths.tolist())
+        for sentence, own in zip(sentences, pieces, strict=True):
+            beliefs = prefix(own.log())
+            words = (beliefs.follows[:-1].exp() * own).sum(dim=1)
+            every = torch.cat([words, beliefs.ends[-1:].exp()])
+            result[text.places(np.array([sentence]), ends=True)] = every.numpy()
+    return result
+
+
+def best_weights(columns: list[np.ndarray], steps: int = 300) -> np.ndarray:
+    """The weights of a mixture under which these tokens are most probable, by EM."""
+    values = np.stack(columns, axis=1)
+    weights = np.full(len(columns), 1 / len(columns))
+    for _ in range(steps):
+        share = weights * values
+        weights = (share / share.sum(axis=1, keepdims=True)).mean(axis=0)
+    return weights

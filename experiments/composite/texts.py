@@ -1,0 +1,85 @@
+"""The three texts: the built-in English with its truth, the treebank sample, Brown."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mrflearn.data.english import sample_documents
+from mrflearn.data.english_truth import document_log_probability
+from mrflearn.data.ptb import read_trees
+from mrflearn.data.trees import Tree, remove_traces
+
+Documents = list[list[list[str]]]
+LONGEST = 40
+TREES_PER_DOCUMENT = 20  # the sample has lost its documents: runs of sentences stand for them
+
+
+@dataclass(frozen=True)
+class Text:
+    """Documents to learn from and to be judged by, trees of the first, and the least perplexity."""
+
+    train: Documents
+    test: Documents
+    trees: list[Tree] | None
+    floor: float | None = None
+    vocabulary_size: int | None = None
+    minimum_count: int = 1
+
+
+def built_in(documents: int, sentences: int) -> Text:
+    """The built-in grammar's text; its floor is what its own probabilities give the test part."""
+    drawn = sample_documents(documents + documents // 5, sentences=sentences, seed=1)
+    plain = [[list(s.words) for s in d.sentences] for d in drawn]
+    total = sum(document_log_probability(d) for d in drawn[documents:])
+    tokens = sum(len(words) + 1 for d in plain[documents:] for words in d)
+    trees = [s.tree for d in drawn[:documents] for s in d.sentences]
+    floor = float(np.exp(-total / tokens))
+    return Text(plain[:documents], plain[documents:], trees, floor)
+
+
+def treebank(data: Path, count: int) -> Text:
+    """The first sentences of the treebank sample, every tenth document for the test."""
+    trees: list[Tree] = []
+    for tree in read_trees(data / "treebank-sample" / "trees.mrg"):
+        plain = remove_traces(tree)
+        if plain is not None and len(plain.words) <= LONGEST and len(trees) < count:
+            trees.append(plain)
+    size = TREES_PER_DOCUMENT
+    groups = [trees[i : i + size] for i in range(0, len(trees), size)]
+    lower = [[[w.lower() for w in tree.words] for tree in group] for group in groups]
+    train = [d for i, d in enumerate(lower) if i % 10]
+    test = [d for i, d in enumerate(lower) if i % 10 == 0]
+    kept = [_lower(tree) for i, group in enumerate(groups) if i % 10 for tree in group]
+    return Text(train, test, kept, minimum_count=2)
+
+
+def brown(data: Path, documents: int) -> Text:
+    """The first Brown documents in lower case, every tenth for the test; short sentences only."""
+    found: Documents = []
+    with gzip.open(data / "brown" / "brown-tagged.txt.gz", "rt", encoding="utf-8") as stream:
+        for line in stream:
+            if line.startswith("#DOC\t"):
+                if len(found) == documents:
+                    break
+                found.append([])
+                continue
+            words = [token.rsplit("/", 1)[0].lower() for token in line.split()]
+            if len(words) <= LONGEST:
+                found[-1].append(words)
+    train = [d for i, d in enumerate(found) if i % 10]
+    test = [d for i, d in enumerate(found) if i % 10 == 0]
+    return Text(train, test, None, vocabulary_size=10_000)
+
+
+def _lower(tree: Tree) -> Tree:
+    from mrflearn.data.trees import rebuild
+
+    def change(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        word = None if node.word is None else node.word.lower()
+        return (Tree(node.label, children, word),)
+
+    return rebuild(tree, change)[0]

@@ -1,0 +1,75 @@
+"""One measurement in a process of its own, so that its memory is its own.
+
+    python measure.py '{"kind": "field", "graph": "grid:4x4", "estimator": "pl", ...}'
+
+prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mrflearn import MarkovField
+from mrflearn.errors import MrflearnError
+from mrflearn.evaluation.recovery import recovery
+from mrflearn.graph.builders import graph_from_text
+from mrflearn.graph.gauges import reference_gauge
+from mrflearn.graph.ising import random_ising
+from mrflearn.graph.potentials import Potentials
+
+L2 = 0.1  # one and the same small price, so that every estimate exists
+
+
+def peak_mb() -> float:
+    """The largest memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def memory_mb() -> float:
+    """What this process holds now, where the system tells; else its largest memory so far."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return peak_mb()
+    held = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+    return int(held.split()[1]) / 1024
+
+
+def measure_field(point: dict[str, Any]) -> dict[str, Any]:
+    """Time, memory and error of one estimator on samples of a random Ising field."""
+    truth = random_ising(graph_from_text(point["graph"]), scale=point["scale"], seed=point["run"])
+    rows = np.load(point["rows"])
+    model = MarkovField(point["graph"], estimator=point["estimator"], l2=L2)
+    before, begun = memory_mb(), time.process_time()
+    model.fit(rows)
+    seconds = time.process_time() - begun
+    memory = peak_mb() - before
+    error = recovery(parameters(model.potentials_), parameters(truth)).relative
+    return {"seconds": seconds, "memory_mb": memory, "error": error}
+
+
+def parameters(potentials: Potentials) -> np.ndarray:
+    """All parameters in the gauge that vanishes at state 0, end to end."""
+    tables = [table.dense().reshape(-1) for table in reference_gauge(potentials).tables]
+    return torch.cat(tables).numpy()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    point = json.loads(sys.argv[1])
+    try:
+        found = {"field": measure_field}[point["kind"]](point)
+    except MrflearnError as error:
+        found = {"refused": str(error)}
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""What one point of the plan comes to: a model is trained, and held against the truth."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rows import Point
+from tasks import Example, Parts, Task
+
+from mrflearn.estimators.crf import CRF
+from mrflearn.estimators.factorial_crf import FactorialCRF
+from mrflearn.estimators.skip_chain_crf import SkipChainCRF
+from mrflearn.evaluation.layers import layers_report, token_report
+
+C2 = 0.05  # half of one over the prior's variance, which is 10
+
+
+def measure(task: Task, parts: Parts, point: Point, jobs: int) -> dict[str, Any]:
+    """Scores on the test set, and what training took."""
+    began, cpu = time.perf_counter(), time.process_time()
+    model = fitted(task, parts.train, point, jobs)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    began = time.perf_counter()
+    found = predicted(task, model, parts.test)
+    outcome = model.outcome_
+    return _scores(task, parts.test, found) | {
+        "train_sentences": len(parts.train),
+        "test_sentences": len(parts.test),
+        "weights": sum(part.numel() for part in model.model_.parameters().values()),
+        "objective": outcome.value,
+        "iterations": outcome.iterations,
+        "converged": outcome.converged,
+        "train_seconds": seconds,
+        "train_cpu_seconds": cpu,
+        "optimiser_seconds": outcome.seconds,
+        "test_seconds": time.perf_counter() - began,
+        "jobs": jobs,
+    }
+
+
+def fitted(task: Task, train: list[Example], point: Point, jobs: int) -> Any:
+    """The model of the task's structure, trained as the point says.
+
+    A chain is a factorial chain of one layer, so that features stand on edges as in the paper; one
+    "of nodes" has them on single tokens, and only constants on its edges.
+    """
+    settings: dict[str, Any] = {
+        "estimator": point.estimator,
+        "c2": C2,
+        "max_iterations": point.iterations,
+        "n_jobs": jobs,
+    }
+    items = [example.items for example in train]
+    if task.structure == "skip":
+        crf = SkipChainCRF(**settings, start=point.start)
+        labels = [example.layers[0] for example in train]
+        return crf.fit(items, labels, words=[example.words for example in train])
+    if task.structure == "chain of nodes":
+        return CRF(**settings).fit(items, [example.layers[0] for example in train])
+    return FactorialCRF(**settings).fit(items, [example.layers for example in train])
+
+
+def predicted(task: Task, model: Any, test: list[Example]) -> list[list[list[str]]]:
+    """The labels of each layer of each test sequence."""
+    items = [example.items for example in test]
+    if task.structure == "skip":
+        return [[own] for own in model.predict(items, words=[example.words for example in test])]
+    if task.structure == "chain of nodes":
+        return [[own] for own in model.predict(items)]
+    return model.predict(items)
+
+
+def _scores(task: Task, test: list[Example], found: list[list[list[str]]]) -> dict[str, Any]:
+    truth = {
+        name: [list(example.layers[k]) for example in test] for k, name in enumerate(task.layers)
+    }
+    guess = {name: [list(own[k]) for own in found] for k, name in enumerate(task.layers)}
+    report = layers_report(truth, guess)
+    figures: dict[str, Any] = {"joint_accuracy": report.joint.accuracy}
+    for name, own in report.layers.items():
+        figures[f"{name}_accuracy"] = own.tagging.tokens.accuracy
+        if own.chunks is not None:
+            figures[f"{name}_f1"] = own.chunks.total.f1
+    if task.structure == "skip":
+        tokens = token_report(truth["field"], guess["field"])
+        figures["token_f1"] = {name: score.f1 for name, score in tokens.by_label.items()}
+    return figures

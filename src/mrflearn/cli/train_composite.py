@@ -1,0 +1,136 @@
+"""`mrflearn train composite`: n-gram, grammar and topics in one language model."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.composite import CompositeLanguageModel
+
+
+def composite(
+    documents: Annotated[
+        Path,
+        typer.Argument(
+            help="One sentence a line, a blank line between documents (gzip and - are fine); or a "
+            "folder of such files."
+        ),
+    ],
+    output: Output,
+    order: Annotated[int, typer.Option(min=1, help="The longest n-gram; 1: none.")] = 3,
+    topics: Annotated[int, typer.Option(min=1, help="How many topics; 1: none.")] = 1,
+    grammar: Annotated[
+        str,
+        typer.Option(help="latent:PHRASES,PRETERMINALS; treebank:FILE of bracketed trees; none."),
+    ] = "none",
+    levels: Annotated[
+        str | None, typer.Option(help="Back-off levels beside the n-gram, such as vAh,Ah,A,h.")
+    ] = None,
+    longest: Annotated[
+        int, typer.Option(min=1, help="Longer sentences teach words and topics, not grammar.")
+    ] = 40,
+    minimum_count: Annotated[
+        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
+    ] = 1,
+    vocabulary_size: Annotated[
+        int | None, typer.Option(min=3, help="Keep the most frequent words only.")
+    ] = None,
+    max_iterations: Annotated[int, typer.Option(min=1, help="Steps of EM.")] = 20,
+    restarts: Annotated[int, typer.Option(min=1, help="Random grammars to choose from.")] = 1,
+    valid: Annotated[
+        Path | None, typer.Option(help="Documents to report the perplexity of.")
+    ] = None,
+    single: Annotated[bool, typer.Option("--single", help="Single precision: faster.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    engine: EngineOption = Engine.local,
+    master: Master = None,
+    jobs: Jobs = 1,
+    checkpoint: Annotated[Path | None, typer.Option(help="A file to save training to.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the curve of EM (.png, .svg, .pdf).")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a language model of documents: word n-grams, phrase structure and topics in one.
+
+    Example: mrflearn train composite news.txt --topics 10 --grammar latent:10,20 -o model
+    """
+    from mrflearn.estimators.composite import CompositeLanguageModel
+
+    if resume and checkpoint is None:
+        raise typer.BadParameter("--resume needs --checkpoint, the file to go on from")
+    if restarts > 1 and not grammar.startswith("latent"):
+        raise typer.BadParameter("--restarts: only a latent grammar begins at random")
+    if plot is not None:
+        from mrflearn.plots.figure import check_picture
+
+        check_picture(plot)
+    model = CompositeLanguageModel(
+        order,
+        grammar,
+        topics,
+        levels=None if levels is None else levels.split(","),
+        longest=longest,
+        minimum_count=minimum_count,
+        vocabulary_size=vocabulary_size,
+        max_iterations=max_iterations,
+        restarts=restarts,
+        precision="single" if single else "double",
+        random_state=seed,
+        device=device,
+        verbose=not quiet,
+    )
+    started = time.perf_counter()
+    with place_to_run(engine, master, jobs) as executor:
+        model.fit(documents, executor=executor, checkpoint=checkpoint, resume=resume)
+    seconds = time.perf_counter() - started
+    rated = None if valid is None else model.perplexity(valid)
+    model.save(output)
+    if plot is not None:
+        _draw(model, plot)
+    answer = _answer(model, output, seconds)
+    if rated is not None:
+        answer["valid_perplexity"] = rated
+    write_report(model, output, answer, quiet=quiet)
+    if as_json:
+        say_json(answer)
+        return
+    say(
+        f"{output}: {answer['vocabulary']:,} words, learned in {seconds:.1f} s "
+        f"({answer['iterations']} steps of EM): {answer['reason']}"
+    )
+    if rated is not None:
+        say(f"perplexity of {valid}: {rated:.2f} ({model.unknown_policy_})")
+
+
+def _answer(model: CompositeLanguageModel, output: Path, seconds: float) -> dict[str, Any]:
+    history = model.fit_.history
+    return {
+        "model": str(output),
+        "order": model.order,
+        "topics": model.topics,
+        "vocabulary": len(model.vocabulary_),
+        "iterations": len(history),
+        "train_log_likelihood": -history[-1].value if history else None,
+        "reason": model.fit_.reason,
+        "seconds": round(seconds, 4),
+    }
+
+
+def _draw(model: CompositeLanguageModel, path: Path) -> None:
+    from mrflearn.plots.composite import em_curve
+    from mrflearn.plots.figure import save
+
+    save(em_curve(model.fit_.history), path)

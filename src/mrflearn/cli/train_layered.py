@@ -1,0 +1,149 @@
+"""`mrflearn train crf --structure factorial|skip`: CRFs beyond one chain of labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+
+from mrflearn.cli.answers import say, say_json
+from mrflearn.cli.report import write_report
+
+if TYPE_CHECKING:
+    from mrflearn.statistics.recipes import Example, Recipe
+
+
+class Structure(StrEnum):
+    """How the labels of a sequence are joined."""
+
+    chain = "chain"
+    factorial = "factorial"
+    skip = "skip"
+
+
+class Estimator(StrEnum):
+    """What training makes small."""
+
+    ml = "ml"
+    bp = "bp"
+    pl = "pl"
+    edge_pl = "edge-pl"
+    pw = "pw"
+    pwpl = "pwpl"
+    pw_reweighted = "pw-reweighted"
+
+
+class SkipRule(StrEnum):
+    """Which tokens a skip chain joins."""
+
+    capitalised = "capitalised"
+    same_word = "same-word"
+
+
+@dataclass(frozen=True)
+class Layered:
+    """A structure, what its CRF is made with, and the rule of a skip chain."""
+
+    structure: Structure
+    settings: dict[str, Any]  # as `FactorialCRF` names them
+    rule: SkipRule | None
+
+
+def choose_structure(wanted: Structure | None, labels: int) -> Structure:
+    """The structure asked for, or that which so many columns of labels need."""
+    chosen = wanted or (Structure.factorial if labels > 1 else Structure.chain)
+    if chosen is not Structure.factorial and labels > 1:
+        raise typer.BadParameter(
+            f"--structure {chosen.value} learns one column of labels, and --labels names {labels}: "
+            "name one, or take --structure factorial."
+        )
+    return chosen
+
+
+def refuse(structure: Structure, given: dict[str, bool]) -> None:
+    """An error where an option was given that a structure has no use for."""
+    for name, was_given in given.items():
+        if was_given:
+            raise typer.BadParameter(
+                f"{name} has no effect with --structure {structure.value}: leave it out."
+            )
+
+
+def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) -> dict[str, Any]:
+    """Trains and saves the model; gives what there is to say of it."""
+    examples = recipe.layered(file)
+    items = [example.items for example in examples]
+    model: Any
+    if layered.structure is Structure.skip:
+        from mrflearn.estimators.skip_chain_crf import SkipChainCRF
+
+        rule = (layered.rule or SkipRule.capitalised).value
+        # Without the chain's weights to begin with, messages may not come to rest.
+        by_messages = layered.settings["estimator"] == "bp"
+        start: Literal["zero", "chain"] = "chain" if by_messages else "zero"
+        model = SkipChainCRF(rule=rule, start=start, **layered.settings)
+        model.fit(items, [example.labels for example in examples], words_of(examples, file))
+    else:
+        from mrflearn.estimators.factorial_crf import FactorialCRF
+
+        model = FactorialCRF(**layered.settings)
+        model.fit(items, [example.layers for example in examples])
+    model.recipe_ = recipe
+    model.save(output)
+    answer = _answer(model, recipe, layered, output)
+    write_report(model, output, answer, quiet=not layered.settings["verbose"])
+    return answer
+
+
+def words_of(examples: list[Example], file: Path) -> list[list[str]]:
+    """The words that a rule for skip edges reads."""
+    from mrflearn.errors import DataError
+
+    if any(not row for example in examples for row in example.rows):
+        raise DataError(
+            "its features are made and its words are gone; a skip chain needs the words, as files "
+            "of columns have them.",
+            path=file,
+        )
+    return [[row[0] for row in example.rows] for example in examples]
+
+
+def _answer(model: Any, recipe: Recipe, layered: Layered, output: Path) -> dict[str, Any]:
+    outcome = model.outcome_
+    names = dict(zip(recipe.layers, map(list, model.names_), strict=True))
+    return {
+        "model": str(output),
+        "class": type(model).__name__,
+        "structure": layered.structure.value,
+        "estimator": layered.settings["estimator"],
+        "format": recipe.format,
+        "columns": recipe.columns,
+        "labels": names,
+        "attributes": model.num_attributes_,
+        "weights": sum(len(own) for own in model.model_.weights),
+        "objective": outcome.value,
+        "iterations": outcome.iterations,
+        "converged": outcome.converged,
+        "reason": outcome.reason,
+        "seconds": round(outcome.seconds, 4),
+    }
+
+
+def tell(answer: dict[str, Any], as_json: bool) -> None:
+    """What was learned, for people or as JSON."""
+    if as_json:
+        say_json(answer)
+        return
+    layers = ", ".join(f"{name} ({len(own)} labels)" for name, own in answer["labels"].items())
+    say(f"{answer['model']}: {answer['structure']} CRF of {layers}")
+    say(
+        f"{answer['attributes']:,} attributes, {answer['weights']:,} weights, learned by "
+        f"{answer['estimator']} in {answer['seconds']:.2f} s"
+    )
+    say(
+        f"objective {answer['objective']:.6g} nats after {answer['iterations']} iterations: "
+        f"{answer['reason']}"
+    )

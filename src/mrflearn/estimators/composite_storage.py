@@ -1,0 +1,129 @@
+"""Composite models to and from the record of a model directory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.errors import DataError, GraphError, MrflearnError, StorageError
+from mrflearn.estimators.composite_answers import Answers
+from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.models.composite_lm import RULE_COLUMNS, CompositeModel, CompositeShape
+from mrflearn.models.hidden_backoff import Level
+from mrflearn.models.ngram import BackoffTable, NgramModel
+from mrflearn.models.ngram_level import NgramLevel
+from mrflearn.models.storage import StoredModel
+from mrflearn.statistics.ngram_index import NgramIndex
+from mrflearn.training.composite_fit import CompositeFit
+from mrflearn.training.outcome import Row
+
+TABLE_PARTS = ("code", "log_probability", "log_backoff")
+CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")
+
+
+def stored_composite(kind: str, settings: dict[str, Any], answers: Answers) -> StoredModel:
+    """The record of a trained model."""
+    fit, shape = answers.fit, answers.model.shape
+    tensors = {f"model.{name}": value for name, value in answers.model.tensors().items()}
+    tensors["prior"] = torch.from_numpy(fit.prior)
+    tensors["tag_of_word"] = torch.from_numpy(fit.tag_of_word)
+    tensors |= {f"index.{n}": torch.from_numpy(c) for n, c in enumerate(shape.index.codes, 2)}
+    if shape.grammar is not None:
+        tensors |= {f"wiring.{name}": getattr(shape.grammar, name) for name in RULE_COLUMNS}
+    if fit.ngrams is not None:
+        tensors |= _ngram_tensors(fit.ngrams)
+    history = [[row.iteration, row.value, row.seconds] for row in fit.history]
+    own = {
+        "words": list(answers.vocabulary.words),
+        "symbols": list(answers.names),
+        "binarised": answers.binarised,
+        "phrases": None if shape.grammar is None else shape.grammar.phrases,
+        "dense": shape.grammar is not None and shape.grammar.dense,
+        "level_names": [str(level) for level in shape.levels],
+        "buckets": shape.buckets,
+        "strength": fit.strength,
+        "history": history,
+        "held_out": list(fit.held_out),
+        "reason": fit.reason,
+    }
+    levels = settings["levels"]
+    settings = {**settings, "levels": None if levels is None else list(levels)}
+    return StoredModel(kind, {**settings, "own": own}, tensors)
+
+
+def read_composite(kind: str, stored: StoredModel) -> tuple[dict[str, Any], Answers]:
+    """(settings of the estimator, its answers) that a record holds."""
+    if stored.kind != kind:
+        raise StorageError(f"this is a {stored.kind}, not a {kind}.")
+    settings = dict(stored.settings)
+    try:
+        own = settings.pop("own")
+        vocabulary = Vocabulary(tuple(own["words"]))
+        shape = _shape(own, settings["topics"], vocabulary, stored.tensors)
+        names = [f"table.{level or '-'}" for level in own["level_names"]]
+        tensors = stored.tensors
+        tables = tuple(tensors[f"model.{name}"] for name in names)
+        rest = (tensors[f"model.{name}"] for name in ("weights", "tags", "rules", "start"))
+        model = CompositeModel(shape, tables, *rest)
+        for level, table in zip(shape.levels, tables, strict=True):
+            if tuple(table.shape) != shape.table_shape(level):
+                raise DataError(f"level '{level}' has a table of another size than its text.")
+        order = settings["order"]
+        ngrams = _ngrams(order, vocabulary, tensors) if order > 1 else None
+        fit = CompositeFit(
+            model,
+            ngrams,
+            tensors["tag_of_word"].cpu().numpy(),
+            tensors["prior"].cpu().numpy(),
+            float(own["strength"]),
+            tuple(Row(int(i), v, float("nan"), 1.0, int(i) + 1, s) for i, v, s in own["history"]),
+            tuple(own["held_out"]),
+            own["reason"],
+        )
+    except (KeyError, TypeError, ValueError, DataError, GraphError, MrflearnError) as error:
+        raise StorageError(f"the stored model contradicts itself ({error}).") from error
+    return settings, Answers(fit, vocabulary, tuple(own["symbols"]), bool(own["binarised"]))
+
+
+def _shape(
+    own: dict[str, Any], topics: int, vocabulary: Vocabulary, tensors: dict[str, Tensor]
+) -> CompositeShape:
+    levels = tuple(Level.read(name) for name in own["level_names"])
+    orders = range(2, 2 + max((level.words for level in levels), default=0))
+    codes = tuple(tensors[f"index.{n}"].cpu().numpy() for n in orders)
+    index = NgramIndex(len(vocabulary), vocabulary.separator, codes)
+    wiring = None
+    if own["phrases"] is not None:
+        parent, left, right = (tensors[f"wiring.{name}"] for name in RULE_COLUMNS)
+        preterminals = len(own["symbols"]) - own["phrases"]
+        phrases, dense = own["phrases"], own["dense"]
+        wiring = RuleShape(phrases, preterminals, parent, left, right, dense=dense)
+    return CompositeShape(levels, index, wiring, topics, own["buckets"])
+
+
+def _ngram_tensors(level: NgramLevel) -> dict[str, Tensor]:
+    tensors = {
+        f"ngram.{part}.{n}": torch.from_numpy(getattr(table, part))
+        for n, table in enumerate(level.model.tables, start=1)
+        for part in TABLE_PARTS
+    }
+    for part in CONTEXT_PARTS:
+        for n, numbers in enumerate(getattr(level, part), start=2):
+            tensors[f"ngram.{part}.{n}"] = torch.from_numpy(numbers.astype(np.int64))
+    return tensors
+
+
+def _ngrams(order: int, vocabulary: Vocabulary, tensors: dict[str, Tensor]) -> NgramLevel:
+    tables = tuple(
+        BackoffTable(*(tensors[f"ngram.{part}.{n}"].cpu().numpy() for part in TABLE_PARTS))
+        for n in range(1, order + 1)
+    )
+    rest = (
+        tuple(tensors[f"ngram.{part}.{n}"].cpu().numpy() for n in range(2, order + 1))
+        for part in CONTEXT_PARTS
+    )
+    return NgramLevel(NgramModel(vocabulary, tables), *rest)

@@ -1,0 +1,75 @@
+"""A log-linear field as a stored model and back: names as bytes, pairs and weights as numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mrflearn.errors import StorageError
+from mrflearn.estimators.crf_storage import packed, unpacked
+from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.storage import StoredModel
+from mrflearn.models.templates import Template
+from mrflearn.statistics.features import Numbering
+
+
+def to_stored(kind: str, settings: dict[str, Any], model: LogLinearField) -> StoredModel:
+    """What to write; templates that share their names of attributes store them once."""
+    tensors = {}
+    templates, owners = [], list[Numbering]()
+    for k, (own, weights, dense) in enumerate(
+        zip(model.templates, model.weights, model.dense, strict=True)
+    ):
+        place = next((i for i, names in enumerate(owners) if names is own.names), len(owners))
+        if place == len(owners):
+            owners.append(own.names)
+            tensors[f"names{place}"], tensors[f"ends{place}"] = packed(own.names)
+        templates.append(
+            {
+                "name": own.name,
+                "shape": list(own.shape),
+                "names": place,
+                "columns": list(own.columns),
+            }
+        )
+        tensors |= {
+            f"attribute{k}": own.attribute.int(),
+            f"cell{k}": own.cell.int(),
+            f"weights{k}": weights,
+            f"dense{k}": dense,
+        }
+    return StoredModel(kind, settings | {"templates": templates}, tensors)
+
+
+def from_stored(stored: StoredModel) -> tuple[dict[str, Any], LogLinearField]:
+    """The settings and the field."""
+    settings, tensors = dict(stored.settings), stored.tensors
+    known: dict[int, Numbering] = {}
+    templates, weights, dense = [], [], []
+    try:
+        for k, told in enumerate(settings.pop("templates")):
+            place = told["names"]
+            if place not in known:
+                names = unpacked(tensors[f"names{place}"], tensors[f"ends{place}"])
+                known[place] = Numbering(names, closed=True)
+            pairs = (tensors[f"{part}{k}"].cpu().long() for part in ("attribute", "cell"))
+            columns = tuple(told["columns"])
+            own = Template(told["name"], tuple(told["shape"]), known[place], columns, *pairs)
+            templates.append(own)
+            weights.append(tensors[f"weights{k}"])
+            dense.append(tensors[f"dense{k}"])
+            _check(own, weights[-1].shape, dense[-1].shape)
+    except (KeyError, TypeError, UnicodeDecodeError) as error:
+        raise StorageError(f"the stored CRF contradicts itself ({error}).") from error
+    return settings, LogLinearField(tuple(templates), tuple(weights), tuple(dense))
+
+
+def _check(own: Template, weights: tuple[int, ...], dense: tuple[int, ...]) -> None:
+    sound = (
+        len(own.attribute) == len(own.cell)
+        and weights == (len(own),)
+        and dense == (len(own.columns), own.cells)
+        and bool((own.attribute < len(own.names)).all())
+        and bool((own.cell < own.cells).all())
+    )
+    if not sound:
+        raise StorageError("the stored CRF contradicts itself: weights and names do not match.")

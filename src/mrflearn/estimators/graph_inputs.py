@@ -1,0 +1,230 @@
+"""Graphs as users have them, laid out as one batch: networkx graphs, or factor graphs with items.
+
+An example is
+
+- a networkx graph: `features` of a node or an edge is an item, as `mrflearn.statistics.features`
+  tells; factors are its nodes ("node") and edges ("edge");
+- or a pair (FactorGraph, {group: items}), one item a factor of each group (a group that is not
+  named has none).
+
+Every factor also has the attribute `BIAS`, so that labels and label pairs have weights without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mrflearn.errors import DataError, GraphError
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.templates import Template
+from mrflearn.statistics.compiled import CompiledFeatures, compile_features
+from mrflearn.statistics.features import Numbering
+from mrflearn.statistics.labels import compile_labels
+
+BIAS = "bias"
+NODE, EDGE = "node", "edge"
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A graph, the items of its factors group by group, and the names of its variables."""
+
+    graph: FactorGraph
+    items: tuple[Sequence[Any], ...]
+    nodes: tuple[Any, ...] | None  # None: variables are known by their numbers
+    directed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    """Examples of one kind: all directed, or all undirected, or all factor graphs."""
+
+    examples: tuple[Example, ...]
+
+    @classmethod
+    def of(cls, X: Iterable[Any]) -> Graphs:
+        """What the user gave, read example by example."""
+        examples = tuple(_example(given, number) for number, given in enumerate(X))
+        if not examples:
+            raise DataError("X is empty: there is no graph to learn from or to answer for.")
+        for number, own in enumerate(examples):
+            if own.directed != examples[0].directed or (own.nodes is None) != (
+                examples[0].nodes is None
+            ):
+                raise DataError(f"example {number} is of another kind of graph than example 0.")
+        return cls(examples)
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether edges have no sense, so that their weights must not depend on one."""
+        return self.examples[0].nodes is not None and not self.examples[0].directed
+
+    def batch(self, labels: int, templates: Sequence[Template] | None = None) -> FieldBatch:
+        """All graphs as one, every label unknown; with templates, as they know attributes."""
+        graphs = []
+        for number, own in enumerate(self.examples):
+            states = torch.full_like(own.graph.states, labels)
+            try:
+                graphs.append(replace(own.graph, states=states))
+            except GraphError as error:
+                raise GraphError(f"example {number}: {error}") from None
+        union = disjoint_union(graphs)
+        groups = tuple(replace(group, table=torch.arange(len(group))) for group in union.groups)
+        features = tuple(
+            _features([own.items[k] for own in self.examples], templates, k)
+            for k in range(len(groups))
+        )
+        graph = replace(union, groups=groups)
+        unknown = torch.full((graph.variables,), -1)
+        return FieldBatch(graph, features, unknown).unlabelled()
+
+    def labelled(self, batch: FieldBatch, y: Iterable[Any], names: Numbering) -> FieldBatch:
+        """The same batch with these labels; new labels get numbers unless the names are closed."""
+        lengths = torch.tensor([own.graph.variables for own in self.examples])
+        known = compile_labels(self.ordered(y), lengths, names)
+        return replace(batch, states=known.states, uncertain=known.uncertain, allowed=known.allowed)
+
+    def ordered(self, y: Iterable[Any]) -> list[list[Any]]:
+        """The labels of each example in the order of its variables."""
+        given = list(y)
+        if len(given) != len(self.examples):
+            raise DataError(f"X has {len(self.examples)} graphs and y has {len(given)}.")
+        return [
+            _in_order(labels, own, number)
+            for number, (labels, own) in enumerate(zip(given, self.examples, strict=True))
+        ]
+
+    def split(self, answers: Sequence[Any]) -> list[Any]:
+        """What was found for all variables, example by example: by node, or as lists."""
+        found, begin = [], 0
+        for own in self.examples:
+            end = begin + own.graph.variables
+            part = list(answers[begin:end])
+            found.append(part if own.nodes is None else dict(zip(own.nodes, part, strict=True)))
+            begin = end
+        return found
+
+
+def _example(given: Any, number: int) -> Example:
+    if hasattr(given, "nodes") and hasattr(given, "edges"):
+        return _from_networkx(given, number)
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], FactorGraph):
+        return _from_factor_graph(*given, number)
+    if isinstance(given, FactorGraph):
+        return _from_factor_graph(given, {}, number)
+    raise DataError(
+        f"example {number} is a {type(given).__name__}; an example is a networkx graph or a pair "
+        "(FactorGraph, {group: items})."
+    )
+
+
+def _from_networkx(graph: Any, number: int) -> Example:
+    if graph.is_multigraph():
+        raise GraphError(f"example {number} has parallel edges. Try networkx.Graph(graph).")
+    nodes = tuple(graph.nodes)
+    place = {node: k for k, node in enumerate(nodes)}
+    edges = [(a, b) for a, b in graph.edges if a != b]
+    if len(edges) < graph.number_of_edges():
+        loop = next(a for a, b in graph.edges if a == b)
+        raise GraphError(f"example {number}: node {loop!r} is joined to itself.")
+    scope = torch.tensor([(place[a], place[b]) for a, b in edges], dtype=torch.int64)
+    groups = (
+        FactorGroup(NODE, torch.arange(len(nodes)).unsqueeze(1)),
+        FactorGroup(EDGE, scope.reshape(-1, 2)),
+    )
+    items = (
+        [graph.nodes[node].get("features", ()) for node in nodes],
+        [graph.edges[edge].get("features", ()) for edge in edges],
+    )
+    states = torch.ones(len(nodes), dtype=torch.int64)
+    return Example(FactorGraph(states, groups), items, nodes, bool(graph.is_directed()))
+
+
+def _from_factor_graph(
+    graph: FactorGraph, items: Mapping[str, Sequence[Any]], number: int
+) -> Example:
+    names = [group.name for group in graph.groups]
+    unknown = sorted(set(items).difference(names))
+    if unknown:
+        raise DataError(f"example {number} has items for '{unknown[0]}'; its groups are {names}.")
+    found = []
+    for group in graph.groups:
+        own = items.get(group.name, [()] * len(group))
+        if len(own) != len(group):
+            raise DataError(
+                f"example {number}: group '{group.name}' has {len(group)} factors and "
+                f"{len(own)} items."
+            )
+        found.append(own)
+    if graph.components > 1:
+        raise DataError(f"example {number} is a batch of {graph.components}; hand over each alone.")
+    return Example(graph, tuple(found), None, True)
+
+
+def _features(
+    items: list[Sequence[Any]], templates: Sequence[Template] | None, index: int
+) -> CompiledFeatures:
+    rows = [[_with_bias(item) for item in own] for own in items]
+    if templates is None:
+        return compile_features(rows)
+    return compile_features(rows, templates[index].names, templates[index].columns)
+
+
+def _with_bias(item: Any) -> Any:
+    if isinstance(item, Mapping):
+        return {BIAS: 1.0, **item}
+    if isinstance(item, list | tuple | set | frozenset):
+        return [BIAS, *item]
+    return {BIAS: 1.0, "": item}
+
+
+def _in_order(labels: Any, own: Example, number: int) -> list[Any]:
+    if isinstance(labels, Mapping):
+        if own.nodes is None:
+            raise DataError(f"example {number}: labels of a factor graph are a list.")
+        strange = [node for node in labels if node not in set(own.nodes)]
+        if strange:
+            raise DataError(f"example {number}: there is no node {strange[0]!r} to label.")
+        return [labels.get(node) for node in own.nodes]
+    return list(labels)
+
+
+def mirrored_tie(templates: Sequence[Template]) -> Tensor:
+    """For every weight of all templates the number of the free weight that it is.
+
+    Weights of edges are the same for (a, b) and (b, a); all others are free.
+    """
+    numbers, begin = [], 0
+    for own in templates:
+        cell = torch.cat([own.cell, torch.arange(own.cells).repeat(len(own.columns))])
+        dense = len(own.names) + torch.arange(len(own.columns)).repeat_interleave(own.cells)
+        attribute = torch.cat([own.attribute, dense])
+        if own.name == EDGE:
+            first, second = torch.unravel_index(cell, own.shape)
+            cell = torch.minimum(cell, second * own.shape[0] + first)
+        code = attribute * own.cells + cell
+        number = torch.unique(code, return_inverse=True)[1]
+        numbers.append(number + begin)
+        begin += int(number.max()) + 1 if len(number) else 0
+    return torch.cat(numbers)
+
+
+def mirrored_templates(templates: Sequence[Template]) -> tuple[Template, ...]:
+    """The same templates; a pair of labels of an edge has a weight wherever its mirror has one."""
+    found = []
+    for own in templates:
+        if own.name == EDGE:
+            first, second = torch.unravel_index(own.cell, own.shape)
+            both = torch.cat([own.cell, second * own.shape[0] + first])
+            code = (own.attribute.repeat(2) * own.cells + both).unique()
+            own = replace(
+                own, attribute=code.div(own.cells, rounding_mode="floor"), cell=code % own.cells
+            )
+        found.append(own)
+    return tuple(found)

@@ -1,0 +1,237 @@
+"""What `FactorialCRF` and `SkipChainCRF` share: sequences in, labels of every layer out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import nlargest
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from torch import Tensor
+
+from mrflearn.errors import DataError, StorageError
+from mrflearn.estimators.field_crf import FieldCRF
+from mrflearn.estimators.field_crf_answers import best_lists
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
+from mrflearn.models.templates import Template
+from mrflearn.statistics.class_weights import sequence_weights
+from mrflearn.statistics.compiled import CompiledFeatures, compile_features
+from mrflearn.statistics.features import Numbering
+from mrflearn.statistics.labels import CompiledLabels, compile_labels
+from mrflearn.statistics.recipes import Recipe
+
+Layers = list[list[str]]  # the labels of each layer of one sequence
+
+
+class Decoded(NamedTuple):
+    """The best labels of each layer of a sequence, their score, and how they were found."""
+
+    layers: Layers
+    score: float
+    kind: str  # "exact" or "approximation"
+    converged: bool
+
+
+class TopFeature(NamedTuple):
+    """A weight: where it stands, what it looks at, and for which labels it speaks."""
+
+    factors: str
+    attribute: str
+    labels: tuple[str, ...]
+    weight: float
+
+
+class LayeredSequences(FieldCRF):
+    """A CRF whose graphs are chains of labels over the tokens of sequences.
+
+    A front door derives from it, and says which layers are coupled and which tokens are joined.
+    """
+
+    features_on: FeaturesOn
+    names_: tuple[Numbering, ...]  # the labels of each layer
+    wiring_: SequenceWiring
+    recipe_: Recipe  # only where features are made from files
+
+    def _fit(
+        self,
+        features: CompiledFeatures,
+        labels: Sequence[CompiledLabels],
+        coupled: Sequence[tuple[int, int]],
+        sample_weight: ArrayLike | None,
+        skips: Int64[Tensor, "n 2"] | None = None,
+        from_chain: bool = False,
+    ) -> Self:
+        """Learns from compiled sequences, where asked from the weights of the chains alone."""
+        sizes = tuple(len(own.names) for own in labels)
+        wiring = SequenceWiring(sizes, tuple((i, j) for i, j in coupled), self.features_on)
+        weight = None
+        if sample_weight is not None:
+            given = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
+            weight = sequence_weights(features.lengths, labels[0], None, given)
+        start: LogLinearField | None = None
+        if from_chain:
+            # [Sutton and McCallum 2009, 5.1.3] From uniform weights loopy BP may not converge.
+            alone = sequence_batch(wiring, features, labels, weight=weight)
+            start = clone(self).set_params(estimator="ml")._learn(alone).model_
+        batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
+        self._learn(batch, start)
+        self.names_, self.wiring_ = tuple(own.names for own in labels), wiring
+        return self
+
+    def _asked(
+        self,
+        X: Iterable[Any],
+        joined: Sequence[Any] | None = None,
+        layers: Iterable[Any] | None = None,
+    ) -> FieldBatch:
+        """Sequences to be labelled, or with `layers` those whose labels are to be rated.
+
+        `joined` has the pairs of tokens of each sequence that skip edges join.
+        """
+        model = self._fitted()
+        first = model.templates[0]
+        features = compile_features(X, first.names, first.columns)
+        skips = None if joined is None else joined_tokens(joined, features.lengths)
+        only = [template.name for template in model.templates]
+        labels = None if layers is None else self._compiled(layers, features.lengths)
+        return sequence_batch(self.wiring_, features, labels, skips=skips, only=only)
+
+    def _decoded(self, batch: FieldBatch, forced: Iterable[Any] | None) -> list[Decoded]:
+        found = self._decode(batch, self._allowed(batch, forced))
+        parts = found.assignment.split([size * len(self.names_) for size in self._tokens(batch)])
+        rows = zip(parts, found.score.tolist(), found.kind, found.converged.tolist(), strict=True)
+        return [Decoded(self._named(states), *row) for states, *row in rows]
+
+    def _best(
+        self, batch: FieldBatch, count: int, forced: Iterable[Any] | None
+    ) -> list[list[Decoded]]:
+        """The best labellings of each sequence, surely and in order."""
+        allowed = self._allowed(batch, forced)
+        return [
+            [Decoded(self._named(states), score, "exact", True) for states, score in own]
+            for own in best_lists(self._fitted(), batch, allowed, count)
+        ]
+
+    def _named(self, states: Int64[Tensor, "v"]) -> Layers:
+        by_layer = states.reshape(-1, len(self.names_)).t().tolist()
+        names = [list(own) for own in self.names_]
+        return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
+
+    def _probabilities(
+        self, batch: FieldBatch, forced: Iterable[Any] | None
+    ) -> list[list[list[dict[str, float]]]]:
+        """For each sequence and layer, the probability of every label of each token."""
+        found = self._marginals(batch, self._allowed(batch, forced)).variables
+        by_layer = found.reshape(-1, len(self.names_), found.shape[1])
+        parts = by_layer.split(self._tokens(batch))
+        names = [list(own) for own in self.names_]
+        return [
+            [
+                [dict(zip(own, row, strict=False)) for row in part[:, layer].tolist()]
+                for layer, own in enumerate(names)
+            ]
+            for part in parts
+        ]
+
+    def _allowed(
+        self, batch: FieldBatch, forced: Iterable[Any] | None
+    ) -> Bool[Tensor, "v s"] | None:
+        """Which labels are left where some are forced; None, sets and labels as in training."""
+        if forced is None:
+            return None
+        parts = self._compiled(forced, torch.tensor(self._tokens(batch)))
+        most = batch.graph.most_states
+        masks = [part.allowed_states() for part in parts]
+        wide = [torch.nn.functional.pad(mask, (0, most - mask.shape[1])) for mask in masks]
+        return torch.stack(wide, dim=1).reshape(-1, most)
+
+    def _compiled(self, layers: Iterable[Any], lengths: Int64[Tensor, "b"]) -> list[CompiledLabels]:
+        by_layer = split_layers(layers, len(self.names_))
+        pairs = zip(by_layer, self.names_, strict=True)
+        return [compile_labels(own, lengths, names) for own, names in pairs]
+
+    def _tokens(self, batch: FieldBatch) -> list[int]:
+        counts = torch.bincount(batch.graph.component, minlength=batch.graph.components)
+        return (counts // len(self.names_)).tolist()
+
+    @property
+    def num_attributes_(self) -> int:
+        """How many attributes have been seen."""
+        return len(self._fitted().templates[0].names)
+
+    def top_features(self, count: int = 20, label: str | None = None) -> list[TopFeature]:
+        """The heaviest weights, of all labels or of those that `label` is part of."""
+        found = [
+            TopFeature(factors, attribute, tuple(labels), weight)
+            for factors, weights in self.feature_weights().items()
+            for (attribute, *labels), weight in weights.items()
+            if label is None or label in labels
+        ]
+        return nlargest(count, found, key=lambda own: abs(own.weight))
+
+    def _axis_labels(self, template: Template) -> list[list[str]]:
+        """The labels along the axes of a group's factors; see `sequence_batches` for its name."""
+        kind, _, numbers = template.name.partition(" ")
+        layers = [int(number) for number in numbers.split(",")]
+        layers = layers * 2 if kind in ("pairwise", "skip") else layers
+        return [list(self.names_[layer]) for layer in layers]
+
+    def _state(self) -> dict[str, Any]:
+        recipe: Recipe | None = getattr(self, "recipe_", None)
+        return {
+            "labels": [list(own) for own in self.names_],
+            "coupled": [list(pair) for pair in self.wiring_.coupled],
+            "recipe": None if recipe is None else recipe.settings(),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        try:
+            self.names_ = tuple(Numbering(own, closed=True) for own in state["labels"])
+            sizes = tuple(len(own) for own in self.names_)
+            coupled = tuple((i, j) for i, j in state["coupled"])
+            self.wiring_ = SequenceWiring(sizes, coupled, self.features_on)
+            recipe = state["recipe"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(f"the stored CRF contradicts itself ({error}).") from error
+        if recipe is not None:
+            self.recipe_ = Recipe.from_settings(recipe)
+
+
+def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]:
+    """Labels by layer and then by sequence, from labels by sequence and then by layer."""
+    rows = []
+    for number, own in enumerate(y):
+        if isinstance(own, str) or not isinstance(own, Sequence):
+            raise DataError(
+                f"the labels of sequence {number} are {own!r}: y has for each sequence a list of "
+                "layers, each a list of labels."
+            )
+        layers = len(own) if layers is None else layers
+        if len(own) != layers or not layers:
+            raise DataError(
+                f"sequence {number} has {len(own)} layers of labels, not {layers}. y[i][k] are the "
+                "labels of layer k of sequence i, one a token."
+            )
+        lengths = {len(layer) for layer in own}
+        if len(lengths) > 1:
+            raise DataError(
+                f"sequence {number}: its layers have {', '.join(str(len(k)) for k in own)} "
+                "labels. Every layer needs one label for each token."
+            )
+        rows.append(own)
+    return [list(layer) for layer in zip(*rows, strict=True)] or [[] for _ in range(layers or 0)]
+
+
+def joined_tokens(joined: Sequence[Any], lengths: Int64[Tensor, "b"]) -> Int64[Tensor, "n 2"]:
+    """Pairs of positions of each sequence as pairs of tokens of all sequences end to end."""
+    starts = (lengths.cumsum(0) - lengths).tolist()
+    if len(joined) != len(starts):
+        raise DataError(f"there are {len(starts)} sequences of items and {len(joined)} of words.")
+    pairs = [(u + at, v + at) for at, own in zip(starts, joined, strict=True) for u, v in own]
+    return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)

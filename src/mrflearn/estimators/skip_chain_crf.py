@@ -1,0 +1,209 @@
+"""`SkipChainCRF`: a chain of labels, with edges between far tokens that should agree."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Self
+
+from numpy.typing import ArrayLike
+
+from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.estimators.field_crf import FieldCRF
+from mrflearn.estimators.field_crf_answers import Method, log_probabilities
+from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, joined_tokens
+from mrflearn.execution.executor import Executor
+from mrflearn.models.sequence_batches import FeaturesOn
+from mrflearn.objectives.field_objectives import Estimator, Pieces
+from mrflearn.statistics.compiled import compile_features
+from mrflearn.statistics.features import Numbering
+from mrflearn.statistics.labels import compile_labels
+from mrflearn.statistics.skips import SKIP_RULES, SkipRule, Skips, apply_rule
+from mrflearn.training.callbacks import Callback, Watcher
+
+Rule = str | SkipRule
+GIVEN = "given"  # what a stored CRF says of a rule that was a function
+Words = Iterable[Sequence[str]]
+
+
+class SkipChainCRF(LayeredSequences):
+    """A chain whose far tokens are joined by a rule [Sutton and McCallum 2009, eq. 41].
+
+    `X` and `y` are what `CRF` takes, a sequence being a whole document; `words` are its tokens,
+    which the rule reads.
+
+    rule: "capitalised" joins all occurrences of the same capitalised word, "same-word" those of
+        any word; or a function from the words of a document to pairs of positions.
+    start: "chain" first trains the chain without skip edges, by maximum likelihood, and begins
+        with its weights; belief propagation ("bp") needs that to converge.
+    Everything else is as of `FactorialCRF`.
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator = "pw",
+        *,
+        rule: Rule = "capitalised",
+        start: Literal["zero", "chain"] = "zero",
+        features_on: FeaturesOn = "edges",
+        pieces: Pieces = "factors",
+        c1: float = 0.0,
+        c2: float = 0.05,
+        min_freq: float = 0.0,
+        all_possible_pairs: bool = False,
+        algorithm: str = "lbfgs",
+        max_iterations: int | None = None,
+        num_memories: int = 6,
+        epsilon: float = 1e-5,
+        period: int = 10,
+        delta: float = 1e-5,
+        batch_size: int = 32,
+        inference: Method = "auto",
+        callbacks: Sequence[Callback | Watcher] = (),
+        executor: Executor | None = None,
+        n_jobs: int | None = None,
+        dtype: str = "float32",
+        random_state: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.rule = rule
+        self.start = start
+        self.features_on = features_on
+        self.pieces = pieces
+        self.c1 = c1
+        self.c2 = c2
+        self.min_freq = min_freq
+        self.all_possible_pairs = all_possible_pairs
+        self.algorithm = algorithm
+        self.max_iterations = max_iterations
+        self.num_memories = num_memories
+        self.epsilon = epsilon
+        self.period = period
+        self.delta = delta
+        self.batch_size = batch_size
+        self.inference = inference
+        self.callbacks = callbacks
+        self.executor = executor
+        self.n_jobs = n_jobs
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Iterable[Any],
+        y: Iterable[Any],
+        words: Words,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learns from documents: items, labels and words of their tokens."""
+        if self.start not in ("zero", "chain"):
+            raise MrflearnError(f"start={self.start!r} is not one of zero, chain.")
+        features = compile_features(X)
+        if not features.tokens:
+            raise DataError("there is no token to learn from.")
+        labels = compile_labels(y, features.lengths, Numbering())
+        skips = joined_tokens(self._joined(words, features.lengths.tolist()), features.lengths)
+        from_chain = self.start == "chain"
+        return self._fit(features, [labels], (), sample_weight, skips, from_chain)
+
+    def predict(
+        self, X: Iterable[Any], words: Words, forced: Iterable[Any] | None = None
+    ) -> list[list[str]]:
+        """The best label of each token; `forced` has labels that must hold, None where free."""
+        return [own.layers[0] for own in self.decode(X, words, forced)]
+
+    def decode(
+        self, X: Iterable[Any], words: Words, forced: Iterable[Any] | None = None
+    ) -> list[Decoded]:
+        """The best labels (as the only layer), their scores, and whether they are the best."""
+        X, pairs = self._read(X, words)
+        return self._decoded(self._asked(X, pairs), _as_layers(forced))
+
+    def predict_marginals(
+        self, X: Iterable[Any], words: Words, forced: Iterable[Any] | None = None
+    ) -> list[list[dict[str, float]]]:
+        """The probability of every label of each token."""
+        X, pairs = self._read(X, words)
+        found = self._probabilities(self._asked(X, pairs), _as_layers(forced))
+        return [own[0] for own in found]
+
+    def n_best(
+        self, X: Iterable[Any], words: Words, n: int = 5, forced: Iterable[Any] | None = None
+    ) -> list[list[Decoded]]:
+        """The n best labellings of each document, best first; exact, where the width allows."""
+        X, pairs = self._read(X, words)
+        return self._best(self._asked(X, pairs), n, _as_layers(forced))
+
+    def log_prob(self, X: Iterable[Any], y: Iterable[Any], words: Words) -> list[float]:
+        """log p(y | x) of each document, in nats, by the inference that `inference` names."""
+        X, pairs = self._read(X, words)
+        batch = self._asked(X, pairs, _as_layers(y))
+        return log_probabilities(self._fitted(), batch, self.inference)
+
+    def score(self, X: Iterable[Any], y: Iterable[Any], words: Words) -> float:
+        """The share of tokens whose label is right."""
+        gold, found = list(y), self.predict(X, words)
+        if len(gold) != len(found):
+            raise DataError(f"X has {len(found)} sequences and y has {len(gold)}.")
+        return accuracy(gold, found)
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels."""
+        self._fitted()
+        return list(self.names_[0])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a model directory; a rule that is a function must be given again to `load`."""
+        plain = copy.copy(self)
+        if not isinstance(self.rule, str):
+            plain.rule = GIVEN
+        FieldCRF.save(plain, path)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, rule: Rule | None = None, device: str = "cpu"
+    ) -> Self:
+        """The CRF that `save` wrote, with its own rule or the one given."""
+        loaded = super().load(path, device=device)
+        if rule is not None:
+            loaded.rule = rule
+        return loaded
+
+    def _read(self, X: Iterable[Any], words: Words) -> tuple[list[Any], list[Skips]]:
+        documents = [list(document) for document in X]
+        return documents, self._joined(words, [len(document) for document in documents])
+
+    def _joined(self, words: Words, lengths: list[int]) -> list[Skips]:
+        rule = self._rule()
+        pairs = []
+        for number, own in enumerate(words):
+            if number < len(lengths) and len(own) != lengths[number]:
+                raise DataError(
+                    f"document {number} has {lengths[number]} items and {len(own)} words."
+                )
+            pairs.append(apply_rule(rule, own))
+        return pairs
+
+    def _rule(self) -> SkipRule:
+        if not isinstance(self.rule, str):
+            return self.rule
+        if self.rule == GIVEN:
+            raise MrflearnError(
+                "this CRF was trained with a rule of its user's own, which is not stored: load it "
+                "with SkipChainCRF.load(path, rule=...)."
+            )
+        if self.rule not in SKIP_RULES:
+            raise MrflearnError(
+                f"rule {self.rule!r} is not one of {', '.join(SKIP_RULES)}; it may also be a "
+                "function from words to pairs of positions."
+            )
+        return SKIP_RULES[self.rule]
+
+
+def _as_layers(labels: Iterable[Any] | None) -> list[list[Any]] | None:
+    return None if labels is None else [[own] for own in labels]

@@ -1,0 +1,39 @@
+"""The moments a language model reads, of whatever its user hands over."""
+
+from __future__ import annotations
+
+from mrflearn.data.corpus import Text, encode_corpus, hold
+from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.errors import DataError
+from mrflearn.statistics.counting import MomentsCounter
+from mrflearn.statistics.moments import Moments
+
+
+def checked_moments(moments: Moments, context: int) -> Moments:
+    """The same moments, if a language model of this context can be learned from them."""
+    if moments.vocabulary is None:
+        raise DataError("these moments have no vocabulary; a language model needs its words.")
+    if moments.context != context:
+        raise DataError(
+            f"the moments were counted with a context of {moments.context}, this model has "
+            f"{context}."
+        )
+    return moments
+
+
+def moments_of(text: Text | Moments, vocabulary: Vocabulary | None, context: int) -> Moments:
+    """The moments of a text over a vocabulary, or given moments if they are over that one."""
+    if isinstance(text, Moments):
+        if text.vocabulary != vocabulary or text.context != context:
+            raise DataError(
+                "these moments have another vocabulary or context than the model; count the text "
+                "with the model's own."
+            )
+        return text
+    assert vocabulary is not None  # noqa: S101 - a language model has its words
+    counter = MomentsCounter(vocabulary, context)
+    counter.add(encode_corpus(hold(text), vocabulary))
+    moments = counter.moments()
+    if not moments.words:
+        raise DataError("there are no words in this text. Is the file empty?")
+    return moments

@@ -1,0 +1,134 @@
+"""Local problems of rare shapes put in with those of a common one, so that they run together.
+
+The cliques at the border of a lattice have many shapes, and each shape costs a few milliseconds
+however few cliques have it.  A problem fits into any larger shape with the same clique:
+
+- a place that it has no variable for is taken by a copy of another neighbour, and every term on
+  that place is absent (held at zero).  Given the neighbours, a copy of one says nothing new; in a
+  joint field a variable without terms is independent of the others;
+- terms that it does not have are absent, and terms that the larger shape lacks are added to it.
+
+So the answers are those of each shape by itself (tested); only the time differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+import torch
+
+from mrflearn.graph.local_shape import LocalShape, Places
+from mrflearn.graph.neighbourhood import Neighbourhoods
+
+# Table entries, over all problems, that a merger may add: so much work costs what a shape costs.
+PADDING = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class _Guest:
+    """Problems to be laid into a larger shape: `places[i]` is where their variable i goes."""
+
+    problems: Neighbourhoods
+    places: Places
+
+
+def merged(problems: Sequence[Neighbourhoods]) -> list[Neighbourhoods]:
+    """The same problems under fewer shapes; only their own cliques are named in `factors`."""
+    hosts: list[tuple[LocalShape, list[_Guest]]] = []
+    for hood in sorted(problems, key=lambda h: (-h.shape.cells, -len(h))):
+        for number, (shape, guests) in enumerate(hosts):
+            places = _fit(hood.shape, shape)
+            if places is None:
+                continue
+            wider = _widened(shape, hood.shape, places)
+            held = sum(len(guest.problems) for guest in guests)
+            added = wider.work * (held + len(hood)) - shape.work * held
+            if added - hood.shape.work * len(hood) <= PADDING:
+                hosts[number] = (wider, [*guests, _Guest(hood, places)])
+                break
+        else:
+            hosts.append((hood.shape, [_Guest(hood, tuple(range(len(hood.shape.sizes))))]))
+    return [
+        guests[0].problems if len(guests) == 1 else _joined(shape, guests)
+        for shape, guests in hosts
+    ]
+
+
+def _fit(small: LocalShape, large: LocalShape) -> Places | None:
+    """Where the variables of a shape go in a larger one, in order; None where they do not fit."""
+    own = small.own
+    alike = own == large.own and small.sizes[:own] == large.sizes[:own]
+    if not alike or (small.inside is None) != (large.inside is None):
+        return None
+    wanted, offered = small.neighbours, large.neighbours
+    if not {size for size, _ in offered} <= {size for size, _ in wanted}:
+        return None  # nothing to copy into some place
+    places, at = list(range(own)), 0
+    for neighbour in wanted:
+        while at < len(offered) and offered[at] != neighbour:
+            at += 1
+        if at == len(offered):
+            return None
+        places.append(own + at)
+        at += 1
+    return tuple(places)
+
+
+def _widened(large: LocalShape, small: LocalShape, places: Places) -> LocalShape:
+    """The larger shape with all terms of the smaller one."""
+    touching = dict.fromkeys([*large.touching, *_moved(small.touching, places)])
+    inside = dict.fromkeys([*(large.inside or ()), *_moved(small.inside or (), places)])
+    if len(touching) == len(large.touching) and len(inside) == len(large.inside or ()):
+        return large
+    every = None if large.inside is None else tuple(inside)
+    return replace(large, touching=tuple(touching), inside=every)
+
+
+def _moved(sets: Sequence[Places], places: Places) -> list[Places]:
+    # Places ascend in every set, before and after: equal sets are equal tuples.
+    return [tuple([places[place] for place in scope]) for scope in sets]
+
+
+def _joined(shape: LocalShape, guests: Sequence[_Guest]) -> Neighbourhoods:
+    """All guests in one shape."""
+    scopes = [guest.problems.scope[:, _sources(shape, guest)] for guest in guests]
+    counts = torch.tensor([len(guest.problems) for guest in guests])
+    absent = torch.from_numpy(np.stack([_absent(shape, guest) for guest in guests], axis=1))
+    surplus = torch.tensor([_surplus(shape, guest) for guest in guests], dtype=torch.float64)
+    device = scopes[0].device
+    return Neighbourhoods(
+        shape,
+        torch.cat(scopes),
+        torch.cat([guest.problems.factors[:, :1] for guest in guests]),
+        absent.repeat_interleave(counts, dim=1).to(device),
+        surplus.repeat_interleave(counts).to(device),
+    )
+
+
+def _sources(shape: LocalShape, guest: _Guest) -> list[int]:
+    """Which of the guest's variables stands at each place, its own or a copy of a neighbour."""
+    sizes, own = guest.problems.shape.sizes, shape.own
+    place_of = {place: variable for variable, place in enumerate(guest.places)}
+    return [
+        place_of[place] if place in place_of else sizes.index(size, own)
+        for place, size in enumerate(shape.sizes)
+    ]
+
+
+def _absent(shape: LocalShape, guest: _Guest) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which terms of the shape the guest does not have."""
+    small = guest.problems.shape
+    present = {*_moved(small.touching + (small.inside or ()), guest.places)}
+    sets = shape.touching + (shape.inside or ())
+    return np.repeat(
+        [places not in present for places in sets], [shape.free(places) for places in sets]
+    )
+
+
+def _surplus(shape: LocalShape, guest: _Guest) -> float:
+    """What copies add to log Z of a joint field, where they are free to be in any state."""
+    copied = shape.cells // guest.problems.shape.cells
+    return 0.0 if shape.inside is None else log(copied)

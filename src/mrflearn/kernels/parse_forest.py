@@ -1,0 +1,166 @@
+"""Single parses out of a chart: the best ones in order, or drawn at random.
+
+A node is a symbol over a span, and an edge one way to divide it.  Nothing here recurses, so
+sentences may be as long as memory allows.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from itertools import count as numbers_from
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.kernels.rule_shape import RuleShape
+
+Numbers = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Span(NamedTuple):
+    """A symbol over the words from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+    symbol: int
+
+
+class Parse(NamedTuple):
+    """A parse and its score in nats: spans with parents before children, left before right."""
+
+    score: float
+    spans: tuple[Span, ...]
+
+
+class Edges(NamedTuple):
+    """The ways to divide a node: the score of each, its parts' symbols, and where it divides."""
+
+    score: Numbers
+    left: Indices
+    right: Indices
+    split: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class RuleLists:
+    """Rules sorted by parent: those of phrase a stand from first[a] to first[a + 1]."""
+
+    first: Indices
+    left: Indices
+    right: Indices
+    score: Numbers
+
+    @classmethod
+    def of(cls, shape: RuleShape, score: Numbers) -> RuleLists:
+        """The lists of a grammar's rules and their scores."""
+        parent, left, right = (x.cpu().numpy() for x in (shape.parent, shape.left, shape.right))
+        order = np.argsort(parent, kind="stable")
+        first = np.searchsorted(parent[order], np.arange(shape.phrases + 1))
+        return cls(first, left[order], right[order], score[order])
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """All parses of a sentence of n words.
+
+    `chart[s, i, w]` scores symbol s over w words from word i on: its best parse, or all of them.
+    `roots[s]` scores symbol s over the whole sentence, as a start symbol.
+    """
+
+    rules: RuleLists
+    chart: Numbers
+    roots: Numbers
+    ranked: dict[Span, Edges] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int:
+        """The number of words."""
+        return int(self.chart.shape[1]) - 1
+
+    def edges(self, node: Span) -> Edges:
+        """All ways to divide a phrase over a span."""
+        chosen = slice(self.rules.first[node.symbol], self.rules.first[node.symbol + 1])
+        left, right = self.rules.left[chosen, None], self.rules.right[chosen, None]
+        split = np.arange(node.start + 1, node.end)
+        score = self.rules.score[chosen, None] + self.chart[left, node.start, split - node.start]
+        score = score + self.chart[right, split, node.end - split]
+        parts = (np.broadcast_to(part, score.shape).ravel() for part in (left, right, split))
+        return Edges(score.ravel(), *parts)
+
+    def best_edges(self, node: Span, count: int) -> Edges:
+        """The `count` best ways to divide a phrase over a span, best first."""
+        if node not in self.ranked:
+            edges = self.edges(node)
+            order = np.argsort(-edges.score, kind="stable")[:count]
+            order = order[edges.score[order] > -np.inf]
+            score, *parts = edges
+            self.ranked[node] = Edges(score[order], *(part[order] for part in parts))
+        return self.ranked[node]
+
+
+def best_parses(forest: Forest, count: int) -> list[Parse]:
+    """The `count` best parses, best first, or all if there are fewer; the chart has best scores.
+
+    Partial parses wait in a queue, ordered by the score of their best completion, which the chart
+    knows: none is ever looked at in vain [Pauls and Klein 2009, "K-best A* parsing"].
+    """
+    serial = numbers_from()
+    order = np.argsort(-forest.roots, kind="stable")[:count].tolist()
+    # (cost, serial number, nodes still to be divided, nodes done), both lists as linked pairs
+    queue: list[tuple[float, int, Any, Any]] = [
+        (-float(forest.roots[s]), next(serial), (Span(0, forest.length, s), None), None)
+        for s in order
+        if forest.roots[s] > -np.inf
+    ]
+    found: list[Parse] = []
+    while queue and len(found) < count:
+        cost, _, waiting, done = heapq.heappop(queue)
+        while waiting and waiting[0].end - waiting[0].start == 1:
+            done, waiting = (waiting[0], done), waiting[1]
+        if waiting is None:
+            found.append(Parse(-cost, _unlinked(done)))
+            continue
+        node, rest = waiting
+        known = float(forest.chart[node.symbol, node.start, node.end - node.start])
+        for score, left, right, split in zip(
+            *(column.tolist() for column in forest.best_edges(node, count)), strict=True
+        ):
+            parts = Span(node.start, split, left), (Span(split, node.end, right), rest)
+            heapq.heappush(queue, (cost + known - score, next(serial), parts, (node, done)))
+    return found
+
+
+def draw_parse(forest: Forest, generator: np.random.Generator) -> Parse:
+    """A parse drawn in proportion to its weight; the chart has log-sums.  Its score is a log p."""
+    symbol, total = _draw(forest.roots, generator)
+    waiting, spans = [Span(0, forest.length, symbol)], []
+    while waiting:
+        node = waiting.pop()
+        spans.append(node)
+        if node.end - node.start > 1:
+            edges = forest.edges(node)
+            chosen, score = _draw(edges.score, generator)
+            total += score
+            split = int(edges.split[chosen])
+            waiting.append(Span(split, node.end, int(edges.right[chosen])))
+            waiting.append(Span(node.start, split, int(edges.left[chosen])))
+    return Parse(total, tuple(spans))
+
+
+def _draw(scores: Numbers, generator: np.random.Generator) -> tuple[int, float]:
+    """An index drawn in proportion to exp(scores), and its log-probability."""
+    weights = np.exp(scores - scores.max())
+    ends = weights.cumsum()
+    chosen = min(int(np.searchsorted(ends, generator.random() * ends[-1], "right")), len(ends) - 1)
+    return chosen, float(np.log(weights[chosen] / ends[-1]))
+
+
+def _unlinked(done: Any) -> tuple[Span, ...]:
+    spans = []
+    while done is not None:
+        spans.append(done[0])
+        done = done[1]
+    return tuple(reversed(spans))

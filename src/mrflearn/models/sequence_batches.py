@@ -1,0 +1,209 @@
+"""Sequences with one or more layers of labels as factors of a log-linear field.
+
+Each layer is a chain; layers may be coupled where they stand at the same token, and tokens far
+apart joined by skip edges.  Where the features stand is a choice:
+
+- "edges": on every edge, as in the paper's models [Sutton and McCallum 2009, eqs. 40, 41].  An
+  edge along a chain has the features of its first token, as in GRMM; the last token of a sequence,
+  which no edge leaves, has a factor alone;
+- "nodes": on single tokens; edges have a constant;
+- "both": on single tokens and on edges.
+
+A skip edge has the features of both its ends.  Letters in shapes: k: tokens; n: skip edges;
+r: rows of features; z: their attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from mrflearn.errors import GraphError
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.templates import attributes_of
+from mrflearn.statistics.compiled import CompiledFeatures
+from mrflearn.statistics.features import UNKNOWN, Numbering
+from mrflearn.statistics.labels import CompiledLabels
+
+FeaturesOn = Literal["edges", "nodes", "both"]
+BIAS = "(bias)"  # the name of the constant that every factor has
+
+
+@dataclass(frozen=True)
+class SequenceWiring:
+    """How many labels each layer has, which layers are coupled, and where features stand."""
+
+    labels: tuple[int, ...]
+    coupled: tuple[tuple[int, int], ...] = ()
+    features_on: FeaturesOn = "edges"
+
+    def __post_init__(self) -> None:
+        if self.features_on not in get_args(FeaturesOn):
+            raise GraphError(
+                f"features_on={self.features_on!r} is not one of {', '.join(get_args(FeaturesOn))}."
+            )
+        layers = len(self.labels)
+        for i, j in self.coupled:
+            if i == j or not (0 <= i < layers and 0 <= j < layers):
+                raise GraphError(
+                    f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
+                    f"(0 to {layers - 1})."
+                )
+
+
+def sequence_batch(
+    wiring: SequenceWiring,
+    features: CompiledFeatures,
+    labels: Sequence[CompiledLabels] | None = None,
+    *,
+    skips: Int64[Tensor, "n 2"] | None = None,
+    weight: Float[Tensor, "b"] | None = None,
+    only: Collection[str] | None = None,
+) -> FieldBatch:
+    """All sequences as one graph; variable (token, layer) has the number token * layers + layer.
+
+    Groups without a factor are left out, and with `only` those of other names.  Without `labels`
+    every variable may be in any state.
+    """
+    laid = _Laid(wiring, with_bias(features))
+    groups = laid.groups(skips)
+    kept = [
+        (group, own)
+        for group, own in groups
+        if (len(group) if only is None else group.name in only)
+    ]
+    layers = len(wiring.labels)
+    owner = torch.arange(len(features)).repeat_interleave(features.lengths)
+    graph = FactorGraph(
+        torch.tensor(wiring.labels).repeat(features.tokens),
+        tuple(group for group, _ in kept),
+        owner.repeat_interleave(layers),
+        components=len(features),
+    )
+    sets = tuple(own for _, own in kept)
+    states = torch.full((graph.variables,), UNKNOWN)
+    batch = FieldBatch(graph, sets, states, weight=weight)
+    return batch.unlabelled() if labels is None else _labelled(batch, labels)
+
+
+def with_bias(features: CompiledFeatures) -> CompiledFeatures:
+    """The same tokens, each with a constant as its last attribute."""
+    number = features.names.get(BIAS, len(features.names))
+    names = features.names
+    if number == len(names):
+        names = Numbering([*names, BIAS], closed=True)
+    total = len(features.attributes) + features.tokens
+    ends = features.ends + torch.arange(1, features.tokens + 1)
+    constant = torch.zeros(total, dtype=torch.bool)
+    constant[ends - 1] = True
+    attributes = torch.full((total,), number, dtype=torch.int32)
+    attributes[~constant] = features.attributes
+    values = None
+    if features.values is not None:
+        values = torch.ones(total)
+        values[~constant] = features.values
+    return replace(features, names=names, ends=ends, attributes=attributes, values=values)
+
+
+@dataclass(frozen=True, eq=False)
+class _Laid:
+    """Tokens end to end with their features, and the groups of factors over them."""
+
+    wiring: SequenceWiring
+    features: CompiledFeatures
+    tokens: Int64[Tensor, "k"] = field(init=False)
+    last: Bool[Tensor, "k"] = field(init=False)  # whether a token is the last of its sequence
+
+    def __post_init__(self) -> None:
+        lengths = self.features.lengths
+        last = torch.zeros(self.features.tokens, dtype=torch.bool)
+        last[lengths.cumsum(0)[lengths > 0] - 1] = True
+        object.__setattr__(self, "tokens", torch.arange(len(last)))
+        object.__setattr__(self, "last", last)
+
+    def groups(self, skips: Tensor | None) -> list[tuple[FactorGroup, CompiledFeatures]]:
+        """All groups, each with the record of features that its tables name rows of."""
+        on_edges = self.wiring.features_on == "edges"
+        name, single = ("end", self.tokens[self.last]) if on_edges else ("unary", self.tokens)
+        before = self.tokens[~self.last]
+        layers = range(len(self.wiring.labels))
+        found = [self._group(f"{name} {i}", [(single, i)], single, on=True) for i in layers]
+        on = self.wiring.features_on != "nodes"
+        for i in layers:
+            ends = [(before, i), (before + 1, i)]
+            found.append(self._group(f"pairwise {i}", ends, before, on))
+        for i, j in self.wiring.coupled:
+            ends = [(self.tokens, i), (self.tokens, j)]
+            found.append(self._group(f"cotemporal {i},{j}", ends, self.tokens, on))
+        if skips is not None:
+            found += self._skips(skips, on)
+        return found
+
+    def _group(
+        self, name: str, ends: list[tuple[Tensor, int]], rows: Tensor, on: bool
+    ) -> tuple[FactorGroup, CompiledFeatures]:
+        scope = self._scope(ends)
+        if on:
+            return FactorGroup(name, scope, rows), self.features
+        return FactorGroup.tied(name, scope), _constant()
+
+    def _skips(self, skips: Tensor, on: bool) -> list[tuple[FactorGroup, CompiledFeatures]]:
+        own = joined_rows(self.features, skips) if on else _constant()
+        rows = torch.arange(len(skips)) if on else torch.zeros(len(skips), dtype=torch.int64)
+        return [
+            (FactorGroup(f"skip {i}", self._scope([(skips[:, 0], i), (skips[:, 1], i)]), rows), own)
+            for i in range(len(self.wiring.labels))
+        ]
+
+    def _scope(self, ends: list[tuple[Tensor, int]]) -> Int64[Tensor, "f a"]:
+        layers = len(self.wiring.labels)
+        return torch.stack([token * layers + layer for token, layer in ends], dim=1)
+
+
+def joined_rows(features: CompiledFeatures, pairs: Int64[Tensor, "n 2"]) -> CompiledFeatures:
+    """A row for each pair of tokens: the attributes that either has, with the larger value."""
+    place, owner = attributes_of(features, pairs.reshape(-1))
+    size = len(features.names)
+    code = (owner // 2) * size + features.attributes[place]
+    codes, number = torch.unique(code, return_inverse=True)
+    values = None
+    if features.values is not None:
+        lowest = torch.full((len(codes),), -torch.inf)
+        values = lowest.scatter_reduce(0, number, features.values[place], "amax")
+    counts = torch.bincount(codes // size, minlength=len(pairs))
+    dense = None
+    if features.dense is not None:
+        dense = features.dense[pairs].amax(dim=1)
+    return replace(
+        features,
+        lengths=torch.tensor([len(pairs)]),
+        ends=counts.cumsum(0),
+        attributes=(codes % size).int(),
+        values=values,
+        dense=dense,
+    )
+
+
+def _constant() -> CompiledFeatures:
+    """One row that has the constant alone."""
+    one = torch.ones(1, dtype=torch.int64)
+    number = torch.zeros(1, dtype=torch.int32)
+    return CompiledFeatures(Numbering([BIAS], closed=True), (), one, one, number, None, None)
+
+
+def _labelled(batch: FieldBatch, labels: Sequence[CompiledLabels]) -> FieldBatch:
+    """The batch with the labels of all layers woven together."""
+    layers, most = len(labels), batch.graph.most_states
+    states = torch.stack([own.states for own in labels], dim=1).reshape(-1)
+    uncertain = torch.cat([own.uncertain * layers + i for i, own in enumerate(labels)])
+    allowed = torch.cat(
+        [torch.nn.functional.pad(own.allowed, (0, most - own.allowed.shape[1])) for own in labels]
+    )
+    order = uncertain.argsort()
+    return replace(batch, states=states, uncertain=uncertain[order], allowed=allowed[order])

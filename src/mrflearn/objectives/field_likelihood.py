@@ -1,0 +1,162 @@
+"""Minus the log-likelihood of labelled fields, by whatever inference gives log Z.
+
+Exact on chains and where the width is small; with belief propagation Bethe's value at the fixed
+point, whose messages are kept as the start of the next evaluation.  Where labels are not known
+for certain, log Z over the allowed ones takes the place of their score.
+
+Letters in shapes: p: all weights of a model; c: examples; v: variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from mrflearn.execution.threads import Threads
+from mrflearn.graph.evidence import restrict
+from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.inference.belief_propagation import BeliefPropagation
+from mrflearn.inference.beliefs import Inference
+from mrflearn.inference.message_field import Messages
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import LogLinearField, whole_incidence
+from mrflearn.models.parameters import Layout
+from mrflearn.models.slices import Incidence
+from mrflearn.objectives.observed import observed_counts
+
+NUMBERS_IN_TABLES = 2**22  # entries of the tables of one part
+
+
+@dataclass(eq=False)
+class _Part:
+    """Examples that are worked on together; messages are those of its last fixed point."""
+
+    batch: FieldBatch
+    incidences: tuple[Incidence, ...]
+    restricted: bool  # to the allowed labels: counts with a minus
+    messages: Messages | None = None
+    converged: bool = True
+
+    def potentials(self, model: LogLinearField) -> Potentials:
+        tables = (model.table(k, own) for k, own in enumerate(self.incidences))
+        found = Potentials(self.batch.graph, tuple(DenseTable(table) for table in tables))
+        return restrict(found, self.batch.allowed_states()) if self.restricted else found
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FieldLikelihood:
+    """-log p(y | x) as a function of the flat vector of weights."""
+
+    model: LogLinearField  # templates and type count; its weights do not
+    batch: FieldBatch
+    inference: Inference
+    threads: Threads
+    parts: list[_Part] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model.check(self.batch)
+        object.__setattr__(self, "parts", list(self._cut()))
+
+    @property
+    def converged(self) -> bool:
+        """Whether every inference of the last evaluation came to rest."""
+        return all(part.converged for part in self.parts)
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout.of(self.model.parameters())
+
+    @cached_property
+    def observed(self) -> Float[Tensor, "p"]:
+        certain = ~_uncertain(self.batch)
+        groups = self.batch.graph.groups
+        counts = [
+            self.batch.factor_weight(k) * certain[self.batch.graph.component_of(group)]
+            for k, group in enumerate(groups)
+        ]
+        return observed_counts(self.model, self.batch, counts)
+
+    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+        """Nats, summed over the weights of the examples; and the gradient."""
+        value = -torch.dot(self.observed, vector.double())
+        gradient = -self.observed
+        for more, slope in self.threads.map(lambda part: self._solve(vector, part), self.parts):
+            value = value + more
+            gradient = gradient + slope
+        return value, gradient.to(vector.dtype)
+
+    def _solve(self, vector: Float[Tensor, "p"], part: _Part) -> tuple[Tensor, Tensor]:
+        leaf = vector.detach().requires_grad_(True)
+        with torch.enable_grad():
+            model = self.model.with_parameters(self.layout.unflatten(leaf))
+            total = self._log_partition(part.potentials(model), part).double()
+            if part.batch.weight is not None:
+                total = total * part.batch.weight
+            value = -total.sum() if part.restricted else total.sum()
+            slope = torch.autograd.grad(value, leaf)[0]
+        return value.detach(), slope.double()
+
+    def _log_partition(self, potentials: Potentials, part: _Part) -> Float[Tensor, "c"]:
+        if isinstance(self.inference, BeliefPropagation):
+            found = self.inference.run(potentials, part.messages)
+            part.messages, part.converged = found.messages, found.beliefs.converged
+            return found.beliefs.log_partition
+        beliefs = self.inference(potentials)
+        part.converged = beliefs.converged
+        return beliefs.log_partition
+
+    def _cut(self) -> Iterator[_Part]:
+        uncertain = _uncertain(self.batch)
+        for first, end in spans_of(self.batch, self.threads.count):
+            own = self.batch.part(first, end).compact()
+            incidences = tuple(
+                whole_incidence(plan, features, self.model.dtype)
+                for plan, features in zip(self.model.whole, own.features, strict=True)
+            )
+            yield _Part(own, incidences, restricted=False)
+            if bool(uncertain[first:end].any()):
+                yield _Part(self._only_uncertain(own, uncertain[first:end]), incidences, True)
+
+    @staticmethod
+    def _only_uncertain(own: FieldBatch, uncertain: Bool[Tensor, "c"]) -> FieldBatch:
+        """The same examples, of which those with known labels count 0 times."""
+        weight = torch.ones(len(uncertain), dtype=torch.float64)
+        weight = weight if own.weight is None else own.weight.double()
+        return replace(own, weight=weight * uncertain)
+
+
+def _uncertain(batch: FieldBatch) -> Bool[Tensor, "c"]:
+    """The examples with a label that is not known for certain."""
+    found = torch.zeros(batch.graph.components, dtype=torch.bool)
+    found[batch.graph.component[batch.uncertain]] = True
+    return found
+
+
+def spans_of(
+    batch: FieldBatch, cores: int, order: Int64[Tensor, "c"] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Runs of examples whose tables fit in memory together, and enough runs for every core.
+
+    With an `order` the runs count the examples in that order.
+    """
+    graph = batch.graph
+    entries = torch.zeros(graph.components, dtype=torch.int64)
+    for group in graph.groups:
+        if len(group):
+            cells = int(graph.states[group.scope[0]].prod())
+            entries += cells * torch.bincount(graph.component_of(group), minlength=graph.components)
+    if order is not None:
+        entries = entries[order]
+    most = max(1, min(NUMBERS_IN_TABLES, -(-int(entries.sum()) // max(1, cores))))
+    number = (entries.cumsum(0) - entries).div(most, rounding_mode="floor")
+    begin = 0
+    for count in number.unique_consecutive(return_counts=True)[1].tolist():
+        yield begin, begin + count
+        begin += count

@@ -1,0 +1,139 @@
+"""Every estimator of a labelled field by its name: one switch, on the same potentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.errors import TrainingError
+from mrflearn.execution.threads import Threads
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.inference.belief_propagation import BeliefPropagation
+from mrflearn.inference.beliefs import Inference
+from mrflearn.inference.chain import Chain
+from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import LogLinearField
+from mrflearn.objectives.field_likelihood import FieldLikelihood
+from mrflearn.objectives.local_blocks import lay_out
+from mrflearn.objectives.local_likelihood import LocalLikelihood
+from mrflearn.objectives.local_problems import Local, Problems, find_problems
+from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems
+from mrflearn.objectives.pieces import named_pieces, split_batch
+from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
+
+Estimator = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
+NAMED_PIECES = ("factors", "edges")
+Pieces = Literal["factors", "edges"] | Sequence[Sequence[str]]
+ValueAndGradient = Callable[[Tensor], tuple[Tensor, Tensor]]
+LOCAL: tuple[Local, ...] = get_args(Local)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """The sum of functions of one vector."""
+
+    functions: tuple[ValueAndGradient, ...]
+
+    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+        found = [function(vector) for function in self.functions]
+        value = torch.stack([own.double() for own, _ in found]).sum()
+        return value, torch.stack([slope for _, slope in found]).sum(dim=0)
+
+
+@dataclass(frozen=True)
+class Principle:
+    """What is made small: an estimator, what its pieces are, and how `bp` passes messages.
+
+    pieces: `"factors"`; of `"pw"` and `"pwpl"` also `"edges"` (a factor of several variables takes
+        the factors of its single variables with it); of `"pw"` also lists of names: in each example
+        the factors of one list are one piece, solved exactly.
+    shares: of `"pw-reweighted"`: `"uniform"`, `"optimised"`, or a weight for each kind of factor.
+    """
+
+    estimator: Estimator = "pw"
+    pieces: Pieces = "factors"
+    shares: Shares = "uniform"
+    bp: BeliefPropagation = field(default_factory=lambda: BeliefPropagation(500, 1e-7, 0.2))
+
+    def __post_init__(self) -> None:
+        known = get_args(Estimator)
+        if self.estimator not in known:
+            raise TrainingError(f"estimator '{self.estimator}' is not one of {', '.join(known)}.")
+        if isinstance(self.pieces, str) and self.pieces not in NAMED_PIECES:
+            raise TrainingError(
+                f"pieces '{self.pieces}' are not 'factors', 'edges' or lists of kinds of factors."
+            )
+        if self.pieces == "edges" and self.estimator not in ("pw", "pwpl"):
+            raise TrainingError(
+                f"pieces='edges' are for estimator='pw' and 'pwpl', not '{self.estimator}'."
+            )
+        if not isinstance(self.pieces, str) and self.estimator != "pw":
+            raise TrainingError(
+                f"pieces of several factors are for estimator='pw', not '{self.estimator}'."
+            )
+        if self.shares != "uniform" and self.estimator != "pw-reweighted":
+            raise TrainingError(
+                f"shares are for estimator='pw-reweighted', not '{self.estimator}'."
+            )
+
+
+def natural_pieces(estimator: Estimator) -> Pieces:
+    """What serves factors of single variables and of several best: "edges" where there are such."""
+    return "edges" if estimator in ("pw", "pwpl") else "factors"
+
+
+def field_objective(
+    model: LogLinearField, batch: FieldBatch, principle: Principle, threads: Threads
+) -> ValueAndGradient:
+    """Value and gradient of an estimator, as a function of the flat vector of weights."""
+    model.check(batch)
+    if principle.estimator == "ml":
+        return FieldLikelihood(model, batch, exact_inference(batch.graph), threads)
+    if principle.estimator == "bp":
+        return FieldLikelihood(model, batch, principle.bp, threads)
+    if not isinstance(principle.pieces, str):
+        return _in_pieces(model, batch, principle, threads)
+    if principle.estimator == "pw-reweighted":
+        return ReweightedLikelihood.of(model, batch, principle.shares, threads)
+    problems = find_problems(batch, principle.estimator, with_ends=principle.pieces == "edges")
+    return local_objective(model, batch, problems, threads)
+
+
+def _in_pieces(
+    model: LogLinearField, batch: FieldBatch, principle: Principle, threads: Threads
+) -> ValueAndGradient:
+    assert not isinstance(principle.pieces, str)  # noqa: S101 - the caller made sure
+    split = split_batch(batch, named_pieces(batch, principle.pieces))
+    inference = exact_inference(split.graph)
+    reason = inference.refuses(split.graph)
+    if reason is not None:
+        raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
+    return FieldLikelihood(model, split, inference, threads)
+
+
+def local_objective(
+    model: LogLinearField, batch: FieldBatch, problems: list[Problems], threads: Threads
+) -> ValueAndGradient:
+    """The sum of local problems, those of known labels and the others."""
+    if not len(batch.uncertain):
+        return LocalLikelihood(model, lay_out(model, batch, problems, least=threads.count), threads)
+    unsure = [uncertain_problems(batch, own) for own in problems]
+    known = [own.some(~mask) for own, mask in zip(problems, unsure, strict=True)]
+    others = [own.some(mask) for own, mask in zip(problems, unsure, strict=True)]
+    laid = lay_out(model, batch, [own for own in known if len(own)], least=threads.count)
+    uncertain = UncertainLikelihood(model, batch, [own for own in others if len(own)])
+    return Sum((LocalLikelihood(model, laid, threads), uncertain))
+
+
+def exact_inference(graph: FactorGraph) -> Inference:
+    """Forward-backward where the graph is made of paths, elimination elsewhere."""
+    chain = Chain()
+    if chain.refuses(graph) is None:
+        return chain
+    return JunctionTree()

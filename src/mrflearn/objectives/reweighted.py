@@ -1,0 +1,150 @@
+"""Reweighted piecewise training: a convex combination of pieces bounds log Z from above.
+
+    A(theta) <= sum_a mu_a [ log sum_ya exp(theta_a . f_a(ya) / mu_a) + log |Y without a| ]
+                                                        [Sutton and McCallum 2009, eq. 34, 35]
+
+The paper's eq. 35 leaves out the last term, the number of assignments of an example's variables
+outside the piece; it does not depend on theta but it does on mu, and makes the value a bound.
+
+Letters in shapes: n: pieces of one shape; c: examples; t: templates; p: all weights of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, final
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from mrflearn.errors import TrainingError
+from mrflearn.execution.threads import Threads
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.local_blocks import Block, Laid, lay_out
+from mrflearn.objectives.local_likelihood import Slopes, block_scores
+from mrflearn.objectives.local_problems import find_problems
+
+Shares = Literal["uniform", "optimised"] | Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Pieces of one shape: their template, example and log-count of assignments elsewhere."""
+
+    template: int
+    example: Int64[Tensor, "n"]
+    elsewhere: Float[Tensor, "n"]
+    weight: Float[Tensor, "n"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReweightedLikelihood:
+    """The bound on -log p(y | x) as a function of the flat vector of weights (and shares)."""
+
+    model: LogLinearField
+    laid: Laid
+    pieces: list[Pieces]
+    count: Float[Tensor, "c t"]  # pieces of each template in each example
+    given: Float[Tensor, "t"]  # log-shares, where they are not learned
+    threads: Threads
+
+    @classmethod
+    def of(
+        cls,
+        model: LogLinearField,
+        batch: FieldBatch,
+        shares: Shares,
+        threads: Threads,
+    ) -> ReweightedLikelihood:
+        """The bound of a batch; with `shares="optimised"` the model must have shares to learn."""
+        if len(batch.uncertain):
+            raise TrainingError(
+                "estimator='pw-reweighted' needs every label; with partial labels take 'pw'."
+            )
+        problems = find_problems(batch, "pw")
+        laid = lay_out(model, batch, problems, least=threads.count, merge=False)
+        graph = batch.graph
+        log_states = graph.states.double().log()
+        total = torch.zeros(graph.components, dtype=torch.float64)
+        total.index_add_(0, graph.component, log_states)
+        count = torch.zeros(graph.components, len(graph.groups), dtype=torch.float64)
+        pieces = []
+        for own in problems:
+            example = graph.component[own.scope[:, 0]]
+            elsewhere = total[example] - log_states[own.scope].sum(dim=1)
+            template = own.parts[0].group
+            count[:, template] += torch.bincount(example, minlength=graph.components)
+            pieces.append(Pieces(template, example, elsewhere, own.weight))
+        return cls(model, laid, pieces, count, _log_shares(model, shares), threads)
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout.of(self.model.parameters())
+
+    @torch.no_grad()
+    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+        """Nats, summed over the weights of the examples; and the gradient."""
+        model = self.model.with_parameters(self.layout.unflatten(vector))
+        logs = (self.given if model.shares is None else model.shares).double()
+        share = logs.exp() / (self.count @ logs.exp()).unsqueeze(1)  # mu of a piece: (c, t)
+        tables = {
+            key: plan.weights.table(model.weights[key[0]]) for key, plan in self.laid.plans.items()
+        }
+        slopes = Slopes.zeros(model, tables)
+        observed = self.laid.observed
+        weights = vector[: len(observed)].double()
+        value = -torch.dot(observed, weights)
+        pull = torch.zeros_like(share)  # of the value, by the share of each template and example
+        for block in self.laid.blocks:
+            scores = block_scores(model, tables, block)
+            value += self._bound(scores, block, share, pull)
+            slopes.add(block, scores)
+        gradient = slopes.gradient(self.laid, self.layout).double() - observed
+        if model.shares is not None:
+            # d mu_t / d log-share_u = mu_t ([t = u] - count_u mu_u), in every example.
+            moved = pull * share
+            own = moved.sum(dim=0) - (moved.sum(dim=1, keepdim=True) * self.count * share).sum(0)
+            gradient = torch.cat([gradient, own])
+        return value, gradient.to(vector.dtype)
+
+    def _bound(
+        self, scores: Tensor, block: Block, share: Float[Tensor, "c t"], pull: Float[Tensor, "c t"]
+    ) -> Float[Tensor, ""]:
+        """The block's part of the bound; the scores become its slopes, in place."""
+        number, inside = block.place
+        own = self.pieces[number]
+        example, weight = own.example[inside], own.weight[inside]
+        mu = share[example, own.template]
+        scores /= mu.to(scores.dtype)[:, None]
+        total = scores.logsumexp(dim=1, keepdim=True)
+        chances = (scores - total).exp_()
+        # d/dmu of mu log sum exp(s / mu) is the entropy of the piece.
+        entropy = total.squeeze(1) - (chances * scores).sum(dim=1)
+        pull[:, own.template].index_add_(
+            0, example, weight * (entropy.double() + own.elsewhere[inside])
+        )
+        scores.copy_(chances).mul_(weight.to(scores.dtype)[:, None])
+        return (weight * mu * (total.squeeze(1).double() + own.elsewhere[inside])).sum()
+
+
+def _log_shares(model: LogLinearField, shares: Shares) -> Float[Tensor, "t"]:
+    names = [template.name for template in model.templates]
+    if isinstance(shares, str):
+        return torch.zeros(len(names), dtype=torch.float64)
+    if sorted(shares) != sorted(names) or min(shares.values()) <= 0:
+        raise TrainingError(f"shares must give each of the factors {names} a weight above 0.")
+    return torch.tensor([shares[name] for name in names], dtype=torch.float64).log()
+
+
+def with_shares(model: LogLinearField, shares: Shares) -> LogLinearField:
+    """The model as training needs it: with equal shares to start from where they are optimised."""
+    if shares != "optimised":
+        return model
+    zeros = torch.zeros(len(model.templates), dtype=model.dtype)
+    return LogLinearField(model.templates, model.weights, model.dense, zeros)

@@ -1,0 +1,99 @@
+"""A self-contained page of text, tables and pictures: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from mrflearn.data.files import write_text
+
+STYLE = """
+body { margin: 0 auto; max-width: 56rem; padding: 2rem 1.25rem 4rem; color: #22313f;
+       background: #fbfcfd; font: 16px/1.55 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; margin: 0 0 .5rem; }
+h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+p { margin: .4rem 0; max-width: 46rem; }
+figure { margin: 1rem 0; }
+img { max-width: 100%; height: auto; }
+figcaption { color: #6b7a88; font-size: .9rem; max-width: 46rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .92rem; margin: .6rem 0; }
+th, td { text-align: left; padding: .25rem 1rem .25rem 0; border-bottom: 1px solid #d8dee4; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+pre { background: #f0f3f5; padding: .8rem; overflow-x: auto; border-radius: .4rem; }
+"""
+Cell = str | int | float | None
+
+
+@dataclass(eq=False)
+class Page:
+    """A page that grows from the top."""
+
+    title: str
+    parts: list[str] = field(default_factory=list)
+
+    def heading(self, text: str) -> None:
+        """Begins a section."""
+        self.parts.append(f"<h2>{escape(text)}</h2>")
+
+    def text(self, text: str) -> None:
+        """A paragraph."""
+        self.parts.append(f"<p>{escape(text)}</p>")
+
+    def lines(self, text: str) -> None:
+        """Text as it stands, such as a command or a bracketed tree."""
+        self.parts.append(f"<pre>{escape(text)}</pre>")
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+        """A table; numbers to the right, rounded to six digits."""
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+        top = f"<tr>{head}</tr>" if any(header) else ""
+        self.parts.append(f'<div class="scroll"><table>{top}{body}</table></div>')
+
+    def picture(self, figure: Any, caption: str) -> None:
+        """A figure of this room, kept inside the page."""
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", dpi=130, metadata={"Software": None})
+        data = base64.b64encode(stream.getvalue()).decode()
+        words = escape(caption)
+        self.parts.append(
+            f'<figure><img alt="{words}" src="data:image/png;base64,{data}">'
+            f"<figcaption>{words}</figcaption></figure>"
+        )
+
+    def html(self) -> str:
+        """The page as text."""
+        title = escape(self.title)
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+            + "\n".join(self.parts)
+            + "\n</body>\n</html>\n"
+        )
+
+    def write(self, path: str | Path) -> None:
+        """Writes the file, whole or not at all."""
+        with write_text(path) as stream:
+            stream.write(self.html())
+
+
+def _cell(value: Cell) -> str:
+    if isinstance(value, str):
+        return f"<td>{escape(value)}</td>"
+    return f'<td class="number">{_number(value)}</td>'
+
+
+def _number(value: float | None) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.6g}"

@@ -1,0 +1,90 @@
+"""Where questions are handed in: found, asked within bounds of number and time, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TookTooLong
+from http import HTTPStatus
+from threading import Semaphore
+from typing import Any
+
+from mrflearn.errors import MrflearnError
+from mrflearn.serving.tasks import Task, tasks_of
+
+
+class RefusalError(Exception):
+    """A question that is not answered: the status to send, and the reason."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Desk:
+    """The models by name, and the workers that ask them.
+
+    At most `workers` questions are under way, those that were given up on counted in, so that
+    junk cannot pile up work.
+    """
+
+    def __init__(self, models: Mapping[str, Any], seconds: float = 20.0, workers: int = 4) -> None:
+        self.models = models
+        self.seconds = seconds
+        self.tasks = {
+            name: {task.name: task for task in tasks_of(model)} for name, model in models.items()
+        }
+        self._pool = ThreadPoolExecutor(workers)
+        self._free = Semaphore(workers)
+
+    def catalogue(self) -> dict[str, Any]:
+        """The models and their tasks, as the page needs them."""
+        return {
+            "models": [
+                {
+                    "name": name,
+                    "kind": type(self.models[name]).__name__,
+                    "tasks": [
+                        {"name": task.name, "hint": task.hint, "example": task.example}
+                        for task in tasks.values()
+                    ],
+                }
+                for name, tasks in self.tasks.items()
+            ]
+        }
+
+    def answer(self, question: Any) -> dict[str, Any]:
+        """The blocks of an answer; `RefusalError` where there is none."""
+        task, text = self._task(question)
+        if not self._free.acquire(blocking=False):
+            raise RefusalError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "too many questions at once; try again."
+            )
+        work = self._pool.submit(task.answer, text)
+        work.add_done_callback(lambda _: self._free.release())
+        try:
+            return {"blocks": work.result(timeout=self.seconds)}
+        except TookTooLong as error:
+            reason = f"no answer after {self.seconds:g} s; ask for less."
+            raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error
+        except MrflearnError as error:
+            raise RefusalError(HTTPStatus.BAD_REQUEST, str(error)) from error
+
+    def _task(self, question: Any) -> tuple[Task, str]:
+        wanted = ("model", "task", "text")
+        if not isinstance(question, dict) or any(
+            not isinstance(question.get(name), str) for name in wanted
+        ):
+            raise RefusalError(
+                HTTPStatus.BAD_REQUEST, 'a question is {"model": ..., "task": ..., "text": ...}.'
+            )
+        tasks = self.tasks.get(question["model"])
+        if tasks is None:
+            known = ", ".join(self.tasks)
+            reason = f"there is no model '{question['model']}'; there are {known}."
+            raise RefusalError(HTTPStatus.NOT_FOUND, reason)
+        task = tasks.get(question["task"])
+        if task is None:
+            reason = f"there is no task '{question['task']}'; there are {', '.join(tasks)}."
+            raise RefusalError(HTTPStatus.NOT_FOUND, reason)
+        return task, question["text"]

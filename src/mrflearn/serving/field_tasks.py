@@ -1,0 +1,72 @@
+"""Questions for fields: the strongest couplings, and samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.errors import DataError
+from mrflearn.serving import blocks
+from mrflearn.serving.tasks import Task
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.field import MarkovField
+    from mrflearn.estimators.potts import PottsField
+
+SHOWN = 20
+MOST_SAMPLES = 20
+MOST_DRAWN = 80  # variables of a matrix of cells
+
+
+def field_tasks(model: MarkovField | PottsField) -> list[Task]:
+    """What a field can be asked."""
+    fewer = min(SHOWN, len(model.edges_))
+
+    def couplings(text: str) -> list[blocks.Block]:
+        return _couplings(model, _count(text, len(model.edges_), fewer))
+
+    def samples(text: str) -> list[blocks.Block]:
+        drawn = model.draw(_count(text, MOST_SAMPLES, 5), seed=0)
+        rows = drawn.samples.tolist()
+        return [blocks.note(f"drawn {drawn.method}"), blocks.cells("samples, one a row", rows)]
+
+    return [
+        Task("couplings", "how many of the strongest", str(fewer), couplings),
+        Task("samples", f"how many, at most {MOST_SAMPLES}", "5", samples),
+    ]
+
+
+def _couplings(model: MarkovField | PottsField, count: int) -> list[blocks.Block]:
+    names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    strength = _strengths(model.couplings_)
+    order = np.argsort(-np.abs(strength), kind="stable")[:count]
+    rows = [[*(names[i] for i in model.edges_[k]), float(strength[k])] for k in order]
+    found = [blocks.table("strongest couplings", ["", "", "coupling"], rows)]
+    if model.n_features_in_ <= MOST_DRAWN:
+        matrix = np.zeros((model.n_features_in_, model.n_features_in_))
+        first, second = model.edges_.T
+        matrix[first, second] = matrix[second, first] = strength
+        found.append(blocks.cells("all couplings", matrix.tolist(), names))
+    return found
+
+
+def _strengths(couplings: NDArray[np.float64]) -> NDArray[np.float64]:
+    """One number an edge: the spin coupling, or the norm of a table of scores."""
+    if couplings.ndim == 1:
+        return couplings
+    norms: NDArray[np.float64] = np.sqrt((couplings**2).sum(axis=(1, 2)))
+    return norms
+
+
+def _count(text: str, most: int, otherwise: int) -> int:
+    if not text.strip():
+        return min(otherwise, most)
+    try:
+        count = int(text)
+    except ValueError as error:
+        raise DataError(f"'{text.strip()}' is not a whole number.") from error
+    if not 1 <= count <= most:
+        raise DataError(f"{count} is not between 1 and {most}.")
+    return count

@@ -1,0 +1,102 @@
+"""Questions for language models: gaps, neighbours, next words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mrflearn.errors import DataError
+from mrflearn.serving import blocks
+from mrflearn.serving.label_tasks import split
+from mrflearn.serving.tasks import Task
+
+if TYPE_CHECKING:
+    from mrflearn.data.trees import Tree
+    from mrflearn.estimators.composite import CompositeLanguageModel
+    from mrflearn.estimators.language_model import LanguageModel
+    from mrflearn.estimators.ngram import NgramLanguageModel
+
+SHOWN = 10
+
+
+def language_model_tasks(model: LanguageModel) -> list[Task]:
+    """What a Markov random field language model can be asked."""
+    words = [word for word in model.vocabulary_.words if word.isalpha()]
+    usual = words[:4] if len(words) >= 4 else ["a"] * 4
+
+    def fill(text: str) -> list[blocks.Block]:
+        found = model.fill(split(text), SHOWN)
+        return [blocks.table("words for the gap", ["word", "probability"], found)]
+
+    def neighbours(text: str) -> list[blocks.Block]:
+        asked = split(text)
+        if len(asked) > SHOWN:
+            raise DataError(f"{len(asked)} words; ask for at most {SHOWN} at a time.")
+        return [
+            blocks.table(word, ["word", "cosine"], model.neighbors(word, SHOWN)) for word in asked
+        ]
+
+    gap = " ".join([*usual[:2], "_", *usual[2:3]])
+    return [
+        Task("fill", "words with one gap, written _", gap, fill),
+        Task("neighbors", "one word or several", usual[-1], neighbours),
+    ]
+
+
+def composite_tasks(model: CompositeLanguageModel) -> list[Task]:
+    """What a composite language model can be asked."""
+
+    def parse(text: str) -> list[blocks.Block]:
+        words = split(text)
+        (tree,) = model.parse([words])
+        if tree is None:
+            return [blocks.note("the grammar cannot produce this sentence")]
+        return [blocks.tree("most probable tree", _nested(tree))]
+
+    def next_word(text: str) -> list[blocks.Block]:
+        found = model.next_word(text.split(), SHOWN)
+        return [blocks.table("next word", ["word", "probability"], found)]
+
+    def topics(text: str) -> list[blocks.Block]:
+        del text  # there is nothing to say
+        return [
+            blocks.table(f"topic {number + 1}", ["word", "probability"], words)
+            for number, words in enumerate(model.topic_words(SHOWN))
+        ]
+
+    words = [word for word in model.vocabulary_.words if word.isalpha()][:4]
+    found = [Task("next word", "the beginning of a sentence", words[0], next_word)]
+    if model.grammar is not None:
+        found.insert(0, Task("parse", "a sentence", " ".join(words), parse))
+    if model.topics > 1:
+        found.append(Task("topics", "nothing to fill in", "", topics))
+    return found
+
+
+def _nested(tree: Tree) -> list[Any]:
+    """A tree as lists, children after their parent's label."""
+    if tree.word is not None:
+        return [tree.label, tree.word]
+    return [tree.label, *map(_nested, tree.children)]
+
+
+def ngram_tasks(model: NgramLanguageModel) -> list[Task]:
+    """What an n-gram model can be asked."""
+
+    def next_word(text: str) -> list[blocks.Block]:
+        found = model.next_word(text.split(), SHOWN)
+        return [blocks.table("next word", ["word", "probability"], found)]
+
+    def score(text: str) -> list[blocks.Block]:
+        words = split(text)
+        value = model.score_samples([words])[0]
+        return [
+            blocks.note(
+                f"log-probability {value:.4f} nats, sentence end counted: "
+                f"{value / (len(words) + 1):.4f} a token"
+            )
+        ]
+
+    return [
+        Task("next word", "the beginning of a sentence (may be empty)", "the", next_word),
+        Task("score", "a sentence", "the", score),
+    ]

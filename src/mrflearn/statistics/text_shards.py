@@ -1,0 +1,49 @@
+"""Moments of a text that lies in many files, counted wherever an executor runs.
+
+Sentences meet separators alone on both sides, so the counts of files are those of the whole text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from mrflearn.data.files import PathLike
+from mrflearn.data.vocabulary import Vocabulary, count_words
+from mrflearn.errors import DataError
+from mrflearn.execution.executor import Executor
+from mrflearn.statistics.counting import count_text
+from mrflearn.statistics.moments import Moments
+
+
+@final
+@dataclass(frozen=True)
+class CountText:
+    """The task of one worker: the moments of a text file."""
+
+    vocabulary: Vocabulary
+    context: int
+
+    def __call__(self, path: PathLike) -> Moments:
+        return count_text([path], self.vocabulary, self.context)
+
+
+def count_text_shards(
+    paths: Sequence[PathLike],
+    executor: Executor,
+    *,
+    context: int = 2,
+    size: int | None = None,
+    minimum_count: int = 1,
+) -> Moments:
+    """The moments of all files over their common vocabulary; each file is read twice."""
+    for path in paths:
+        if str(path) == "-":
+            raise DataError("standard input flows by once only; give the text as files.")
+    counts = executor.total(count_words, paths)
+    vocabulary = Vocabulary.from_counts(counts, size=size, minimum_count=minimum_count)
+    moments = executor.total(CountText(vocabulary, context), paths)
+    if not moments.words:
+        raise DataError("there are no words in these files. Are they empty?")
+    return moments

@@ -1,0 +1,93 @@
+"""The composite model on the command line: train, score, parse, next-word, inspect, sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrflearn.data.ptb import read_trees
+from support.command import run
+
+TEXT = "the cat sat\nthe dog sat\n\na cat ran\nthe dog ran\n\n" * 6
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text and a model of all three parts."""
+    folder = tmp_path_factory.mktemp("composite")
+    (folder / "text.txt").write_text(TEXT)
+    trained = run(
+        "train", "composite", str(folder / "text.txt"), "--topics", "2", "--grammar",
+        "latent:2,3", "--max-iterations", "2", "--valid", str(folder / "text.txt"), "-q",
+        "-o", str(folder / "m"), "--plot", str(folder / "em.png"), "--json",
+    )  # fmt: skip
+    answer = trained.json()
+    assert answer["vocabulary"] == 8
+    assert answer["valid_perplexity"] > 1
+    assert (folder / "em.png").stat().st_size > 0
+    return folder
+
+
+def test_scores_say_what_they_are_counted_over(place: Path) -> None:
+    model, text = str(place / "m"), str(place / "text.txt")
+    scored = run("score", model, text, "--json").json()
+    assert (scored["tokens"], scored["words"], scored["vocabulary"]) == (96, 72, 8)
+    assert "one end a sentence" in scored["policy"]
+    assert "perplexity" in run("score", model, text).out
+    assert run("score", model, text, "--method", "ais").code == 2
+
+
+def test_trees_are_told_one_a_line(place: Path) -> None:
+    done = run("parse", str(place / "m"), str(place / "text.txt"))
+    assert len(done.out.splitlines()) == 24
+    (place / "trees").write_text(done.out)
+    assert next(read_trees(place / "trees")).words == ("the", "cat", "sat")
+    (place / "one.txt").write_text("the cat sat\n")
+    found = run("parse", str(place / "m"), str(place / "one.txt"), "--json").json()
+    assert found["words"] == ["the", "cat", "sat"]
+    assert found["tree"].count("(") == 5
+
+
+def test_next_words_inspect_sample(place: Path) -> None:
+    model = str(place / "m")
+    found = run("next-word", model, "the", "--top", "3", "--json").json()
+    assert len(found["next"]) == 3
+    with_document = run("next-word", model, "--document", str(place / "text.txt"))
+    assert "probability" in with_document.out
+    inspected = run("inspect", model, "--top", "3", "--json").json()
+    assert (inspected["phrases"], inspected["preterminals"], inspected["topics"]) == (2, 3, 2)
+    assert [len(words) for words in inspected["topic_words"]] == [3, 3]
+    assert "topic 1" in run("inspect", model).out
+    assert run("inspect", model, "--label", "NP").code == 2
+    drawn = run("sample", model, "-n", "2", "-o", str(place / "new.txt"))
+    assert drawn.code == 0
+    assert (place / "new.txt").read_text().count("\n\n") == 1
+
+
+def test_parts_alone_and_other_models(place: Path) -> None:
+    text, model = str(place / "text.txt"), str(place / "plain")
+    assert run("train", "composite", text, "-q", "-o", model).code == 0
+    assert "without a grammar" in run("parse", model, text).err
+    ngram = str(place / "ngram")
+    run("train", "ngram", text, "-o", ngram)
+    mine = run("next-word", model, "the", "--json").json()["next"]
+    theirs = run("next-word", ngram, "the", "--json").json()["next"]
+    assert dict(mine) == pytest.approx(dict(theirs))
+    assert run("next-word", ngram, "the", "--document", text).code == 2
+    assert "no grammar to parse by" in run("parse", ngram, text).err
+
+
+def test_mistakes_are_told(place: Path) -> None:
+    text, out = str(place / "text.txt"), str(place / "never")
+    start = ["train", "composite", text, "-q", "-o", out]
+    for extra, code, says in (
+        (["--grammar", "penn"], 1, "latent:10,20"),
+        (["--levels", "xy"], 1, "no level"),
+        (["--resume"], 2, "--checkpoint"),
+        (["--restarts", "2"], 2, "--restarts"),
+    ):
+        failed = run(*start, *extra)
+        assert failed.code == code
+        assert says in failed.err
+    assert not Path(out).exists()

@@ -1,0 +1,201 @@
+"""CompositeLanguageModel: every part alone is what it says, and all answers agree."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import mrflearn
+from mrflearn import CompositeLanguageModel, NgramLanguageModel
+from mrflearn.data.english import sample_documents
+from mrflearn.data.ptb import write_trees
+from mrflearn.data.trees import Tree
+from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
+
+SAMPLED = [
+    [s for s in document.sentences if len(s.words) <= 8]
+    for document in sample_documents(16, sentences=12, seed=3)
+]
+DOCUMENTS = [[list(s.words) for s in sentences] for sentences in SAMPLED]
+TRAIN, TEST = DOCUMENTS[:12], DOCUMENTS[12:]
+TREES = [s.tree for sentences in SAMPLED[:12] for s in sentences]
+
+
+@pytest.fixture(scope="session")
+def whole() -> CompositeLanguageModel:
+    """All three parts, little trained."""
+    return CompositeLanguageModel(3, (4, 6), 3, max_iterations=4, random_state=1).fit(TRAIN)
+
+
+@pytest.fixture(scope="session")
+def treebank() -> CompositeLanguageModel:
+    return CompositeLanguageModel(2, TREES, 2, max_iterations=2, rounds=1).fit(TRAIN)
+
+
+def test_without_grammar_and_topics_it_is_the_ngram_model() -> None:
+    ours = CompositeLanguageModel(3).fit(TRAIN)
+    plain = NgramLanguageModel(3).fit([words for sentences in TRAIN for words in sentences])
+    flat = [words for sentences in TEST for words in sentences]
+    assert np.abs(ours.score_samples(TEST) - plain.score_samples(flat)).max() < 1e-9
+    mine, theirs = (dict(model.next_word(["the"], top=50)) for model in (ours, plain))
+    assert mine == pytest.approx(theirs, abs=1e-12)
+
+
+def test_a_grammar_knows_more_than_words_alone_and_topics_more_than_one() -> None:
+    settings = {"max_iterations": 6, "rounds": 1}
+    alone = CompositeLanguageModel(1, **settings).fit(TRAIN)
+    grammar = CompositeLanguageModel(1, TREES, **settings).fit(TRAIN)
+    assert grammar.perplexity(TEST) < alone.perplexity(TEST)
+    topics = CompositeLanguageModel(1, topics=4, **settings).fit(TRAIN)
+    assert topics.fit_.history[-1].value < alone.fit_.history[-1].value
+
+
+def test_next_words_multiply_to_the_score_of_the_sentence(whole: CompositeLanguageModel) -> None:
+    words = TEST[0][1]
+    total = 0.0
+    for k in range(len(words) + 1):
+        found = dict(whole.next_word(words[:k], top=10_000, document=TEST[0][:1]))
+        assert sum(found.values()) == pytest.approx(1, abs=1e-9)
+        word = "</s>" if k == len(words) else words[k]
+        total += np.log(found.get(word, found["<unk>"]))
+    assert whole.score_samples([TEST[0][:2]])[1] == pytest.approx(total, abs=1e-8)
+
+
+@pytest.mark.parametrize("grammar", [None, (2, 3)], ids=["plain", "latent"])
+def test_probabilities_of_all_sentences_add_up_to_at_most_one(
+    grammar: tuple[int, int] | None,
+) -> None:
+    text = [[["a", "b"], ["b"], ["a", "a", "b"]]] * 4
+    model = CompositeLanguageModel(2, grammar, 2, levels=["vh", "h"], max_iterations=2).fit(text)
+    words = [word for word in model.vocabulary_.words if word != "<S>"]
+    short = [[list(s)] for n in range(1, 6) for s in product(words, repeat=n)]
+    assert 0.8 < np.exp(model.score_samples(short)).sum() < 1 + 1e-9
+
+
+def test_trees_cover_their_sentences(
+    whole: CompositeLanguageModel, treebank: CompositeLanguageModel
+) -> None:
+    for model in (whole, treebank):
+        for words, tree in zip(TEST[0], model.parse(TEST[0]), strict=True):
+            assert tree is not None
+            assert list(tree.words) == words
+    assert treebank.parse([TEST[0][0], []])[1] is None
+    labels = {node.label for tree in TREES for node in tree.nodes()}
+    found = {n.label for tree in treebank.parse(TEST[0]) if tree for n in tree.nodes()}
+    assert found <= labels  # nothing of binarisation is left
+
+
+def test_topics_of_a_document_are_told_by_its_words(whole: CompositeLanguageModel) -> None:
+    shares = whole.document_topics([*TEST, []])
+    assert shares.sum(axis=1) == pytest.approx(np.ones(len(TEST) + 1))
+    assert shares[-1] == pytest.approx(whole.fit_.prior)
+    table = whole.topic_words(5)
+    assert [len(words) for words in table] == [5, 5, 5]
+
+
+def test_a_sentence_does_not_help_to_score_itself(whole: CompositeLanguageModel) -> None:
+    first = whole.score_samples([TEST[0]])
+    other = whole.score_samples([[*TEST[0][:2], TEST[1][0]]])
+    assert other[:2] == pytest.approx(first[:2], abs=1e-12)
+    assert whole.score_samples([TEST[0][:1], TEST[0][:1]])[1] == pytest.approx(first[0], abs=1e-9)
+
+
+def test_save_load_clone_sample(tmp_path: Path, whole: CompositeLanguageModel) -> None:
+    whole.save(tmp_path / "m")
+    back = mrflearn.load(tmp_path / "m")
+    assert isinstance(back, CompositeLanguageModel)
+    assert (back.score_samples(TEST) == whole.score_samples(TEST)).all()
+    assert back.sample(2, sentences=3, seed=5) == whole.sample(2, sentences=3, seed=5)
+    assert back.parse(TEST[0][:1]) == whole.parse(TEST[0][:1])
+    assert back.unknown_policy_ == whole.unknown_policy_
+    assert clone(whole).get_params() == whole.get_params()
+    drawn = whole.sample(1, sentences=6, seed=2, longest=4)
+    assert max(len(words) for words in drawn[0]) <= 4
+    assert {w for words in drawn[0] for w in words} <= set(whole.vocabulary_.words)
+
+
+def test_a_model_of_two_settings_is_refused(tmp_path: Path, whole: CompositeLanguageModel) -> None:
+    whole.save(tmp_path / "m")
+    config = tmp_path / "m" / "config.json"
+    settings = json.loads(config.read_text())
+    settings["settings"]["own"]["words"].pop()
+    config.write_text(json.dumps(settings))
+    with pytest.raises(StorageError, match="contradicts itself"):
+        CompositeLanguageModel.load(tmp_path / "m")
+
+
+def test_long_sentences_teach_words_and_are_scored_whole() -> None:
+    text = [[["a", "b"] * 4, ["a", "b"], ["a", "b", "a"]]] * 10
+    model = CompositeLanguageModel(1, (2, 2), longest=3, max_iterations=3).fit(text)
+    assert np.isfinite(model.score([[["a", "b"] * 250]]))  # 500 words
+    assert dict(model.next_word([], top=9))["a"] > 0.1
+
+
+def test_processes_count_as_one(whole: CompositeLanguageModel) -> None:
+    again = clone(whole).set_params(n_jobs=2).fit(TRAIN)
+    assert np.abs(again.score_samples(TEST) - whole.score_samples(TEST)).max() < 1e-8
+
+
+def test_a_training_goes_on_where_it_stopped(tmp_path: Path, whole: CompositeLanguageModel) -> None:
+    path = tmp_path / "checkpoint"
+    clone(whole).set_params(max_iterations=2, rounds=1).fit(TRAIN, checkpoint=path)
+    longer = clone(whole).set_params(max_iterations=4, rounds=1)
+    resumed = clone(longer).fit(TRAIN, checkpoint=path, resume=True)
+    straight = longer.fit(TRAIN)
+    assert len(resumed.fit_.history) == len(straight.fit_.history) == 4
+    assert resumed.score_samples(TEST) == pytest.approx(straight.score_samples(TEST), abs=1e-9)
+    with pytest.raises(TrainingError, match="another training"):
+        clone(longer).set_params(random_state=8).fit(TRAIN, checkpoint=path, resume=True)
+
+
+def test_unknown_words_and_empty_documents(whole: CompositeLanguageModel) -> None:
+    assert np.isfinite(whole.score([[["zebra", "quux"]], []]))
+    found = whole.text_score([[["zebra", "the"]], [[]]])
+    assert (found.words, found.sentences, found.tokens) == (2, 1, 3)
+    assert found.unknown == 1
+    fitted = CompositeLanguageModel(2, topics=2, minimum_count=2).fit([*TRAIN, [], [[]]])
+    assert "an ordinary word" in fitted.unknown_policy_
+    assert np.isfinite(fitted.score(TEST))
+
+
+def test_a_treebank_by_its_path(tmp_path: Path) -> None:
+    write_trees(tmp_path / "trees.mrg", TREES)
+    path = f"treebank:{tmp_path / 'trees.mrg'}"
+    model = CompositeLanguageModel(1, path, max_iterations=1, rounds=1).fit(TRAIN)
+    same = CompositeLanguageModel(1, TREES, max_iterations=1, rounds=1).fit(TRAIN)
+    assert model.score(TEST) == pytest.approx(same.score(TEST), abs=1e-12)
+
+
+def test_a_grammar_that_cannot_produce_the_text_is_told() -> None:
+    pair = Tree("S", (Tree("A", (), "a"), Tree("B", (), "b")))
+    with pytest.raises(TrainingError, match="cannot be produced by the grammar"):
+        CompositeLanguageModel(1, [pair]).fit([[["a", "b"], ["a", "b", "a"]]])
+    model = CompositeLanguageModel(1, [pair], max_iterations=1).fit([[["a", "b"]] * 3])
+    assert model.parse([["a", "b", "a"]]) == [None]
+    assert model.score([[["a", "b", "a"]]]) == -np.inf
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(NotFittedError, match="not fitted"):
+        CompositeLanguageModel().score(TEST)
+    for settings, says in (
+        ({"order": 0}, "order=0"),
+        ({"topics": 0}, "topics=0"),
+        ({"grammar": "latent:3"}, "two numbers"),
+        ({"grammar": "penn"}, "not known"),
+        ({"levels": ["xA"]}, "no level"),
+        ({"precision": "half"}, "precision"),
+    ):
+        with pytest.raises(MrflearnError, match=says):
+            CompositeLanguageModel(**settings).fit(TRAIN)
+    with pytest.raises(DataError, match="no words"):
+        CompositeLanguageModel().fit([[[]]])
+    with pytest.raises(DataError, match="not a list of sentences"):
+        CompositeLanguageModel().fit([["one sentence only", "and another"]])
+    with pytest.raises(MrflearnError, match="without a grammar"):
+        CompositeLanguageModel(2).fit(TRAIN).parse(TEST[0])

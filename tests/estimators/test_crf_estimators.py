@@ -1,0 +1,110 @@
+"""A chain CRF by every estimator: what it learns, and that it is the field it claims to be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from mrflearn import CRF, edge
+from mrflearn.errors import MrflearnError, TrainingError
+from mrflearn.execution.threads import Threads
+from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.chain_blocks import ChainData, make_shards
+from mrflearn.objectives.chain_estimators import chain_objective
+from mrflearn.objectives.chain_likelihood import ChainLikelihood
+from mrflearn.objectives.field_objectives import Estimator
+from mrflearn.statistics.compiled import compile_features
+from mrflearn.statistics.features import Numbering
+from mrflearn.statistics.labels import compile_labels
+from mrflearn.statistics.support import find_support
+
+ESTIMATORS: tuple[Estimator, ...] = ("ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted")
+Sequences = tuple[list[list[dict[str, object]]], list[list[str]]]
+
+
+def weather(seed: int, count: int) -> Sequences:
+    """Days that mostly stay as they were, seen through noise."""
+    draw = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(count):
+        labels, items = ["sun"], []
+        for _ in range(int(draw.integers(0, 9))):
+            stays = draw.random() < 0.85
+            labels.append(labels[-1] if stays else str(draw.choice(["sun", "rain", "snow"])))
+        for label in labels:
+            told = label if draw.random() < 0.65 else str(draw.choice(["sun", "rain", "snow"]))
+            items.append({"told": told, edge("always"): 1.0, "heat": float(draw.random())})
+        X.append(items)
+        y.append(labels)
+    return X, y
+
+
+def chain(dense: bool = False) -> tuple[ChainCRF, ChainData, torch.Tensor]:
+    X, y = weather(3, 12)
+    if dense:
+        for item in (item for sequence in X for item in sequence):
+            item["row"] = np.array([0.5, float(item["heat"])])  # type: ignore[arg-type]
+    features = compile_features(X)
+    labels = compile_labels(y, features.lengths, Numbering())
+    support, features = find_support(features, labels)
+    model = ChainCRF.zeros(support, torch.float64, torch.device("cpu"))
+    draw = torch.Generator().manual_seed(0)
+    size = Layout.of(model.parameters()).size
+    vector = torch.randn(size, dtype=torch.float64, generator=draw)
+    weight = torch.rand(len(features), generator=draw, dtype=torch.float64)
+    return model, ChainData(features, labels, weight), vector
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_field_of_a_chain_is_the_chain(dense: bool) -> None:
+    model, data, vector = chain(dense)
+    exact = ChainLikelihood(model, make_shards(model, data, 1), Threads(1))(vector)
+    mine = chain_objective(model, data, "ml", Threads(1))(vector)
+    torch.testing.assert_close(mine[0], exact[0])
+    torch.testing.assert_close(mine[1], exact[1])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[1:])
+def test_gradients_are_slopes(estimator: Estimator) -> None:
+    model, data, vector = chain()
+    call = chain_objective(model, data, estimator, Threads(1))
+    way = torch.randn(len(vector), generator=torch.Generator().manual_seed(1)).double()
+    slope = (call(vector + 1e-5 * way)[0] - call(vector - 1e-5 * way)[0]) / 2e-5
+    torch.testing.assert_close(slope, call(vector)[1] @ way, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_learns_to_look_around(estimator: Estimator) -> None:
+    X, y = weather(0, 150)
+    model = CRF(estimator=estimator, c2=0.05, n_jobs=1).fit(X, y)
+    held_out = weather(1, 150)
+    told = [item["told"] == label for s, own in zip(*held_out, strict=True)
+            for item, label in zip(s, own, strict=True)]  # fmt: skip
+    assert model.score(*held_out) > np.mean(told) + 0.01
+
+
+def test_exact_training_and_belief_propagation_agree_on_chains() -> None:
+    X, y = weather(0, 40)
+    exact = CRF(dtype="float64", n_jobs=1).fit(X, y)
+    bethe = CRF(estimator="bp", dtype="float64", n_jobs=1).fit(X, y)
+    assert bethe.outcome_.value == pytest.approx(exact.outcome_.value, rel=1e-5)
+
+
+def test_minibatches_and_partial_labels() -> None:
+    X, y = weather(0, 80)
+    hidden = [[None if k % 4 == 3 else label for k, label in enumerate(own)] for own in y]
+    model = CRF("l2sgd", estimator="pwpl", c2=0.05, max_iterations=15, n_jobs=1).fit(X, hidden)
+    assert model.score(*weather(1, 80)) > 0.75
+
+
+def test_impossible_wishes_are_refused() -> None:
+    X, y = weather(0, 5)
+    with pytest.raises(TrainingError, match="not one of ml"):
+        CRF(estimator="mle").fit(X, y)  # type: ignore[arg-type]
+    with pytest.raises(TrainingError, match="algorithm='ap'"):
+        CRF("ap", estimator="pw").fit(X, y)
+    plain = [[{"told": item["told"]} for item in own] for own in X]
+    with pytest.raises(MrflearnError, match="estimator='ml' only"):
+        CRF(estimator="pw", order=2).fit(plain, y)

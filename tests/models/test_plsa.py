@@ -1,0 +1,69 @@
+"""PLSA: one step against listing all topics; EM that never falls; folding in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrflearn.errors import DataError
+from mrflearn.models.plsa import PLSA, document_counts
+
+COUNTS = document_counts([np.array([0, 1, 1, 3]), np.array([], int), np.array([2, 2, 0])], 4)
+
+
+def by_listing(model: PLSA, temperature: float = 1.0) -> tuple[float, PLSA]:
+    """One EM step with a posterior for every document, word and topic."""
+    dense = COUNTS.toarray()
+    joint = model.documents[:, None, :] * model.words[None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(dense > 0, dense * np.log(joint.sum(axis=2)), 0).sum()
+        heated = joint**temperature
+        posterior = heated / heated.sum(axis=2, keepdims=True)
+        used = dense[:, :, None] * posterior
+        words = used.sum(axis=0)
+        documents = used.sum(axis=1)
+        shares = documents / documents.sum(axis=1, keepdims=True)
+    shares[1] = model.documents[1]  # nothing was seen
+    return float(value), PLSA(words / words.sum(axis=0), shares)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_a_step_equals_listing_all_topics(temperature: float) -> None:
+    model = PLSA.random(3, 4, 3, seed=5)
+    value, new = model.step(COUNTS, temperature)
+    expected, listed = by_listing(model, temperature)
+    assert value == pytest.approx(expected, abs=1e-12)
+    assert new.words == pytest.approx(listed.words, abs=1e-12)
+    assert new.documents == pytest.approx(listed.documents, abs=1e-12)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    documents=st.lists(st.lists(st.integers(0, 4), max_size=8), min_size=1, max_size=5),
+)
+def test_the_likelihood_never_falls(seed: int, documents: list[list[int]]) -> None:
+    counts = document_counts([np.array(ids, np.int64) for ids in documents], 5)
+    model = PLSA.random(len(documents), 5, 3, seed)
+    before = -np.inf
+    for _ in range(6):
+        value, model = model.step(counts)
+        assert value >= before - 1e-9
+        assert model.words.sum(axis=0) == pytest.approx(np.ones(3))
+        assert model.documents.sum(axis=1) == pytest.approx(np.ones(len(documents)))
+        before = value
+
+
+def test_folding_in_finds_the_topic_of_a_new_document() -> None:
+    words = np.array([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5], [0.0, 0.5]])
+    model = PLSA(words, np.zeros((0, 2)))
+    shares = model.fold_in(COUNTS)
+    assert shares[0] == pytest.approx([0.75, 0.25])
+    assert shares[1] == pytest.approx([0.5, 0.5])  # an empty document
+    assert shares[2] == pytest.approx([1 / 3, 2 / 3])
+
+
+def test_word_numbers_are_checked() -> None:
+    with pytest.raises(DataError, match="document 2"):
+        document_counts([np.array([0]), np.array([4])], 4)

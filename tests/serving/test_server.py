@@ -1,0 +1,189 @@
+"""The server by plain HTTP: answers are the models' own, and junk gets a 4xx with a reason."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from threading import Event
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrflearn.errors import MrflearnError
+from mrflearn.serving.desk import Desk, RefusalError
+from mrflearn.serving.server import MOST_BYTES, make_server
+from mrflearn.serving.tasks import Task, tasks_of
+
+
+def request(
+    address: str, method: str, path: str, body: bytes | None = None, **headers: str
+) -> tuple[int, Any]:
+    place = urlsplit(address)
+    link = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+    try:
+        link.request(method, path, body, headers)
+        reply = link.getresponse()
+        content = reply.read()
+    finally:
+        link.close()
+    kind = reply.headers.get_content_type()
+    return reply.status, json.loads(content) if kind == "application/json" else content.decode()
+
+
+def ask(address: str, model: str, task: str, text: str) -> tuple[int, Any]:
+    question = json.dumps({"model": model, "task": task, "text": text}).encode()
+    return request(address, "POST", "/ask", question)
+
+
+def test_the_page_brings_all_it_needs(address: str) -> None:
+    status, page = request(address, "GET", "/")
+    assert status == 200
+    assert "<title>mrflearn</title>" in page
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_the_catalogue_names_models_and_questions(address: str) -> None:
+    status, found = request(address, "GET", "/models")
+    asked = {model["name"]: [task["name"] for task in model["tasks"]] for model in found["models"]}
+    assert status == 200
+    assert asked == {
+        "tagger": ["tag"],
+        "layers": ["tag"],
+        "skips": ["tag"],
+        "hidden": ["tag"],
+        "joint": ["tag"],
+        "composite": ["parse", "next word", "topics"],
+        "words": ["fill", "neighbors"],
+        "ngrams": ["next word", "score"],
+        "grid": ["couplings", "samples"],
+    }
+
+
+def test_every_example_has_an_answer(address: str) -> None:
+    for model in request(address, "GET", "/models")[1]["models"]:
+        for task in model["tasks"]:
+            status, answer = ask(address, model["name"], task["name"], task["example"])
+            assert status == 200, answer
+            assert answer["blocks"]
+
+
+def test_tags_are_the_models_own(address: str, models: dict[str, Any]) -> None:
+    _, answer = ask(address, "tagger", "tag", "the cat barks")
+    tokens = answer["blocks"][0]["tokens"]
+    recipe = models["tagger"].recipe_
+    items = recipe.items(recipe_sentence(recipe, "the cat barks"))
+    assert [token["label"] for token in tokens] == models["tagger"].predict_single(items)
+    chances = models["tagger"].predict_marginals_single(items)
+    for token, own in zip(tokens, chances, strict=True):
+        label, chance = token["chances"][0]
+        assert label == max(own, key=own.get)
+        assert chance == pytest.approx(own[label])
+
+
+def recipe_sentence(recipe: Any, text: str) -> Any:
+    from mrflearn.data.columns import ColumnSentence
+
+    return ColumnSentence(recipe.seen, (tuple(text.split()),))
+
+
+def test_gaps_are_filled_as_the_model_fills_them(address: str, models: dict[str, Any]) -> None:
+    _, answer = ask(address, "words", "fill", "the _ barks")
+    wanted = models["words"].fill(["the", "_", "barks"], 10)
+    assert answer["blocks"][0]["rows"] == [[word, pytest.approx(p)] for word, p in wanted]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"junk", 400),
+        (b"[1, 2]", 400),
+        (b'{"model": "tagger"}', 400),
+        (b'{"model": "tagger", "task": "tag", "text": 5}', 400),
+        (b"[" * 9_000, 400),
+        (b'{"model": "nobody", "task": "tag", "text": "a"}', 404),
+        (b'{"model": "tagger", "task": "sing", "text": "a"}', 404),
+        (b'{"model": "tagger", "task": "tag", "text": "  "}', 400),
+        (b'{"model": "words", "task": "fill", "text": "no gap"}', 400),
+        (b'{"model": "words", "task": "neighbors", "text": "neverseen"}', 400),
+        (b'{"model": "grid", "task": "samples", "text": "many"}', 400),
+        (b'{"model": "grid", "task": "samples", "text": "1000000"}', 400),
+    ],
+)
+def test_junk_gets_a_reason(address: str, body: bytes, status: int) -> None:
+    found, answer = request(address, "POST", "/ask", body)
+    assert found == status
+    assert answer["error"]
+
+
+def test_what_is_too_large_is_not_read(address: str) -> None:
+    status, answer = request(address, "POST", "/ask", b"x" * (MOST_BYTES + 1))
+    assert status == 413
+    assert str(MOST_BYTES) in answer["error"]
+
+
+def test_other_paths_and_methods(address: str) -> None:
+    assert request(address, "GET", "/etc/passwd")[0] == 404
+    assert request(address, "GET", "/ask")[0] == 405
+    assert request(address, "POST", "/", b"{}")[0] == 404
+    assert request(address, "PUT", "/ask", b"{}")[0] == 501
+
+
+def test_other_names_do_not_reach_loopback(address: str) -> None:
+    assert request(address, "GET", "/models", Host="evil.example")[0] == 403
+    assert request(address, "GET", "/models", Host="localhost:1")[0] == 200
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_answered_or_refused(address: str, text: str) -> None:
+    for model, task in (("tagger", "tag"), ("words", "fill"), ("grid", "couplings")):
+        status, answer = ask(address, model, task, text)
+        assert status in (200, 400)
+        assert answer.keys() == ({"blocks"} if status == 200 else {"error"})
+
+
+class Slow:
+    """Stands in for a model whose answers wait to be let go."""
+
+    def __init__(self) -> None:
+        self.go = Event()
+
+    def answer(self, text: str) -> list[dict[str, Any]]:
+        self.go.wait(30)
+        return []
+
+
+def test_a_slow_answer_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow()
+    task = Task("wait", "", "", slow.answer)
+    monkeypatch.setattr("mrflearn.serving.desk.tasks_of", lambda model: [task])
+    desk = Desk({"slow": slow}, seconds=0.05, workers=1)
+    question = {"model": "slow", "task": "wait", "text": ""}
+    with pytest.raises(RefusalError, match=r"no answer after 0\.05 s"):
+        desk.answer(question)
+    with pytest.raises(RefusalError, match="too many questions"):
+        desk.answer(question)
+    slow.go.set()
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            assert desk.answer(question) == {"blocks": []}
+            return
+        except RefusalError:
+            time.sleep(0.01)
+    pytest.fail("the desk never became free again")
+
+
+def test_models_without_a_page_are_named() -> None:
+    with pytest.raises(MrflearnError, match="no page for a Slow"):
+        tasks_of(Slow())
+
+
+def test_a_taken_port_is_told(address: str, models: dict[str, Any]) -> None:
+    port = urlsplit(address).port or 0
+    with pytest.raises(MrflearnError, match="Try another --port"):
+        make_server(Desk({}), "127.0.0.1", port)

@@ -1,0 +1,31 @@
+"""The documentation is whole: pages are in the menu, rooms have one, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+
+
+def test_the_menu_lists_every_page_once() -> None:
+    menu = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    assert sorted(menu) == PAGES
+
+
+def test_every_room_has_a_page() -> None:
+    rooms = {path.parent.name for path in (ROOT / "src" / "mrflearn").glob("*/__init__.py")}
+    text = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "flow").glob("*.md"))
+    assert set(re.findall(r"<!-- files: (\w+) -->", text)) == rooms
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"```.*?```", "", text, flags=re.S)):
+        if not target.startswith("http"):
+            assert ((DOCS / page).parent / target).exists(), target

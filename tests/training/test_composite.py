@@ -1,0 +1,116 @@
+"""EM of the composite model: it never falls, and with parts off it is the part that is left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from mrflearn.execution.executor import Serial
+from mrflearn.inference.inside_outside import InsideOutside
+from mrflearn.models.plsa import PLSA, document_counts
+from mrflearn.training.composite import TextStep, WeightStep
+from mrflearn.training.composite_batches import batches, part
+from mrflearn.training.composite_fit import divide
+from mrflearn.training.em import EM
+from support.composites import SEPARATOR, STATES, batch_of, random_model, text_of
+
+SHARES = torch.tensor([[0.4, 0.6], [0.7, 0.3]], dtype=torch.float64)
+WORDS = st.lists(st.integers(1, STATES - 1), min_size=1, max_size=4)
+TEXTS = st.lists(st.lists(WORDS, min_size=1, max_size=2), min_size=2, max_size=2)
+LEVELS = st.sampled_from([["uvAh", "vAh", "Ah", "A"], ["vh", "h"], ["Ah", "A", "h", ""]])
+
+
+@settings(max_examples=25)
+@given(documents=TEXTS, levels=LEVELS, seed=st.integers(0, 99), grammar=st.booleans())
+def test_the_likelihood_never_falls(
+    documents: list[list[list[int]]], levels: list[str], seed: int, grammar: bool
+) -> None:
+    model = random_model(documents, levels, seed=seed, grammar=(2, 2) if grammar else None)
+    train = [batch_of(model, documents)]
+    step = TextStep(model, train, Serial())
+    outcome = EM(6, 0.0).fit(step, step.start(SHARES))  # EM raises where it falls
+    values = [row.value for row in outcome.history]
+    assert values[-1] <= values[0]
+    weigh = WeightStep(model, SHARES, train, Serial())
+    found = EM(6, 0.0).fit(weigh, {"weights": model.weights})
+    assert_close(found.model["weights"].sum(dim=2), torch.ones_like(model.weights[:, :, 0]))
+
+
+def test_topics_alone_are_plsa() -> None:
+    documents = [[[1, 2, 2], [3]], [[4, 1], [2, 2]]]
+    model = random_model(documents, ["h"], grammar=None)
+    only = torch.zeros_like(model.weights)
+    only[:, :, 0] = 1
+    model = model.with_tensors({**model.tensors(), "weights": only})
+    step = TextStep(model, [batch_of(model, documents)], Serial())
+    words = [np.array([1, 2, 2, 0, 3, 0]), np.array([4, 1, 0, 2, 2, 0])]  # ends are words
+    alone = PLSA(model.tables[0][:-2, 0].numpy(), SHARES.numpy())
+    parameters = step.start(SHARES)
+    for _ in range(3):
+        value, parameters = step(parameters)
+        expected, alone = alone.step(document_counts(words, STATES))
+        assert -value == pytest.approx(expected, abs=1e-9)
+        assert parameters["table.h"][:-2, 0].numpy() == pytest.approx(alone.words, abs=1e-9)
+        assert parameters["documents"].numpy() == pytest.approx(alone.documents, abs=1e-9)
+
+
+def test_a_grammar_alone_is_a_pcfg() -> None:
+    documents = [[[1, 2, 2], [3]], [[4, 1], [2, 2, 1, 3]]]
+    model = random_model(documents, ["A"], topics=1)
+    only = torch.zeros_like(model.weights)
+    only[:, :, 0] = 1
+    model = model.with_tensors({**model.tensors(), "weights": only})
+    shares = torch.ones(2, 1, dtype=torch.float64)
+    step = TextStep(model, [batch_of(model, documents)], Serial())
+    value, new = step(step.start(shares))
+    wiring = model.shape.grammar
+    assert wiring is not None
+    flat = [words for sentences in documents for words in sentences]
+    ids = torch.tensor([word for words in flat for word in words])
+    emission = model.tables[0][:-2, :, 0]
+    lengths = torch.tensor([len(words) for words in flat])
+    found = InsideOutside(wiring)(emission[ids].log(), lengths, model.rules, model.start)
+    assert -value == pytest.approx(float(found.log_likelihood.sum()), abs=1e-9)
+    words = torch.zeros(STATES, 2, dtype=torch.float64).index_add_(0, ids, found.words)
+    assert_close(new["table.A"][:-2, :, 0], words / words.sum(dim=0), rtol=0, atol=1e-9)
+    cube = found.rules.reshape(2, -1)
+    rules = (cube / cube.sum(dim=1, keepdim=True)).reshape(-1)
+    assert_close(new["rules"].exp(), rules, rtol=0, atol=1e-9)
+
+
+def test_shards_add_up_to_the_whole() -> None:
+    documents = [[[1, 2, 2], [3], [1, 4]], [[4, 1], [2, 2]]]
+    model = random_model(documents, ["vA", "Ah", "h"])
+    text = text_of(documents)
+    size = len(text.stream) - 1
+    values = np.full((size, model.shape.tags), 0.1), np.zeros(size, np.int64)
+    single = []
+    for number in range(len(text)):
+        chosen = np.array([number])
+        places = text.places(chosen, ends=True)
+        own = values[0][places], values[1][places]
+        single += [batch for _, batch in batches(part(text, chosen), own, model.shape)]
+    whole = [batch for _, batch in batches(text, values, model.shape)]
+    one = TextStep(model, whole, Serial())
+    many = TextStep(model, single, Serial())
+    for left, right in zip(_numbers(one), _numbers(many), strict=True):
+        assert_close(left, right, rtol=0, atol=1e-10)
+
+
+def _numbers(step: TextStep) -> list[torch.Tensor]:
+    value, parameters = step(step.start(SHARES))
+    return [torch.tensor(value), *parameters.values()]
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 25])
+def test_nothing_is_lost_in_the_division(count: int) -> None:
+    documents = [[np.array([1, 2], np.int32)] * 3 for _ in range(count)]
+    parts = divide(documents, SEPARATOR)
+    held = 0 if parts.held is None else len(parts.held)
+    assert len(parts.train) + held == 3 * count
+    assert (held > 0) == (count >= 10)
+    assert len(parts.unit) == len(parts.train)
