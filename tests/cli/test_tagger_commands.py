@@ -170,9 +170,9 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path, n
         for s, row in zip(read_conllu(folder / "test.conllu"), odd, strict=True)
     ]
     write_conllu(tmp_path / "odd.conllu", sentences)
-    pictures = tmp_path / "pictures"
+    picture = tmp_path / "confusion.png"
     words = [str(folder / name), str(tmp_path / "odd.conllu")]
-    found = run("evaluate", *words, "--json", "--plots", str(pictures))
+    found = run("evaluate", *words, "--json", "--plot", str(picture), "--calibration")
     assert found.code == 0, found.err
     answer, tagger = found.json(), load(folder / name)
     truth = [getattr(s, column) for s in sentences]
@@ -191,7 +191,7 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path, n
     assert answer["confusion"] == {"labels": list(table.labels), "counts": table.counts.tolist()}
     assert answer["mistakes"][0] == {"true": "ODD", "predicted": predicted[0][0], "tokens": 2}
     assert 0 <= answer["calibration_error"] <= 1
-    assert (pictures / "confusion.png").exists()
+    assert picture.exists()
     told = run("evaluate", *words, "--calibration").out
     assert "on the 2 others" in told
     assert "expected calibration error" in told
