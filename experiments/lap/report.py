@@ -82,10 +82,18 @@ def _table(
     for name, by in errors.items():
         cells = [f"{np.mean(by[n]):.4f} ± {np.std(by[n]):.4f}" for n in samples]
         lines.append("| " + " | ".join([name, *cells]) + " |")
+    lines.append("| " + " | ".join(["largest / smallest", *_spreads(errors, samples)]) + " |")
     lines += ["", "Variance of the estimates:", "", *_head(head)]
     for name, spread in variances.items():
         lines.append("| " + " | ".join([name, *(f"{spread[n]:.2e}" for n in samples)]) + " |")
     return lines
+
+
+def _spreads(errors: dict[str, dict[int, list[float]]], samples: Sequence[int]) -> list[str]:
+    """How far apart the LAP variants and PL are: the ratio of their mean errors."""
+    near = [by for name, by in errors.items() if name == "PL" or name.startswith("LAP")]
+    means = [[float(np.mean(by[n])) for by in near] for n in samples]
+    return [f"{max(own) / min(own):.2f}" for own in means]
 
 
 def _scaling(rows: Sequence[Row]) -> Panel:

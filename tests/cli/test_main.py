@@ -9,11 +9,20 @@ from pathlib import Path
 import pytest
 
 import mrflearn
+from mrflearn import load
+from mrflearn.cli.main import app
+from mrflearn.cli.train import app as nouns
 from support.command import run
 
-VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "infer"]
-NOUNS = ["crf", "field", "lm", "ngram"]
-COMMANDS = [[verb] for verb in [*VERBS, "convert"]] + [["train", noun] for noun in NOUNS]
+VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse"]
+VERBS += ["next-word", "serve", "infer", "convert"]
+NOUNS = ["composite", "crf", "field", "hmm", "lm", "ngram", "tagger"]
+COMMANDS = [[verb] for verb in VERBS] + [["train", noun] for noun in NOUNS]
+
+
+def test_these_are_all_commands() -> None:
+    assert sorted(info.name or "" for info in app.registered_commands) == sorted(VERBS)
+    assert sorted(info.name or "" for info in nouns.registered_commands) == NOUNS
 
 
 def test_version() -> None:
@@ -43,7 +52,12 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert found.code == 0, found.err
     assert "held-out nats" in found.out
     made = {path.name for path in (tmp_path / "out").iterdir()}
-    assert made == {"grid-model", "lattices.png", "recovery.png"}
+    models = {"composite-model", "grid-model", "language-model", "tagger"}
+    assert made == {*models, "report.html"}
+    for name in models:
+        assert load(tmp_path / "out" / name) is not None
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("<img") == 7
 
 
 @pytest.mark.parametrize("noun", NOUNS)

@@ -170,9 +170,9 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path, n
         for s, row in zip(read_conllu(folder / "test.conllu"), odd, strict=True)
     ]
     write_conllu(tmp_path / "odd.conllu", sentences)
-    picture = tmp_path / "confusion.png"
+    picture = tmp_path / "sure.png"
     words = [str(folder / name), str(tmp_path / "odd.conllu")]
-    found = run("evaluate", *words, "--json", "--plot", str(picture), "--calibration")
+    found = run("evaluate", *words, "--json", "--calibration", "--plot", str(picture))
     assert found.code == 0, found.err
     answer, tagger = found.json(), load(folder / name)
     truth = [getattr(s, column) for s in sentences]

@@ -43,3 +43,33 @@ def test_too_few_samples_are_told_and_nothing_is_written(tmp_path: Path) -> None
     assert "too few samples for clique" in result.err
     assert "--l2" in result.err
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--auxiliary dense",
+        "--identity 0.7",
+        "--l2-couplings 0.1",
+        "--molecule rna",
+        "--drop-inserts",
+        "--missing",
+        "--jobs 2",
+    ],
+)
+def test_options_without_an_effect_are_refused(samples: Path, tmp_path: Path, words: str) -> None:
+    model = tmp_path / "m"
+    refused = run(
+        "train", "field", str(samples), "--graph", "grid:2x3", "-o", str(model), *words.split()
+    )
+    assert refused.code == 2
+    assert words.split()[0] in refused.err
+    assert not model.exists()
+
+
+def test_a_family_has_its_own_price(tmp_path: Path) -> None:
+    (tmp_path / "family.fasta").write_text(">a\nACDE\n>b\nACDF\n")
+    words = [str(tmp_path / "family.fasta"), "-o", str(tmp_path / "m"), "--l2", "0.1"]
+    refused = run("train", "field", *words)
+    assert refused.code == 2
+    assert "--l2-couplings" in refused.err

@@ -113,7 +113,7 @@ def test_missing_values_are_for_lap() -> None:
     holes[np.random.default_rng(0).random(rows.shape) < 0.1] = np.nan
     model = MarkovField("grid:2x2", estimator="lap").fit(holes)
     assert 0 < np.abs(values(model) - values(whole)).max() < 0.3
-    with pytest.raises(DataError, match="estimator='lap'"):
+    with pytest.raises(DataError, match="the estimator 'lap'"):
         MarkovField("grid:2x2", estimator="pl").fit(holes)
     with pytest.raises(DataError, match="no l1"):
         MarkovField("grid:1x2", estimator="lap", l1=0.1).fit([[0, 1], [-1, 1], [1, 0]])

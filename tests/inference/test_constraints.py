@@ -119,6 +119,8 @@ def test_complaints() -> None:
         allowed_states(["a", "b"], ["c"])
     with pytest.raises(DataError, match="no tag of IOB2"):
         legal_chunks(["O", "S-X"], "IOB2")
+    with pytest.raises(DataError, match="no chunk could be found"):
+        legal_chunks(["O", "B-X", "I-X"], "BIOES")
     with pytest.raises(DataError, match="no chunk tag"):
         legal_chunks(["NN"], "IOB2")
     with pytest.raises(DataError, match="no tagging scheme"):

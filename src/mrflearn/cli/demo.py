@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.field_training import Estimator
     from mrflearn.graph.potentials import Potentials
     from mrflearn.inference.beliefs import Inference
+    from mrflearn.plots.page import Page
 
 SIDE, TRAIN, HELD_OUT = 5, 20_000, 5_000
 BIG_SIDE = 16
@@ -26,21 +28,36 @@ def demo(
     ] = Path("demo-output"),
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
 ) -> None:
-    """Infer, sample, learn, save, load, score and draw a small Ising field.
+    """Learn a field, a language model, a tagger and a parser from built-in data, and draw them.
 
     Example: mrflearn demo -o demo-output
     """
+    from mrflearn.cli.demo_text import show_composite, show_language_model, show_tagger
+    from mrflearn.plots.page import Page
+
     started = time.perf_counter()
-    _infer_a_large_grid(seed)
+    page = Page("What mrflearn does")
+    page.text(
+        "Everything on this page was learned a moment ago, on this machine, from data that come "
+        "with the library. The models lie beside it; `mrflearn serve` asks them questions."
+    )
+    _infer_a_large_grid(page, seed)
     say()
-    truth = _learn_a_small_grid(output, seed)
-    say()
+    truth = _learn_a_small_grid(output, page, seed)
     _use_the_saved_model(output, truth)
+    for show in (show_language_model, show_tagger, show_composite):
+        say()
+        show(output, page, seed)
+        sys.stdout.flush()
+    page.write(output / "report.html")
     say()
-    say(f"Done in {time.perf_counter() - started:.1f} s.")
+    say(f"Done in {time.perf_counter() - started:.1f} s. Open {output / 'report.html'}; or ask:")
+    say(
+        f"   mrflearn serve {output / 'language-model'} {output / 'tagger'} {output / 'grid-model'}"
+    )
 
 
-def _infer_a_large_grid(seed: int) -> None:
+def _infer_a_large_grid(page: Page, seed: int) -> None:
     from mrflearn.graph.builders import grid
     from mrflearn.graph.ising import random_ising
     from mrflearn.inference.belief_propagation import BeliefPropagation
@@ -66,7 +83,11 @@ def _infer_a_large_grid(seed: int) -> None:
         error = float((beliefs.variables - exact.variables).abs().max())
         value = float(beliefs.log_partition.sum())
         rows.append([name, f"{value:.4f}", beliefs.kind, f"{error:.4f}", f"{seconds:.2f}"])
-    say_table(["method", "log Z", "kind", "worst marginal error", "seconds"], rows)
+    header = ["method", "log Z", "kind", "worst marginal error", "seconds"]
+    say_table(header, rows)
+    page.heading("Inference")
+    page.text(f"log Z of a random {BIG_SIDE} x {BIG_SIDE} Ising grid; each answer says what it is.")
+    page.table(header, rows)
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,7 @@ class _Truth:
     held_out: Any
 
 
-def _learn_a_small_grid(output: Path, seed: int) -> _Truth:
+def _learn_a_small_grid(output: Path, page: Page, seed: int) -> _Truth:
     import numpy as np
 
     from mrflearn.estimators.field import MarkovField
@@ -83,7 +104,7 @@ def _learn_a_small_grid(output: Path, seed: int) -> _Truth:
     from mrflearn.graph.builders import grid
     from mrflearn.graph.ising import ising_parameters, random_ising
     from mrflearn.inference.draw import Drawing
-    from mrflearn.plots.figure import save
+    from mrflearn.plots.couplings import draw_heat_map
     from mrflearn.plots.lattice import draw_lattices, draw_recovery
 
     field = random_ising(grid(SIDE, SIDE), scale=1.0, seed=seed)
@@ -107,9 +128,22 @@ def _learn_a_small_grid(output: Path, seed: int) -> _Truth:
             model.save(output / "grid-model")
     header = ["estimator", "relative error", "largest", "held-out nats", "evaluations", "seconds"]
     say_table(header, rows)
-    save(draw_lattices(lattices, model.edges_, SIDE), output / "lattices.png")
-    save(draw_recovery(truth, estimates), output / "recovery.png")
-    say(f"   pictures: {output / 'lattices.png'}, {output / 'recovery.png'}")
+    page.heading("Learning a field from samples")
+    page.table(header, rows)
+    page.picture(
+        draw_lattices(lattices, model.edges_, SIDE),
+        f"The true field and couplings of a {SIDE} x {SIDE} Ising grid, and what two estimators "
+        f"learned from {TRAIN:,} samples.",
+    )
+    page.picture(
+        draw_recovery(truth, estimates), "Learned against true parameters: on the line is right."
+    )
+    matrix = np.zeros((SIDE * SIDE, SIDE * SIDE))
+    first, second = model.edges_.T
+    matrix[first, second] = matrix[second, first] = model.couplings_
+    page.picture(
+        draw_heat_map(matrix), "The same couplings as a matrix: who is coupled to whom, how much."
+    )
     return _Truth(field, held_out)
 
 
@@ -118,7 +152,7 @@ def _use_the_saved_model(output: Path, truth: _Truth) -> None:
     from mrflearn.inference.junction_tree import JunctionTree
 
     model = load(output / "grid-model")
-    say(f"3. Using it: {output / 'grid-model'}, loaded again")
+    say(f"   {output / 'grid-model'}, loaded again:")
     import torch
 
     scores = truth.potentials.score(torch.as_tensor(truth.held_out))

@@ -13,7 +13,7 @@ def evaluate_field(field: Any, rows: Rows, plot: Path | None, seed: int, as_json
     """Answers; with `plot` a picture of the moments is written there first."""
     import torch
 
-    from mrflearn.evaluation.held_out import held_out
+    from mrflearn.evaluation.held_out import ANNEALED, EXACT, held_out
     from mrflearn.evaluation.moments_match import moments_match
     from mrflearn.statistics.observations import check_states
 
@@ -22,6 +22,11 @@ def evaluate_field(field: Any, rows: Rows, plot: Path | None, seed: int, as_json
     left_out = len(rows.values) - len(whole)
     table = torch.as_tensor(whole)
     check_states(table, potentials.graph.states)
+    if EXACT.refuses(potentials.graph) is not None:
+        remark(
+            f"the graph is too wide for exact sums: log Z by annealing {ANNEALED.chains} chains in "
+            f"{ANNEALED.temperatures:,} steps, which takes a while for a large family ..."
+        )
     found = held_out(potentials, table, seed=seed)
     match = moments_match(potentials, table, seed=seed)
     if plot is not None:

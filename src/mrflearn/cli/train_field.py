@@ -50,6 +50,7 @@ class Auxiliary(StrEnum):
 
 
 def field(
+    context: typer.Context,
     samples: Annotated[
         list[Path],
         typer.Argument(
@@ -110,12 +111,19 @@ def field(
     """
     from mrflearn.estimators.field import MarkovField
 
+    sharded = len(samples) > 1 or engine is Engine.spark
+    alignment = not sharded and is_alignment(samples[0])
+    family = alignment and graph == "complete" and estimator is Estimator.pl
+    idle = _idle(estimator, sharded=sharded, alignment=alignment, family=family)
+    if engine is Engine.spark:
+        idle["jobs"] = "on Spark the cluster has its own cores"
+    _refuse_idle(context, idle)
     common: dict[str, Any] = {"device": device, "random_state": seed, "verbose": not quiet}
     choices: dict[str, Any] = {"estimator": estimator.value, "auxiliary": auxiliary.value}
     choices |= {"l2": l2, "l1": l1, "n_jobs": jobs}
     model: Any
     count: int | None = None
-    if len(samples) > 1 or engine is Engine.spark:
+    if sharded:
         _refuse_alignments(samples)
         if graph == "learn":
             raise MrflearnError("edges are found in one file on this machine; name the graph.")
@@ -127,7 +135,7 @@ def field(
             raise MrflearnError("--master goes with --engine spark.")
         rows = read_rows(samples[0], columns, molecule, drop_inserts)
         count, common["states"] = len(rows.values), states or rows.states
-        if is_alignment(samples[0]) and graph == "complete" and estimator is Estimator.pl:
+        if family:
             model = _family(rows, identity or None, l2_couplings, common)
         else:
             wires = _found(rows, common["states"], device) if graph == "learn" else graph
@@ -137,6 +145,32 @@ def field(
     answer = _answer(model, count, output, estimator)
     write_report(model, output, answer, quiet=quiet)
     _tell(answer, as_json)
+
+
+def _idle(estimator: Estimator, *, sharded: bool, alignment: bool, family: bool) -> dict[str, str]:
+    """The options that would have no effect, each with the reason."""
+    idle: dict[str, str] = {}
+    if estimator is not Estimator.lap:
+        idle["auxiliary"] = "only the estimator lap has auxiliary fields"
+    if family:
+        idle |= dict.fromkeys(("l1", "l2"), "the price for a family is --l2-couplings")
+    else:
+        reason = "only for an alignment on the complete graph by pl"
+        idle |= dict.fromkeys(("identity", "l2_couplings"), reason)
+    if not alignment:
+        idle |= dict.fromkeys(("molecule", "drop_inserts"), "only for alignments")
+    if not sharded:
+        idle["missing"] = "one file shows by itself whether values are missing"
+        if estimator not in (Estimator.lap, Estimator.consensus):
+            idle["jobs"] = "the work on one file is shared by lap and consensus only"
+    return idle
+
+
+def _refuse_idle(context: typer.Context, idle: dict[str, str]) -> None:
+    for name, reason in idle.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"--{name.replace('_', '-')}: {reason}")
 
 
 def _found(rows: Rows, states: int | None, device: str) -> FactorGraph:

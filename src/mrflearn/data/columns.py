@@ -65,8 +65,13 @@ def parse_columns(
     path: PathLike,
     columns: Sequence[str],
     separator: str | None = None,
+    *,
+    note: str = "",
 ) -> Iterator[ColumnSentence]:
-    """The sentences of numbered lines that have been read from `path`."""
+    """The sentences of numbered lines that have been read from `path`.
+
+    `note` is added where a line has too few or too many cells: why just these were expected.
+    """
     names = _checked_names(columns)
     split = _splitter(separator)
     rows: list[list[str]] = []
@@ -81,7 +86,7 @@ def parse_columns(
             document += 1
         elif cells:
             if len(cells) != len(names):
-                raise _ragged(cells, names, path, number)
+                raise _ragged(cells, names, path, number, note)
             rows.append(cells)
     if rows:
         yield _sentence(names, rows, document)
@@ -139,9 +144,11 @@ def _checked_names(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _ragged(cells: list[str], names: tuple[str, ...], path: PathLike, number: int) -> DataError:
+def _ragged(
+    cells: list[str], names: tuple[str, ...], path: PathLike, number: int, note: str
+) -> DataError:
     return DataError(
-        f"{len(cells)} cells where the columns {', '.join(names)} want {len(names)}: "
+        f"{len(cells)} cells where the columns {', '.join(names)} want {len(names)}{note}: "
         f"{cells[:8]!r}. Name the file's columns with columns=(...), or its separator.",
         path=path,
         line=number,

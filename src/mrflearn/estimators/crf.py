@@ -219,8 +219,7 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The CRF that a stored model holds."""
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        stored.insist_on(cls)
         settings, model = crf_storage.from_stored(stored)
         temperature, recipe = settings.pop("temperature", 1.0), settings.pop("recipe", None)
         try:

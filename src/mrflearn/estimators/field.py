@@ -15,8 +15,9 @@ from torch import Tensor
 
 from mrflearn.data.files import PathLike
 from mrflearn.errors import GraphError, NotFittedError, StorageError
-from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
+from mrflearn.estimators.field_answers import Method, log_likelihoods
 from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
+from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.estimators.field_shards import Shards, first_table, learn_from_shards
 from mrflearn.estimators.field_training import Estimator, FieldTraining
 from mrflearn.execution.device import choose_device
@@ -25,15 +26,14 @@ from mrflearn.execution.processes import executor_for
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.draw import Draw, Drawing
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.models.tabular import TabularModel
 from mrflearn.statistics.neighbourhood_counts import Columns
 from mrflearn.statistics.observations import CliqueCounts, check_states
 from mrflearn.training.outcome import Outcome
 
 
-class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A Markov random field with free parameters on every variable, edge and larger clique.
 
     graph: `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a
@@ -117,7 +117,7 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         graph = self._build(torch.as_tensor(first.values))
         place = Serial() if executor is None else executor
         shards = Shards(paths, columns, missing)
-        self._keep(learn_from_shards(training, graph, shards, place))
+        self._keep(learn_from_shards(training, graph, shards, place, first.values))
         self.name_columns(first.names)
         return self
 
@@ -152,21 +152,6 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         """The learned field, in the reference gauge (tables vanish at state 0)."""
         return self._fitted().potentials()
 
-    @property
-    def fields_(self) -> NDArray[np.float64]:
-        """Zero-sum scores of each variable's states; for two states the spin field h."""
-        return zero_sum_tables(self.potentials_, 1)
-
-    @property
-    def couplings_(self) -> NDArray[np.float64]:
-        """Zero-sum scores of each edge's states; for two states the spin coupling J."""
-        return zero_sum_tables(self.potentials_, 2)
-
-    @property
-    def edges_(self) -> NDArray[np.int64]:
-        """The two variables of each edge, in the order of `couplings_`."""
-        return pairs(self.potentials_)
-
     def log_likelihood(self, X: ArrayLike, method: Method = "exact") -> NDArray[np.float64]:
         """The log-probability of each row, in nats.
 
@@ -174,24 +159,6 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         the sum of the log-probabilities of each variable given all the others.
         """
         return log_likelihoods(self.potentials_, X, method, self.random_state)
-
-    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The exact log-probability of each row, in nats."""
-        return self.log_likelihood(X)
-
-    def score(self, X: ArrayLike, y: object = None) -> float:
-        """The mean exact log-probability of a row, in nats."""
-        del y
-        return float(self.score_samples(X).mean())
-
-    def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
-        """New rows: exact where the width allows, else by Gibbs (see `draw` for which)."""
-        return np.asarray(self.draw(count, seed=seed).samples.cpu())
-
-    def draw(self, count: int, *, seed: int | None = None) -> Draw:
-        """New rows together with how they were made."""
-        seed = self.random_state if seed is None else seed
-        return Drawing()(self.potentials_, count, seed=seed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
@@ -202,15 +169,9 @@ class MarkovField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         write_model(path, StoredModel(type(self).__name__, settings, model.tensors()))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The field that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The field that a stored model holds."""
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        stored.insist_on(cls)
         settings, tensors = dict(stored.settings), stored.tensors
         try:
             names = settings.pop("names", None)

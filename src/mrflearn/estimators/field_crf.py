@@ -84,8 +84,7 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:  # noqa: ARG003
         """The CRF that a stored model holds; these CRFs work on the processor alone."""
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        stored.insist_on(cls)
         settings, model = field_crf_storage.from_stored(stored)
         state = settings.pop("state", {})
         try:

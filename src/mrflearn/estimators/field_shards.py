@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mrflearn.data.files import PathLike
 from mrflearn.data.samples import SampleTable, read_sample_chunks
@@ -13,6 +15,7 @@ from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.field_training import FieldTraining, Fitted
 from mrflearn.execution.executor import Executor
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.statistics.neighbourhood_counts import Columns
 from mrflearn.statistics.observations import CliqueCounts
 from mrflearn.statistics.shards import CountShard, Histograms, Scope, count_shards
 from mrflearn.training.lap import SolveBlock, blocks_of, lap
@@ -42,9 +45,17 @@ def first_table(
 
 
 def learn_from_shards(
-    training: FieldTraining, graph: FactorGraph, shards: Shards, executor: Executor
+    training: FieldTraining,
+    graph: FactorGraph,
+    shards: Shards,
+    executor: Executor,
+    first: NDArray[np.int64],
 ) -> Fitted:
-    """The field that all rows of all files together give; no row travels, only histograms do."""
+    """The field that all rows of all files together give; no row travels, only histograms do.
+
+    `first` are the rows that were looked at for the columns: the search for "ml" and "bp" takes its
+    coordinates from them.
+    """
     if training.estimator == "lap":
         return _by_neighbourhoods(training, graph, shards, executor)
     if shards.missing:
@@ -64,7 +75,8 @@ def learn_from_shards(
         for table, group, shape in zip(seen.counts, graph.groups, shapes, strict=True)
     )
     total = torch.tensor([seen.total], dtype=torch.float64)
-    return training.from_clique_counts(graph, CliqueCounts(counts, total))
+    some = Columns.of(first) if len(first) else None
+    return training.from_clique_counts(graph, CliqueCounts(counts, total), some)
 
 
 def _by_neighbourhoods(

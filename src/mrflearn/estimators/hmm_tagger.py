@@ -140,8 +140,7 @@ class HMMTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds; it is always used on the CPU."""
         del device
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        stored.insist_on(cls)
         settings: dict[str, Any] = dict(stored.settings)
         try:
             words, tags = (tuple(settings.pop(name)) for name in ("words", "tags"))

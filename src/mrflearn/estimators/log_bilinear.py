@@ -148,8 +148,7 @@ class LogBilinearLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-l
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds."""
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        stored.insist_on(cls)
         settings = dict(stored.settings)
         try:
             vocabulary = Vocabulary(tuple(settings.pop("words")))

@@ -164,8 +164,7 @@ class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn s
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds; it is always used on the CPU."""
         del device
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        stored.insist_on(cls)
         settings, tensors = dict(stored.settings), stored.tensors
         try:
             vocabulary = Vocabulary(tuple(settings.pop("words")))

@@ -12,14 +12,14 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
-from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
+from mrflearn.estimators.field_answers import Method, log_likelihoods
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
+from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.execution.device import choose_device
 from mrflearn.graph.contacts import contact_scores
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.draw import Draw, Drawing
 from mrflearn.models.potts import PottsModel
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.observations import check_states
 from mrflearn.statistics.sequence_weights import sequence_weights
 from mrflearn.training.outcome import Outcome
@@ -29,7 +29,7 @@ Precision = Literal["float32", "float64"]
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
-class PottsField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class PottsField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A field on all pairs of columns, by penalised pseudolikelihood as CCMpred and plmc have it.
 
     states: states of every column; None takes the largest seen.  State 0 is the gap.
@@ -91,21 +91,6 @@ class PottsField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         return self._fitted().potentials()
 
     @property
-    def fields_(self) -> NDArray[np.float64]:
-        """Zero-sum scores of each column's states."""
-        return zero_sum_tables(self.potentials_, 1)
-
-    @property
-    def couplings_(self) -> NDArray[np.float64]:
-        """Zero-sum scores of the states of each pair of columns."""
-        return zero_sum_tables(self.potentials_, 2)
-
-    @property
-    def edges_(self) -> NDArray[np.int64]:
-        """The two columns of each pair, in the order of `couplings_`."""
-        return pairs(self.potentials_)
-
-    @property
     def contacts_(self) -> NDArray[np.float64]:
         """Corrected coupling strengths of all pairs of columns (APC of Frobenius norms)."""
         model = self._fitted()
@@ -115,39 +100,15 @@ class PottsField(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         """The log-probability of each row, in nats, by the methods of `MarkovField`."""
         return log_likelihoods(self.potentials_, X, method, self.random_state)
 
-    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The log-pseudolikelihood of each row, in nats."""
-        return self.log_likelihood(X)
-
-    def score(self, X: ArrayLike, y: object = None) -> float:
-        """The mean log-pseudolikelihood of a row, in nats."""
-        del y
-        return float(self.score_samples(X).mean())
-
-    def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
-        """New rows (see `draw` for how they are made)."""
-        return np.asarray(self.draw(count, seed=seed).samples.cpu())
-
-    def draw(self, count: int, *, seed: int | None = None) -> Draw:
-        """New rows together with how they were made."""
-        seed = self.random_state if seed is None else seed
-        return Drawing()(self.potentials_, count, seed=seed)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
         tensors = self._fitted().parameters()
         write_model(path, StoredModel(type(self).__name__, self.get_params(), tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The field that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The field that a stored model holds."""
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
+        stored.insist_on(cls)
         try:
             self = cls(**{**stored.settings, "device": device})
             self.model_ = PottsModel(stored.tensors["fields"], stored.tensors["couplings"])

@@ -93,7 +93,7 @@ def blankets(graph: FactorGraph) -> list[Neighbourhoods]:
 def _known(graph: FactorGraph) -> Incidence:
     reason = too_crowded(graph)
     if reason:
-        raise GraphError(f"{reason}. Use pseudolikelihood (estimator='pl') on such a graph.")
+        raise GraphError(f"{reason}. Use pseudolikelihood (the estimator 'pl') on such a graph.")
     return incidence(graph)
 
 
@@ -156,7 +156,7 @@ def _local(
         widest = int((local < known.variables).sum(axis=1).argmax())
         raise GraphError(
             f"the neighbourhood of {own[widest].tolist()} has {local.shape[1]} variables, too many "
-            "to count their joint states. Use pseudolikelihood (estimator='pl') on such a graph."
+            "to count their joint states. Use pseudolikelihood (the estimator 'pl')."
         )
     places = _places(known, local, touching)
     order = _canonical(known, cliques, touching, places)

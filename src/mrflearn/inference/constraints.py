@@ -58,6 +58,12 @@ def legal_chunks(labels: Sequence[str], scheme: Scheme) -> Constraints:
         odd := [a for a, tag in zip(labels, tags, strict=True) if tag[0] in "ES"]
     ):
         raise DataError(f"'{odd[0]}' is no tag of {scheme}. Is the scheme BIOES?")
+    letters = {letter for letter, _ in tags}
+    if scheme == "BIOES" and letters & {"B", "I"} and not letters & {"E", "S"}:
+        raise DataError(
+            "in BIOES a chunk ends in an E- or S- tag, and the model has none: no chunk could be "
+            "found. Its tags are those of IOB1 or IOB2; ask for that scheme, or train on BIOES."
+        )
     outside = ("O", "")
     follows = [[_follows(first, second, scheme) for second in tags] for first in tags]
     return Constraints(

@@ -34,6 +34,11 @@ class StoredModel:
     settings: dict[str, Any]
     tensors: dict[str, Tensor]
 
+    def insist_on(self, wanted: type) -> None:
+        """Raises `StorageError` where a model of another class was stored."""
+        if self.kind != wanted.__name__:
+            raise StorageError(f"this is a {self.kind}, not a {wanted.__name__}.")
+
 
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
     """Writes the directory whole or not at all; replaces an older model of that name."""

@@ -98,7 +98,7 @@ def check_states(
         row, column = (int(n) for n in wrong.nonzero()[0])
         value, size = int(states[row, column]), int(sizes[column])
         hint = (
-            "Missing values are only for training with LAP (estimator='lap')."
+            "Missing values are only for training with LAP (the estimator 'lap')."
             if value == -1
             else "Are these spins of -1 and +1? Write them as 0 and 1."
             if value < 0

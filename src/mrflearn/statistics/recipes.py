@@ -220,8 +220,11 @@ def _read_columns(
         skipped.append((number, line))
         cells = split_tokens(line)
         if cells and cells[0] != DOCUMENT_MARK:
-            names = seen if len(cells) == len(seen) else columns
-            yield from parse_columns(chain(skipped, lines), path, names)
+            names, note = columns, ""
+            if len(cells) == len(seen):
+                names, labels = seen, set(columns) - set(seen)
+                note = f" (line {number} has no {' or '.join(sorted(labels))})"
+            yield from parse_columns(chain(skipped, lines), path, names, note=note)
             return
 
 

@@ -155,7 +155,7 @@ def insist_on_untied(graph: FactorGraph) -> None:
         if shared or bool((group.multiplicity != 1).any()) or graph.is_lifted():
             raise GraphError(
                 f"group '{group.name}' shares tables between cliques; LAP learns each clique by "
-                "itself. Build the graph with tied=False, or use estimator='pl' or 'ml'."
+                "itself. Build the graph with tied=False, or use the estimator 'pl' or 'ml'."
             )
 
 
@@ -167,7 +167,7 @@ def _together(hood: Neighbourhoods, missing: bool) -> int:
         raise GraphError(
             f"the neighbourhood of clique {clique} has {len(sizes)} variables and "
             f"{prod(sizes):.3g} joint states; at most {MOST_CELLS:,} can be handled. "
-            "Use pseudolikelihood (estimator='pl') on such a graph."
+            "Use pseudolikelihood (the estimator 'pl') on such a graph."
         )
     return max(1, min(MOST_PROBLEMS, BLOCK // max(prod(sizes), shape.work)))
 
@@ -183,5 +183,5 @@ def insist_on_support(
         raise DataError(
             f"too few samples for clique {clique}: {float(counts[:, row].sum()):g} samples never "
             "show some joint state around it, so its best parameter would be infinite. "
-            "Give a penalty (l2=0.1, or --l2 0.1), more samples, or fewer cliques."
+            "Give a penalty (l2=0.1, on the command line --l2 0.1), more samples, or fewer cliques."
         )

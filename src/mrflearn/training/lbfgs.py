@@ -16,38 +16,13 @@ from mrflearn.training.memory import Memory, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
 from mrflearn.training.quasi_newton import QuasiNewtonState
-from mrflearn.training.stopping import StopRule
+from mrflearn.training.quasi_newton_settings import QuasiNewtonSettings
 
 
 @final
 @dataclass(frozen=True)
-class LBFGS:
-    """Limited-memory BFGS with a strong Wolfe line search; for smooth objectives.
-
-    The stop rules are those of `StopRule`; `history` is the number of pairs remembered.
-    """
-
-    max_iterations: int = 200
-    tolerance: float | None = 1e-6
-    history: int = 10
-    period: int = 10
-    delta: float | None = 1e-9
-    max_evaluations: int | None = None
-    max_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        check_history(self.history)
-
-    @property
-    def rule(self) -> StopRule:
-        return StopRule(
-            self.max_iterations,
-            self.max_evaluations,
-            self.max_seconds,
-            self.tolerance,
-            self.period,
-            self.delta,
-        )
+class LBFGS(QuasiNewtonSettings):
+    """Limited-memory BFGS with a strong Wolfe line search; for smooth objectives."""
 
     def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
         if problem.penalty.has_l1:
@@ -65,9 +40,6 @@ class LBFGS:
             if not state.memory.count:
                 return state.no_way_down()
             state.memory.forget()
-
-    def restore(self, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> QuasiNewtonState:
-        return QuasiNewtonState.restore(self.history, like, tensors)
 
 
 @final
@@ -115,11 +87,3 @@ def fetch(numbers: Float[Tensor, "n"]) -> tuple[float, Numbers]:
     """The first number, and the others in float64, on the host."""
     host = numbers.cpu().numpy().astype(np.float64)
     return float(host[0]), host[1:]
-
-
-def check_history(history: int) -> None:
-    """Raises `TrainingError` where there would be nothing to remember."""
-    if history < 1:
-        raise TrainingError(
-            f"history={history}: at least one pair must be remembered; 10 is usual."
-        )

@@ -15,40 +15,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.objectives.penalties import Strength
-from mrflearn.training.lbfgs import check_history, fetch
+from mrflearn.training.lbfgs import fetch
 from mrflearn.training.memory import Memory, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
 from mrflearn.training.quasi_newton import NOISE_ROUNDINGS, QuasiNewtonState
-from mrflearn.training.stopping import StopRule
+from mrflearn.training.quasi_newton_settings import QuasiNewtonSettings
 
 
 @final
 @dataclass(frozen=True)
-class OWLQN:
+class OWLQN(QuasiNewtonSettings):
     """Orthant-wise limited-memory quasi-Newton; for L1 and elastic-net penalties."""
 
     max_iterations: int = 500
-    tolerance: float | None = 1e-6
-    history: int = 10
-    period: int = 10
-    delta: float | None = 1e-9
-    max_evaluations: int | None = None
-    max_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        check_history(self.history)
-
-    @property
-    def rule(self) -> StopRule:
-        return StopRule(
-            self.max_iterations,
-            self.max_evaluations,
-            self.max_seconds,
-            self.tolerance,
-            self.period,
-            self.delta,
-        )
 
     def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
         value, gradient = problem.total(start)
@@ -65,9 +45,6 @@ class OWLQN:
             if not state.memory.count:
                 return state.no_way_down()
             state.memory.forget()
-
-    def restore(self, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> QuasiNewtonState:
-        return QuasiNewtonState.restore(self.history, like, tensors)
 
 
 def pseudo_gradient(

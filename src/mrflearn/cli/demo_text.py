@@ -1,0 +1,111 @@
+"""The parts of `mrflearn demo` that are about text: a language model, a tagger, a parser."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mrflearn.cli.answers import say
+
+if TYPE_CHECKING:
+    from mrflearn.plots.page import Page
+
+PACKAGES = ("numpy", "scipy")
+ASKED = ("array", "returns", "first", "matrix")
+GAP = "the _ of the matrix"
+LESSONS, TESTS = 60, 10  # documents
+PARSED = 25  # documents that the grammar is learned from
+MOST_WORDS = 12  # of their sentences
+
+
+def show_language_model(output: Path, page: Page, seed: int) -> None:
+    """Learns from docstrings, fills a gap, shows neighbours and a map."""
+    from mrflearn.data.docstrings import docstring_sentences
+    from mrflearn.estimators.language_model import LanguageModel
+    from mrflearn.plots.model_page import add_language_model
+
+    text = [list(words) for words in docstring_sentences(PACKAGES)]
+    tokens = sum(map(len, text))
+    say(f"3. Language: {tokens:,} tokens of the docstrings of {' and '.join(PACKAGES)}")
+    model = LanguageModel(2, 20, vocabulary_size=1_500, max_evaluations=100, random_state=seed)
+    model.fit([words for i, words in enumerate(text) if i % 10], valid=text[::10])
+    model.save(output / "language-model")
+    seconds = model.outcome_.seconds
+    say(
+        f"   a Markov random field of 1,500 words in {seconds:.1f} s; held-out text: at least "
+        f"{model.valid_bound_:.3f} nats a position (proven)"
+    )
+    for word in ASKED:
+        say(f"   nearest to {word}: {', '.join(other for other, _ in model.neighbors(word, 5))}")
+    filled = ", ".join(f"{word} {chance:.2f}" for word, chance in model.fill(GAP.split(), 4))
+    say(f"   {GAP}: {filled}")
+    page.heading("A language model that sees both sides of a word")
+    page.text(
+        f"Learned in {seconds:.1f} s from the counts of pairs in {tokens:,} tokens of docstrings. "
+        f"'{GAP}' is filled with: {filled}."
+    )
+    add_language_model(page, model)
+
+
+def show_tagger(output: Path, page: Page, seed: int) -> None:
+    """Learns tags from built-in English and shows where it is wrong."""
+    from mrflearn.data.english import sample_documents
+    from mrflearn.estimators.tagger import JointTagger
+    from mrflearn.evaluation.tagging import confusion
+    from mrflearn.plots.confusion import draw_confusion
+
+    documents = sample_documents(LESSONS + TESTS, seed=seed)
+    sentences = [s for document in documents for s in document.sentences]
+    cut = sum(len(document.sentences) for document in documents[:LESSONS])
+    words = [list(s.words) for s in sentences]
+    tags = [list(s.tags) for s in sentences]
+    begun = time.perf_counter()
+    model = JointTagger(max_evaluations=40, random_state=seed).fit(words[:cut], tags[:cut])
+    seconds = time.perf_counter() - begun
+    model.save(output / "tagger")
+    accuracy = model.score(words[cut:], tags[cut:])
+    found = model.predict(words[cut:])
+    shown = " ".join(f"{w}/{t}" for w, t in zip(words[cut], found[0], strict=True))
+    say(f"4. Tags: a joint field of words and tags from {cut:,} sentences in {seconds:.1f} s")
+    say(f"   {100 * accuracy:.2f} % of the tags of {len(words) - cut} new sentences are right")
+    say(f"   {shown}")
+    page.heading("Parts of speech")
+    page.text(f"{100 * accuracy:.2f} % of the tags of new sentences are right, such as: {shown}")
+    page.picture(
+        draw_confusion(confusion(tags[cut:], found)),
+        "True tags down, predicted ones across; what lies beside the diagonal is wrong.",
+    )
+
+
+def show_composite(output: Path, page: Page, seed: int) -> None:
+    """Learns n-grams, grammar and topics together, parses a sentence and shows the topics."""
+    from mrflearn.data.english import sample_documents
+    from mrflearn.estimators.composite import CompositeLanguageModel
+    from mrflearn.plots.model_page import add_composite
+
+    documents = sample_documents(PARSED + TESTS, sentences=10, seed=seed + 1)
+    short = [
+        [s for s in document.sentences if len(s.words) <= MOST_WORDS] for document in documents
+    ]
+    text = [[list(s.words) for s in sentences] for sentences in short]
+    trees = [s.tree for sentences in short[:PARSED] for s in sentences]
+    begun = time.perf_counter()
+    model = CompositeLanguageModel(3, trees, 6, max_iterations=3, rounds=1, random_state=seed)
+    model.fit(text[:PARSED])
+    seconds = time.perf_counter() - begun
+    model.save(output / "composite-model")
+    alone = CompositeLanguageModel(3, None, 1).fit(text[:PARSED])
+    both, trigram = model.perplexity(text[PARSED:]), alone.perplexity(text[PARSED:])
+    sentence = text[PARSED][0]
+    (tree,) = model.parse([sentence])
+    say(f"5. Composite: trigrams, a treebank grammar and 6 topics in one model, {seconds:.1f} s")
+    say(f"   perplexity of new documents: {both:.1f} (trigrams alone: {trigram:.1f})")
+    say(f"   {tree}")
+    page.heading("Trigrams, grammar and topics in one model")
+    page.text(
+        f"Perplexity of new documents per token: {both:.1f}; of trigrams alone: {trigram:.1f}. "
+        "The most probable tree of a new sentence:"
+    )
+    page.lines(str(tree))
+    add_composite(page, model)

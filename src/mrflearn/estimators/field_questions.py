@@ -1,0 +1,73 @@
+"""What every fitted field can be asked, whatever it was learned by: read off its potentials."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mrflearn.estimators.field_answers import pairs, zero_sum_tables
+from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.draw import Draw, Drawing
+from mrflearn.models.storage import StoredModel, read_model
+
+
+class FieldQuestions(ABC):
+    """The questions that `MarkovField` and `PottsField` share."""
+
+    random_state: int
+
+    @property
+    @abstractmethod
+    def potentials_(self) -> Potentials:
+        """The learned field."""
+
+    @abstractmethod
+    def log_likelihood(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The log-probability of each row, in nats."""
+
+    @classmethod
+    @abstractmethod
+    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
+        """The field that a stored model holds."""
+
+    @property
+    def fields_(self) -> NDArray[np.float64]:
+        """Zero-sum scores of each variable's states; for two states the spin field h."""
+        return zero_sum_tables(self.potentials_, 1)
+
+    @property
+    def couplings_(self) -> NDArray[np.float64]:
+        """Zero-sum scores of each edge's states; for two states the spin coupling J."""
+        return zero_sum_tables(self.potentials_, 2)
+
+    @property
+    def edges_(self) -> NDArray[np.int64]:
+        """The two variables of each edge, in the order of `couplings_`."""
+        return pairs(self.potentials_)
+
+    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+        """`log_likelihood` of each row by its usual method, in nats."""
+        return self.log_likelihood(X)
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """The mean over rows of `score_samples`, in nats."""
+        del y  # scikit-learn passes it to every estimator
+        return float(self.score_samples(X).mean())
+
+    def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
+        """New rows: exact where the width allows, else by Gibbs (see `draw` for which)."""
+        return np.asarray(self.draw(count, seed=seed).samples.cpu())
+
+    def draw(self, count: int, *, seed: int | None = None) -> Draw:
+        """New rows together with how they were made."""
+        seed = self.random_state if seed is None else seed
+        return Drawing()(self.potentials_, count, seed=seed)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
+        """The field that `save` wrote."""
+        return cls.from_stored(read_model(path, device=device), device=device)
