@@ -46,6 +46,8 @@ def test_other_files_are_read_as_what_they_are(folder: Path) -> None:
     (folder / "b.txt").write_text("the dog\nruns\n")
     assert [e.words for e in source.read(folder / "b.txt")] == [("the", "dog"), ("runs",)]
     assert next(source.read(folder / "a.tagged")).tags == ("D", "N")
+    (folder / "b.conll").write_text("the D\ndog N\n")
+    assert next(source.read(folder / "b.conll")).tags == ("D", "N")
     columns = TagSource.of(folder / "a.txt")
     (folder / "b.txt").write_text("the\ndog\n")
     (first,) = columns.read(folder / "b.txt")

@@ -28,9 +28,9 @@ def evaluate(
     scheme: Annotated[
         ChunkScheme | None, typer.Option(help="CRF: keep chunk tags well-formed in this scheme.")
     ] = None,
-    mistakes: Annotated[int, typer.Option(min=0, help="CRF: so many frequent confusions.")] = 10,
+    mistakes: Annotated[int, typer.Option(min=0, help="CRF, tagger: so many confusions.")] = 10,
     calibration: Annotated[
-        bool, typer.Option("--calibration", help="CRF: whether probabilities hold.")
+        bool, typer.Option("--calibration", help="CRF, tagger: whether probabilities hold.")
     ] = False,
     columns: Columns = None,
     molecule: Letters = Molecule.protein,

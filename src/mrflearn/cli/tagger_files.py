@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -118,4 +119,4 @@ def tell_figures(answer: dict[str, Any]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
+    return "(none)" if math.isnan(share) else f"{100 * share:.2f} %"

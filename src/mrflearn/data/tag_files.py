@@ -87,7 +87,8 @@ class TagSource:
         if kind == "text":
             return map(_of_words, read_sentences(path))
         if kind == "columns":
-            return map(self._of_columns, _read_columns(path, self.columns, self.column))
+            own = (self.columns, self.column) if self.format == kind else (("word", "tag"), "tag")
+            return map(self._of_columns, _read_columns(path, *own))
         other = FORMATS.get(kind)
         if kind not in TAG_COLUMNS or other is None or other.to_columns is None:
             known = ", ".join([*TAG_COLUMNS, "text"])

@@ -16,11 +16,7 @@ from sklearn.base import BaseEstimator
 from mrflearn.data.tag_files import TagSource
 from mrflearn.errors import DataError, MrflearnError, NotFittedError
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.tagger_file import (
-    LearnedTagger,
-    restore,
-    store,
-)
+from mrflearn.estimators.tagger_file import LearnedTagger, restore, store
 from mrflearn.estimators.tagger_learning import Learning, TaggerPlan, learn
 from mrflearn.estimators.tagger_training import TaggerSettings
 from mrflearn.execution.threads import one_thread
@@ -102,7 +98,7 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
 
     @property
     def classes_(self) -> list[str]:
-        """The tags, in alphabetical order."""
+        """The tags, in alphabetical order, those without a name last."""
         return list(self._fitted().tags[1:])
 
     @property
@@ -192,19 +188,17 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         choices = list(product(_several(self.l2), weights))
         if len(choices) > 1 and valid is None:
             raise DataError("to choose between settings fit needs valid=(sentences, tags).")
-        best, highest = None, -math.inf
+        best: Learning | None = None
+        highest = -math.inf
         for l2, weight in choices:
             found = learn(sentences, tags, self._plan(l2, weight))
-            if len(choices) == 1:
-                self.l2_, self.unlabelled_weight_ = l2, weight
-                return found
             self._learned = found.learned
-            assert valid is not None  # noqa: S101 - made sure above
-            reached = self.score(*valid)
+            reached = 0.0 if valid is None else self.score(*valid)
             if best is None or reached > highest:
                 best, highest = found, reached
                 self.l2_, self.unlabelled_weight_ = l2, weight
-        assert best is not None  # noqa: S101 - there is a choice
+        if best is None:
+            raise DataError("l2 and unlabelled_weight each need at least one number.")
         return best
 
     def _plan(self, l2: float, weight: float) -> TaggerPlan:
@@ -230,6 +224,10 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
             raise MrflearnError(f"words={self.words}: a tag sees 1 word or 3.")
         if self.context not in (1, 2):
             raise MrflearnError(f"context={self.context}: tags are bound up to 1 or 2 places away.")
+        given = {"l2": self.l2, "unlabelled_weight": self.unlabelled_weight}
+        for name, values in given.items():
+            if not all(0 <= value < math.inf for value in _several(values)):
+                raise MrflearnError(f"{name}={values}: numbers from 0 on, and finite.")
         if self.rounds < 1:
             raise MrflearnError(f"rounds={self.rounds}: at least one is needed.")
         if self.bound not in BOUNDS:

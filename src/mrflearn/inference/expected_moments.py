@@ -1,7 +1,8 @@
 """The moments that a field expects of sentences some of whose tags are unknown.
 
-The gradient of log Z by a score is how often that score is expected to count [Jernite, Rush,
-Sontag 2015, section 7, leaves tags that are not observed to later work].
+The gradient of log Z by a score is how often that score is expected to count.  [Jernite, Rush,
+Sontag 2015, section 7] names this, with expectation-maximisation, as the way to tags from
+unlabelled text.
 """
 
 from __future__ import annotations

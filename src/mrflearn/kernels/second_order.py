@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 
 from mrflearn.kernels.chain_steps import Steps
 
-LARGEST_BLOCK = 2**20  # candidate scores held at once
+LARGEST_BLOCK = 2**18  # candidate scores held at once
 
 
 def log_partition(
@@ -51,8 +51,51 @@ def viterbi(
     unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
 ) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
     """A best state for each row and the score of each sequence."""
-    paths, scores = n_best(unary, near, far, steps, 1)
-    return paths[:, 0], scores[:, 0]
+    best: list[Tensor] = []  # by step: sequences, state before, state
+    for t, rows in enumerate(steps.slices):
+        if t == 0:
+            best.append(unary[rows].unsqueeze(1))
+            continue
+        moved = _highest(best[-1][: steps.sizes[t]], _beyond(far, t))
+        best.append(moved + near + unary[rows].unsqueeze(1))
+    return _retrace(best, far, steps) if best else (steps.rank, unary.new_zeros(len(steps.lengths)))
+
+
+def _retrace(
+    best: list[Tensor], far: Float[Tensor, "s s"], steps: Steps
+) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
+    states, scores = torch.zeros_like(steps.rank), far.new_zeros(len(steps.lengths))
+    sizes = (*steps.sizes, 0)
+    pair = states.new_zeros(len(steps.lengths), 2)
+    for t in range(len(steps.sizes) - 1, -1, -1):
+        # Where a path came from is worked out only for the states it visits, not kept for all.
+        going, size = sizes[t + 1], sizes[t]
+        if going:
+            before, here = pair[:going].unbind(dim=1)
+            row = torch.arange(going, device=far.device)
+            came = best[t][row, :, before] + _beyond(far, t + 1)[:, here].t()
+            pair[:going] = torch.stack([came.argmax(dim=1), before], dim=1)
+        if size > going:
+            scores[steps.order[going:size]], index = best[t][going:].flatten(1).max(dim=1)
+            found = torch.unravel_index(index, best[t].shape[1:])
+            pair[going:size] = torch.stack(found, dim=1)
+        states[steps.slices[t]] = pair[:size, 1]
+    return states, scores
+
+
+def _beyond(far: Float[Tensor, "s s"], t: int) -> Float[Tensor, "a s"]:
+    """The far table of the step to t; the first step has no state two places before it."""
+    return far if t > 1 else far.new_zeros(1, len(far))
+
+
+def _highest(before: Float[Tensor, "k a s"], far: Float[Tensor, "a s"]) -> Float[Tensor, "k s s"]:
+    """The best way into each pair of states."""
+    best = before.new_empty(len(before), before.shape[2], far.shape[1])
+    size = max(1, LARGEST_BLOCK // (far.numel() * before.shape[2]))
+    for first in range(0, len(before), size):
+        part = slice(first, first + size)
+        torch.amax(before[part].unsqueeze(3) + far.unsqueeze(1), dim=1, out=best[part])
+    return best
 
 
 def n_best(
@@ -75,8 +118,7 @@ def n_best(
             best.append(first)
             origin.append(torch.zeros_like(first, dtype=torch.int32))
             continue
-        table = far if t > 1 else far.new_zeros(1, len(far))
-        moved, came_from = _advance(best[-1][: steps.sizes[t]], table)
+        moved, came_from = _advance(best[-1][: steps.sizes[t]], _beyond(far, t))
         best.append(moved + (near + unary[rows].unsqueeze(1)).unsqueeze(3))
         origin.append(came_from)
     return _walk_back(best, origin, steps, count)
@@ -99,9 +141,6 @@ def _advance(
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` highest of the last axis and where they are; -inf where there are fewer."""
-    if count == 1:
-        value, index = scores.max(dim=-1, keepdim=True)
-        return value, index
     found = scores.topk(min(count, scores.shape[-1]), dim=-1)
     lacking = (0, count - found.values.shape[-1])
     return pad(found.values, lacking, value=-torch.inf), pad(found.indices, lacking)

@@ -45,6 +45,7 @@ class Rows:
 
     @classmethod
     def of(cls, word: Int[np.ndarray, "r"], steps: Steps, entries: WordTags, pairs: bool) -> Rows:
+        """The layout of words; nodes are pairs of tags, or single ones."""
         own = np.diff(entries.begin)[word]
         previous = np.full(len(word), -1)
         previous[steps.starting :] = steps.previous.numpy()
@@ -54,6 +55,29 @@ class Rows:
             return cls(own, behind, np.ones_like(own), previous, begin)
         begin = np.concatenate([[0], np.cumsum(own * behind)])
         return cls(own, behind[previous], own[previous], previous, begin)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """For every node its row, its tag and that tag's entry, and the tag it stands behind."""
+
+    row: Int[np.ndarray, "n"]
+    behind: Int[np.ndarray, "n"]  # by place among the tags of the row before
+    entry: Int[np.ndarray, "n"]
+    tag: Int[np.ndarray, "n"]
+    before: Int[np.ndarray, "n"]
+
+    @classmethod
+    def of(cls, word: Int[np.ndarray, "r"], rows: Rows, entries: WordTags, edge: int) -> Nodes:
+        """The nodes of all rows; `edge` stands before the first row of a sentence."""
+        row = np.repeat(np.arange(len(word)), np.diff(rows.begin))
+        behind, own = np.divmod(np.arange(len(row)) - rows.begin[row], rows.own[row])
+        entry = entries.begin[word[row]] + own
+        previous = rows.previous[row]
+        before = entries.tag[entries.begin[word[previous]] + behind]
+        before[previous < 0] = edge
+        return cls(row, behind, entry, entries.tag[entry], before)
 
 
 def tag_lattice(
@@ -68,46 +92,42 @@ def tag_lattice(
     Words in context need pairs of tags for nodes; else nodes are single tags.
     """
     rows = Rows.of(word, steps, entries, pairs=words_in_context is not None)
-    row = np.repeat(np.arange(len(word)), np.diff(rows.begin))
-    behind, own = np.divmod(np.arange(len(row)) - rows.begin[row], rows.own[row])
-    entry = entries.begin[word[row]] + own
-    tag, score = entries.tag[entry], entries.score[entry]
-    edge, starts = transitions.edge, rows.previous[row] < 0
-    before = entries.tag[entries.begin[word[rows.previous[row]]] + behind]
-    before[starts] = edge
+    nodes = Nodes.of(word, rows, entries, transitions.edge)
+    score = entries.score[nodes.entry]
     if words_in_context is not None:
-        score = words_in_context.scores(before, tag, word[row], score)
-    context = transitions.context[before, tag]
-    last = _last_rows(steps)
-    ends = _marked(last, len(word))[row]
-    table = transitions.log_probability
-    score[starts] += table[transitions.context[edge, edge], tag[starts]]
+        score = words_in_context.scores(nodes.before, nodes.tag, word[nodes.row], score)
+    context, last = transitions.context[nodes.before, nodes.tag], _last_rows(steps)
+    edge, table = transitions.edge, transitions.log_probability
+    starts, ends = rows.previous[nodes.row] < 0, _marked(last, len(word))[nodes.row]
+    score[starts] += table[transitions.context[edge, edge], nodes.tag[starts]]
     score[ends] += table[context[ends], edge]
-
-    def edges(nodes: Int[np.ndarray, "k"]) -> Edges:
-        return _edges(nodes, rows, row[nodes], behind, tag, context, table)
-
     bounds = tuple(rows.begin[np.concatenate([[0], np.cumsum(steps.sizes)]).astype(int)].tolist())
-    lattice = Lattice(score, edges, steps.sizes, bounds, rows.begin[last], rows.begin[last + 1])
-    return TagLattice(lattice, row, tag)
+    lattice = Lattice(
+        score,
+        lambda some: _edges(some, rows, nodes, context, table),
+        steps.sizes,
+        bounds,
+        rows.begin[last],
+        rows.begin[last + 1],
+    )
+    return TagLattice(lattice, nodes.row, nodes.tag)
 
 
 def _edges(
-    nodes: Int[np.ndarray, "k"],
+    some: Int[np.ndarray, "k"],
     rows: Rows,
-    row: Int[np.ndarray, "k"],
-    behind: Int[np.ndarray, "n"],
-    tag: Int[np.ndarray, "n"],
+    nodes: Nodes,
     context: Int[np.ndarray, "n"],
     table: Float[np.ndarray, "c x"],
 ) -> Edges:
     """The edges into nodes: from those of the row before that end in the tag they stand behind."""
+    row = nodes.row[some]
     degree = rows.degree[row]
     begin = np.cumsum(degree) - degree
     place = np.arange(degree.sum()) - np.repeat(begin, degree)
-    start = rows.begin[rows.previous[row]] + behind[nodes]
+    start = rows.begin[rows.previous[row]] + nodes.behind[some]
     source = np.repeat(start, degree) + place * np.repeat(rows.stride[row], degree)
-    return Edges(source, table[context[source], np.repeat(tag[nodes], degree)], begin, degree)
+    return Edges(source, table[context[source], np.repeat(nodes.tag[some], degree)], begin, degree)
 
 
 def _last_rows(steps: Steps) -> Int[np.ndarray, "b"]:

@@ -39,9 +39,12 @@ class TagCounts:
             and _within(self.emission[:, 1], self.edge)
             and _within(self.emission[:, 2], len(self.words))
             and _within(self.trigram[:, :3].ravel(), self.edge + 1)
+            and bool((self.emission[:, 3] > 0).all() and (self.trigram[:, 3] > 0).all())
         )
         if not sound:
-            raise DataError("counts of tags name a word or a tag that is not there.")
+            raise DataError(
+                "counts of tags name a word or a tag that is not there, or are not above 0."
+            )
 
     @property
     def edge(self) -> int:

@@ -8,6 +8,7 @@ from scipy.sparse import coo_array, hstack
 from scipy.sparse.linalg import svds
 from sklearn.cluster import KMeans
 
+from mrflearn.errors import DataError
 from mrflearn.statistics.joint_moments import with_separators
 from mrflearn.statistics.tagged_sentences import TaggedSentences
 
@@ -22,6 +23,10 @@ def cluster_words(
 
     Words must be numbered by falling frequency, the separator first.
     """
+    if clusters > vocabulary:
+        raise DataError(
+            f"{clusters} tags were asked for, but there are only {vocabulary - 1} different words."
+        )
     vectors, counts = context_vectors(sentences, vocabulary, seed)
     means = KMeans(clusters, n_init=3, random_state=seed)
     found = means.fit_predict(vectors, sample_weight=np.sqrt(counts + 1e-9))
