@@ -41,7 +41,7 @@ HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-lm" / "bin" / "python"
 REPEATS, SECONDS, THREADS = 3, 600, 2
 EVALUATIONS = 60  # of the lifted bound, for word vectors
-SIZE_EVALUATIONS, SIZE_REPEATS = 6, 5
+SIZE_WORDS, SIZE_EVALUATIONS, SIZE_REPEATS = 2_000, 8, 3
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def sizes(text: Corpus) -> Iterator[list[str]]:
     Processor seconds: other work on the machine disturbs them least.
     """
     path = text.larger or text.train
-    vocabulary = Vocabulary.from_counts(count_words(path), size=10_000)
+    vocabulary = Vocabulary.from_counts(count_words(path), size=SIZE_WORDS)
     once = count_text([path], vocabulary, 2)
     corpora = {times: merge(*[once] * times) for times in (1, 4, 16)}
     settings = LiftedSettings(max_evaluations=SIZE_EVALUATIONS)

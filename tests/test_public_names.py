@@ -18,6 +18,7 @@ PUBLIC = {
     "LanguageModel",
     "MarkovField",
     "NgramLanguageModel",
+    "PCFG",
     "PottsField",
     "Rules",
     "SkipChainCRF",

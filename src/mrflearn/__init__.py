@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.loading import load
     from mrflearn.estimators.ngram import NgramLanguageModel
+    from mrflearn.estimators.pcfg import PCFG
     from mrflearn.estimators.potts import PottsField
     from mrflearn.estimators.skip_chain_crf import SkipChainCRF
     from mrflearn.estimators.structure import FieldStructure
@@ -28,6 +29,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CRF",
+    "PCFG",
     "CompositeLanguageModel",
     "FactorialCRF",
     "FieldStructure",
@@ -57,6 +59,7 @@ _HOMES = {
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
+    "PCFG": "mrflearn.estimators.pcfg",
     "PottsField": "mrflearn.estimators.potts",
     "Rules": "mrflearn.estimators.crf_rules",
     "SkipChainCRF": "mrflearn.estimators.skip_chain_crf",

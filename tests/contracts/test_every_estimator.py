@@ -70,7 +70,7 @@ def assert_gradient(call, vector: Tensor) -> None:  # type: ignore[no-untyped-de
         torch.testing.assert_close(slope, gradient @ way, rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(labelled_fields())
 def test_potentials_are_sums_of_weights(found: Labelled) -> None:
     names = found.field.parameters()
@@ -96,7 +96,7 @@ def test_potentials_are_sums_of_weights(found: Labelled) -> None:
     ("estimator", "edges"),
     [*((own, False) for own in LOCAL), ("pw", True), ("pwpl", True)],
 )
-@settings(max_examples=12)
+@settings(max_examples=9)
 @given(found=labelled_fields())
 def test_local_estimators_are_sums_of_conditionals(
     estimator: Estimator, edges: bool, found: Labelled
@@ -106,14 +106,14 @@ def test_local_estimators_are_sums_of_conditionals(
     assert value(found, estimator, pieces=pieces) == pytest.approx(expected, rel=1e-9)
 
 
-@settings(max_examples=12)
+@settings(max_examples=9)
 @given(labelled_fields())
 def test_ml_is_the_likelihood(found: Labelled) -> None:
     assert value(found, "ml") == pytest.approx(log_partition(found) - gold_score(found), rel=1e-9)
 
 
 @pytest.mark.parametrize("estimator", EVERY)
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(found=labelled_fields(most=3))
 def test_gradients_are_slopes(estimator: Estimator, found: Labelled) -> None:
     vector = 0.3 * found.vector  # weak fields, on which belief propagation comes to rest
@@ -142,7 +142,7 @@ def test_examples_count_by_their_weight(estimator: Estimator) -> None:
     torch.testing.assert_close(together[1], 2 * alone[0][1] + 0.5 * alone[1][1])
 
 
-@settings(max_examples=12)
+@settings(max_examples=9)
 @given(labelled_fields())
 def test_piecewise_is_likelihood_on_the_node_split_graph(found: Labelled) -> None:
     numbers, begin = [], 0
@@ -156,7 +156,7 @@ def test_piecewise_is_likelihood_on_the_node_split_graph(found: Labelled) -> Non
     torch.testing.assert_close(mine[1], exact[1])
 
 
-@settings(max_examples=12)
+@settings(max_examples=9)
 @given(labelled_fields())
 def test_pieces_bound_the_likelihood(found: Labelled) -> None:
     """[Sutton and McCallum 2009, Proposition 1 and eq. 34]"""
@@ -249,7 +249,7 @@ def completions(batch: FieldBatch) -> list[FieldBatch]:
     return found
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(labelled_fields(), st.integers(0, 100))
 def test_partial_likelihood_sums_over_completions(found: Labelled, draw: int) -> None:
     batch = hide(found.batch.part(0, 1).compact(), draw)
@@ -261,7 +261,7 @@ def test_partial_likelihood_sums_over_completions(found: Labelled, draw: int) ->
 
 
 @pytest.mark.parametrize("estimator", LOCAL)
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(found=labelled_fields(triples=False), draw=st.integers(0, 100))
 def test_partial_local_estimators_sum_over_completions(
     estimator: Estimator, found: Labelled, draw: int

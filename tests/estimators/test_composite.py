@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from mrflearn.data.english import sample_documents
 from mrflearn.data.ptb import write_trees
 from mrflearn.data.trees import Tree
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
+from mrflearn.execution.executor import Serial
 
 SAMPLED = [
     [s for s in document.sentences if len(s.words) <= 8]
@@ -151,6 +155,29 @@ def test_a_training_goes_on_where_it_stopped(tmp_path: Path, whole: CompositeLan
     assert resumed.score_samples(TEST) == pytest.approx(straight.score_samples(TEST), abs=1e-9)
     with pytest.raises(TrainingError, match="another training"):
         clone(longer).set_params(random_state=8).fit(TRAIN, checkpoint=path, resume=True)
+
+
+class Interrupting:
+    """Sums here, and presses Ctrl-C in the middle of a training."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def map(self, task: Any, items: Any) -> Any:
+        return Serial().map(task, items)
+
+    def total(self, task: Any, items: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return Serial().total(task, items)
+
+
+@pytest.mark.parametrize("after", [3, 14])  # among weights of levels, and among words
+def test_ctrl_c_ends_in_good_order(whole: CompositeLanguageModel, after: int) -> None:
+    stopped = clone(whole).fit(TRAIN, executor=Interrupting(after))
+    assert len(stopped.fit_.history) < len(whole.fit_.history)
+    assert np.isfinite(stopped.score(TEST))
 
 
 def test_unknown_words_and_empty_documents(whole: CompositeLanguageModel) -> None:

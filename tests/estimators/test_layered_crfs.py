@@ -95,6 +95,19 @@ def test_forced_labels_hold_and_the_rest_is_best(fitted):
     assert tuple(map(tuple, found)) == max(allowed, key=allowed.__getitem__)
 
 
+def test_labels_never_seen_cannot_be_forced(fitted):
+    with pytest.raises(DataError, match="label 'XX' was not seen in training"):
+        fitted.predict([[["w=cat"]]], [[["XX"], [None]]])
+
+
+def test_an_empty_sequence_has_no_labels(fitted):
+    X = sentences(2, 5)[0]
+    first, empty, last = fitted.predict([X[0], [], X[1]])
+    assert empty == [[], []]
+    assert [first, last] == fitted.predict(X)
+    assert fitted.predict_marginals([[]]) == [[[], []]]
+
+
 def test_saved_and_loaded_it_answers_the_same(fitted, tmp_path: Path):
     fitted.save(tmp_path / "model")
     again = load(tmp_path / "model")

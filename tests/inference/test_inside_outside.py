@@ -116,3 +116,14 @@ def test_negative_lengths_are_refused():
     words, _, rules, start = problem.packed()
     with pytest.raises(GraphError, match="cannot have -1 words"):
         InsideOutside(problem.shape)(words, torch.tensor([9, -1]), rules, start)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_charts_on_a_gpu_are_those_of_the_cpu(mixed):
+    shape, arguments = mixed
+    here = InsideOutside(shape)(*arguments)
+    there = InsideOutside(shape)(*(x.cuda() for x in arguments))
+    torch.testing.assert_close(there.log_likelihood.cpu(), here.log_likelihood)
+    torch.testing.assert_close(there.rules.cpu(), here.rules)
+    torch.testing.assert_close(there.words.cpu(), here.words)

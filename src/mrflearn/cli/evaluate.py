@@ -11,6 +11,7 @@ from mrflearn.cli.answers import Json
 from mrflearn.cli.convert import ChunkScheme
 from mrflearn.cli.evaluate_crf import LabelView, evaluate_crf
 from mrflearn.cli.evaluate_field import evaluate_field
+from mrflearn.cli.evaluate_parses import evaluate_parses
 from mrflearn.cli.evaluate_tagger import evaluate_tagger
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
 from mrflearn.cli.labelling import with_recipe
@@ -45,6 +46,8 @@ def evaluate(
 ) -> None:
     """A CRF's or tagger's accuracy, a CRF's chunk scores; a field's held-out likelihood.
 
+    A grammar's labelled brackets beside the trees of a treebank (as evalb counts them).
+
     Accuracy, precision, recall and F1 (as conlleval counts them) are shares between 0 and 1.
 
     Example: mrflearn evaluate chunker test.txt --json
@@ -58,6 +61,10 @@ def evaluate(
                 raise typer.BadParameter("--columns: a CRF knows the columns of its files")
             view = LabelView(train, scheme, mistakes, calibration, plot)
             evaluate_crf(with_recipe(fitted, model), file, view, as_json)
+        case "PCFG" | "CompositeLanguageModel":
+            unused = {"--train": train, "--scheme": scheme, "--calibration": calibration}
+            refuse_options(model, unused | {"--columns": columns, "--plot": plot})
+            evaluate_parses(fitted, file, as_json)
         case "FactorialCRF" | "SkipChainCRF":
             unused = {"--train": train, "--scheme": scheme, "--calibration": calibration}
             refuse_options(model, unused | {"--columns": columns, "--plot": plot})

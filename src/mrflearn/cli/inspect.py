@@ -16,6 +16,7 @@ from mrflearn.cli.inspect_tagger import inspect_tagger
 from mrflearn.cli.layered_answers import inspect_layered
 from mrflearn.cli.lm_answers import inspect_neighbours
 from mrflearn.cli.ngram_answers import inspect_text
+from mrflearn.cli.pcfg_answers import inspect_pcfg
 
 
 def inspect(
@@ -62,6 +63,9 @@ def inspect(
         case "CompositeLanguageModel":
             _refuse(model, {**pictures, "--label": label})
             inspect_composite(fitted, top, as_json)
+        case "PCFG":
+            _refuse(model, {**pictures, "--label": label})
+            inspect_pcfg(fitted, top, as_json)
         case "LanguageModel":
             _refuse(model, {**pictures, "--label": label})
             inspect_neighbours(fitted, top, as_json)

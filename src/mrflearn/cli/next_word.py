@@ -36,9 +36,9 @@ def next_word(
             sentences = [] if document is None else list(read_documents(document))
             last = sentences[-1] if sentences else []
             found = fitted.next_word(before, top, document=last)
-        case "NgramLanguageModel":
+        case "NgramLanguageModel" | "PCFG":
             if document is not None:
-                raise typer.BadParameter("--document: an n-gram model knows no topics")
+                raise typer.BadParameter("--document: this model knows no topics")
             found = fitted.next_word(before, top)
         case name:
             raise MrflearnError(f"{model} is a {name}, which does not read from left to right.")

@@ -11,6 +11,7 @@ from mrflearn.cli.answers import remark, say
 from mrflearn.cli.composite_answers import sample_documents
 from mrflearn.cli.lm_answers import sample_neighbours
 from mrflearn.cli.ngram_answers import sample_text
+from mrflearn.cli.pcfg_answers import sample_trees
 from mrflearn.errors import MrflearnError
 
 
@@ -37,6 +38,8 @@ def sample(
             sample_text(fitted, count, seed, output)
         case "CompositeLanguageModel":
             sample_documents(fitted, count, seed, output)
+        case "PCFG":
+            sample_trees(fitted, count, seed, output)
         case "LanguageModel":
             sample_neighbours(fitted, count, seed, output)
         case "CRF":

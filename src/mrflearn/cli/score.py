@@ -13,6 +13,7 @@ from mrflearn.cli.composite_answers import score_documents
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows, whole_rows
 from mrflearn.cli.lm_answers import score_neighbours
 from mrflearn.cli.ngram_answers import score_text
+from mrflearn.cli.pcfg_answers import score_sentences
 from mrflearn.errors import InferenceError, MrflearnError
 
 
@@ -57,6 +58,10 @@ def score(
             if method is not None:
                 raise typer.BadParameter("a composite model is always scored exactly: no --method")
             score_documents(fitted, file, as_json)
+        case "PCFG":
+            if method is not None:
+                raise typer.BadParameter("a grammar is always scored exactly: no --method")
+            score_sentences(fitted, file, as_json)
         case "LanguageModel":
             score_neighbours(fitted, file, (method or Method.bound).value, as_json)
         case "CRF" | "FactorialCRF" | "SkipChainCRF":

@@ -10,6 +10,7 @@ from mrflearn.cli.train_field import field
 from mrflearn.cli.train_hmm import hmm
 from mrflearn.cli.train_lm import lm
 from mrflearn.cli.train_ngram import ngram
+from mrflearn.cli.train_pcfg import pcfg
 from mrflearn.cli.train_tagger import tagger
 
 app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
@@ -19,6 +20,7 @@ app.command("field")(field)
 app.command("hmm")(hmm)
 app.command("lm")(lm)
 app.command("ngram")(ngram)
+app.command("pcfg")(pcfg)
 app.command("tagger")(tagger)
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 class Estimator(StrEnum):
     """The training principles a field can be learned by."""
 
+    auto = "auto"
     lap = "lap"
     pl = "pl"
     ml = "ml"
@@ -70,7 +71,8 @@ def field(
     estimator: Annotated[
         Estimator,
         typer.Option(
-            help="lap: each clique from its neighbourhood, for small degree and any size; "
+            help="auto: as suits graph and samples, and says why; "
+            "lap: each clique from its neighbourhood, for small degree and any size; "
             "pl: pseudolikelihood; ml: exact, for small widths; bp: loopy; "
             "consensus: each variable by itself, averaged; pw: each clique by itself; "
             "pmm: pseudo-moment matching, in closed form."
@@ -113,7 +115,7 @@ def field(
 
     sharded = len(samples) > 1 or engine is Engine.spark
     alignment = not sharded and is_alignment(samples[0])
-    family = alignment and graph == "complete" and estimator is Estimator.pl
+    family = alignment and graph == "complete" and estimator in (Estimator.auto, Estimator.pl)
     idle = _idle(estimator, sharded=sharded, alignment=alignment, family=family)
     if engine is Engine.spark:
         idle["jobs"] = "on Spark the cluster has its own cores"
@@ -142,7 +144,11 @@ def field(
             model = MarkovField(wires, **choices, **common).fit(rows.values)
             model.name_columns(rows.names)
     model.save(output)
-    answer = _answer(model, count, output, estimator)
+    learned_by = Estimator.pl.value if family else estimator.value
+    if hasattr(model, "choice_"):
+        learned_by = model.choice_.estimator
+        remark(f"--estimator auto: {learned_by}, since {model.choice_.reason}")
+    answer = _answer(model, count, output, learned_by)
     write_report(model, output, answer, quiet=quiet)
     _tell(answer, as_json)
 
@@ -150,7 +156,7 @@ def field(
 def _idle(estimator: Estimator, *, sharded: bool, alignment: bool, family: bool) -> dict[str, str]:
     """The options that would have no effect, each with the reason."""
     idle: dict[str, str] = {}
-    if estimator is not Estimator.lap:
+    if estimator not in (Estimator.auto, Estimator.lap):
         idle["auxiliary"] = "only the estimator lap has auxiliary fields"
     if family:
         idle |= dict.fromkeys(("l1", "l2"), "the price for a family is --l2-couplings")
@@ -161,7 +167,7 @@ def _idle(estimator: Estimator, *, sharded: bool, alignment: bool, family: bool)
         idle |= dict.fromkeys(("molecule", "drop_inserts"), "only for alignments")
     if not sharded:
         idle["missing"] = "one file shows by itself whether values are missing"
-        if estimator not in (Estimator.lap, Estimator.consensus):
+        if estimator not in (Estimator.auto, Estimator.lap, Estimator.consensus):
             idle["jobs"] = "the work on one file is shared by lap and consensus only"
     return idle
 
@@ -201,14 +207,14 @@ def _family(
     return model
 
 
-def _answer(model: Any, samples: int | None, output: Path, estimator: Estimator) -> dict[str, Any]:
+def _answer(model: Any, samples: int | None, output: Path, estimator: str) -> dict[str, Any]:
     outcome = model.outcome_
     return {
         "model": str(output),
         "samples": samples,
         "variables": model.n_features_in_,
         "edges": len(model.edges_),
-        "estimator": estimator.value,
+        "estimator": estimator,
         "value": outcome.value,
         "iterations": outcome.iterations,
         "evaluations": outcome.evaluations,

@@ -91,7 +91,7 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
         minimum_count: int = 1,
         vocabulary_size: int | None = None,
         max_iterations: int = 20,
-        rounds: int = 2,
+        rounds: int = 4,
         tolerance: float = 1e-5,
         restarts: int = 1,
         precision: str = "double",
@@ -274,7 +274,7 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
             return tuple(Level.read(name) for name in self.levels)
         tag, topic = (["A"] if grammar else []), (["h"] if self.topics > 1 else [])
         both = ["Ah"] if tag and topic else []
-        # Words alone are the n-gram model's where it has no company; PCFGs do not need them.
+        # Beside topics, so that these need not explain common words as well.
         none = [""] if topic or not (tag or self.order > 1) else []
         return tuple(Level.read(name) for name in [*both, *tag, *topic, *none])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, final
@@ -11,15 +10,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.data.binarisation import binarise, collapse_unaries
-from mrflearn.data.trees import Tree, remove_traces, strip_functions
+from mrflearn.data.trees import Tree
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.statistics.treebank import TreebankCounts
 from mrflearn.training.composite_start import GrammarStart, tag_shares_of_words
 
 GrammarLike: TypeAlias = str | tuple[int, int] | Iterable[Tree] | None
-Child: TypeAlias = tuple[str, bool]  # a label, and whether a word is right below it
 NEW_ROOT = 1e-3  # sentences that a symbol never seen at the root is taken to have begun
 GOES_ON = 0.45  # the chance that a child is a phrase: derivations end, and are not too short
 ONE_WORD = 0.05  # the chance that a sentence is a single preterminal
@@ -82,57 +80,21 @@ def from_trees(trees: Iterable[Tree], vocabulary: Vocabulary) -> GrammarChoice:
     Traces and grammatical functions are dropped, chains of only children are made one node, and
     nodes of many children are split, the new ones remembering one sister.
     """
-    rules: Counter[tuple[str, Child, Child]] = Counter()
-    roots: Counter[Child] = Counter()
-    tags: Counter[tuple[str, str]] = Counter()
-    for tree in trees:
-        plain = remove_traces(tree)
-        if plain is None:
-            continue
-        binary = binarise(collapse_unaries(strip_functions(plain)), horizontal=1)
-        roots[_child(binary)] += 1
-        for node in binary.nodes():
-            if node.word is not None:
-                tags[node.label, node.word] += 1
-            else:
-                rules[node.label, _child(node.children[0]), _child(node.children[1])] += 1
-    if not rules:
+    counts = TreebankCounts.of(trees)
+    if not counts.rules:
         raise DataError("the treebank has no tree of two words or more; it makes no grammar.")
-    phrases = sorted({parent for parent, _, _ in rules})
-    preterminals = sorted({tag for tag, _ in tags})
-    number = {(name, False): k for k, name in enumerate(phrases)}
-    number |= {(name, True): k for k, name in enumerate(preterminals, start=len(phrases))}
-    listed = sorted(
-        (number[parent, False], number[left], number[right], times)
-        for (parent, left, right), times in rules.items()
-    )
-    parent, left, right, times = (torch.tensor(column) for column in zip(*listed, strict=True))
-    wiring = RuleShape(len(phrases), len(preterminals), parent, left, right)
-    total = torch.zeros(len(phrases), dtype=torch.float64).index_add_(0, parent, times.double())
-    first = torch.full((wiring.symbols,), NEW_ROOT, dtype=torch.float64)
-    for child, often in roots.items():
-        first[number[child]] += often
-    guess = _tag_of_word(tags, preterminals, vocabulary)
-    logs = ((times / total[parent]).log(), (first / first.sum()).log())
-    return GrammarChoice(
-        wiring, [GrammarStart(*logs, guess)], (*phrases, *preterminals), binarised=True
-    )
-
-
-def _child(tree: Tree) -> Child:
-    return tree.label, tree.word is not None
-
-
-def _tag_of_word(
-    tags: Counter[tuple[str, str]], preterminals: list[str], vocabulary: Vocabulary
-) -> Float[Tensor, "w a"]:
-    """How likely each word has each preterminal."""
-    counts = torch.zeros(len(vocabulary), len(preterminals), dtype=torch.float64)
-    place = {tag: k for k, tag in enumerate(preterminals)}
-    ids = vocabulary.encode(word for _, word in tags).tolist()
-    for word, ((tag, _), times) in zip(ids, tags.items(), strict=True):
-        counts[word, place[tag]] += times
-    return tag_shares_of_words(counts, None)
+    roots = torch.full((counts.shape.symbols,), NEW_ROOT, dtype=torch.float64)
+    for symbol, times in counts.roots.items():
+        roots[symbol] += times
+    tags = torch.zeros(len(vocabulary), len(counts.preterminals), dtype=torch.float64)
+    place = {tag: k for k, tag in enumerate(counts.preterminals)}
+    ids = vocabulary.encode(word for _, word in counts.words).tolist()
+    for word, ((tag, _), times) in zip(ids, counts.words.items(), strict=True):
+        tags[word, place[tag]] += times
+    guess = tag_shares_of_words(tags, None)
+    start = GrammarStart(counts.log_rules(), (roots / roots.sum()).log(), guess)
+    names = counts.phrases + counts.preterminals
+    return GrammarChoice(counts.shape, [start], names, binarised=True)
 
 
 def _random_start(wiring: RuleShape, words: int, generator: torch.Generator) -> GrammarStart:

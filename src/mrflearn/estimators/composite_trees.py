@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from mrflearn.data.binarisation import expand_unaries, unbinarise
 from mrflearn.data.trees import Tree
+from mrflearn.statistics.treebank import usual_form
 
 
 class Spans(Protocol):
@@ -33,4 +33,4 @@ def tree_of(
             children.append(done.pop()[1])
         done.append((start, Tree(name, tuple(children))))
     ((_, tree),) = done
-    return expand_unaries(unbinarise(tree)) if binarised else tree
+    return usual_form(tree) if binarised else tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 from mrflearn.data.files import PathLike
 from mrflearn.errors import GraphError, NotFittedError, StorageError
 from mrflearn.estimators.field_answers import Method, log_likelihoods
+from mrflearn.estimators.field_choice import choose_estimator
 from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
 from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.estimators.field_shards import Shards, first_table, learn_from_shards
@@ -42,7 +43,8 @@ class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # sciki
     estimator: `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
         (pseudolikelihood, any graph), `"ml"` (exact maximum likelihood, small width), `"bp"` (the
         same with loopy belief propagation), `"consensus"` (each variable by itself, then averaged),
-        `"pw"` (each clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).
+        `"pw"` (each clique by itself) or `"pmm"` (pseudo-moment matching, in closed form);
+        `"auto"` takes the one that suits graph and samples, and `choice_` says which and why.
     auxiliary: what LAP lets the neighbours of a clique follow: `"exact"` (the structure of the true
         marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
     l2: price of the square of every parameter.
@@ -55,7 +57,7 @@ class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # sciki
         graph: Any = "complete",
         *,
         states: int | Sequence[int] | None = None,
-        estimator: Estimator = "pl",
+        estimator: Estimator | Literal["auto"] = "pl",
         auxiliary: Auxiliary = "exact",
         l2: float = 0.0,
         l1: float = 0.0,
@@ -86,11 +88,11 @@ class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # sciki
         is a missing value, which `"lap"` learns from.  One byte a state (`uint8`) is enough.
         """
         del y  # scikit-learn passes it to every estimator
-        training = self._training()
         device = choose_device(self.device)
         table = torch.as_tensor(state_table(X))
         self.name_columns(getattr(X, "columns", None))
         graph = self._build(table).to(device)
+        training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True)
         weights = None
         if sample_weight is not None:
@@ -113,8 +115,9 @@ class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # sciki
         name or number.  Say `missing` where values may be missing, and give `states` where the
         first file may not show them all.
         """
-        training, first = self._training(), first_table(paths, columns)
+        first = first_table(paths, columns)
         graph = self._build(torch.as_tensor(first.values))
+        training = self._training(graph, missing=missing, counts_alone=True)
         place = Serial() if executor is None else executor
         shards = Shards(paths, columns, missing)
         self._keep(learn_from_shards(training, graph, shards, place, first.values))
@@ -127,12 +130,12 @@ class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # sciki
         For each factor group of the graph, in its order: how often each factor's variables were
         seen in each joint state (factors x states x states ...).
         """
-        training = self._training()
         device = choose_device(self.device)
         tables = tuple(
             torch.as_tensor(np.asarray(c, dtype=np.float64), device=device) for c in counts
         )
         graph = field_graph(self.graph, self.states, None, 1).to(device)
+        training = self._training(graph, counts_alone=True)
         shapes = [(len(g), *(graph.shape(g) if len(g) else ())) for g in graph.groups]
         seen = [tuple(table.shape) for table in tables]
         if seen != shapes:
@@ -184,9 +187,15 @@ class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # sciki
         self.name_columns(names)
         return self
 
-    def _training(self) -> FieldTraining:
+    def _training(
+        self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
+    ) -> FieldTraining:
+        chosen = self.estimator
+        if chosen == "auto":
+            self.choice_ = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
+            chosen = self.choice_.estimator
         return FieldTraining(
-            self.estimator,
+            chosen,
             self.auxiliary,
             self.l2,
             self.l1,

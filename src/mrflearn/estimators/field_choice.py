@@ -27,12 +27,19 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose_estimator(graph: FactorGraph, *, missing: bool = False) -> Choice:
-    """The estimator for a graph, and samples with or without missing values."""
+def choose_estimator(
+    graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
+) -> Choice:
+    """The estimator for a graph, and samples with or without missing values.
+
+    With `counts_alone` the samples themselves are not at hand, which pseudolikelihood needs.
+    """
     if missing:
         return Choice("lap", "some values are missing, and lap learns from such rows")
     if QUICK.refuses(graph) is None:
         return Choice("ml", "the graph is narrow enough for exact likelihood")
+    if counts_alone:
+        return Choice("lap", "the graph is too wide to be exact; lap needs counts alone")
     cliques = sum(map(len, graph.groups))
     if cliques >= MANY_CLIQUES and not too_crowded(graph):
         return Choice(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import SHARES, LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.distributed import Distributed
+from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Principle, ValueAndGradient, field_objective
 from mrflearn.objectives.penalties import ElasticNet, NoPenalty
 from mrflearn.objectives.reweighted import with_shares
@@ -28,6 +29,7 @@ from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.plan import Plan
 
+UNSETTLED = "In the last evaluation belief propagation did not come to rest on every graph."
 PARTITIONS = 8  # of the examples, where an executor adds them up
 
 
@@ -55,7 +57,10 @@ def train_field(
     with Threads(optimisation.cores) as threads:
         if optimisation.algorithm == "lbfgs":
             function = _whole(start, batch, settings, threads)
-            return _run(start, [function], quasi_newton(optimisation), settings)
+            outcome = _run(start, [function], quasi_newton(optimisation), settings)
+            if isinstance(function, FieldLikelihood) and not function.converged:
+                return replace(outcome, reason=f"{outcome.reason} {UNSETTLED}")
+            return outcome
         if settings.executor is not None:
             raise TrainingError("an executor needs algorithm='lbfgs': SGD goes step by step.")
         functions = [

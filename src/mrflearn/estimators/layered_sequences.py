@@ -81,6 +81,8 @@ class LayeredSequences(FieldCRF):
             start = clone(self).set_params(estimator="ml")._learn(alone).model_
         batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
         self._learn(batch, start)
+        for own in labels:
+            own.names.closed = True
         self.names_, self.wiring_ = tuple(own.names for own in labels), wiring
         return self
 

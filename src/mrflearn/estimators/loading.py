@@ -20,6 +20,7 @@ HOMES = {
     "LanguageModel": "mrflearn.estimators.language_model",
     "MarkovField": "mrflearn.estimators.field",
     "NgramLanguageModel": "mrflearn.estimators.ngram",
+    "PCFG": "mrflearn.estimators.pcfg",
     "PottsField": "mrflearn.estimators.potts",
     "SkipChainCRF": "mrflearn.estimators.skip_chain_crf",
 }

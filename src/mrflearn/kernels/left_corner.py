@@ -22,6 +22,8 @@ def ending(rules: Float[Tensor, "r"], shape: RuleShape) -> Float[Tensor, "s"]:
     The least solution of e(A) = sum of p(A -> B C) e(B) e(C), by Newton's method from 0, which
     climbs towards it from below [Etessami and Yannakakis 2009].
     """
+    if _is_consistent(rules, shape):
+        return rules.new_ones(shape.symbols)
     found = torch.cat([rules.new_zeros(shape.phrases), rules.new_ones(shape.preterminals)])
     one = torch.eye(shape.phrases, dtype=rules.dtype, device=rules.device)
     for _ in range(STEPS):
@@ -36,6 +38,20 @@ def ending(rules: Float[Tensor, "r"], shape: RuleShape) -> Float[Tensor, "s"]:
         if not len(step) or float(step.abs().max()) < 1e-15:
             break
     return found
+
+
+def _is_consistent(rules: Float[Tensor, "r"], shape: RuleShape) -> bool:
+    """Whether the mean number of phrases shrinks from one generation to a later one.
+
+    True is certain; False may be said of a grammar close to the border.
+    """
+    phrases = torch.cat([rules.new_ones(shape.phrases), rules.new_zeros(shape.preterminals)])
+    for _ in range(STEPS):
+        below = rules * (phrases[shape.left] + phrases[shape.right])
+        phrases = torch.zeros_like(phrases).index_add(0, shape.parent, below)
+        if float(phrases.max()) < 1:
+            return True
+    return False
 
 
 def left_corners(

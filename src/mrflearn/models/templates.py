@@ -56,7 +56,8 @@ def find_templates(
     """
     found = []
     for index, (group, features) in enumerate(zip(batch.graph.groups, batch.features, strict=True)):
-        shape = batch.graph.shape(group) if len(group) else (1,) * group.arity
+        most = batch.graph.most_states  # all that is known of factors never met
+        shape = batch.graph.shape(group) if len(group) else (most,) * group.arity
         pairs = _pairs(batch, index, shape, min_freq, everything)
         names = (
             Numbering(features.names, closed=True)

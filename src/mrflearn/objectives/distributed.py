@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 from uuid import uuid4
 
@@ -77,6 +77,8 @@ class Distributed:
     @torch.no_grad()
     def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
         """Nats, summed over all partitions; and the gradient."""
+        # A fresh copy: plans that this one may hold by now need not travel.
+        task = _Evaluation(replace(self.model), self.principle, vector)
         items = [Partition(self.key, k, batch) for k, batch in enumerate(self.batches)]
-        found = self.executor.total(_Evaluation(self.model, self.principle, vector), items)
+        found = self.executor.total(task, items)
         return found.value, found.gradient.to(vector.dtype)

@@ -17,7 +17,7 @@ from mrflearn.inference.chain_bound import ChainScores, PerronVectors, follow, p
 from mrflearn.inference.star_bound import star_log_partition
 
 Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
-FIRST_STEPS = 20
+FIRST_STEPS = 20  # at most
 # By how much the value may move between two power steps: a line search takes it for noise.
 DRIFT = {torch.float32: 5e-5, torch.float64: 1e-10}
 MOST_STEPS = {torch.float32: 8, torch.float64: 100}
@@ -101,14 +101,16 @@ class ChainNormaliser:
     def __call__(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> Tensor:
         scores = ChainScores.of(unary, left, right, duals, self.weights)
         if self.drift is None:
-            tolerance, most = DRIFT[unary.dtype], MOST_STEPS[unary.dtype]
-            self._keep(follow(scores, self.vectors, tolerance=tolerance, most=most))
+            self._keep(self._followed(scores, MOST_STEPS[unary.dtype]))
             return self._value(scores)
         vectors, before = power_steps(scores, self.vectors, STEPS_UNSEEN)
         self._keep(vectors)
         value = self._value(scores)
         self.drift.copy_((value - self.weights @ before).detach().abs())
         return value
+
+    def _followed(self, scores: ChainScores, most: int) -> PerronVectors:
+        return follow(scores, self.vectors, tolerance=DRIFT[scores.bias.dtype], most=most)
 
     def _value(self, scores: ChainScores) -> Tensor:
         return self.weights @ (scores.quotients(self.left, self.right) - self.vectors.overlap())
@@ -125,7 +127,7 @@ class ChainNormaliser:
     def prepare(self, unary: Tensor, left: Tensor, right: Tensor, duals: Tensor) -> None:
         """Power steps from scratch; later evaluations only follow."""
         scores = ChainScores.of(unary, left, right, duals, self.weights)
-        self._keep(power_steps(scores, self.vectors, FIRST_STEPS)[0])
+        self._keep(self._followed(scores, FIRST_STEPS))
 
     @torch.no_grad()
     def _keep(self, vectors: PerronVectors) -> None:

@@ -23,9 +23,27 @@ from torch import Tensor
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.models.slices import Members, SlicePlan
+from mrflearn.models.slices import Incidence, Members
 from mrflearn.models.templates import joint_mask
 from mrflearn.objectives.local_problems import Part, Problems
+
+
+@dataclass(frozen=True, eq=False)
+class _Teller:
+    """Factors that play one part: where their weights are, and what their given axes may be."""
+
+    part: Part
+    incidence: Incidence
+    given: Bool[Tensor, "m o"]
+
+    def told(self, model: LogLinearField) -> Float[Tensor, "m l"]:
+        """What they say of their free axes, summed over what the others may be."""
+        table = model.table(self.part.group, self.incidence)
+        axes = range(table.ndim - 1)
+        given = [axis for axis in axes if axis not in self.part.free]
+        order = [0, *(1 + axis for axis in (*self.part.free, *given))]
+        flat = table.permute(order).reshape(len(table), -1, self.given.shape[1])
+        return flat.masked_fill(~self.given.unsqueeze(1), -torch.inf).logsumexp(dim=2)
 
 
 @final
@@ -41,47 +59,45 @@ class UncertainLikelihood:
     def layout(self) -> Layout:
         return Layout.of(self.model.parameters())
 
+    @cached_property
+    def tellers(self) -> list[list[_Teller]]:
+        """Those of each record of problems."""
+        return [[self._teller(part) for part in own.parts] for own in self.problems]
+
     def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
         """Nats, summed over the weights of the problems; and the gradient."""
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             model = self.model.with_parameters(self.layout.unflatten(leaf))
             value = torch.zeros((), dtype=torch.float64) + 0.0 * leaf.sum()
-            for own in self.problems:
-                value = value + self._value(model, own)
+            for own, tellers in zip(self.problems, self.tellers, strict=True):
+                value = value + self._value(model, own, tellers)
             return value.detach(), torch.autograd.grad(value, leaf)[0]
 
-    def _value(self, model: LogLinearField, own: Problems) -> Float[Tensor, ""]:
+    def _value(
+        self, model: LogLinearField, own: Problems, tellers: list[_Teller]
+    ) -> Float[Tensor, ""]:
         shape = tuple(int(n) for n in self.batch.graph.states[own.scope[0]])
         scores = torch.zeros(len(own), *shape, dtype=model.dtype)
-        for part in own.parts:
-            view = [n if axis in part.covers else 1 for axis, n in enumerate(shape)]
-            told = self._told(model, part).reshape(-1, *view).expand(-1, *shape)
-            scores = scores.index_add(0, part.problem, told)
+        for teller in tellers:
+            view = [n if axis in teller.part.covers else 1 for axis, n in enumerate(shape)]
+            told = teller.told(model).reshape(-1, *view).expand(-1, *shape)
+            scores = scores.index_add(0, teller.part.problem, told)
         flat = scores.flatten(1)
         mask = joint_mask(self.batch.allowed_states(), own.scope, shape)
         bound = flat.masked_fill(~mask, -torch.inf).logsumexp(dim=1)
         return ((flat.logsumexp(dim=1) - bound).double() * own.weight).sum()
 
-    def _told(self, model: LogLinearField, part: Part) -> Float[Tensor, "m l"]:
-        """What factors say of their free axes, summed over what the others may be."""
-        template, group = model.templates[part.group], self.batch.graph.groups[part.group]
-        plan = SlicePlan.of(template, tuple(range(len(template.shape))))
+    def _teller(self, part: Part) -> _Teller:
+        group, shape = self.batch.graph.groups[part.group], self.model.templates[part.group].shape
         rows = group.table[part.factor]
-        number = torch.arange(len(rows))
-        members = Members(len(rows), number, rows, torch.zeros_like(rows))
-        placed = plan.place(self.batch.features[part.group], members, model.dtype)
-        table = model.table(part.group, placed)
-        given = [axis for axis in range(len(template.shape)) if axis not in part.free]
-        order = [0, *(1 + axis for axis in (*part.free, *given))]
-        mask = self._given(part, given, template.shape)
-        flat = table.permute(order).reshape(len(rows), -1, mask.shape[1])
-        return flat.masked_fill(~mask.unsqueeze(1), -torch.inf).logsumexp(dim=2)
-
-    def _given(self, part: Part, given: list[int], shape: tuple[int, ...]) -> Bool[Tensor, "m o"]:
-        scope = self.batch.graph.groups[part.group].scope[part.factor]
+        members = Members(len(rows), torch.arange(len(rows)), rows, torch.zeros_like(rows))
+        plan = self.model.whole[part.group]
+        placed = plan.place(self.batch.features[part.group], members, self.model.dtype)
+        given = [axis for axis in range(len(shape)) if axis not in part.free]
         sizes = tuple(shape[axis] for axis in given)
-        return joint_mask(self.batch.allowed_states(), scope[:, given], sizes)
+        scope = group.scope[part.factor][:, given]
+        return _Teller(part, placed, joint_mask(self.batch.allowed_states(), scope, sizes))
 
 
 def uncertain_problems(batch: FieldBatch, own: Problems) -> Bool[Tensor, "n"]:

@@ -48,6 +48,10 @@ def tasks_of(model: Any) -> list[Task]:
             from mrflearn.serving.text_tasks import composite_tasks
 
             return composite_tasks(model)
+        case "PCFG":
+            from mrflearn.serving.pcfg_tasks import pcfg_tasks
+
+            return pcfg_tasks(model)
         case "MarkovField" | "PottsField":
             from mrflearn.serving.field_tasks import field_tasks
 

@@ -50,7 +50,7 @@ def composite_tasks(model: CompositeLanguageModel) -> list[Task]:
         (tree,) = model.parse([words])
         if tree is None:
             return [blocks.note("the grammar cannot produce this sentence")]
-        return [blocks.tree("most probable tree", _nested(tree))]
+        return [blocks.tree("most probable tree", nested(tree))]
 
     def next_word(text: str) -> list[blocks.Block]:
         found = model.next_word(text.split(), SHOWN)
@@ -72,11 +72,11 @@ def composite_tasks(model: CompositeLanguageModel) -> list[Task]:
     return found
 
 
-def _nested(tree: Tree) -> list[Any]:
+def nested(tree: Tree) -> list[Any]:
     """A tree as lists, children after their parent's label."""
     if tree.word is not None:
         return [tree.label, tree.word]
-    return [tree.label, *map(_nested, tree.children)]
+    return [tree.label, *map(nested, tree.children)]
 
 
 def ngram_tasks(model: NgramLanguageModel) -> list[Task]:

@@ -70,12 +70,7 @@ class TreebankCounts:
         forms = (
             normal_form(tree, side=side, horizontal=horizontal, vertical=vertical) for tree in trees
         )
-        return cls.of_normal_forms([form for form in forms if form is not None])
-
-    @classmethod
-    def of_normal_forms(cls, trees: Iterable[Tree]) -> TreebankCounts:
-        """The counts of trees that are in normal form already."""
-        kept = list(trees)
+        kept = [form for form in forms if form is not None]
         nodes = [node for tree in kept for node in tree.nodes()]
         phrases = tuple(sorted({node.label for node in nodes if node.word is None}))
         preterminals = tuple(sorted({node.label for node in nodes if node.word is not None}))

@@ -8,7 +8,7 @@ phase no step makes its text less probable.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, final
 
 import numpy as np
@@ -75,11 +75,13 @@ class WeightStep:
     executor: Executor
     prior: float = 5.0
     tied: bool = False
+    seen: list[float] = field(default_factory=list)  # log-likelihoods, without the prior
 
     def __call__(self, parameters: Parameters) -> tuple[float, Parameters]:
         weights, centre = parameters["weights"], self.model.weights
         task = ExpectedCounts(replace(self.model, weights=weights), self.documents)
         found = checked(self.executor.total(task, self.batches))
+        self.seen.append(found.log_likelihood)
         kept = centre > 0
         penalty = self.prior * float((centre[kept] * weights[kept].log()).sum())
         new = normalised_weights(found.weights, centre, self.prior, self.tied)

@@ -96,7 +96,7 @@ class CompositeFit:
     prior: Figures  # shares of topics in the training text
     strength: float  # tokens that the prior is worth
     history: tuple[Row, ...]  # of the training text, round after round
-    held_out: tuple[float, ...]  # penalised values of the held-out text at the end of each round
+    held_out: tuple[float, ...]  # log-likelihoods of the held-out text between rounds, in nats
     reason: str
 
 
@@ -147,8 +147,11 @@ class Trainer:
         shares = self.documents.double().mean(dim=0).cpu().numpy() + 1e-6
         return np.asarray(shares / shares.sum())
 
-    def learn_weights(self, *, tied: bool) -> None:
-        """Fits the weights of levels to held-out text, or else to the training text."""
+    def learn_weights(self, *, tied: bool) -> bool:
+        """Fits weights of levels to held-out text, or else to the training text.
+
+        True where the user asked to stop.
+        """
         documents, batches_ = self.documents, self.train
         if self.held_given is not None:
             text = self.held_given.text
@@ -159,13 +162,13 @@ class Trainer:
         em = replace(self.settings.em, max_iterations=self.settings.weight_steps)
         outcome = em.fit(step, {"weights": self.model.weights})
         self.model = replace(self.model, weights=outcome.model["weights"])
-        value = outcome.history[-1].value
-        if self.best is None or value <= min(self.held_values):
+        if self.best is None or step.seen[-1] >= max(self.held_values):
             self.best = Best(self.model, self.documents, self.tag_of_word, self.strength)
-        self.held_values.append(value)
+        self.held_values.append(step.seen[-1])
+        return outcome.ending == "interrupted"
 
-    def learn_text(self, number: int, *, resume: bool) -> None:
-        """Fits words, rules and topic shares to the training text."""
+    def learn_text(self, number: int, *, resume: bool) -> bool:
+        """Fits words, rules and topic shares to the training text; True where asked to stop."""
         settings = self.settings
         step = TextStep(self.model, self.train, self.executor)
         each = -(-settings.em.max_iterations // settings.rounds)
@@ -183,7 +186,10 @@ class Trainer:
         self.model = self.model.with_tensors(parameters)
         self.history += outcome.history
         self.reason = outcome.reason
+        if outcome.ending == "interrupted":
+            return True
         self.learn_tags()
+        return False
 
     def learn_tags(self) -> None:
         """Takes over how words have preterminals by now, and tells the n-gram model."""
@@ -204,9 +210,10 @@ class Trainer:
             first = int(read_checkpoint(settings.checkpoint.path)[0].get("round", 0))
         for number in range(first, settings.rounds):
             resume = settings.resume and number == first
-            if not resume:
-                self.learn_weights(tied=number == 0)
-            self.learn_text(number, resume=resume)
+            if not resume and self.learn_weights(tied=number == 0):
+                return
+            if self.learn_text(number, resume=resume):
+                return
         self.learn_weights(tied=False)
         if self.held_given is not None and self.best is not None:
             self.model, self.documents, self.tag_of_word, self.strength = self.best

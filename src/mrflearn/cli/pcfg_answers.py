@@ -1,0 +1,70 @@
+"""What the verbs `score`, `sample` and `inspect` say of a grammar read off a treebank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mrflearn.cli.answers import remark, say, say_json, say_table
+from mrflearn.errors import DataError
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.pcfg import PCFG
+
+
+def score_sentences(model: PCFG, text: Path, as_json: bool) -> None:
+    """Tells the perplexity of a text; sentences without a parse are left out, and told."""
+    from mrflearn.data.text import read_sentences
+
+    sentences = [words for words in read_sentences(text) if len(words)]
+    values = model.score_samples(sentences)
+    possible = np.isfinite(values)
+    if not possible.any():
+        raise DataError(
+            "the grammar can produce none of the sentences. Is there one sentence a line, in words "
+            "like the treebank's?",
+            path=text,
+        )
+    parsed = [words for words, can in zip(sentences, possible, strict=True) if can]
+    tokens = sum(len(words) + 1 for words in parsed)
+    nats = -float(values[possible].sum()) / tokens
+    missing = len(sentences) - len(parsed)
+    policy = "words outside the vocabulary are scored as <unk>; one end a sentence is counted"
+    if missing:
+        remark(f"{missing} sentences cannot be produced by the grammar and are left out")
+    if as_json:
+        own = {"perplexity": float(np.exp(nats)), "tokens": tokens, "nats_per_token": nats}
+        size = {"vocabulary": len(model.vocabulary_), "policy": policy}
+        say_json({**own, "sentences": len(parsed), "without_parse": missing, **size})
+        return
+    say(f"perplexity {np.exp(nats):.2f} over {tokens:,} tokens ({len(parsed):,} sentence ends)")
+    say(f"vocabulary of {len(model.vocabulary_):,}; {policy}")
+
+
+def sample_trees(model: PCFG, count: int, seed: int, output: Path | None) -> None:
+    """Tells new trees, or writes them."""
+    from mrflearn.data.ptb import write_trees
+
+    write_trees("-" if output is None else output, model.sample(count, seed=seed))
+
+
+def inspect_pcfg(model: PCFG, top: int, as_json: bool) -> None:
+    """Tells the size of a grammar and the most probable rules at the root."""
+    grammar = model.model_
+    shape, names = grammar.shape, grammar.names
+    joint = (grammar.start[: shape.phrases][shape.parent] + grammar.rules).exp()
+    rows = [
+        (f"{names[shape.parent[r]]} -> {names[shape.left[r]]} {names[shape.right[r]]}",
+         float(joint[r]))
+        for r in joint.argsort(descending=True, stable=True)[:top].tolist()
+    ]  # fmt: skip
+    sizes = {"phrases": shape.phrases, "preterminals": shape.preterminals, "rules": len(shape)}
+    if as_json:
+        own = {"class": type(model).__name__, **sizes, "vocabulary": len(model.vocabulary_)}
+        say_json({**own, "first_rules": rows})
+        return
+    told = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
+    say(f"{type(model).__name__}: {told}, {len(model.vocabulary_):,} words")
+    say_table(["rule at the root", "probability"], [[rule, f"{p:.4f}"] for rule, p in rows])

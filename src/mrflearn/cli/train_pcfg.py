@@ -1,0 +1,75 @@
+"""`mrflearn train pcfg`: a grammar from a treebank."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.output import Output
+from mrflearn.cli.report import write_report
+
+
+class Side(StrEnum):
+    """Which children of a node are split off first."""
+
+    left = "left"
+    right = "right"
+
+
+def pcfg(
+    trees: Annotated[Path, typer.Argument(help="Trees in brackets, as the Penn Treebank's.")],
+    output: Output,
+    side: Annotated[
+        Side, typer.Option(help="Split nodes of many children into pairs that branch this way.")
+    ] = Side.right,
+    horizontal: Annotated[
+        int, typer.Option(min=0, help="How many sisters a split node remembers.")
+    ] = 1,
+    vertical: Annotated[int, typer.Option(min=0, help="How many ancestors labels carry.")] = 0,
+    minimum_count: Annotated[
+        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
+    ] = 2,
+    smoothing: Annotated[
+        float, typer.Option(min=0, help="Extra sightings of every word, with tags as usual.")
+    ] = 0.1,
+    as_json: Json = False,
+) -> None:
+    """Read a probabilistic grammar off a treebank, to parse, score and continue sentences with.
+
+    Example: mrflearn train pcfg treebank.mrg --vertical 1 -o grammar
+    """
+    from mrflearn.estimators.pcfg import PCFG
+
+    model = PCFG(
+        side=side.value,
+        horizontal=horizontal,
+        vertical=vertical,
+        minimum_count=minimum_count,
+        smoothing=smoothing,
+    )
+    started = time.perf_counter()
+    model.fit(trees)
+    seconds = time.perf_counter() - started
+    model.save(output)
+    shape = model.model_.shape
+    answer = {
+        "model": str(output),
+        "phrases": shape.phrases,
+        "preterminals": shape.preterminals,
+        "rules": len(shape),
+        "vocabulary": len(model.vocabulary_),
+        "seconds": round(seconds, 4),
+    }
+    write_report(model, output, answer)
+    if as_json:
+        say_json(answer)
+        return
+    say(
+        f"{output}: {len(shape):,} rules, {shape.phrases} phrases, {shape.preterminals} tags, "
+        f"{len(model.vocabulary_):,} words, read in {seconds:.2f} s"
+    )

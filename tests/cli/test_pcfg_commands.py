@@ -1,0 +1,81 @@
+"""Grammars of treebanks on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrflearn.data.english import sample_documents
+from mrflearn.data.ptb import read_trees, write_trees
+from support.command import run
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trees to learn from and to test with, the test sentences as text, and a trained model."""
+    place = tmp_path_factory.mktemp("pcfg")
+    trees = [s.tree for d in sample_documents(40, seed=0) for s in d.sentences]
+    write_trees(place / "train.mrg", trees[:-10])
+    write_trees(place / "test.mrg", trees[-10:])
+    lines = [" ".join(tree.words) for tree in trees[-10:]]
+    (place / "test.txt").write_text("\n".join(lines) + "\n")
+    done = run("train", "pcfg", str(place / "train.mrg"), "-o", str(place / "model"), "--json")
+    assert done.json()["rules"] > 100
+    return place
+
+
+def test_parsed_text_is_as_good_as_evaluated(folder, tmp_path):
+    done = run("parse", str(folder / "model"), str(folder / "test.txt"))
+    (tmp_path / "parsed.mrg").write_text(done.out)
+    parsed = list(read_trees(tmp_path / "parsed.mrg"))
+    truth = list(read_trees(folder / "test.mrg"))
+    assert [tree.words for tree in parsed] == [tree.words for tree in truth]
+    report = run("evaluate", str(folder / "model"), str(folder / "test.mrg"), "--json").json()
+    assert report["sentences"] == 10
+    assert report["unparsed"] == 0
+    assert report["f1"] > 0.7
+    assert "labelled brackets: precision" in run(
+        "evaluate", str(folder / "model"), str(folder / "test.mrg")
+    ).out  # fmt: skip
+
+
+def test_other_answers(folder, tmp_path):
+    model = str(folder / "model")
+    scored = run("score", model, str(folder / "test.txt"), "--json").json()
+    assert scored["perplexity"] > 1
+    assert scored["sentences"] == 10
+    assert "perplexity" in run("score", model, str(folder / "test.txt")).out
+    following = run("next-word", model, "the", "--json").json()
+    assert len(following["next"]) == 10
+    assert run("sample", model, "-n", "3", "-o", str(tmp_path / "new.mrg")).code == 0
+    assert len(list(read_trees(tmp_path / "new.mrg"))) == 3
+    assert len(run("sample", model, "-n", "2").out.splitlines()) == 2
+    assert run("inspect", model, "--json").json()["class"] == "PCFG"
+    assert "rule at the root" in run("inspect", model).out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("score", "MODEL", "TEXT", "--method", "ais"), "no --method"),
+        (("evaluate", "MODEL", "TREES", "--calibration"), "--calibration: not for a model"),
+        (("next-word", "MODEL", "the", "--document", "TEXT"), "knows no topics"),
+    ],
+)
+def test_options_without_effect_are_refused(folder, words, message):
+    names = {"MODEL": "model", "TEXT": "test.txt", "TREES": "test.mrg"}
+    done = run(*(str(folder / names[word]) if word in names else word for word in words))
+    assert done.code == 2
+    assert message in " ".join(done.err.replace("│", " ").split())
+
+
+def test_bad_input_is_one_line(folder, tmp_path):
+    (tmp_path / "empty.mrg").write_text("")
+    done = run("train", "pcfg", str(tmp_path / "empty.mrg"), "-o", str(tmp_path / "m"))
+    assert (done.code, done.out) == (1, "")
+    assert "no words" in done.err
+    (tmp_path / "broken.mrg").write_text("(S (NN dog)")
+    done = run("evaluate", str(folder / "model"), str(tmp_path / "broken.mrg"))
+    assert done.code == 1
+    assert "never ends" in done.err
