@@ -1,7 +1,7 @@
 """All benchmarks against peers in one run, written to RESULTS.md with versions and hardware.
 
-    make bench            # an hour and more
-    make bench QUICK=1    # minutes: fewer jobs, fewer repeats
+make bench            # an hour and more
+make bench QUICK=1    # minutes: fewer jobs, fewer repeats
 """
 
 from __future__ import annotations

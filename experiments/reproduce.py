@@ -53,7 +53,10 @@ def write_page(scale: str, remarks: list[str]) -> Path:
     page = HERE / "RESULTS.md" if scale == "full" else HERE / "output" / "RESULTS.md"
     page.parent.mkdir(parents=True, exist_ok=True)
     text = ["# Experiments: ours beside the published figures", ""]
-    text += [f"Scale: {scale}. Settings and differences of data: the README of each experiment.", ""]
+    text += [
+        f"Scale: {scale}. Settings and differences of data: the README of each experiment.",
+        "",
+    ]
     text += [*(f"- {line}" for line in remarks), ""]
     for name in EXPERIMENTS:
         folder = folder_of(name, scale)
