@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check docs wheel format bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-tagger spark-cluster clean
+.PHONY: demo test check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -39,6 +39,15 @@ wheel: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# All benchmarks into benchmarks/RESULTS.md; QUICK=1 takes minutes.
+bench: $(READY)
+	$(BIN)/python benchmarks/run_all.py $(if $(QUICK),--quick)
+
+# Every table and figure of the papers into one page; SCALE=smoke takes minutes.
+SCALE ?= full
+reproduce: $(READY)
+	$(BIN)/python experiments/reproduce.py --scale $(SCALE)
 
 bench-inference: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py

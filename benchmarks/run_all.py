@@ -38,6 +38,12 @@ BENCHMARKS = (
         ("setup_peers.py", "crf"),
         ("--only", "chunks", "--iterations", "15"),
     ),
+    Benchmark("CRFs on graphs", "piecewise.py", None, ("--only", "pwpl", "--runs", "1")),
+    Benchmark("Language models", "lm.py", ("setup_lm_peers.py",), ("kernels",), needs_data=False),
+    Benchmark("Taggers", "tagger.py", ("setup_peers.py", "tagger"), ("--only", "english")),
+    Benchmark("Charts", "composite.py", ("setup_peers.py", "composite"), (), needs_data=False),
+    Benchmark("Topics", "plsa.py", ("setup_peers.py", "composite"), ()),
+    Benchmark("Potts fields", "potts.py", None, ()),
 )
 
 
