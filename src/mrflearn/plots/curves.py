@@ -33,8 +33,6 @@ class Panel:
 
 def draw_panels(parts: Sequence[Panel], *, log_heights: bool = True) -> Any:
     """One panel each; a name has the same colour in all of them."""
-    from matplotlib.ticker import LogFormatter
-
     figure, axes = panels(len(parts), width=4.2, height=3.6)
     names = list(dict.fromkeys(name for part in parts for name in part.curves))
     for axis, part in zip(axes, parts, strict=True):
@@ -55,11 +53,22 @@ def draw_panels(parts: Sequence[Panel], *, log_heights: bool = True) -> Any:
         axis.set(title=part.title, xlabel=part.across, ylabel=part.up, xscale="log")
         if log_heights:
             axis.set_yscale("log")
-        # Ticks between powers of ten are named only on short axes, where they have the room.
         for line in (axis.xaxis, *((axis.yaxis,) if log_heights else ())):
-            line.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
+            _name_few_ticks(line)
         axis.legend(frameon=False, fontsize=8)
     return figure
+
+
+def _name_few_ticks(line: Any) -> None:
+    """Names 2 and 5 between powers of ten on a short axis, and nothing between on a long one."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = line.get_view_interval()
+    if high < 30 * low:
+        line.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        line.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    else:
+        line.set_minor_formatter(NullFormatter())
 
 
 def draw_curves(
