@@ -38,22 +38,26 @@ ALONE = ("trigram", "PCFG", "PLSA")
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of each text (0: none), and how long to train."""
+    """How much of each text (0: none), and how long to train.
+
+    In training, sentences above `longest` teach words and topics but not the grammar.
+    """
 
     documents: int
     sentences: int
     trees: int
     brown: int
     topics: dict[str, int]
-    latent: tuple[int, int]
-    iterations: int
-    rounds: int
+    iterations: int = 20
+    rounds: int = 4
+    longest: int = 40
 
 
 SCALES = {
-    "smoke": Scale(10, 5, 0, 0, {"built-in": 2}, (3, 5), 1, 1),
-    "medium": Scale(100, 20, 0, 0, {"built-in": 8}, (5, 10), 20, 4),
-    "full": Scale(300, 20, 3914, 500, {"built-in": 8, "treebank": 5, "Brown": 50}, (10, 20), 20, 4),
+    "smoke": Scale(10, 5, 0, 0, {"built-in": 2}, 1, 1),
+    "medium": Scale(100, 20, 0, 0, {"built-in": 8}),
+    "short": Scale(0, 0, 3914, 100, {"treebank": 5, "Brown": 20}, longest=20),
+    "full": Scale(300, 20, 3914, 500, {"built-in": 8, "treebank": 5, "Brown": 50}),
 }
 
 
@@ -64,17 +68,17 @@ def texts(scale: Scale, data: Path | None) -> dict[str, Text]:
     if data is not None and scale.trees:
         found["treebank"] = treebank(data, scale.trees)
     if data is not None and scale.brown:
-        found["Brown"] = brown(data, scale.brown)
+        found["Brown"] = brown(data, scale.brown, treebank(data, scale.trees).trees)
     return found
 
 
 def model_of(name: str, text_name: str, text: Text, scale: Scale) -> CompositeLanguageModel:
     ngram, grammar, topics = PARTS[name]
-    chosen: Any = (text.trees if text.trees is not None else scale.latent) if grammar else None
     return CompositeLanguageModel(
         3 if ngram else 1,
-        chosen,
+        text.trees if grammar else None,
         scale.topics[text_name] if topics else 1,
+        longest=scale.longest,
         max_iterations=scale.iterations,
         rounds=scale.rounds,
         vocabulary_size=text.vocabulary_size,

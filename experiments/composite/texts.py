@@ -24,7 +24,7 @@ TREES_PER_DOCUMENT = 20  # the sample has lost its documents: runs of sentences 
 
 @dataclass(frozen=True)
 class Text:
-    """Documents to learn from, to choose by and to be judged by, and trees of the first.
+    """Documents to learn from, to choose by and to be judged by, and trees to start grammars from.
 
     `floor` is the least perplexity that the test documents can have.
     """
@@ -32,7 +32,7 @@ class Text:
     train: Documents
     held: Documents
     test: Documents
-    trees: list[Tree] | None
+    trees: list[Tree]
     floor: float | None = None
     vocabulary_size: int | None = None
     minimum_count: int = 1
@@ -52,7 +52,7 @@ def built_in(documents: int, sentences: int) -> Text:
 
 
 def treebank(data: Path, count: int) -> Text:
-    """The first sentences of the treebank sample in runs, of every ten one held out, one to test."""
+    """The first sentences of the treebank sample in runs; of ten, one held out and one to test."""
     trees: list[Tree] = []
     for tree in read_trees(data / "treebank-sample" / "trees.mrg"):
         plain = remove_traces(tree)
@@ -65,10 +65,10 @@ def treebank(data: Path, count: int) -> Text:
     return Text(*_divide(lower), kept, minimum_count=2)
 
 
-def brown(data: Path, documents: int) -> Text:
+def brown(data: Path, documents: int, trees: list[Tree]) -> Text:
     """The first Brown documents in lower case, of every ten one held out and one to test on.
 
-    Short sentences only.
+    Short sentences only.  It has no trees of its own: its grammar starts from another text's.
     """
     found: Documents = []
     with gzip.open(data / "brown" / "brown-tagged.txt.gz", "rt", encoding="utf-8") as stream:
@@ -81,7 +81,7 @@ def brown(data: Path, documents: int) -> Text:
             words = [token.rsplit("/", 1)[0].lower() for token in line.split()]
             if len(words) <= LONGEST:
                 found[-1].append(words)
-    return Text(*_divide(found), None, vocabulary_size=10_000)
+    return Text(*_divide(found), trees, vocabulary_size=10_000)
 
 
 def _divide(documents: list[D]) -> tuple[list[D], list[D], list[D]]:
