@@ -88,7 +88,7 @@ def model_of(name: str, text_name: str, text: Text, scale: Scale) -> CompositeLa
 
 
 def measure(rows: Rows, name: str, text: Text, scale: Scale, chosen: list[str]) -> None:
-    """A row for each combination, for Kneser-Ney of orders 3 and 5, and for the interpolation."""
+    """A row for each combination, for Kneser-Ney of orders 3 and 5, and for interpolations."""
     for parts in chosen:
         if not rows.has({"text": name, "model": parts}):
             row = _combination(name, parts, text, scale)
@@ -117,7 +117,8 @@ def _combination(name: str, parts: str, text: Text, scale: Scale) -> dict[str, A
     row |= {"curve": [[r.iteration, r.value] for r in model.fit_.history]}
     if model.topics > 1:
         row |= {"topic_words": model.topic_words(8), "shares": model.fit_.prior.tolist()}
-    if parts in ALONE and text.floor is not None:
+    # Left out for treebank grammars, whose next words are dear: sentences go one by one.
+    if parts in ALONE and (parts != "PCFG" or text.floor is not None):
         for part, documents in (("held", text.held), ("test", text.test)):
             logs = np.log(token_probabilities(model, documents))
             row[f"{part}_log_probabilities"] = logs.round(5).tolist()
@@ -125,19 +126,21 @@ def _combination(name: str, parts: str, text: Text, scale: Scale) -> dict[str, A
 
 
 def _interpolate(rows: Rows, name: str, floor: float | None) -> None:
-    """A row for the mixture of the three parts, its weights the best for the held-out documents."""
-    point = {"text": name, "model": "interpolation of the three parts"}
-    alone = [r for r in rows if r["text"] == name and "held_log_probabilities" in r]
-    if rows.has(point) or len(alone) < len(ALONE):
-        return
-    held, test = (
-        [np.exp(r[f"{part}_log_probabilities"]) for r in alone] for part in ("held", "test")
-    )
-    weights = best_weights(held)
-    row: dict[str, Any] = {**point, "perplexity": _perplexity(test, weights), "floor": floor}
-    row["held_out"] = _perplexity(held, weights)
-    row["weights"] = dict(zip([r["model"] for r in alone], weights.tolist(), strict=True))
-    rows.append(row)
+    """Rows for mixtures of parts trained alone, with the best weights for held-out documents."""
+    alone = {r["model"]: r for r in rows if r["text"] == name and "held_log_probabilities" in r}
+    for combination, chosen in PARTS.items():
+        parts = [part for part, taken in zip(ALONE, chosen, strict=True) if taken]
+        point = {"text": name, "model": f"interpolation: {combination}"}
+        if len(parts) < 2 or rows.has(point) or not all(part in alone for part in parts):
+            continue
+        held, test = (
+            [np.exp(alone[part][f"{which}_log_probabilities"]) for part in parts]
+            for which in ("held", "test")
+        )
+        weights = best_weights(held)
+        row: dict[str, Any] = {**point, "perplexity": _perplexity(test, weights), "floor": floor}
+        row |= {"held_out": _perplexity(held, weights)}
+        rows.append(row | {"weights": dict(zip(parts, weights.tolist(), strict=True))})
 
 
 def _perplexity(columns: list[np.ndarray], weights: np.ndarray) -> float:
