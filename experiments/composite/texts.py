@@ -18,7 +18,8 @@ Documents = list[list[list[str]]]
 D = TypeVar("D")
 LONGEST = 40
 FRESH = 2005  # the seed of the built-in test documents; settings were chosen on text of seed 1
-JUDGED_BEFORE, FRESH_TENTH = 0, 5  # of every ten documents: the held-out one, the one to test on
+JUDGED_BEFORE = 0  # of every ten documents the one that is held out
+FRESH_TREES, FRESH_BROWN = 5, 3  # and the one to test on, which no setting was chosen on
 TREES_PER_DOCUMENT = 20  # the sample has lost its documents: runs of sentences stand for them
 
 
@@ -61,8 +62,8 @@ def treebank(data: Path, count: int) -> Text:
     size = TREES_PER_DOCUMENT
     groups = [trees[i : i + size] for i in range(0, len(trees), size)]
     lower = [[[w.lower() for w in tree.words] for tree in group] for group in groups]
-    kept = [_lower(tree) for group in _divide(groups)[0] for tree in group]
-    return Text(*_divide(lower), kept, minimum_count=2)
+    kept = [_lower(tree) for group in _divide(groups, FRESH_TREES)[0] for tree in group]
+    return Text(*_divide(lower, FRESH_TREES), kept, minimum_count=2)
 
 
 def brown(data: Path, documents: int, trees: list[Tree]) -> Text:
@@ -81,13 +82,13 @@ def brown(data: Path, documents: int, trees: list[Tree]) -> Text:
             words = [token.rsplit("/", 1)[0].lower() for token in line.split()]
             if len(words) <= LONGEST:
                 found[-1].append(words)
-    return Text(*_divide(found), trees, vocabulary_size=10_000)
+    return Text(*_divide(found, FRESH_BROWN), trees, vocabulary_size=10_000)
 
 
-def _divide(documents: list[D]) -> tuple[list[D], list[D], list[D]]:
+def _divide(documents: list[D], fresh: int) -> tuple[list[D], list[D], list[D]]:
     """(documents to learn from, held-out ones, test documents), by their number alone."""
-    held, test = documents[JUDGED_BEFORE::10], documents[FRESH_TENTH::10]
-    train = [d for i, d in enumerate(documents) if i % 10 not in (JUDGED_BEFORE, FRESH_TENTH)]
+    held, test = documents[JUDGED_BEFORE::10], documents[fresh::10]
+    train = [d for i, d in enumerate(documents) if i % 10 not in (JUDGED_BEFORE, fresh)]
     return train, held, test
 
 
