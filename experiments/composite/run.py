@@ -33,45 +33,52 @@ PARTS = {
     "PCFG + PLSA": (False, True, True),
     "all three": (True, True, True),
 }
+ALONE = ("trigram", "PCFG", "PLSA")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of each text (0: none), and how long to train."""
+    """How much of each text (0: none), and how long to train.
+
+    In training, sentences above `longest` teach words and topics but not the grammar.
+    """
 
     documents: int
     sentences: int
     trees: int
     brown: int
     topics: dict[str, int]
-    latent: tuple[int, int]
-    iterations: int
-    rounds: int
+    iterations: int = 20
+    rounds: int = 4
+    longest: int = 40
 
 
 SCALES = {
-    "smoke": Scale(10, 5, 0, 0, {"built-in": 2}, (3, 5), 1, 1),
-    "medium": Scale(100, 20, 0, 0, {"built-in": 8}, (5, 10), 12, 4),
-    "full": Scale(300, 20, 3914, 500, {"built-in": 8, "treebank": 5, "Brown": 50}, (10, 20), 20, 4),
+    "smoke": Scale(10, 5, 0, 0, {"built-in": 2}, 1, 1),
+    "medium": Scale(100, 20, 0, 0, {"built-in": 8}),
+    "short": Scale(0, 0, 3914, 100, {"treebank": 5, "Brown": 20}, longest=20),
+    "full": Scale(300, 20, 3914, 500, {"built-in": 8, "treebank": 5, "Brown": 50}),
 }
 
 
 def texts(scale: Scale, data: Path | None) -> dict[str, Text]:
-    found = {"built-in": built_in(scale.documents, scale.sentences)}
+    found = {}
+    if scale.documents:
+        found["built-in"] = built_in(scale.documents, scale.sentences)
     if data is not None and scale.trees:
         found["treebank"] = treebank(data, scale.trees)
     if data is not None and scale.brown:
-        found["Brown"] = brown(data, scale.brown)
+        found["Brown"] = brown(data, scale.brown, treebank(data, scale.trees).trees)
     return found
 
 
 def model_of(name: str, text_name: str, text: Text, scale: Scale) -> CompositeLanguageModel:
     ngram, grammar, topics = PARTS[name]
-    chosen: Any = (text.trees if text.trees is not None else scale.latent) if grammar else None
     return CompositeLanguageModel(
         3 if ngram else 1,
-        chosen,
+        text.trees if grammar else None,
         scale.topics[text_name] if topics else 1,
+        longest=scale.longest,
         max_iterations=scale.iterations,
         rounds=scale.rounds,
         vocabulary_size=text.vocabulary_size,
@@ -80,26 +87,13 @@ def model_of(name: str, text_name: str, text: Text, scale: Scale) -> CompositeLa
     )
 
 
-def measure(rows: Rows, name: str, text: Text, scale: Scale) -> None:
-    """A row for each combination, for Kneser-Ney of orders 3 and 5, and for the interpolation."""
-    for parts in PARTS:
-        point = {"text": name, "model": parts}
-        if rows.has(point):
-            continue
-        begun = time.perf_counter()
-        model = model_of(parts, name, text, scale).fit(text.train)
-        seconds = time.perf_counter() - begun
-        score = model.text_score(text.test)
-        row = {**point, "perplexity": score.perplexity, "tokens": score.tokens}
-        row |= {"vocabulary": len(model.vocabulary_), "seconds": round(seconds, 1)}
-        row |= {"curve": [[r.iteration, r.value] for r in model.fit_.history]}
-        if model.topics > 1:
-            row |= {"topic_words": model.topic_words(8), "shares": model.fit_.prior.tolist()}
-        if parts in ("trigram", "PCFG", "PLSA") and text.floor is not None:
-            columns = token_probabilities(model, text.test)
-            row["token_log_probabilities"] = np.log(columns).round(5).tolist()
-        rows.append({**row, "floor": text.floor, "version": mrflearn.__version__})
-        print(f"{name}: {parts}: perplexity {score.perplexity:.2f} ({seconds:.0f} s)", flush=True)
+def measure(rows: Rows, name: str, text: Text, scale: Scale, chosen: list[str]) -> None:
+    """A row for each combination, for Kneser-Ney of orders 3 and 5, and for interpolations."""
+    for parts in chosen:
+        if not rows.has({"text": name, "model": parts}):
+            row = _combination(name, parts, text, scale)
+            rows.append(row)
+            print(f"{name}: {parts}: perplexity {row['perplexity']:.2f}", flush=True)
     for order in (3, 5):
         point = {"text": name, "model": f"Kneser-Ney {order}-gram"}
         if not rows.has(point):
@@ -108,14 +102,49 @@ def measure(rows: Rows, name: str, text: Text, scale: Scale) -> None:
             plain.fit([words for d in text.train for words in d])
             value = plain.perplexity([words for d in text.test for words in d])
             rows.append({**point, "perplexity": value, "floor": text.floor})
-    point = {"text": name, "model": "best interpolation of the three parts"}
-    if text.floor is not None and not rows.has(point):
-        alone = [r for r in rows if r["text"] == name and "token_log_probabilities" in r]
-        columns = [np.exp(r["token_log_probabilities"]) for r in alone]
-        weights = best_weights(columns)
-        value = float(np.exp(-np.log(np.stack(columns, axis=1) @ weights).mean()))
-        found = dict(zip([r["model"] for r in alone], weights.tolist(), strict=True))
-        rows.append({**point, "perplexity": value, "weights": found, "floor": text.floor})
+    _interpolate(rows, name, text.floor)
+
+
+def _combination(name: str, parts: str, text: Text, scale: Scale) -> dict[str, Any]:
+    """A trained combination, judged on the test documents and, beside, on the held-out ones."""
+    begun = time.perf_counter()
+    model = model_of(parts, name, text, scale).fit(text.train)
+    seconds = time.perf_counter() - begun
+    score = model.text_score(text.test)
+    row: dict[str, Any] = {"text": name, "model": parts, "perplexity": score.perplexity}
+    row |= {"tokens": score.tokens, "held_out": model.perplexity(text.held)}
+    row |= {"vocabulary": len(model.vocabulary_), "seconds": round(seconds, 1)}
+    row |= {"curve": [[r.iteration, r.value] for r in model.fit_.history]}
+    if model.topics > 1:
+        row |= {"topic_words": model.topic_words(8), "shares": model.fit_.prior.tolist()}
+    # Left out for treebank grammars, whose next words are dear: sentences go one by one.
+    if parts in ALONE and (parts != "PCFG" or text.floor is not None):
+        for part, documents in (("held", text.held), ("test", text.test)):
+            logs = np.log(token_probabilities(model, documents))
+            row[f"{part}_log_probabilities"] = logs.round(5).tolist()
+    return {**row, "floor": text.floor, "version": mrflearn.__version__}
+
+
+def _interpolate(rows: Rows, name: str, floor: float | None) -> None:
+    """Rows for mixtures of parts trained alone, with the best weights for held-out documents."""
+    alone = {r["model"]: r for r in rows if r["text"] == name and "held_log_probabilities" in r}
+    for combination, chosen in PARTS.items():
+        parts = [part for part, taken in zip(ALONE, chosen, strict=True) if taken]
+        point = {"text": name, "model": f"interpolation: {combination}"}
+        if len(parts) < 2 or rows.has(point) or not all(part in alone for part in parts):
+            continue
+        held, test = (
+            [np.exp(alone[part][f"{which}_log_probabilities"]) for part in parts]
+            for which in ("held", "test")
+        )
+        weights = best_weights(held)
+        row: dict[str, Any] = {**point, "perplexity": _perplexity(test, weights), "floor": floor}
+        row |= {"held_out": _perplexity(held, weights)}
+        rows.append(row | {"weights": dict(zip(parts, weights.tolist(), strict=True))})
+
+
+def _perplexity(columns: list[np.ndarray], weights: np.ndarray) -> float:
+    return float(np.exp(-np.log(np.stack(columns, axis=1) @ weights).mean()))
 
 
 def main() -> None:
@@ -123,13 +152,16 @@ def main() -> None:
     parser.add_argument("--scale", choices=SCALES, default="smoke")
     parser.add_argument("--data", type=Path, help="the folder of data sets")
     parser.add_argument("--output", "-o", type=Path, default=Path(__file__).parent / "output")
+    parser.add_argument("--text", choices=("built-in", "treebank", "Brown"), help="this one only")
+    parser.add_argument("--models", nargs="+", choices=PARTS, help="these combinations only")
     parser.add_argument("--only-draw", action="store_true")
     options = parser.parse_args()
     scale = SCALES[options.scale]
     rows = Rows(options.output / f"rows-{options.scale}.jsonl")
     if not options.only_draw:
         for name, text in texts(scale, options.data).items():
-            measure(rows, name, text, scale)
+            if options.text in (None, name):
+                measure(rows, name, text, scale, options.models or list(PARTS))
     print(write_report(rows, options.output))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,17 +15,25 @@ from mrflearn.data.ptb import read_trees
 from mrflearn.data.trees import Tree, remove_traces
 
 Documents = list[list[list[str]]]
+D = TypeVar("D")
 LONGEST = 40
+FRESH = 2005  # the seed of the built-in test documents; settings were chosen on text of seed 1
+JUDGED_BEFORE = 0  # of every ten documents the one that is held out
+FRESH_TREES, FRESH_BROWN = 5, 3  # and the one to test on, which no setting was chosen on
 TREES_PER_DOCUMENT = 20  # the sample has lost its documents: runs of sentences stand for them
 
 
 @dataclass(frozen=True)
 class Text:
-    """Documents to learn from and to be judged by, trees of the first, and the least perplexity."""
+    """Documents to learn from, to choose by and to be judged by, and trees to start grammars from.
+
+    `floor` is the least perplexity that the test documents can have.
+    """
 
     train: Documents
+    held: Documents
     test: Documents
-    trees: list[Tree] | None
+    trees: list[Tree]
     floor: float | None = None
     vocabulary_size: int | None = None
     minimum_count: int = 1
@@ -33,16 +42,18 @@ class Text:
 def built_in(documents: int, sentences: int) -> Text:
     """The built-in grammar's text; its floor is what its own probabilities give the test part."""
     drawn = sample_documents(documents + documents // 5, sentences=sentences, seed=1)
+    fresh = sample_documents(documents // 5, sentences=sentences, seed=FRESH)
     plain = [[list(s.words) for s in d.sentences] for d in drawn]
-    total = sum(document_log_probability(d) for d in drawn[documents:])
-    tokens = sum(len(words) + 1 for d in plain[documents:] for words in d)
+    test = [[list(s.words) for s in d.sentences] for d in fresh]
+    total = sum(document_log_probability(d) for d in fresh)
+    tokens = sum(len(words) + 1 for d in test for words in d)
     trees = [s.tree for d in drawn[:documents] for s in d.sentences]
     floor = float(np.exp(-total / tokens))
-    return Text(plain[:documents], plain[documents:], trees, floor)
+    return Text(plain[:documents], plain[documents:], test, trees, floor)
 
 
 def treebank(data: Path, count: int) -> Text:
-    """The first sentences of the treebank sample, every tenth document for the test."""
+    """The first sentences of the treebank sample in runs; of ten, one held out and one to test."""
     trees: list[Tree] = []
     for tree in read_trees(data / "treebank-sample" / "trees.mrg"):
         plain = remove_traces(tree)
@@ -51,14 +62,15 @@ def treebank(data: Path, count: int) -> Text:
     size = TREES_PER_DOCUMENT
     groups = [trees[i : i + size] for i in range(0, len(trees), size)]
     lower = [[[w.lower() for w in tree.words] for tree in group] for group in groups]
-    train = [d for i, d in enumerate(lower) if i % 10]
-    test = [d for i, d in enumerate(lower) if i % 10 == 0]
-    kept = [_lower(tree) for i, group in enumerate(groups) if i % 10 for tree in group]
-    return Text(train, test, kept, minimum_count=2)
+    kept = [_lower(tree) for group in _divide(groups, FRESH_TREES)[0] for tree in group]
+    return Text(*_divide(lower, FRESH_TREES), kept, minimum_count=2)
 
 
-def brown(data: Path, documents: int) -> Text:
-    """The first Brown documents in lower case, every tenth for the test; short sentences only."""
+def brown(data: Path, documents: int, trees: list[Tree]) -> Text:
+    """The first Brown documents in lower case, of every ten one held out and one to test on.
+
+    Short sentences only.  It has no trees of its own: its grammar starts from another text's.
+    """
     found: Documents = []
     with gzip.open(data / "brown" / "brown-tagged.txt.gz", "rt", encoding="utf-8") as stream:
         for line in stream:
@@ -70,9 +82,14 @@ def brown(data: Path, documents: int) -> Text:
             words = [token.rsplit("/", 1)[0].lower() for token in line.split()]
             if len(words) <= LONGEST:
                 found[-1].append(words)
-    train = [d for i, d in enumerate(found) if i % 10]
-    test = [d for i, d in enumerate(found) if i % 10 == 0]
-    return Text(train, test, None, vocabulary_size=10_000)
+    return Text(*_divide(found, FRESH_BROWN), trees, vocabulary_size=10_000)
+
+
+def _divide(documents: list[D], fresh: int) -> tuple[list[D], list[D], list[D]]:
+    """(documents to learn from, held-out ones, test documents), by their number alone."""
+    held, test = documents[JUDGED_BEFORE::10], documents[fresh::10]
+    train = [d for i, d in enumerate(documents) if i % 10 not in (JUDGED_BEFORE, fresh)]
+    return train, held, test
 
 
 def _lower(tree: Tree) -> Tree:

@@ -66,4 +66,4 @@ def left_corners(
     step.index_put_((shape.parent, shape.left), rules * ends[shape.right], accumulate=True)
     one = torch.eye(shape.symbols, dtype=rules.dtype, device=rules.device)
     found: Tensor = torch.linalg.solve(one - step, one)
-    return found
+    return found.clamp(min=0)  # round-off may fall below 0, of which there is no logarithm
