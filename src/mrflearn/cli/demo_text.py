@@ -95,17 +95,16 @@ def show_composite(output: Path, page: Page, seed: int) -> None:
     model.fit(text[:PARSED])
     seconds = time.perf_counter() - begun
     model.save(output / "composite-model")
-    alone = CompositeLanguageModel(3, None, 1).fit(text[:PARSED])
-    both, trigram = model.perplexity(text[PARSED:]), alone.perplexity(text[PARSED:])
     sentence = text[PARSED][0]
     (tree,) = model.parse([sentence])
+    following = ", ".join(f"{word} {chance:.2f}" for word, chance in model.next_word(["the"], 4))
     say(f"5. Composite: trigrams, a treebank grammar and 6 topics in one model, {seconds:.1f} s")
-    say(f"   perplexity of new documents: {both:.1f} (trigrams alone: {trigram:.1f})")
-    say(f"   {tree}")
+    say(f"   a new sentence parsed: {tree}")
+    say(f"   after 'the': {following}")
     page.heading("Trigrams, grammar and topics in one model")
     page.text(
-        f"Perplexity of new documents per token: {both:.1f}; of trigrams alone: {trigram:.1f}. "
-        "The most probable tree of a new sentence:"
+        f"Learned in {seconds:.1f} s from {sum(map(len, text[:PARSED]))} sentences and their trees. "
+        f"After 'the' it expects {following}. The most probable tree of a new sentence:"
     )
     page.lines(str(tree))
     add_composite(page, model)
