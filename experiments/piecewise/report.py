@@ -102,26 +102,27 @@ def _table(
     theirs: Mapping[str, Figure],
     only: tuple[str, ...] = (),
 ) -> list[str]:
-    """One table: an estimator a line; empty where nothing was measured."""
-    ours: dict[str, list[float]] = {}
-    sizes = sorted({row["train_sentences"] for row in rows.of(task)})
+    """A table for each number of training sentences, most first; empty where none was measured."""
+    by_size: dict[int, dict[str, list[float]]] = {}
     for row in rows.of(task):
         name = row["point"]["estimator"]
         if row["point"]["start"] != "zero":
             name += f" from {row['point']['start']}"
         if not only or name in only:
+            ours = by_size.setdefault(row["train_sentences"], {})
             ours.setdefault(name, []).append(pick(row))
-    if not ours:
-        return []
-    told = " or ".join(f"{size:,}" for size in sizes)
-    lines = [
-        "",
-        f"## {title} (ours trained on {told})",
-        "",
-        "| estimator | ours | paper |",
-        "|---|---|---|",
+    return [
+        line
+        for size in sorted(by_size, reverse=True)
+        for line in _beside(f"{title} (ours trained on {size:,})", by_size[size], theirs)
     ]
-    for name in sorted(ours.keys() | theirs.keys()):
+
+
+def _beside(title: str, ours: Mapping[str, list[float]], theirs: Mapping[str, Figure]) -> list[str]:
+    """One table: an estimator a line, ours beside the paper's."""
+    lines = ["", f"## {title}", "", "| estimator | ours | paper |", "|---|---|---|"]
+    run = {name.removesuffix(" from chain") for name in ours}
+    for name in sorted(ours.keys() | (theirs.keys() - run)):
         own = _words(ours[name]) if name in ours else "not run"
         mean, spread = theirs.get(name.removesuffix(" from chain"), (None, None))
         paper = "" if mean is None else f"{mean:g}" + ("" if spread is None else f" ± {spread:g}")

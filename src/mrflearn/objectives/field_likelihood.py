@@ -69,6 +69,14 @@ class FieldLikelihood:
         """Whether every inference of the last evaluation came to rest."""
         return all(part.converged for part in self.parts)
 
+    def kind(self, own: torch.dtype) -> torch.dtype:
+        """The type of number that inference works in, for weights of a type.
+
+        Bethe's value adds up thousands of terms of both signs: in float32 it is off by more than
+        the last falls of the value in training, and a line search gets stuck.
+        """
+        return torch.float64 if isinstance(self.inference, BeliefPropagation) else own
+
     @cached_property
     def layout(self) -> Layout:
         return Layout.of(self.model.parameters())
@@ -93,7 +101,7 @@ class FieldLikelihood:
         return value, gradient.to(vector.dtype)
 
     def _solve(self, vector: Float[Tensor, "p"], part: _Part) -> tuple[Tensor, Tensor]:
-        leaf = vector.detach().requires_grad_(True)
+        leaf = vector.detach().to(self.kind(vector.dtype)).requires_grad_(True)
         with torch.enable_grad():
             model = self.model.with_parameters(self.layout.unflatten(leaf))
             total = self._log_partition(part.potentials(model), part).double()
@@ -117,7 +125,7 @@ class FieldLikelihood:
         for first, end in spans_of(self.batch, self.threads.count):
             own = self.batch.part(first, end).compact()
             incidences = tuple(
-                whole_incidence(plan, features, self.model.dtype)
+                whole_incidence(plan, features, self.kind(self.model.dtype))
                 for plan, features in zip(self.model.whole, own.features, strict=True)
             )
             yield _Part(own, incidences, restricted=False)
