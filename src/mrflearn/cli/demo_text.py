@@ -15,8 +15,7 @@ PACKAGES = ("numpy", "scipy")
 ASKED = ("array", "returns", "first", "matrix")
 GAP = "the _ of the matrix"
 LESSONS, TESTS = 60, 10  # documents
-PARSED = 25  # documents that the grammar is learned from
-MOST_WORDS = 12  # of their sentences
+MOST_WORDS = 15  # of a sentence that the grammar is learned from
 
 
 def show_language_model(output: Path, page: Page, seed: int) -> None:
@@ -84,27 +83,27 @@ def show_composite(output: Path, page: Page, seed: int) -> None:
     from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.plots.model_page import add_composite
 
-    documents = sample_documents(PARSED + TESTS, sentences=10, seed=seed + 1)
+    documents = sample_documents(LESSONS + TESTS, seed=seed + 1)
     short = [
         [s for s in document.sentences if len(s.words) <= MOST_WORDS] for document in documents
     ]
     text = [[list(s.words) for s in sentences] for sentences in short]
-    trees = [s.tree for sentences in short[:PARSED] for s in sentences]
+    trees = [s.tree for sentences in short[:LESSONS] for s in sentences]
     begun = time.perf_counter()
-    model = CompositeLanguageModel(3, trees, 6, max_iterations=3, rounds=1, random_state=seed)
-    model.fit(text[:PARSED])
+    model = CompositeLanguageModel(3, trees, 6, max_iterations=6, rounds=1, random_state=seed)
+    model.fit(text[:LESSONS])
     seconds = time.perf_counter() - begun
     model.save(output / "composite-model")
-    sentence = text[PARSED][0]
-    (tree,) = model.parse([sentence])
-    following = ", ".join(f"{word} {chance:.2f}" for word, chance in model.next_word(["the"], 4))
+    alone = CompositeLanguageModel(3, None, 1).fit(text[:LESSONS])
+    both, trigram = model.perplexity(text[LESSONS:]), alone.perplexity(text[LESSONS:])
+    (tree,) = model.parse([text[LESSONS][0]])
     say(f"5. Composite: trigrams, a treebank grammar and 6 topics in one model, {seconds:.1f} s")
-    say(f"   a new sentence parsed: {tree}")
-    say(f"   after 'the': {following}")
+    say(f"   perplexity of new documents: {both:.1f} (trigrams alone: {trigram:.1f})")
+    say(f"   {tree}")
     page.heading("Trigrams, grammar and topics in one model")
     page.text(
-        f"Learned in {seconds:.1f} s from {sum(map(len, text[:PARSED]))} sentences and their trees. "
-        f"After 'the' it expects {following}. The most probable tree of a new sentence:"
+        f"Perplexity of new documents per token: {both:.1f}; of trigrams alone: {trigram:.1f}. "
+        "The most probable tree of a new sentence:"
     )
     page.lines(str(tree))
     add_composite(page, model)
