@@ -29,12 +29,13 @@ def test_every_combination_runs_once_and_a_second_run_only_reports(tmp_path: Pat
     run(tmp_path)
     rows = (tmp_path / "rows-smoke.jsonl").read_text()
     found = {r["model"]: r for r in map(json.loads, rows.splitlines())}
-    assert len(found) == 10
+    mixed = [name for name in found if name.startswith("interpolation")]
+    assert (len(found), len(mixed)) == (13, 4)
     assert all(row["perplexity"] > row["floor"] > 1 for row in found.values())
     trigram, plain = found["trigram"], found["Kneser-Ney 3-gram"]
     assert trigram["perplexity"] == pytest.approx(plain["perplexity"], rel=1e-4)
-    weights = found["best interpolation of the three parts"]["weights"]
-    assert sum(weights.values()) == pytest.approx(1)
+    for name in mixed:
+        assert sum(found[name]["weights"].values()) == pytest.approx(1)
     for name in ("perplexity", "em", "topics"):
         assert (tmp_path / f"built-in-{name}.png").stat().st_size > 500
     run(tmp_path)
