@@ -28,4 +28,6 @@ def test_links_lead_somewhere(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"```.*?```", "", text, flags=re.S)):
         if not target.startswith("http"):
-            assert ((DOCS / page).parent / target).exists(), target
+            place = ((DOCS / page).parent / target).resolve()
+            assert place.exists(), target
+            assert place.is_relative_to(DOCS), f"{target}: pages cannot link out of docs/"
