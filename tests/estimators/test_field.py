@@ -129,3 +129,16 @@ def test_float32_rows_of_whole_numbers_are_states() -> None:
     rows = torch.tensor([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
     model = MarkovField("complete", l2=0.1).fit(rows.numpy())
     assert model.n_features_in_ == 2
+
+
+@pytest.mark.parametrize("states", [2, 3])
+def test_strengths_stand_in_a_symmetric_matrix(states: int) -> None:
+    rows = np.random.default_rng(0).integers(0, states, (60, 4))
+    field = MarkovField("chain:4", estimator="pl", l2=0.1).fit(rows)
+    matrix = field.strength_matrix_
+    assert (matrix == matrix.T).all()
+    assert np.count_nonzero(matrix) == 2 * len(field.edges_)
+    parts = zip(field.edges_, field.couplings_, field.strengths_, strict=True)
+    for (a, b), table, strength in parts:
+        assert matrix[a, b] == strength
+        assert abs(strength) == pytest.approx(np.sqrt((np.asarray(table) ** 2).sum()))

@@ -138,11 +138,9 @@ def _learn_a_small_grid(output: Path, page: Page, seed: int) -> _Truth:
     page.picture(
         draw_recovery(truth, estimates), "Learned against true parameters: on the line is right."
     )
-    matrix = np.zeros((SIDE * SIDE, SIDE * SIDE))
-    first, second = model.edges_.T
-    matrix[first, second] = matrix[second, first] = model.couplings_
     page.picture(
-        draw_heat_map(matrix), "The same couplings as a matrix: who is coupled to whom, how much."
+        draw_heat_map(model.strength_matrix_),
+        "The same couplings as a matrix: who is coupled to whom, how much.",
     )
     return _Truth(field, held_out)
 

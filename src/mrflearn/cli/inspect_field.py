@@ -28,10 +28,8 @@ class FieldView:
 def inspect_field(field: Any, view: FieldView, as_json: bool) -> None:
     """Answers; files that were asked for are written first."""
     names = [str(n) for n in getattr(field, "feature_names_in_", range(field.n_features_in_))]
-    edges, couplings = field.edges_, field.couplings_
-    # With more than two states an edge's strength is the norm of its table.
-    strength = couplings if couplings.ndim == 1 else np.linalg.norm(couplings, axis=(1, 2))
-    what = "coupling" if couplings.ndim == 1 else "norm"
+    edges, strength = field.edges_, field.strengths_
+    what = "coupling" if field.couplings_.ndim == 1 else "norm"
     if view.matrix is not None:
         from mrflearn.data.contacts import write_contacts
 
@@ -72,8 +70,7 @@ def _draw(
         strength = matrix[edges[:, 0], edges[:, 1]]
         names = [str(i + 1) for i in range(len(names))]  # as the table counts them
     else:
-        matrix = np.zeros((len(names), len(names)))
-        matrix[edges[:, 0], edges[:, 1]] = matrix[edges[:, 1], edges[:, 0]] = strength
+        matrix = field.strength_matrix_
     if view.edges:
         order = np.argsort(-np.abs(strength), kind="stable")[: view.top]
         signed = what == "coupling"  # norms and contact scores have no sign

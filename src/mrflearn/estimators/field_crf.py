@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -38,7 +39,7 @@ from mrflearn.training.outcome import Outcome
 KINDS = {"float32": torch.float32, "float64": torch.float64}
 
 
-class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class FieldCRF(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
     """The part of a CRF that does not depend on where its graphs come from.
 
     A front door derives from it, keeps these settings under these names, and turns what its users
@@ -103,17 +104,17 @@ class FieldCRF(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
             for k, template in enumerate(model.templates)
         }
 
+    @abstractmethod
     def _axis_labels(self, template: Template) -> list[list[str]]:
         """The labels along each axis of a template's factors."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _state(self) -> dict[str, Any]:
         """What a front door learned beside the field, as plain lists, dicts and strings."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _restore(self, state: dict[str, Any]) -> None:
         """Takes back what `_state` gave."""
-        raise NotImplementedError
 
     def _learn(self, batch: FieldBatch, start: LogLinearField | None = None) -> Self:
         """Trains the field, from the weights of `start` where it has them."""

@@ -49,6 +49,24 @@ class FieldQuestions(ABC):
         """The two variables of each edge, in the order of `couplings_`."""
         return pairs(self.potentials_)
 
+    @property
+    def strengths_(self) -> NDArray[np.float64]:
+        """One number an edge: the spin coupling, or with more states the norm of its table."""
+        tables = self.couplings_
+        if tables.ndim == 1:
+            return tables
+        norms: NDArray[np.float64] = np.linalg.norm(tables, axis=(1, 2))
+        return norms
+
+    @property
+    def strength_matrix_(self) -> NDArray[np.float64]:
+        """`strengths_` as a symmetric matrix of all variables; 0 where there is no edge."""
+        size = self.potentials_.graph.variables
+        matrix = np.zeros((size, size))
+        first, second = self.edges_.T
+        matrix[first, second] = matrix[second, first] = self.strengths_
+        return matrix
+
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """`log_likelihood` of each row by its usual method, in nats."""
         return self.log_likelihood(X)

@@ -153,19 +153,17 @@ def add_field(page: Page, model: Any) -> None:
     """The curve and the couplings of a field."""
     add_training(page, model.outcome_.history, "objective per sample, up to a constant")
     names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
-    edges, couplings = model.edges_, model.couplings_
-    signed = couplings.ndim == 1
-    strength = couplings if signed else np.linalg.norm(couplings, axis=(1, 2))
+    edges, strength = model.edges_, model.strengths_
+    signed = model.couplings_.ndim == 1
     what = "coupling" if signed else "norm of the couplings"
     if not len(edges):
         return
     order = np.argsort(-np.abs(strength), kind="stable")[:TOP]
     page.heading("Couplings")
     if len(names) <= MOST_VARIABLES:
-        matrix = np.zeros((len(names), len(names)))
-        matrix[edges[:, 0], edges[:, 1]] = matrix[edges[:, 1], edges[:, 0]] = strength
         page.picture(
-            draw_heat_map(matrix, names, what), "How strongly each pair of variables is coupled."
+            draw_heat_map(model.strength_matrix_, names, what),
+            "How strongly each pair of variables is coupled.",
         )
         page.picture(
             draw_graph(edges[order], strength[order], names, what, signed=signed),

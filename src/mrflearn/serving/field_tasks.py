@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
 from mrflearn.serving import blocks
@@ -40,24 +39,13 @@ def field_tasks(model: MarkovField | PottsField) -> list[Task]:
 
 def _couplings(model: MarkovField | PottsField, count: int) -> list[blocks.Block]:
     names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
-    strength = _strengths(model.couplings_)
+    strength = model.strengths_
     order = np.argsort(-np.abs(strength), kind="stable")[:count]
     rows = [[*(names[i] for i in model.edges_[k]), float(strength[k])] for k in order]
     found = [blocks.table("strongest couplings", ["", "", "coupling"], rows)]
     if model.n_features_in_ <= MOST_DRAWN:
-        matrix = np.zeros((model.n_features_in_, model.n_features_in_))
-        first, second = model.edges_.T
-        matrix[first, second] = matrix[second, first] = strength
-        found.append(blocks.cells("all couplings", matrix.tolist(), names))
+        found.append(blocks.cells("all couplings", model.strength_matrix_.tolist(), names))
     return found
-
-
-def _strengths(couplings: NDArray[np.float64]) -> NDArray[np.float64]:
-    """One number an edge: the spin coupling, or the norm of a table of scores."""
-    if couplings.ndim == 1:
-        return couplings
-    norms: NDArray[np.float64] = np.sqrt((couplings**2).sum(axis=(1, 2)))
-    return norms
 
 
 def _count(text: str, most: int, otherwise: int) -> int:
