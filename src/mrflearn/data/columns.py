@@ -149,7 +149,7 @@ def _ragged(
 ) -> DataError:
     return DataError(
         f"{len(cells)} cells where the columns {', '.join(names)} want {len(names)}{note}: "
-        f"{cells[:8]!r}. Name the file's columns with columns=(...), or its separator.",
+        f"{cells[:8]!r}. Is the line cut off, or do these names (columns) not fit the file?",
         path=path,
         line=number,
     )
