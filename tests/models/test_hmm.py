@@ -17,6 +17,7 @@ from mrflearn.models.tag_transitions import deleted_interpolation, tag_transitio
 from mrflearn.statistics.tag_counts import count_tags
 from support.slow_hmm import SlowHMM, ladder
 
+EVERY_WORD = 10**6  # no word occurs more often, so all of them shape what endings say
 TAGS = "ABC"
 WORDS = ["run", "sun", "Sun", "re-run", "19", "1,9", "RUN", "fun", "x"]
 NEW = ["gun", "Gun", "21", "RUNS", "x-y", "Run", "zzz"]
@@ -73,7 +74,7 @@ def test_what_endings_say_equals_a_dictionary(
     pairs: list[list[tuple[str, str]]], words: list[str], longest: int
 ) -> None:
     counts = count_tags(*split(pairs))
-    slow = SlowHMM(*split(pairs), order=2, suffixes=True, rare=9, longest=longest)
+    slow = SlowHMM(*split(pairs), order=2, suffixes=True, rare=EVERY_WORD, longest=longest)
     tree = suffix_tree(counts.words, counts.lexicon, longest)
     found = tree.shares(words)
     expected = [[slow.guess(word, tag) for tag in counts.tags] for word in words]
