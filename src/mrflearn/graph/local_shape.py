@@ -74,8 +74,9 @@ class LocalShape:
         terms = sum([self.free(places) for places in sets])
         if self.contexts == 1:
             return max(self.cells, terms**2)
-        summed = {tuple([place for place in places if place < self.summed]) for places in sets}
-        parts = sum([self.free(places) for places in summed])
+        summed = self.summed
+        parts_of = {tuple([place for place in places if place < summed]) for places in sets}
+        parts = sum([self.free(places) for places in parts_of])
         return max(self.cells, terms**2, parts * (parts + 1) // 2 * self.contexts)
 
     @cached_property

@@ -63,13 +63,15 @@ def _fit(small: LocalShape, large: LocalShape) -> Places | None:
     alike = own == large.own and small.sizes[:own] == large.sizes[:own]
     if not alike or (small.inside is None) != (large.inside is None):
         return None
-    wanted, offered = small.neighbours, large.neighbours
+    wanted: Sequence[object] = small.neighbours
+    offered: Sequence[object] = large.neighbours
+    if small.given:  # such shapes are rare: a few more terms cost less than one more shape
+        wanted, offered = small.sizes[own:], large.sizes[own:]
     at = _first_copied(small) - own  # up to there both must be the same
-    if bool(small.given) != bool(large.given) or _first_copied(large) != own + at:
+    if bool(small.given) != bool(large.given) or wanted[:at] != offered[:at]:
         return None
-    if wanted[:at] != offered[:at]:
-        return None
-    if not {size for size, _ in offered[at:]} <= {size for size, _ in wanted[at:]}:
+    begin = own + at
+    if _first_copied(large) != begin or not {*large.sizes[begin:]} <= {*small.sizes[begin:]}:
         return None  # nothing to copy into some place
     places = list(range(own + at))
     for neighbour in wanted[at:]:
