@@ -142,7 +142,7 @@ def test_questions_without_an_answer_are_refused(folder: Path, options: list[str
     verb, *rest = options
     found = run(verb, str(folder / "both"), str(folder / "test.txt"), *rest)
     assert found.code == 2
-    assert f"{rest[0]}: not for a model such as" in found.err
+    assert f"{rest[0]}: has no effect on a" in found.err
 
 
 def test_a_skip_chain_needs_words(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import say, say_table
+from mrflearn.cli.options import Seed
 
 if TYPE_CHECKING:
     from mrflearn.estimators.field_training import Estimator
@@ -26,7 +27,7 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the model and the pictures.")
     ] = Path("demo-output"),
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Learn a field, a language model, a tagger and a parser from built-in data, and draw them.
 
