@@ -6,22 +6,22 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from mrflearn.data.documents import Document, Documents, hold_documents
 from mrflearn.data.files import PathLike
 from mrflearn.data.trees import Tree
 from mrflearn.data.vocabulary import UNKNOWN, Vocabulary
-from mrflearn.errors import DataError, MrflearnError, NotFittedError
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.composite_answers import Answers
 from mrflearn.estimators.composite_grammar import GrammarLike, choose_grammar
 from mrflearn.estimators.composite_sampling import sample_documents
 from mrflearn.estimators.composite_storage import read_composite, stored_composite
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.processes import executor_for
@@ -29,7 +29,7 @@ from mrflearn.models.composite_lm import CompositeShape
 from mrflearn.models.hidden_backoff import Level
 from mrflearn.models.ngram_arpa import BEGIN, END
 from mrflearn.models.ngram_level import bucket_count
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.document_stream import DocumentStream
 from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.checkpoint import Checkpoint
@@ -62,7 +62,7 @@ class TextScore:
         return float(np.exp(-self.log_likelihood / self.tokens))
 
 
-class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class CompositeLanguageModel(FrontDoor):
     """A language model of documents: word n-grams, phrase structure and topics in one [Wang 2005].
 
     order: the longest n-gram; 1 leaves the words before out of the model.
@@ -226,20 +226,16 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
+        answers = self._fitted()
         settings = {**self.get_params(), "unknown_seen": self.unknown_seen_}
         if not isinstance(self.grammar, (str, type(None))):
             settings["grammar"] = None if self.grammar is None else "given in Python"
-        write_model(path, stored_composite(type(self).__name__, settings, self._fitted()))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
+        write_model(path, stored_composite(type(self).__name__, settings, answers))
 
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds."""
-        settings, answers = read_composite(cls.__name__, stored)
+        settings, answers = read_composite(stored)
         unknown_seen = bool(settings.pop("unknown_seen"))
         self = cls(**{**settings, "device": device})
         self.unknown_seen_ = unknown_seen
@@ -306,10 +302,5 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
         )
 
     def _fitted(self) -> Answers:
-        answers: Any = getattr(self, "answers_", None)
-        if answers is None:
-            raise NotFittedError(
-                "this CompositeLanguageModel is not fitted yet; call `fit`, or `load` one."
-            )
-        found: Answers = answers
-        return found
+        answers: Answers = self._after_fit("answers_")
+        return answers

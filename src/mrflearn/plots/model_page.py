@@ -67,7 +67,7 @@ def add_training(page: Page, history: Sequence[Row], upward: str = "objective, n
 
 
 def add_language_model(page: Page, model: Any) -> None:
-    """Bound, map and neighbours."""
+    """The curve of the bound, and of a model with word vectors their map and neighbours."""
     if len(model.outcome_.history) > 1:
         page.heading("Training")
         page.picture(
@@ -75,6 +75,8 @@ def add_language_model(page: Page, model: Any) -> None:
             "The proven lower bound on the log-likelihood per position; the model that is best on "
             "the validation text is kept.",
         )
+    if model.form == "explicit":
+        return
     words = [word for word in model.vocabulary_.words if not word.startswith("<")]
     page.heading("Words")
     shown = words[:WORDS_ON_MAP]
