@@ -27,6 +27,7 @@ EXPERIMENTS = {
     "composite": "--output",
     "lap": "--output",
     "estimators": "--output",
+    "scale": "--output",
 }
 NEED_DATA = {"lifted_lm", "joint_tagger", "piecewise", "chain_crf"}
 
