@@ -21,9 +21,9 @@ HERE = Path(__file__).parent
 # Experiments in the order of the page, and the option that names their folder of results.
 EXPERIMENTS = {
     "lifted_lm": "--output",
-    "joint_tagger": "--results",
+    "joint_tagger": "--output",
     "piecewise": "--results",
-    "chain_crf": "--results",
+    "chain_crf": "--output",
     "composite": "--output",
     "lap": "--output",
     "estimators": "--output",

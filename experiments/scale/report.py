@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mrflearn.evaluation.rows import Rows
 from mrflearn.plots.curves import Curve, Panel, draw_panels
 from mrflearn.plots.figure import save
 
@@ -15,16 +16,10 @@ BYTES_OF_A_PAIR = 24  # two words and a count, 8 bytes each
 GOAL_WORDS, GOAL_VOCABULARY = 1e12, 1e6
 
 
-def write_report(rows: Sequence[Row], output: Path) -> None:
+def write_report(rows: Rows, output: Path) -> None:
     """`report.md` and `curves.png`."""
-    counted = {
-        name: sorted(own, key=lambda row: row["words"])
-        for name, own in grouped(rows, "counting", "known").items()
-    }
-    steps = {
-        name: sorted(own, key=lambda row: row["words"])
-        for name, own in grouped(rows, "step", "device").items()
-    }
+    counted = grouped(rows.latest(kind="counting"), "known")
+    steps = grouped(rows.latest(kind="step"), "device")
     text = ["| vocabulary | words of text | seconds | words a second | pairs at offsets 1, 2 |"]
     text.append("|---|---|---|---|---|")
     for known, own in counted.items():
@@ -44,10 +39,10 @@ def write_report(rows: Sequence[Row], output: Path) -> None:
     save(draw_panels(panels_of(counted, steps)), output / "curves.png")
 
 
-def grouped(rows: Sequence[Row], kind: str, key: str) -> dict[Any, list[Row]]:
-    """The rows of a kind, by one of their entries."""
-    own = [row for row in rows if row["kind"] == kind]
-    return {name: [row for row in own if row[key] == name] for name in {r[key]: 0 for r in own}}
+def grouped(rows: Sequence[Row], key: str) -> dict[Any, list[Row]]:
+    """What rows asked and found, by one of their entries, in the order of words."""
+    flat = sorted(({**row["point"], **row} for row in rows), key=lambda row: row["words"])
+    return {name: [row for row in flat if row[key] == name] for name in {r[key]: 0 for r in flat}}
 
 
 def panels_of(counted: dict[int, list[Row]], steps: dict[str, list[Row]]) -> list[Panel]:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import os
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from report import write_report
 
 from mrflearn.data.docstrings import docstring_sentences
 from mrflearn.data.vocabulary import Vocabulary, count_words
+from mrflearn.evaluation.rows import Rows
 from mrflearn.kernels.star_logsumexp import star_logsumexp
 from mrflearn.statistics.counting import count_text
 
@@ -67,30 +67,30 @@ def text_lines(scale: str) -> list[str]:
     return gzip.decompress(path.read_bytes()).decode().splitlines()
 
 
-def counting(scale: Scale, lines: list[str], folder: Path, done: list[Any]) -> Iterator[Any]:
+def counting(scale: Scale, lines: list[str], rows: Rows) -> Iterator[tuple[Any, Any]]:
     """Seconds, words and distinct pairs of the first part of the text, for each vocabulary."""
-    path = folder / "part.txt"
+    path = rows.path.with_name("part.txt")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     seen = count_words(path)
     for words in scale.vocabularies:
         vocabulary = Vocabulary.from_counts(seen, size=words)
         for parts in scale.parts:
             point = {"kind": "counting", "vocabulary": words, "part": f"1/{parts}"}
-            if any(point.items() <= row.items() for row in done):
+            if point in rows:
                 continue
             path.write_text("\n".join(lines[: len(lines) // parts]) + "\n", encoding="utf-8")
             seconds, moments = best_of(lambda p=path, v=vocabulary: count_text([p], v, OFFSETS))
             pairs = [len(pair.count) for pair in moments.pairs]
             figures = {"words": moments.words, "known": len(vocabulary), "pairs": pairs}
-            yield point | figures | {"seconds": seconds}
+            yield point, figures | {"seconds": seconds}
     path.unlink()
 
 
-def stepping(sizes: tuple[int, ...], device: str, done: list[Any]) -> Iterator[Any]:
+def stepping(sizes: tuple[int, ...], device: str, rows: Rows) -> Iterator[tuple[Any, Any]]:
     """Seconds of one value and gradient of the star bound, and the memory of a GPU for it."""
     for words in sizes:
         point = {"kind": "step", "device": device, "words": words}
-        if any(point.items() <= row.items() for row in done):
+        if point in rows:
             continue
         generator = torch.Generator(device=device).manual_seed(0)
         shapes = ((1, words, DIMENSIONS), (OFFSETS, words, DIMENSIONS), (OFFSETS, words), (words,))
@@ -100,7 +100,7 @@ def stepping(sizes: tuple[int, ...], device: str, done: list[Any]) -> Iterator[A
         ]
         seconds, _ = best_of(lambda own=leaves: step(own, device))
         memory = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else None
-        yield point | {"seconds": seconds, "memory_gb": memory}
+        yield point, {"seconds": seconds, "memory_gb": memory}
 
 
 def step(leaves: list[torch.Tensor], device: str) -> None:
@@ -126,17 +126,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=HERE / "output")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
-    scale, path = SCALES[options.scale], options.output / "rows.jsonl"
+    scale, rows = SCALES[options.scale], Rows(options.output / "rows.jsonl")
     options.output.mkdir(parents=True, exist_ok=True)
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    found = stepping(getattr(scale, options.device), options.device, rows)
+    found = [stepping(getattr(scale, options.device), options.device, rows)]
     if options.device == "cpu":
-        found = (*counting(scale, text_lines(options.scale), options.output, rows), *found)
-    for row in found:
-        rows.append(row)
-        sys.stderr.write(f"{row}\n")
-        with path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
+        found.insert(0, counting(scale, text_lines(options.scale), rows))
+    for point, figures in chain.from_iterable(found):
+        rows.append(point, figures)
+        sys.stderr.write(f"{point}: {figures}\n")
     write_report(rows, options.output)
 
 
