@@ -6,11 +6,13 @@ import json
 import platform
 import subprocess
 from collections.abc import Iterator, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
+
+import mrflearn
 
 Point: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = dict[str, Any]
@@ -57,7 +59,7 @@ def _conditions(folder: Path) -> Row:
         commit = None
     return {
         "commit": commit,
-        "versions": {name: version(name) for name in ("mrflearn", "torch", "numpy")},
+        "versions": {package.__name__: package.__version__ for package in (mrflearn, np, torch)},
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
