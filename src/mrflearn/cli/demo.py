@@ -40,8 +40,10 @@ def demo(
     page = Page("What mrflearn does")
     page.text(
         "Everything on this page was learned a moment ago, on this machine, from data that come "
-        "with the library. The models lie beside it; `mrflearn serve` asks them questions."
+        "with the library. The models lie beside it, and answer questions on a page of their own:"
     )
+    ask = " ".join(str(output / name) for name in ("language-model", "tagger", "grid-model"))
+    page.lines(f"mrflearn serve {ask}")
     _infer_a_large_grid(page, seed)
     say()
     truth = _learn_a_small_grid(output, page, seed)
@@ -53,9 +55,7 @@ def demo(
     page.write(output / "report.html")
     say()
     say(f"Done in {time.perf_counter() - started:.1f} s. Open {output / 'report.html'}; or ask:")
-    say(
-        f"   mrflearn serve {output / 'language-model'} {output / 'tagger'} {output / 'grid-model'}"
-    )
+    say(f"   mrflearn serve {ask}")
 
 
 def _infer_a_large_grid(page: Page, seed: int) -> None:
