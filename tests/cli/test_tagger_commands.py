@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train, valid = str(folder / "train.conllu"), str(folder / "test.conllu")
     for name, *words in (
         ("hmm", "hmm"),
-        ("plain", "hmm", "--order", "1", "--column", "xpos"),
+        ("plain", "hmm", "--order", "1", "--labels", "xpos"),
         ("joint", "tagger", "--words", "1", "--max-evaluations", "15", "-q"),
     ):
         output = ["-o", str(folder / name)]

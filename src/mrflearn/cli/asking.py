@@ -46,17 +46,18 @@ def refuse_others(context: typer.Context, model: Any, used: Iterable[str]) -> No
     """An error where an option was given that is none of those a model of this kind uses."""
     kind = type(model).__name__
     known = {*used, "as_json"}
-    names = (own.name for own in context.command.params if own.param_type_name == "option")
+    names = (own.name or "" for own in context.command.params if own.param_type_name == "option")
     refuse_idle(
         context,
         {name: f"has no effect on a {kind}; leave it out." for name in names if name not in known},
     )
 
 
-def refuse_idle(context: typer.Context, reasons: Mapping[str | None, str]) -> None:
+def refuse_idle(context: typer.Context, reasons: Mapping[str, str]) -> None:
     """An error where one of these options was given, with the reason why it would do nothing."""
     for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
         given = source is not None and source.name == "COMMANDLINE"
-        if given and parameter.name in reasons:
-            raise typer.BadParameter(f"{parameter.opts[0]}: {reasons[parameter.name]}")
+        if given and name in reasons:
+            raise typer.BadParameter(f"{parameter.opts[0]}: {reasons[name]}")
