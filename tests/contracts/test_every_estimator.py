@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.labelled_fields import (
+    PRECISE,
     Labelled,
+    assert_partitions_add_up,
     by_hand,
     labelled,
     labelled_fields,
@@ -21,15 +24,14 @@ from torch import Tensor
 
 from mrflearn.errors import GraphError, TrainingError
 from mrflearn.execution.executor import Serial
+from mrflearn.execution.processes import Processes
 from mrflearn.execution.threads import Threads
-from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.bethe import beliefs_at
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.fixed_point import Rest
 from mrflearn.inference.message_field import Field
 from mrflearn.inference.wiring import Wiring
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
 from mrflearn.objectives.pieces import named_pieces, split_batch
@@ -37,7 +39,6 @@ from mrflearn.objectives.reweighted import with_shares
 
 LOCAL: tuple[Estimator, ...] = ("pl", "edge-pl", "pw", "pwpl")
 EVERY: tuple[Estimator, ...] = (*LOCAL, "ml", "bp", "pw-reweighted")
-PRECISE = BeliefPropagation(max_sweeps=3000, tolerance=1e-12, damping=0.3)
 CHAIN = (4, {"unary": [(v,) for v in range(4)], "pair": [(0, 1), (1, 2), (2, 3)]})
 RING = (4, {"unary": [(0,)], "pair": [(0, 1), (1, 2), (2, 3), (3, 0)]})
 
@@ -312,15 +313,19 @@ def test_pl_with_a_missing_neighbour_sums_over_it() -> None:
     assert float(mine) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    with Processes(2) as place:
+        yield place
+
+
 @pytest.mark.parametrize("estimator", EVERY)
-def test_partitions_add_up_to_the_whole(estimator: Estimator) -> None:
+@pytest.mark.parametrize("place", ["serial", "processes"])
+def test_partitions_add_up_to_the_whole(
+    estimator: Estimator, place: str, processes: Processes
+) -> None:
     found = labelled(9, [RING, CHAIN, RING, CHAIN, RING], states=3, dense=True)
-    principle = Principle(estimator, bp=PRECISE)
-    whole = function(found, principle)(found.vector)
-    parts = Distributed(found.field, principle, list(found.batch.parts(3)), Serial())
-    summed = parts(found.vector)
-    torch.testing.assert_close(summed[0], whole[0], rtol=1e-8, atol=0)
-    torch.testing.assert_close(summed[1], whole[1], rtol=1e-8, atol=1e-8)
+    assert_partitions_add_up(found, estimator, Serial() if place == "serial" else processes)
 
 
 @pytest.mark.parametrize("estimator", EVERY)
