@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.files import PathLike
-from mrflearn.data.vectors import WordVectors, write_vectors
+from mrflearn.data.vectors import NamedVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError, NotFittedError
 from mrflearn.estimators.language_model_answers import draw_sentences, fill_gap
@@ -214,7 +214,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         """Writes the word vectors in the text format of word2vec."""
         if str(path).removesuffix(".gz").endswith(".arpa"):
             raise MrflearnError(f"{path}: word vectors are no ARPA file; choose a name in .txt.")
-        write_vectors(path, WordVectors(self.vocabulary_.words, self.vectors_))
+        write_vectors(path, NamedVectors(self.vocabulary_.words, self.vectors_))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
