@@ -42,16 +42,18 @@ class Candidate:
 
 CHAINS = [
     Candidate("chains", first, dims, l2)
-    for first in (0.985, 0.993, 0.997)
-    for dims, l2 in ((100, 4e-6), (200, 2e-6), (200, 4e-6), (200, 6e-6))
-]
+    for first, dims, l2 in (
+        (0.993, 200, 4e-6), (0.997, 200, 4e-6), (0.985, 200, 4e-6), (0.993, 200, 6e-6),
+        (0.993, 200, 2e-6), (0.993, 100, 4e-6),
+    )
+]  # fmt: skip
 WINDOWS = [
     Candidate("windows", None, dims, l2)
-    for dims, l2 in ((30, 3e-6), (100, 3e-6), (100, 6e-6), (200, 3e-6), (200, 6e-6), (60, 3e-6))
+    for dims, l2 in ((100, 3e-6), (200, 3e-6), (200, 6e-6), (100, 6e-6), (60, 3e-6))
 ]
 CANDIDATES = {
     "smoke": [Candidate("chains", 0.9, 5, 1e-5), Candidate("windows", None, 5, 1e-5)],
-    "full": CHAINS + WINDOWS,
+    "full": WINDOWS[:2] + CHAINS + WINDOWS[2:],
 }
 EVALUATIONS = {"smoke": 15, "full": 600}
 WORDS = {"smoke": 100, "full": None}  # None: all
