@@ -16,6 +16,7 @@ from mrflearn.cli.evaluate_tagger import evaluate_tagger
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
 from mrflearn.cli.labelling import with_recipe
 from mrflearn.cli.layered_answers import evaluate_layered, refuse_options
+from mrflearn.cli.vector_answers import evaluate_vectors
 from mrflearn.errors import MrflearnError
 
 
@@ -46,7 +47,8 @@ def evaluate(
 ) -> None:
     """A CRF's or tagger's accuracy, a CRF's chunk scores; a field's held-out likelihood.
 
-    A grammar's labelled brackets beside the trees of a treebank (as evalb counts them).
+    A grammar's labelled brackets beside the trees of a treebank (as evalb counts them). Of word
+    vectors: agreement with people's scores (`word word score` a line), or analogies answered right.
 
     Accuracy, precision, recall and F1 (as conlleval counts them) are shares between 0 and 1.
 
@@ -76,7 +78,11 @@ def evaluate(
                 raise typer.BadParameter("--train: a tagger knows which words it has seen")
             view = LabelView(None, None, mistakes, calibration, plot)
             evaluate_tagger(fitted, file, view, as_json)
-        case "NgramLanguageModel" | "LanguageModel":
+        case "LanguageModel" | "WordVectors":
+            unused = {"--train": train, "--scheme": scheme, "--calibration": calibration}
+            refuse_options(model, unused | {"--columns": columns, "--plot": plot})
+            evaluate_vectors(fitted, file, as_json)
+        case "NgramLanguageModel":
             raise MrflearnError(f"{model} is a language model; `mrflearn score` rates a text.")
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)

@@ -17,6 +17,7 @@ from mrflearn.cli.layered_answers import inspect_layered
 from mrflearn.cli.lm_answers import inspect_neighbours
 from mrflearn.cli.ngram_answers import inspect_text
 from mrflearn.cli.pcfg_answers import inspect_pcfg
+from mrflearn.cli.vector_answers import inspect_vectors
 
 
 def inspect(
@@ -31,7 +32,8 @@ def inspect(
         Path | None, typer.Option(help="Write all contact scores, in CCMpred's format.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Of a field: draw FILE.png, a heat map of all pairs.")
+        Path | None,
+        typer.Option(help="Draw FILE.png: all pairs of a field; a map of the frequent words."),
     ] = None,
     edges: Annotated[
         bool, typer.Option("--edges", help="With --plot: draw the strongest edges instead.")
@@ -45,8 +47,8 @@ def inspect(
     from mrflearn.estimators.loading import load
 
     fitted = load(model)
-    pictures: dict[str, object] = {"--contacts": contacts, "--matrix": matrix}
-    pictures |= {"--plot": plot, "--edges": edges}
+    of_fields: dict[str, object] = {"--contacts": contacts, "--matrix": matrix, "--edges": edges}
+    pictures = {**of_fields, "--plot": plot}
     match type(fitted).__name__:
         case "CRF":
             _refuse(model, pictures)
@@ -67,8 +69,11 @@ def inspect(
             _refuse(model, {**pictures, "--label": label})
             inspect_pcfg(fitted, top, as_json)
         case "LanguageModel":
-            _refuse(model, {**pictures, "--label": label})
-            inspect_neighbours(fitted, top, as_json)
+            _refuse(model, {**of_fields, "--label": label})
+            inspect_neighbours(fitted, top, plot, as_json)
+        case "WordVectors":
+            _refuse(model, {**of_fields, "--label": label})
+            inspect_vectors(fitted, top, plot, as_json)
         case _:
             _refuse(model, {"--label": label})
             if edges and plot is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json, say_table
+from mrflearn.cli.vector_answers import draw_map
 from mrflearn.errors import MrflearnError
 
 
@@ -43,7 +44,7 @@ def neighbors(
     else:
         answers = {word: loaded.neighbors(word, top) for word in words}
     if plot is not None:
-        _draw(loaded, [*words, *(word for found in answers.values() for word, _ in found)], plot)
+        draw_map(loaded, [*words, *(word for found in answers.values() for word, _ in found)], plot)
     if as_json:
         say_json({key: [list(pair) for pair in found] for key, found in answers.items()})
         return
@@ -51,13 +52,3 @@ def neighbors(
         if number:
             say()
         say_table([key, "cosine"], [[word, f"{cosine:.3f}"] for word, cosine in found])
-
-
-def _draw(model: Any, words: list[str], path: Path) -> None:
-    """Draws the words, each once, at the two leading directions of their vectors."""
-    from mrflearn.plots.figure import save
-    from mrflearn.plots.language_model import vector_map
-
-    once = list(dict.fromkeys(words))
-    places = [model.vocabulary_.words.index(word) for word in once]
-    save(vector_map(once, model.vectors_[places]), path)

@@ -48,6 +48,10 @@ def sample(
             raise MrflearnError(
                 f"{model} is a tagger, which draws no text; `mrflearn tag` asks it."
             )
+        case "WordVectors":
+            raise MrflearnError(
+                f"{model} holds word vectors, no probabilities; `mrflearn neighbors` asks them."
+            )
         case _:
             _sample_field(fitted, count, seed, output)
 

@@ -68,6 +68,10 @@ def score(
             raise MrflearnError(f"{model} is a CRF; `mrflearn evaluate` tells how right it is.")
         case "HMMTagger" | "JointTagger":
             raise MrflearnError(f"{model} is a tagger; `mrflearn evaluate` tells how right it is.")
+        case "WordVectors":
+            raise MrflearnError(
+                f"{model} holds word vectors, no probabilities; `mrflearn neighbors` asks them."
+            )
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
             # As `score` in Python: families are too wide for exact answers.

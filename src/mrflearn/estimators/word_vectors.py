@@ -61,18 +61,19 @@ class WordVectors(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         del y  # scikit-learn passes it to every estimator
         if self.dims < 1:
             raise DataError(f"dims={self.dims}: a vector needs one dimension or more.")
-        if isinstance(X, Moments):
-            moments = checked_moments(X, self.context)
-        else:
-            moments = counted(
-                X, self.context, size=self.vocabulary_size, minimum_count=self.minimum_count
-            )
+        moments = checked_moments(X, self.context) if isinstance(X, Moments) else self.count(X)
         weights = harmonic_weights(len(moments.offsets))
         ratios = positive_log_ratios(mixed_frequencies(moments, weights))
         assert moments.vocabulary is not None  # noqa: S101 - both ways here made sure
         self._vocabulary = moments.vocabulary
         self._vectors = spectral_vectors(ratios, self.dims, self.random_state)
         return self
+
+    def count(self, text: Text) -> Moments:
+        """The moments of a text, to `fit` or to keep."""
+        return counted(
+            text, self.context, size=self.vocabulary_size, minimum_count=self.minimum_count
+        )
 
     def count_shards(self, paths: Sequence[PathLike], executor: Executor | None = None) -> Moments:
         """The moments of text files, to `fit`; counted wherever the executor runs, else here."""
@@ -111,7 +112,9 @@ class WordVectors(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         """Writes the word vectors in the text format of word2vec."""
         if str(path).removesuffix(".gz").endswith(".arpa"):
             raise DataError("word vectors are no ARPA file; choose a name in .txt.", path=path)
-        write_vectors(path, NamedVectors(self.vocabulary_.words, self.vectors_))
+        words, edge = self.vocabulary_.words, self.vocabulary_.separator
+        kept = [index for index in range(len(words)) if index != edge]  # its vector is zero
+        write_vectors(path, NamedVectors(tuple(words[i] for i in kept), self.vectors_[kept]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
