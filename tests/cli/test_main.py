@@ -16,7 +16,7 @@ from support.command import run
 
 VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse"]
 VERBS += ["next-word", "serve", "infer", "convert"]
-NOUNS = ["composite", "crf", "field", "hmm", "lm", "ngram", "pcfg", "tagger"]
+NOUNS = ["composite", "crf", "field", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
 COMMANDS = [[verb] for verb in VERBS] + [["train", noun] for noun in NOUNS]
 
 
