@@ -34,11 +34,12 @@ from mrflearn.statistics.document_stream import DocumentStream
 from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_batches import encode
-from mrflearn.training.composite_fit import Settings, fit_composite
+from mrflearn.training.composite_fit import fit_composite
+from mrflearn.training.composite_trainer import Settings
 from mrflearn.training.em import EM
 
 Figures: TypeAlias = NDArray[np.float64]
-WEIGHT_STEPS = 10  # of EM, each time the weights of levels have their turn
+WEIGHT_STEPS = 5  # of EM, each time the weights of levels have their turn
 
 
 @dataclass(frozen=True)
