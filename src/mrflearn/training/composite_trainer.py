@@ -79,8 +79,7 @@ class Trainer:
     def prepare(self) -> None:
         """Puts the text into batches, with what the n-gram models make of it by now."""
         values = self.folds.values(self.tag_of_word.double().cpu().numpy())
-        limit = self.settings.longest
-        found = batches(self.folds.text, values, self.model.shape, longest=limit)
+        found = batches(self.folds.text, values, self.model.shape, longest=self._longest)
         self.train = [batch for _, batch in found]
 
     @property
@@ -88,6 +87,11 @@ class Trainer:
         """The shares of topics in the training text, no topic left out altogether."""
         shares = self.documents.double().mean(dim=0).cpu().numpy() + 1e-6
         return np.asarray(shares / shares.sum())
+
+    @property
+    def _longest(self) -> int | None:
+        """The most words of a sentence with a derivation; without a grammar there are none."""
+        return None if self.model.shape.grammar is None else self.settings.longest
 
     def judge(self) -> list[Trial]:
         """Folds of the text, each with the model of the others; notes which words have which tags.
@@ -106,7 +110,7 @@ class Trainer:
             ready.append(self._batches(number, self._tag_shares(rest), own_rows=True))
         self.strength, shares = best_strength(models, texts, ready, self.prior)
         return [
-            Trial(model, torch.from_numpy(own).to(self.documents), [batch for _, batch in pairs])
+            Trial(model, torch.from_numpy(own).to(self.documents), _derived(pairs))
             for model, own, pairs in zip(models, shares, ready, strict=True)
         ]
 
@@ -192,8 +196,9 @@ class Trainer:
         given = self.folds.each[number]
         rows = np.arange(len(given.text)) if own_rows else None
         values = given.values(tag_of_word.double().cpu().numpy())
-        limit = self.settings.longest
-        found = batches(given.text, values, self.model.shape, longest=limit, row_of_sentence=rows)
+        found = batches(
+            given.text, values, self.model.shape, longest=self._longest, row_of_sentence=rows
+        )
         return list(found)
 
     def _tag_shares(self, counts: Expected) -> Float[Tensor, "w a"]:
@@ -205,3 +210,12 @@ class Trainer:
         """The first folds, as many as weights need."""
         sizes = np.cumsum([len(given.text.stream) for given in self.folds.each])
         return range(min(len(sizes), 1 + int(np.searchsorted(sizes, MOST_JUDGED))))
+
+
+def _derived(pairs: list[tuple[Counts, Batch]]) -> list[Batch]:
+    """The batches with derivations, or all where none has any.
+
+    Without one, preterminals are known too badly to say what levels that see them are worth.
+    """
+    every = [batch for _, batch in pairs]
+    return [batch for batch in every if batch.charted] or every
