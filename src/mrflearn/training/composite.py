@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
@@ -75,6 +75,13 @@ class Trial:
     batches: Sequence[Batch]
 
 
+class Seen(NamedTuple):
+    """What a step for weights found: the log-likelihood, without the prior, and uses of levels."""
+
+    value: float
+    used: Float[Tensor, "b a l"]
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class WeightStep:
@@ -88,12 +95,12 @@ class WeightStep:
     centre: Float[Tensor, "b a l"]
     prior: float
     tied: bool = False
-    seen: list[float] = field(default_factory=list)  # log-likelihoods, without the prior
+    seen: list[Seen] = field(default_factory=list)
 
     def __call__(self, parameters: Parameters) -> tuple[float, Parameters]:
         weights, centre = parameters["weights"], self.centre
         value, used = self.total(weights)
-        self.seen.append(value)
+        self.seen.append(Seen(value, used))
         kept = centre > 0
         penalty = self.prior * float((centre[kept] * weights[kept].log()).sum())
         new = normalised_weights(used, centre, self.prior, self.tied)

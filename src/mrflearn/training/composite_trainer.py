@@ -29,6 +29,7 @@ from mrflearn.training.outcome import Row
 Figures: TypeAlias = NDArray[np.float64]
 TIED_PRIOR = 5.0  # uses of levels that weights are taken to have come from, the same for all tags
 TAG_PRIOR = 20.0  # uses that a preterminal's own weights need to count as much as the common ones
+CARRIED = ("tag_of_word", "common")  # what a checkpoint needs beside the model's own numbers
 MOST_JUDGED = 60_000  # tokens enough to fit weights to: further folds are left aside
 
 
@@ -75,6 +76,10 @@ class Trainer:
     reason: str = ""
     train: list[Batch] = field(default_factory=list)
     best: Best | None = None
+    common: Float[Tensor, "b a l"] = field(init=False)  # weights as if preterminals were one
+
+    def __post_init__(self) -> None:
+        self.common = self.model.weights
 
     def prepare(self) -> None:
         """Puts the text into batches, with what the n-gram models make of it by now."""
@@ -126,20 +131,20 @@ class Trainer:
         em = replace(self.settings.em, max_iterations=self.settings.weight_steps)
         weights = self.model.weights
         if tied:
-            step = WeightStep(trials, self.executor, weights, TIED_PRIOR, tied=True)
-            outcome = em.fit(step, {"weights": weights})
-            weights = outcome.model["weights"]
+            first = WeightStep(trials, self.executor, weights, TIED_PRIOR, tied=True)
+            outcome = em.fit(first, {"weights": weights})
+            weights = self.common = outcome.model["weights"]
             if outcome.ending == "interrupted":
                 self.model = replace(self.model, weights=weights)
                 return True
-        step = WeightStep(trials, self.executor, weights, TAG_PRIOR)
-        centre = common_weights(step.total(weights)[1], TIED_PRIOR)
-        step = replace(step, centre=centre)
+        step = WeightStep(trials, self.executor, self.common, TAG_PRIOR)
         outcome = em.fit(step, {"weights": weights})
         self.model = replace(self.model, weights=outcome.model["weights"])
-        if self.best is None or step.seen[-1] >= max(self.held_values):
+        value, used = step.seen[-1]
+        self.common = common_weights(used, TIED_PRIOR)
+        if self.best is None or value >= max(self.held_values):
             self.best = Best(self.model, self.documents, self.tag_of_word, self.strength)
-        self.held_values.append(step.seen[-1])
+        self.held_values.append(value)
         return outcome.ending == "interrupted"
 
     def learn_text(self, number: int, *, resume: bool) -> bool:
@@ -150,14 +155,15 @@ class Trainer:
         em = replace(settings.em, max_iterations=each)
         outcome = em.fit(
             step,
-            {**step.start(self.documents), "tag_of_word": self.tag_of_word},
+            step.start(self.documents) | {name: getattr(self, name) for name in CARRIED},
             identity={"round": number, "seed": settings.seed},
             progress=settings.progress,
             checkpoint=settings.checkpoint,
             resume=resume,
         )
         parameters: Parameters = dict(outcome.model)
-        self.documents, self.tag_of_word = (parameters.pop(n) for n in ("documents", "tag_of_word"))
+        self.documents = parameters.pop("documents")
+        self.tag_of_word, self.common = (parameters.pop(name) for name in CARRIED)
         self.model = self.model.with_tensors(parameters)
         self.history += outcome.history
         self.reason = outcome.reason
