@@ -70,6 +70,8 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
     grammar: None; "latent:10,20" or (10, 20), so many phrases and preterminals, learned from the
         text; "treebank:FILE", or trees, whose rules EM starts from.
     topics: how many; 1 leaves them out.
+    horizontal: how many sisters the nodes remember that a treebank's nodes of many children are
+        split into (None: all); 0 makes the grammar several times smaller and faster.
     levels: what theta(uvAh -> w) backs off to beside the n-gram model; ("Ah", "A", "h", "") is the
         default where there are a grammar and topics; "vAh" sees a word before as well.
     longest: in training, longer sentences teach words and topics but not the grammar.
@@ -87,6 +89,7 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
         grammar: GrammarLike = None,
         topics: int = 1,
         *,
+        horizontal: int | None = 1,
         levels: Sequence[str] | None = None,
         longest: int | None = 40,
         minimum_count: int = 1,
@@ -104,6 +107,7 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
         self.order = order
         self.grammar = grammar
         self.topics = topics
+        self.horizontal = horizontal
         self.levels = levels
         self.longest = longest
         self.minimum_count = minimum_count
@@ -139,7 +143,9 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
         vocabulary = self._vocabulary(documents)
         encoded = encode(documents, vocabulary)
         stream = DocumentStream.of(encoded, vocabulary.separator, range(len(encoded)))
-        choice = choose_grammar(self.grammar, vocabulary, self.restarts, self.random_state)
+        choice = choose_grammar(
+            self.grammar, vocabulary, self.horizontal, self.restarts, self.random_state
+        )
         levels = self._levels(choice.wiring is not None)
         most = 1 + max((level.words for level in levels), default=0)
         ends = choice.wiring is None
