@@ -47,7 +47,7 @@ def grouped(rows: Sequence[Row], key: str) -> dict[Any, list[Row]]:
 
 def panels_of(counted: dict[int, list[Row]], steps: dict[str, list[Row]]) -> list[Panel]:
     """Seconds of counting, distinct pairs, seconds of a step."""
-    names = {known: f"{known:,} words known" for known in counted}
+    names = {known: f"{known:,} known" for known in counted}
     seconds = {names[k]: curve(own, "seconds") for k, own in counted.items()}
     pairs = {
         f"{names[k]}, offset {offset + 1}": Curve(
@@ -57,11 +57,12 @@ def panels_of(counted: dict[int, list[Row]], steps: dict[str, list[Row]]) -> lis
         for offset in range(2)
     }
     each = {device: curve(own, "seconds") for device, own in steps.items()}
-    return [
+    found = [
         Panel("Counting, one core", "words of text", "seconds", seconds),
         Panel("Distinct pairs", "words of text", "pairs", pairs),
         Panel("One value and gradient", "vocabulary", "seconds", each),
     ]
+    return [panel for panel in found if panel.curves]
 
 
 def curve(rows: Sequence[Row], key: str) -> Curve:
