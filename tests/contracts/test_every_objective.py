@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,21 +12,22 @@ from hypothesis import given, settings
 
 from mrflearn.errors import GraphError, TrainingError
 from mrflearn.execution.executor import Serial
+from mrflearn.execution.processes import Processes
 from mrflearn.execution.threads import Threads
-from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.bethe import beliefs_at
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.fixed_point import Rest
 from mrflearn.inference.message_field import Field
 from mrflearn.inference.wiring import Wiring
-from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
 from mrflearn.objectives.pieces import named_pieces, split_batch
 from mrflearn.objectives.reweighted import with_shares
 from support.labelled_fields import (
+    PRECISE,
     Labelled,
     assert_gradient,
+    assert_partitions_add_up,
     by_hand,
     function,
     labelled,
@@ -35,7 +37,6 @@ from support.labelled_fields import (
 
 LOCAL: tuple[Estimator, ...] = ("pl", "edge-pl", "pw", "pwpl")
 EVERY: tuple[Estimator, ...] = (*LOCAL, "ml", "bp", "pw-reweighted")
-PRECISE = BeliefPropagation(max_sweeps=3000, tolerance=1e-12, damping=0.3)
 CHAIN = (4, {"unary": [(v,) for v in range(4)], "pair": [(0, 1), (1, 2), (2, 3)]})
 RING = (4, {"unary": [(0,)], "pair": [(0, 1), (1, 2), (2, 3), (3, 0)]})
 
@@ -210,15 +211,19 @@ def test_piecewise_pseudolikelihood_of_a_chain_is_two_local_models() -> None:
     assert value(found, "pwpl") == pytest.approx(-total, rel=1e-9)
 
 
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    with Processes(2) as place:
+        yield place
+
+
 @pytest.mark.parametrize("estimator", EVERY)
-def test_partitions_add_up_to_the_whole(estimator: Estimator) -> None:
+@pytest.mark.parametrize("place", ["serial", "processes"])
+def test_partitions_add_up_to_the_whole(
+    estimator: Estimator, place: str, processes: Processes
+) -> None:
     found = labelled(9, [RING, CHAIN, RING, CHAIN, RING], states=3, dense=True)
-    principle = Principle(estimator, bp=PRECISE)
-    whole = function(found, principle)(found.vector)
-    parts = Distributed(found.field, principle, list(found.batch.parts(3)), Serial())
-    summed = parts(found.vector)
-    torch.testing.assert_close(summed[0], whole[0], rtol=1e-8, atol=0)
-    torch.testing.assert_close(summed[1], whole[1], rtol=1e-8, atol=1e-8)
+    assert_partitions_add_up(found, estimator, Serial() if place == "serial" else processes)
 
 
 @pytest.mark.parametrize("estimator", EVERY)

@@ -72,6 +72,7 @@ def front_doors() -> dict[str, FrontDoor]:
             lambda model: model.score(WORDS),
         ),
         FrontDoor(mrflearn.NgramLanguageModel(2), (WORDS,), lambda model: model.score(WORDS)),
+        FrontDoor(mrflearn.WordVectors(3), (WORDS,), lambda model: model.neighbors("the")),
         FrontDoor(mrflearn.PCFG(), (trees,), lambda model: model.score([trees[0].words])),
         FrontDoor(
             mrflearn.CompositeLanguageModel(2, None, 2, max_iterations=2),

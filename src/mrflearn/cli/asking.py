@@ -18,12 +18,13 @@ VERBS: dict[str, tuple[str, ...]] = {
     "GraphCRF": (),
     "HMMTagger": ("tag", "evaluate", "inspect"),
     "JointTagger": ("tag", "evaluate", "inspect"),
-    "LanguageModel": ("score", "sample", "inspect", "fill", "neighbors"),
+    "LanguageModel": ("score", "evaluate", "sample", "inspect", "fill", "neighbors"),
     "MarkovField": ("score", "evaluate", "sample", "inspect"),
     "NgramLanguageModel": ("score", "sample", "inspect", "next-word"),
     "PCFG": ("score", "evaluate", "sample", "inspect", "parse", "next-word"),
     "PottsField": ("score", "evaluate", "sample", "inspect"),
     "SkipChainCRF": ("tag", "evaluate", "inspect"),
+    "WordVectors": ("evaluate", "inspect", "neighbors"),
 }
 
 

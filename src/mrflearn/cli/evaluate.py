@@ -19,6 +19,7 @@ from mrflearn.cli.labelling import with_recipe
 from mrflearn.cli.layered_answers import evaluate_layered
 from mrflearn.cli.options import ModelFolder, Seed
 from mrflearn.cli.pictures import picture_of
+from mrflearn.cli.vector_answers import evaluate_vectors
 
 # The options that each kind of model reads.
 FIELD = ("columns", "molecule", "drop_inserts", "seed", "plot")
@@ -29,10 +30,12 @@ USED = {
     "FactorialCRF": ("mistakes",),
     "HMMTagger": TAGGER,
     "JointTagger": TAGGER,
+    "LanguageModel": (),
     "MarkovField": FIELD,
     "PCFG": (),
     "PottsField": FIELD,
     "SkipChainCRF": ("mistakes",),
+    "WordVectors": (),
 }
 
 
@@ -62,7 +65,8 @@ def evaluate(
 ) -> None:
     """A CRF's or tagger's accuracy, a CRF's chunk scores; a field's held-out likelihood.
 
-    A grammar's labelled brackets beside the trees of a treebank (as evalb counts them).
+    A grammar's labelled brackets beside the trees of a treebank (as evalb counts them). Of word
+    vectors: agreement with people's scores (`word word score` a line), or analogies answered right.
 
     Accuracy, precision, recall and F1 (as conlleval counts them) are shares between 0 and 1.
 
@@ -81,6 +85,8 @@ def evaluate(
         case "HMMTagger" | "JointTagger":
             view = LabelView(None, None, mistakes, calibration, plot)
             evaluate_tagger(fitted, file, view, as_json)
+        case "LanguageModel" | "WordVectors":
+            evaluate_vectors(fitted, file, as_json)
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
             evaluate_field(fitted, rows, plot, seed, as_json)

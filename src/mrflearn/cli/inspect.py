@@ -19,6 +19,7 @@ from mrflearn.cli.ngram_answers import inspect_text
 from mrflearn.cli.options import ModelFolder
 from mrflearn.cli.pcfg_answers import inspect_pcfg
 from mrflearn.cli.pictures import picture_of
+from mrflearn.cli.vector_answers import inspect_vectors
 
 # The options that some kinds of model read besides --top.
 FIELD = ("contacts", "apart", "matrix", "plot", "edges")
@@ -26,9 +27,11 @@ CRF = ("label",)
 USED = {
     "CRF": CRF,
     "FactorialCRF": CRF,
+    "LanguageModel": ("plot",),
     "MarkovField": FIELD,
     "PottsField": FIELD,
     "SkipChainCRF": CRF,
+    "WordVectors": ("plot",),
 }
 
 
@@ -44,7 +47,9 @@ def inspect(
     matrix: Annotated[
         Path | None, typer.Option(help="Write all contact scores, in CCMpred's format.")
     ] = None,
-    plot: Annotated[Path | None, picture_of("a field's couplings, all pairs as a heat map")] = None,
+    plot: Annotated[
+        Path | None, picture_of("all pairs of a field as a heat map, or a map of frequent words")
+    ] = None,
     edges: Annotated[
         bool, typer.Option("--edges", help="With --plot: the strongest edges instead.")
     ] = False,
@@ -70,7 +75,9 @@ def inspect(
         case "PCFG":
             inspect_pcfg(fitted, top, as_json)
         case "LanguageModel":
-            inspect_neighbours(fitted, top, as_json)
+            inspect_neighbours(fitted, top, plot, as_json)
+        case "WordVectors":
+            inspect_vectors(fitted, top, plot, as_json)
         case _:
             if edges and plot is None:
                 raise typer.BadParameter("--edges says what --plot FILE draws; give both.")

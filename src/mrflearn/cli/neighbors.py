@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json, say_table
 from mrflearn.cli.asking import load_for
 from mrflearn.cli.options import ModelFolder, Top
-from mrflearn.cli.pictures import keep, picture_of
+from mrflearn.cli.pictures import picture_of
+from mrflearn.cli.vector_answers import draw_map
 
 
 def neighbors(
@@ -35,7 +36,7 @@ def neighbors(
     else:
         answers = {word: loaded.neighbors(word, top) for word in words}
     if plot is not None:
-        _draw(loaded, [*words, *(word for found in answers.values() for word, _ in found)], plot)
+        draw_map(loaded, [*words, *(word for found in answers.values() for word, _ in found)], plot)
     if as_json:
         say_json({key: [list(pair) for pair in found] for key, found in answers.items()})
         return
@@ -43,12 +44,3 @@ def neighbors(
         if number:
             say()
         say_table([key, "cosine"], [[word, f"{cosine:.3f}"] for word, cosine in found])
-
-
-def _draw(model: Any, words: list[str], path: Path) -> None:
-    """Draws the words, each once, at the two leading directions of their vectors."""
-    from mrflearn.plots.language_model import vector_map
-
-    once = list(dict.fromkeys(words))
-    places = [model.vocabulary_.words.index(word) for word in once]
-    keep(vector_map(once, model.vectors_[places]), path)

@@ -27,6 +27,7 @@ class BoundName(StrEnum):
 
     chains = "chains"
     stars = "stars"
+    windows = "windows"
 
 
 class Estimator(StrEnum):
@@ -62,7 +63,11 @@ def lm(
         typer.Option(help="A lower bound; pseudolikelihood; exact likelihood for few words."),
     ] = Estimator.bound,
     bound: Annotated[
-        BoundName, typer.Option(help="chains: tighter; stars: as published.")
+        BoundName,
+        typer.Option(
+            help="chains: tighter; stars: as published; windows: all but exact, on a GPU or for up "
+            "to 4,000 words."
+        ),
     ] = BoundName.chains,
     weights: Annotated[
         str | None, typer.Option(help="Weights of the chains, such as 0.9,0.1; or validation.")
@@ -134,8 +139,8 @@ def _refuse_idle(
     resume: bool,
 ) -> None:
     """An error where an option was given that this training would not read."""
-    if weights is not None and bound is BoundName.stars:
-        raise typer.BadParameter("--weights are those of chains; stars have none.")
+    if weights is not None and bound is not BoundName.chains:
+        raise typer.BadParameter(f"--weights are those of chains; {bound} have none.")
     if checkpoint is not None and estimator is not Estimator.bound:
         raise typer.BadParameter(f"--checkpoint goes with --estimator bound, not {estimator}.")
     if resume and checkpoint is None:

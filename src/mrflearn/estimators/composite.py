@@ -34,11 +34,12 @@ from mrflearn.statistics.document_stream import DocumentStream
 from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_batches import encode
-from mrflearn.training.composite_fit import Settings, fit_composite
+from mrflearn.training.composite_fit import fit_composite
+from mrflearn.training.composite_trainer import Settings
 from mrflearn.training.em import EM
 
 Figures: TypeAlias = NDArray[np.float64]
-WEIGHT_STEPS = 10  # of EM, each time the weights of levels have their turn
+WEIGHT_STEPS = 5  # of EM, each time the weights of levels have their turn
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class CompositeLanguageModel(FrontDoor):
     grammar: None; "latent:10,20" or (10, 20), so many phrases and preterminals, learned from the
         text; "treebank:FILE", or trees, whose rules EM starts from.
     topics: how many; 1 leaves them out.
+    horizontal: how many sisters the nodes remember that a treebank's nodes of many children are
+        split into (None: all); 0 makes the grammar several times smaller and faster.
     levels: what theta(uvAh -> w) backs off to beside the n-gram model; ("Ah", "A", "h", "") is the
         default where there are a grammar and topics; "vAh" sees a word before as well.
     longest: in training, longer sentences teach words and topics but not the grammar.
@@ -86,6 +89,7 @@ class CompositeLanguageModel(FrontDoor):
         grammar: GrammarLike = None,
         topics: int = 1,
         *,
+        horizontal: int | None = 1,
         levels: Sequence[str] | None = None,
         longest: int | None = 40,
         minimum_count: int = 1,
@@ -103,6 +107,7 @@ class CompositeLanguageModel(FrontDoor):
         self.order = order
         self.grammar = grammar
         self.topics = topics
+        self.horizontal = horizontal
         self.levels = levels
         self.longest = longest
         self.minimum_count = minimum_count
@@ -138,7 +143,9 @@ class CompositeLanguageModel(FrontDoor):
         vocabulary = self._vocabulary(documents)
         encoded = encode(documents, vocabulary)
         stream = DocumentStream.of(encoded, vocabulary.separator, range(len(encoded)))
-        choice = choose_grammar(self.grammar, vocabulary, self.restarts, self.random_state)
+        choice = choose_grammar(
+            self.grammar, vocabulary, self.horizontal, self.restarts, self.random_state
+        )
         levels = self._levels(choice.wiring is not None)
         most = 1 + max((level.words for level in levels), default=0)
         ends = choice.wiring is None
