@@ -55,7 +55,7 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
 
 
 def write_tagged(path: PathLike, sentences: Iterable[TaggedSentence]) -> None:
-    """Write one sentence a line, and a document mark wherever document or genre changes."""
+    """Writes one sentence a line, and a document mark wherever document or genre changes."""
     place: tuple[str | None, str | None] = (None, None)
     with write_text(path) as stream:
         for sentence in sentences:
