@@ -47,7 +47,7 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
         if "" in words or "" in tags:
             bad = next(word + slash + tag for word, slash, tag in parts if not (word and tag))
             raise DataError(
-                f"'{bad}' is no word/tag token. Columns are read by read_columns.",
+                f"'{bad}' is no word/tag token. Is this a file of columns, not of tagged text?",
                 path=path,
                 line=number,
             )
