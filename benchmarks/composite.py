@@ -7,17 +7,15 @@ parses only.  A time counts only where the answers agree; a peer that cannot run
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from rivals import ask_process, best
 
 from mrflearn.data.english import sample_documents
 from mrflearn.data.ptb import read_trees
@@ -38,28 +36,7 @@ def ask(peer: str, task: dict[str, Any]) -> dict[str, Any]:
     if not PEERS.exists():
         return {"error": "not installed: run benchmarks/setup_peers.py composite"}
     command = [str(PEERS), "-I", str(HERE / "composite_peers" / f"{peer}.py")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            command, input=json.dumps(task), capture_output=True, text=True, timeout=SECONDS,
-            check=False, env=environment,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {SECONDS} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-        return {"error": lines[-1][:90]}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
-
-
-def best(action: Callable[[], Any]) -> tuple[float, Any]:
-    """Least seconds of a few runs, and what the last one gave."""
-    times = []
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        answer = action()
-        times.append(time.perf_counter() - began)
-    return min(times), answer
+    return ask_process(command, task, seconds=SECONDS)
 
 
 def row(work: str, ours: float, peer: str, theirs: dict[str, Any], note: str = "") -> list[str]:

@@ -10,7 +10,15 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
-from mrflearn.cli.options import Device, MinimumCount, Quiet, Seed, VocabularySize
+from mrflearn.cli.options import (
+    Checkpoint,
+    Device,
+    MinimumCount,
+    Quiet,
+    Resume,
+    Seed,
+    VocabularySize,
+)
 from mrflearn.cli.output import Output
 from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
@@ -42,7 +50,9 @@ def composite(
     ] = 40,
     minimum_count: MinimumCount = 1,
     vocabulary_size: VocabularySize = None,
-    max_iterations: Annotated[int, typer.Option(min=1, help="Steps of EM.")] = 20,
+    max_iterations: Annotated[
+        int, typer.Option(min=1, help="When to stop at the latest: steps of EM.")
+    ] = 20,
     restarts: Annotated[int, typer.Option(min=1, help="Random grammars to choose from.")] = 1,
     valid: Annotated[
         Path | None, typer.Option(help="Documents to report the perplexity of.")
@@ -53,10 +63,8 @@ def composite(
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file to save training to, now and then.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     plot: Annotated[Path | None, picture_of("the curve of EM")] = None,
     quiet: Quiet = False,
     as_json: Json = False,

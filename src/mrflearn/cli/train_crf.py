@@ -85,7 +85,7 @@ def crf(
         typer.Option(min=0.0, help="Strength of the L2 penalty: 1 of a chain, else 0.05."),
     ] = None,
     max_iterations: Annotated[
-        int | None, typer.Option(min=1, help="Default: until nothing is gained.")
+        int | None, typer.Option(min=1, help="When to stop at the latest; default: at no count.")
     ] = None,
     min_freq: Annotated[float, typer.Option(min=0.0, help="Drop features seen less often.")] = 0.0,
     order: Annotated[int, typer.Option(min=1, max=2, help="2: three labels in a row.")] = 1,

@@ -210,7 +210,7 @@ def _answer(model: Any, samples: int | None, output: Path, estimator: str) -> di
         "variables": model.n_features_in_,
         "edges": len(model.edges_),
         "estimator": estimator,
-        "value": outcome.value,
+        "objective": outcome.value,
         "iterations": outcome.iterations,
         "evaluations": outcome.evaluations,
         "converged": outcome.converged,
@@ -230,6 +230,6 @@ def _tell(answer: dict[str, Any], as_json: bool) -> None:
         + f" by {answer['estimator']} in {answer['seconds']:.2f} s"
     )
     say(
-        f"objective {answer['value']:.6g} nats after {answer['iterations']} iterations: "
+        f"objective {answer['objective']:.6g} nats after {answer['iterations']} iterations: "
         f"{answer['reason']}"
     )

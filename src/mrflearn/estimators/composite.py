@@ -22,12 +22,12 @@ from mrflearn.estimators.composite_grammar import GrammarLike, choose_grammar
 from mrflearn.estimators.composite_sampling import sample_documents
 from mrflearn.estimators.composite_storage import read_composite, stored_composite
 from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.left_to_right import refuse_marks, unknown_policy
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.processes import executor_for
 from mrflearn.models.composite_lm import CompositeShape
 from mrflearn.models.hidden_backoff import Level
-from mrflearn.models.ngram_arpa import BEGIN, END
 from mrflearn.models.ngram_level import bucket_count
 from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.document_stream import DocumentStream
@@ -253,21 +253,13 @@ class CompositeLanguageModel(FrontDoor):
     @property
     def unknown_policy_(self) -> str:
         """How words outside the vocabulary are scored, in words."""
-        share = "an ordinary word of the training text"
-        if not self.unknown_seen_:
-            share = "which the training text did not hold"
-        return f"words outside the vocabulary are scored as {UNKNOWN}, {share}"
+        return unknown_policy(self.unknown_seen_)
 
     def _vocabulary(self, documents: Sequence[Document]) -> Vocabulary:
         counts = Counter(word for sentences in documents for words in sentences for word in words)
         if not counts:
             raise DataError("the documents hold no words. Is the file empty?")
-        for mark in (BEGIN, END):
-            if mark in counts:
-                raise DataError(
-                    f"the text holds the word {mark} {counts[mark]} times, which here stands for "
-                    "the edge of a sentence. Take it out: every line is a sentence."
-                )
+        refuse_marks(counts)
         return Vocabulary.from_counts(
             counts, size=self.vocabulary_size, minimum_count=self.minimum_count
         )

@@ -246,7 +246,7 @@ class LanguageModel(FrontDoor):
             return train_lifted(moments, settings, valid)
         if self.estimator == "bound":
             if valid is None:
-                raise DataError("weights='validation' needs a validation text: fit(..., valid=...)")
+                raise DataError("weights='validation' needs a validation text: valid=...")
             return train_on_best_weights(moments, settings, valid)
         if self.estimator not in ("pl", "pl-sgd", "ml"):
             known = "'bound', 'pl', 'pl-sgd', 'ml'"

@@ -7,7 +7,7 @@ else held.  Within a phase no step makes its text less probable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias, final
 
@@ -25,7 +25,6 @@ from mrflearn.objectives.expected_counts import Batch, Expected, ExpectedCounts
 from mrflearn.training.em import Parameters
 
 Figures: TypeAlias = NDArray[np.float64]
-Replaced: TypeAlias = Callable[[Parameters], CompositeModel]
 
 
 @final
