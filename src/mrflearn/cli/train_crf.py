@@ -17,6 +17,7 @@ from mrflearn.cli.train_layered import (
     SkipRule,
     Structure,
     choose_structure,
+    learned_by,
     refuse,
     tell,
     train_layered,
@@ -53,7 +54,10 @@ def crf(
     ] = None,
     estimator: Annotated[
         Estimator | None,
-        typer.Option(help="ml: exact (default of a chain); pw: piecewise (default of others) ..."),
+        typer.Option(
+            help="ml: exact (default of a chain); pw: piecewise (default of others); auto: as "
+            "suits the data, and says why ..."
+        ),
     ] = None,
     skip_rule: Annotated[
         SkipRule | None,
@@ -86,8 +90,9 @@ def crf(
     order: Annotated[int, typer.Option(min=1, max=2, help="2: three labels in a row.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Cores; default: all.")
-    ] = None,
+        int,
+        typer.Option("--jobs", "-j", help="Threads of this process; -1 is one a core."),
+    ] = -1,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Json = False,
@@ -101,6 +106,8 @@ def crf(
     from mrflearn.estimators.crf import CRF
     from mrflearn.statistics.recipes import Recipe
 
+    if jobs < 1 and jobs != -1:
+        raise typer.BadParameter(f"--jobs {jobs}: a number of threads, or -1 for one a core.")
     if calibrate and dev is None:
         raise typer.BadParameter("probabilities are calibrated on held-out data: name --dev.")
     recipe = Recipe.of(
@@ -130,7 +137,7 @@ def crf(
         layered = Layered(chosen, settings, skip_rule)
         tell(train_layered(recipe, file, layered, output), as_json)
         return
-    if algorithm is Algorithm.ap and estimator not in (None, Estimator.ml):
+    if algorithm is Algorithm.ap and estimator not in (None, Estimator.auto, Estimator.ml):
         raise typer.BadParameter(f"--algorithm ap has no --estimator {estimator.value}.")
     model = CRF(
         algorithm=algorithm.value,
@@ -166,6 +173,7 @@ def _answer(model: CRF, recipe: Recipe, output: Path) -> dict[str, Any]:
         "format": recipe.format,
         "columns": recipe.columns,
         "labels": model.classes_,
+        "estimator": learned_by(model),
         "attributes": model.num_attributes_,
         "objective": outcome.value,
         "iterations": outcome.iterations,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from mrflearn.cli.answers import say, say_json
+from mrflearn.cli.answers import remark, say, say_json
 from mrflearn.cli.report import write_report
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Structure(StrEnum):
 class Estimator(StrEnum):
     """What training makes small."""
 
+    auto = "auto"
     ml = "ml"
     bp = "bp"
     pl = "pl"
@@ -98,6 +99,15 @@ def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) ->
     return answer
 
 
+def learned_by(model: Any) -> str:
+    """The estimator that a CRF was trained by; of one chosen for it, it is said why."""
+    choice = getattr(model, "choice_", None)
+    if choice is None:
+        return str(model.estimator)
+    remark(f"--estimator auto: {choice.estimator}, since {choice.reason}")
+    return str(choice.estimator)
+
+
 def words_of(examples: list[Example], file: Path) -> list[list[str]]:
     """The words that a rule for skip edges reads."""
     from mrflearn.errors import DataError
@@ -118,7 +128,7 @@ def _answer(model: Any, recipe: Recipe, layered: Layered, output: Path) -> dict[
         "model": str(output),
         "class": type(model).__name__,
         "structure": layered.structure.value,
-        "estimator": layered.settings["estimator"],
+        "estimator": learned_by(model),
         "format": recipe.format,
         "columns": recipe.columns,
         "labels": names,
