@@ -58,8 +58,8 @@ def choose_structure(wanted: Structure | None, labels: int) -> Structure:
     chosen = wanted or (Structure.factorial if labels > 1 else Structure.chain)
     if chosen is not Structure.factorial and labels > 1:
         raise typer.BadParameter(
-            f"--structure {chosen.value} learns one column of labels, and --labels names {labels}: "
-            "name one, or take --structure factorial."
+            f"--structure {chosen.value} learns one label a token, and here are {labels}: name one "
+            "column with --labels, or take --structure factorial."
         )
     return chosen
 
@@ -148,7 +148,8 @@ def tell(answer: dict[str, Any], as_json: bool) -> None:
         say_json(answer)
         return
     layers = ", ".join(f"{name} ({len(own)} labels)" for name, own in answer["labels"].items())
-    say(f"{answer['model']}: {answer['structure']} CRF of {layers}")
+    structure = "skip-chain" if answer["structure"] == "skip" else answer["structure"]
+    say(f"{answer['model']}: {structure} CRF of {layers}")
     say(
         f"{answer['attributes']:,} attributes, {answer['weights']:,} weights, learned by "
         f"{answer['estimator']} in {answer['seconds']:.2f} s"

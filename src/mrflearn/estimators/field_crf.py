@@ -126,16 +126,19 @@ class FieldCRF(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         field = LogLinearField.zeros(templates, KINDS[self.dtype])
         if start is not None:
             field = start.on(templates)
-        if self.verbose:
-            weights = sum(part.numel() for part in field.parameters().values())
-            graph = batch.graph
-            sys.stderr.write(
-                f"{graph.components:,} examples, {graph.variables:,} variables, "
-                f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights.\n"
-            )
+        weights = sum(part.numel() for part in field.parameters().values())
+        graph = batch.graph
+        self._tell(
+            f"{graph.components:,} examples, {graph.variables:,} variables, "
+            f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
+        )
         self.outcome_ = train_field(field, batch, self._settings(templates, self._chosen(batch)))
         self.model_ = self.outcome_.model
         return self
+
+    def _tell(self, remark: str) -> None:
+        if self.verbose:
+            sys.stderr.write(remark + "\n")
 
     def _decode(self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None) -> Labelling:
         """The best labels of unlabelled examples, among the allowed ones."""
