@@ -22,6 +22,7 @@ PUBLIC = {
     "PottsField",
     "Rules",
     "SkipChainCRF",
+    "WordVectors",
     "__version__",
     "edge",
     "load",

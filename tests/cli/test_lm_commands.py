@@ -135,6 +135,15 @@ def test_sample_and_inspect(model, tmp_path):
     assert len((tmp_path / "new.txt").read_text().splitlines()) == 2
     assert run("inspect", str(model), "--json").json()["context"] == 2
     assert "vocabulary" in run("inspect", str(model)).out
+    assert run("inspect", str(model), "--plot", str(tmp_path / "map.png")).code == 0
+    assert (tmp_path / "map.png").stat().st_size > 1000
+
+
+def test_its_vectors_are_judged(model, text, tmp_path):
+    (tmp_path / "pairs.txt").write_text("cat dog 9\nmat rug 8\ncat sat 1\non rug 2\n")
+    assert run("evaluate", str(model), str(tmp_path / "pairs.txt"), "--json").json()["pairs"] == 4
+    found = run("evaluate", str(model), str(text))
+    assert (found.code, "mrflearn score" in found.err) == (1, True)
 
 
 def test_mistakes(tmp_path, text):

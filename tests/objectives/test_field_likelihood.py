@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.support.labelled_fields import Labelled, labelled
 
 from mrflearn.execution.threads import Threads
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Principle, field_objective
+from support.labelled_fields import Labelled, labelled
 
 TOKENS = 2000
 

@@ -13,7 +13,12 @@ from mrflearn.models.neighbour_lm import (
     NeighbourModel,
 )
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
-from mrflearn.objectives.lifted_normaliser import ChainNormaliser, StarNormaliser, settled
+from mrflearn.objectives.lifted_normaliser import (
+    StarNormaliser,
+    chain_normaliser,
+    settled,
+    window_normaliser,
+)
 from mrflearn.statistics.moments import Moments, PairCounts
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
@@ -53,23 +58,24 @@ def model_of(form: str, states: int, offsets: int) -> NeighbourModel:
 def bound_of(kind: str, model: NeighbourModel, moments: Moments, weights=(0.7, 0.3)) -> LiftedBound:
     duals = torch.zeros(model.offsets, model.states, dtype=torch.float64)
     rho = torch.tensor(weights[: model.offsets], dtype=torch.float64)
-    normaliser = (
-        StarNormaliser()
-        if kind == "stars"
-        else ChainNormaliser(rho / rho.sum(), duals, recorded=kind == "recorded chains")
-    )
+    normaliser = {
+        "stars": StarNormaliser,
+        "windows": lambda: window_normaliser(model.unary),
+        "chains": lambda: chain_normaliser(rho / rho.sum(), duals),
+        "recorded chains": lambda: chain_normaliser(rho / rho.sum(), duals, recorded=True),
+    }[kind]()
     return LiftedBound(model, Frequencies.of(moments, LIKE), normaliser, duals, 1e-2)
 
 
 @pytest.mark.parametrize("form", ["explicit", "low-rank", "bilinear"])
-@pytest.mark.parametrize("kind", ["stars", "chains", "recorded chains"])
+@pytest.mark.parametrize("kind", ["stars", "chains", "recorded chains", "windows"])
 def test_gradients_are_slopes(kind, form):
     moments = ring_moments(5, 60, 2, seed=1)
     bound = bound_of(kind, model_of(form, 5, 2), moments)
     generator = torch.Generator().manual_seed(2)
     point = bound.start + 0.1 * torch.randn(bound.start.shape, generator=generator).double()
     evaluate = settled(bound, bound.normaliser)
-    repeats = {"stars": 1, "chains": 8, "recorded chains": 25}[kind]
+    repeats = {"stars": 1, "chains": 8, "recorded chains": 25, "windows": 8}[kind]
     for _ in range(repeats):  # Perron vectors converge while the point stays
         _, gradient = evaluate(point)
     gradient = gradient.clone()

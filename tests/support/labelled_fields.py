@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -171,3 +171,21 @@ def by_hand(found: Labelled, estimator: str, *, edges: bool = False) -> float:
                 piece = [own for own in factors if v in own[0]]
                 total += log_conditional(piece, states, [v], sizes)
     return -total
+
+
+def function(
+    found: Labelled, principle: Principle, batch: FieldBatch | None = None
+) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Value and gradient of an objective on the batch, or on another one."""
+    return field_objective(found.field, batch or found.batch, principle, Threads(1))
+
+
+def assert_gradient(call: Callable[[Tensor], tuple[Tensor, Tensor]], vector: Tensor) -> None:
+    """The gradient agrees with differences of the value along a few directions."""
+    gradient = call(vector)[1]
+    draw = torch.Generator().manual_seed(1)
+    for _ in range(2):
+        way = torch.randn(len(vector), generator=draw, dtype=torch.float64)
+        step = 1e-5 * way
+        slope = (call(vector + step)[0] - call(vector - step)[0]) / 2e-5
+        torch.testing.assert_close(slope, gradient @ way, rtol=1e-5, atol=1e-6)

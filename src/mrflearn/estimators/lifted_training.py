@@ -12,19 +12,12 @@ from torch import Tensor
 
 from mrflearn.data.files import PathLike
 from mrflearn.errors import MrflearnError
+from mrflearn.estimators.lifted_choice import ChosenBound
 from mrflearn.execution.device import choose_device
-from mrflearn.execution.recording import recorded
-from mrflearn.inference.lifted import (
-    BoundName,
-    Ceiling,
-    chain_ceiling,
-    default_weights,
-    star_ceiling,
-)
+from mrflearn.inference.lifted import BoundName, Ceiling, default_weights
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
 from mrflearn.models.neighbour_start import log_frequencies, spectral_start
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
-from mrflearn.objectives.lifted_normaliser import ChainNormaliser, StarNormaliser, settled
 from mrflearn.statistics.moments import Moments
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.lbfgs import LBFGS
@@ -81,21 +74,16 @@ def train_lifted(
     valid: Moments | None = None,
 ) -> LiftedFit:
     """The model whose bound is best: on the validation moments if there are any."""
-    weights = chain_weights(settings, len(moments.offsets))
-    if settings.bound == "stars" and moments.separator is not None:
+    chosen = ChosenBound.of(settings.bound, settings.weights, moments)
+    if chosen.name == "stars" and moments.separator is not None:
         moments = moments.rounded_up()
     device = choose_device(settings.device)
-    model, duals = starting_point(moments, settings, weights)
+    model, duals = starting_point(moments, settings, chosen.weights)
     model, duals = model.to(model.unary.dtype, device), duals.to(device)
-    rho = torch.tensor(weights).to(duals)
-    normaliser = (
-        StarNormaliser()
-        if settings.bound == "stars"
-        else ChainNormaliser(rho, duals, recorded=duals.is_cuda)
-    )
+    normaliser = chosen.normaliser(duals)
     bound = LiftedBound(model, Frequencies.of(moments, duals), normaliser, duals, SMOOTHING)
     outcome = minimise(
-        settled(recorded(bound, bound.start), normaliser),
+        chosen.repeated(bound),
         bound.start,
         LBFGS(
             max_iterations=settings.max_evaluations,
@@ -110,11 +98,7 @@ def train_lifted(
         seed=settings.seed,
     )
     model, duals = bound.at(outcome.model)
-    if isinstance(normaliser, ChainNormaliser):
-        ceiling = chain_ceiling(model.scores(), duals, weights, normaliser.vectors.right)
-    else:
-        ceiling = star_ceiling(model.scores(), duals)
-    return LiftedFit(model, duals, ceiling, outcome)
+    return LiftedFit(model, duals, chosen.ceiling(model, duals, normaliser), outcome)
 
 
 def train_on_best_weights(moments: Moments, settings: LiftedSettings, valid: Moments) -> LiftedFit:
@@ -128,24 +112,10 @@ def train_on_best_weights(moments: Moments, settings: LiftedSettings, valid: Mom
 
     def validation_bound(fitted: LiftedFit) -> float:
         scores = fitted.model.scores()
-        mean = Frequencies.of(valid, scores.unary).mean_score(*scores)
+        mean = Frequencies.of(valid, scores.unary).mean_score(scores)
         return float(mean) - fitted.ceiling.per_position(valid.positions, valid.states)
 
     return max(fits, key=validation_bound)
-
-
-def chain_weights(settings: LiftedSettings, offsets: int) -> tuple[float, ...]:
-    """The weights of the offsets in the bound: those given, of sum 1, or the default."""
-    if settings.bound == "stars":
-        return (1 / (offsets + 1),) * offsets
-    if settings.weights is None:
-        return default_weights(offsets)
-    given = [float(weight) for weight in settings.weights]
-    if len(given) != offsets or min(given) <= 0:
-        raise MrflearnError(
-            f"weights={list(settings.weights)}: {offsets} offsets need {offsets} numbers above 0."
-        )
-    return tuple(weight / sum(given) for weight in given)
 
 
 def starting_point(moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]) -> Start:

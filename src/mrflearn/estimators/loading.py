@@ -23,6 +23,7 @@ HOMES = {
     "PCFG": "mrflearn.estimators.pcfg",
     "PottsField": "mrflearn.estimators.potts",
     "SkipChainCRF": "mrflearn.estimators.skip_chain_crf",
+    "WordVectors": "mrflearn.estimators.word_vectors",
 }
 
 

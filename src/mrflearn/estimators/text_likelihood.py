@@ -89,7 +89,7 @@ def likelihood(
     else:
         known = "'bound', 'exact', 'ring', 'ais', 'pl'"
         raise MrflearnError(f"method {method!r} is not one of {known}.")
-    mean = float(Frequencies.of(moments, scores.unary).mean_score(*scores))
+    mean = float(Frequencies.of(moments, scores.unary).mean_score(scores))
     return _counted(method, (mean - normaliser) * positions, moments, error * positions)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrflearn.data.corpus import Text, encode_corpus, hold
+from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.statistics.counting import MomentsCounter
@@ -19,6 +19,16 @@ def checked_moments(moments: Moments, context: int) -> Moments:
             f"{context}."
         )
     return moments
+
+
+def counted(
+    text: Text, context: int, *, size: int | None = None, minimum_count: int = 1
+) -> Moments:
+    """The moments of a text over its own vocabulary."""
+    held = hold(text)
+    words = count_corpus(held)
+    vocabulary = Vocabulary.from_counts(words, size=size, minimum_count=minimum_count)
+    return moments_of(held, vocabulary, context)
 
 
 def moments_of(text: Text | Moments, vocabulary: Vocabulary | None, context: int) -> Moments:

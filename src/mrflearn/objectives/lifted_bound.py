@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.graph.neighbour_scores import NeighbourScores
 from mrflearn.kernels.pair_expectation import SparsePairs, pair_expectation
 from mrflearn.models.neighbour_lm import NeighbourModel
 from mrflearn.models.parameters import Layout
@@ -41,14 +42,10 @@ class Frequencies:
         entries = [(pair.left, pair.right, pair.count / positions) for pair in moments.pairs]
         return cls(unary, SparsePairs.of(entries, moments.states, like.dtype, like.device))
 
-    def mean_score(
-        self,
-        unary: Float[Tensor, "c"],
-        left: Float[Tensor, "#k c d"],
-        right: Float[Tensor, "#k c d"],
-    ) -> Float[Tensor, ""]:
+    def mean_score(self, scores: NeighbourScores) -> Float[Tensor, ""]:
         """The mean over positions of all scores: <moments, theta>."""
-        return self.unary @ unary + pair_expectation(left, right, self.pairs)
+        pairs = pair_expectation(scores.left, scores.right, self.pairs)
+        return self.unary @ scores.unary + pairs
 
 
 @final
@@ -74,15 +71,15 @@ class LiftedBound:
         self.start = self.layout.flatten(parameters).detach() / self.scale
         self.log_partition = duals.new_zeros(())
         with torch.no_grad():
-            normaliser.prepare(*model.scores(), duals)
+            normaliser.prepare(model.scores(), duals)
 
     def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             model, duals = self.at(leaf)
             scores = model.scores()
-            log_partition = self.normaliser(*scores, duals)
-            value = log_partition - self.frequencies.mean_score(*scores)
+            log_partition = self.normaliser(scores, duals)
+            value = log_partition - self.frequencies.mean_score(scores)
         gradient, *others = torch.autograd.grad(value, [leaf, *self.normaliser.leaves])
         self.normaliser.learn(others)
         self.log_partition.copy_(log_partition.detach())
@@ -101,7 +98,7 @@ class LiftedBound:
         log Z is the same for every corpus, so this costs only the sparse mean score.
         """
         model, _ = self.at(vector)
-        score = valid.mean_score(*model.scores())
+        score = valid.mean_score(model.scores())
         return float(score - self.log_partition)
 
 

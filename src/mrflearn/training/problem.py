@@ -30,6 +30,9 @@ class Halt(Exception):  # noqa: N818 - not an error: training ends here on purpo
 class Remembering(Protocol):
     """A function that begins an evaluation with what an earlier one left, as messages are."""
 
+    def __call__(self, vector: Tensor, /) -> tuple[Tensor | float, Tensor]:
+        """The value and the gradient there."""
+
     @property
     def branches(self) -> bool:
         """Whether its value may depend on what it began with."""
