@@ -19,6 +19,7 @@ from mrflearn.cli.train_layered import (
     SkipRule,
     Structure,
     choose_structure,
+    learned_by,
     refuse,
     tell,
     train_layered,
@@ -55,7 +56,10 @@ def crf(
     ] = None,
     estimator: Annotated[
         Estimator | None,
-        typer.Option(help="ml: exact (default of a chain); pw: piecewise (default of others) ..."),
+        typer.Option(
+            help="ml: exact (default of a chain); pw: piecewise (default of others); auto: as "
+            "suits the data, and says why ..."
+        ),
     ] = None,
     skip_rule: Annotated[
         SkipRule | None,
@@ -104,6 +108,8 @@ def crf(
     from mrflearn.estimators.crf import CRF
     from mrflearn.statistics.recipes import Recipe
 
+    if jobs < 1 and jobs != -1:
+        raise typer.BadParameter(f"--jobs {jobs}: name a number of cores, or -1 for all of them.")
     if calibrate and dev is None:
         raise typer.BadParameter("probabilities are calibrated on held-out data: name --valid.")
     recipe = Recipe.of(
@@ -133,7 +139,7 @@ def crf(
         layered = Layered(chosen, settings, skip_rule)
         tell(train_layered(recipe, file, layered, output), as_json)
         return
-    if algorithm is Algorithm.ap and estimator not in (None, Estimator.ml):
+    if algorithm is Algorithm.ap and estimator not in (None, Estimator.auto, Estimator.ml):
         raise typer.BadParameter(f"--algorithm ap has no --estimator {estimator.value}.")
     model = CRF(
         algorithm=algorithm.value,
@@ -169,6 +175,7 @@ def _answer(model: CRF, recipe: Recipe, output: Path) -> dict[str, Any]:
         "format": recipe.format,
         "columns": recipe.columns,
         "labels": model.classes_,
+        "estimator": learned_by(model),
         "attributes": model.num_attributes_,
         "objective": outcome.value,
         "iterations": outcome.iterations,

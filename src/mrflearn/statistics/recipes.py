@@ -261,9 +261,13 @@ def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
     if str(path) == "-" and wanted:
         return wanted
     found = next((len(tokens.layers) for tokens in read_grmm(path)), 0)
-    if not found or (wanted and len(wanted) != found):
+    if not found:
+        raise DataError("there is no token to learn from.", path=path)
+    if wanted and len(wanted) != found:
         raise DataError(
-            f"there are {found} labels a token, and {len(wanted)} names for them.", path=path
+            f"there are {found} labels a token, and {len(wanted)} names for them: name them all, "
+            "or none.",
+            path=path,
         )
     return wanted or tuple(f"layer{number}" for number in range(1, found + 1))
 
