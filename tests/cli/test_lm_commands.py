@@ -171,3 +171,28 @@ def test_word_vectors_are_not_written_as_an_arpa_file(model, tmp_path):
     assert failed.code == 1
     assert "no ARPA file" in failed.err
     assert not (tmp_path / "m.arpa").exists()
+
+
+def test_windows_and_triples(text, tmp_path):
+    options = ("--bound", "windows", "--triples", "--dims", "4", "--max-evaluations", "100")
+    found = run("train", "lm", str(text), "-o", str(tmp_path / "m"), *options, "-q", "--json")
+    assert found.code == 0, found.err
+    assert found.json()["bound"] == "windows"
+    assert found.json()["slack"] < 1e-3
+    filled = run("fill", str(tmp_path / "m"), "the cat _ on the mat", "--top", "1")
+    assert "sat" in filled.out
+    assert run("score", str(tmp_path / "m"), str(text), "--method", "ring").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--triples",), "--bound windows"),
+        (("--bound", "windows", "--weights", "0.9,0.1"), "windows have none"),
+        (("--bound", "stars", "--weights", "0.9,0.1"), "stars have none"),
+    ],
+)
+def test_options_of_other_bounds_are_refused(text, tmp_path, options, said):
+    found = run("train", "lm", str(text), "-o", str(tmp_path / "m"), *options)
+    assert found.code == 2
+    assert said in found.err

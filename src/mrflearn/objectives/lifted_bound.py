@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.errors import DataError
 from mrflearn.graph.neighbour_scores import NeighbourScores
 from mrflearn.kernels.pair_expectation import SparsePairs, pair_expectation
 from mrflearn.models.neighbour_lm import NeighbourModel
@@ -34,18 +35,32 @@ class Frequencies:
 
     unary: Float[Tensor, "c"]
     pairs: SparsePairs
+    triples: tuple[Int[Tensor, "t"], Float[Tensor, "t"]] | None = None
 
     @classmethod
     def of(cls, moments: Moments, like: Tensor) -> Frequencies:
-        positions = moments.positions
+        positions, triples = moments.positions, None
         unary = torch.from_numpy(moments.unary / positions).to(like)
         entries = [(pair.left, pair.right, pair.count / positions) for pair in moments.pairs]
-        return cls(unary, SparsePairs.of(entries, moments.states, like.dtype, like.device))
+        if moments.triples is not None:
+            codes = torch.from_numpy(moments.triples.codes).to(like.device)
+            triples = codes, torch.from_numpy(moments.triples.count / positions).to(like)
+        pairs = SparsePairs.of(entries, moments.states, like.dtype, like.device)
+        return cls(unary, pairs, triples)
 
     def mean_score(self, scores: NeighbourScores) -> Float[Tensor, ""]:
         """The mean over positions of all scores: <moments, theta>."""
-        pairs = pair_expectation(scores.left, scores.right, self.pairs)
-        return self.unary @ scores.unary + pairs
+        mean = self.unary @ scores.unary
+        mean = mean + pair_expectation(scores.left, scores.right, self.pairs)
+        if scores.triples is None:
+            return mean
+        if self.triples is None:
+            raise DataError(
+                "this model scores three words in a row, which these moments do not count; count "
+                "the text itself."
+            )
+        codes, shares = self.triples
+        return mean + shares @ scores.triples.flatten()[codes]
 
 
 @final
@@ -139,6 +154,8 @@ def word_scales(
         "left": word.unsqueeze(1),
         "right": word.unsqueeze(1) * (by_offset if right is not None and right.ndim == 3 else 1),
         "transitions": by_offset,
+        # The geometric mean: triples that occur are far more frequent than if words were free.
+        "triples": (word.view(-1, 1, 1) * word.unsqueeze(1) * word) ** (1 / 3),
         DUALS: word,
     }
     return {
