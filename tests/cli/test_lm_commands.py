@@ -196,3 +196,28 @@ def test_options_of_other_bounds_are_refused(text, tmp_path, options, said):
     found = run("train", "lm", str(text), "-o", str(tmp_path / "m"), *options)
     assert found.code == 2
     assert said in found.err
+
+
+def test_odd_texts_give_a_right_answer_or_a_clear_error(text, tmp_path):
+    content = {
+        "one": b"word\n",
+        "long": b"a b c d e f g h " * 125_000 + b"\n",
+        "strangers": b"nothing known\nhere\n",
+        "junk": bytes(range(256)) * 40,
+        "blank": b"\n  \n\n",
+    }
+    for name, octets in content.items():
+        (tmp_path / name).write_bytes(octets)
+    brief = ("-o", str(tmp_path / "m"), "--max-evaluations", "10", "--dims", "2", "-q", "--json")
+
+    def train(*arguments):
+        return run("train", "lm", *arguments, *brief)
+
+    assert train(str(tmp_path / "one")).json()["vocabulary"] == 3
+    assert train(str(tmp_path / "long")).json()["train_bound_per_position"] > -2.2
+    unknown = train(str(text), "--valid", str(tmp_path / "strangers")).json()
+    assert unknown["valid_bound_per_position"] < unknown["train_bound_per_position"]
+    junk = train(str(tmp_path / "junk"))
+    assert (junk.code, "junk:2: this line is not UTF-8 text" in junk.err) == (1, True)
+    blank = train(str(text), "--valid", str(tmp_path / "blank"))
+    assert (blank.code, "blank: there are no words" in blank.err) == (1, True)
