@@ -8,7 +8,7 @@ the value is a mean over positions, so that neither time nor result depends on t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
@@ -148,17 +148,20 @@ def word_scales(
     offset = word.new_ones(1) if weights is None else weights.sqrt()
     by_offset = offset.view(-1, 1, 1)
     right = parameters.get("right")
-    shaped = {
-        "unary": word,
-        "table": by_offset * word.unsqueeze(1) * word,
-        "left": word.unsqueeze(1),
-        "right": word.unsqueeze(1) * (by_offset if right is not None and right.ndim == 3 else 1),
-        "transitions": by_offset,
+    # Tables and triples grow as squares and cubes of the vocabulary: made only where they are used.
+    shaped: dict[str, Callable[[], Tensor]] = {
+        "unary": lambda: word,
+        "table": lambda: by_offset * word.unsqueeze(1) * word,
+        "left": lambda: word.unsqueeze(1),
+        "right": lambda: (
+            word.unsqueeze(1) * (by_offset if right is not None and right.ndim == 3 else 1)
+        ),
+        "transitions": lambda: by_offset,
         # The geometric mean: triples that occur are far more frequent than if words were free.
-        "triples": (word.view(-1, 1, 1) * word.unsqueeze(1) * word) ** (1 / 3),
-        DUALS: word,
+        "triples": lambda: (word.view(-1, 1, 1) * word.unsqueeze(1) * word) ** (1 / 3),
+        DUALS: lambda: word,
     }
     return {
-        name: shaped.get(name, word.new_ones(())).expand(value.shape)
+        name: (shaped[name]() if name in shaped else word.new_ones(())).expand(value.shape)
         for name, value in parameters.items()
     }
