@@ -81,6 +81,13 @@ def lm(
         str | None, typer.Option(help="Weights of the chains, such as 0.9,0.1; or validation.")
     ] = None,
     form: Annotated[Form, typer.Option(help="How pair scores are held.")] = Form.low_rank,
+    triples: Annotated[
+        bool,
+        typer.Option(
+            "--triples",
+            help="Score three words in a row too: up to 128 words, with --bound windows.",
+        ),
+    ] = False,
     l2: Annotated[
         float, typer.Option(min=0.0, help="Price of squared parameters, nats a position.")
     ] = 3e-6,
@@ -108,6 +115,8 @@ def lm(
     from mrflearn.estimators.language_model import LanguageModel
 
     _refuse_idle(estimator, bound, weights, checkpoint, resume)
+    if triples and bound is not BoundName.windows:
+        raise typer.BadParameter(f"--triples go with --bound windows; {bound} cannot bound them.")
     model = LanguageModel(
         context,
         dims,
@@ -115,6 +124,7 @@ def lm(
         bound=bound.value,
         weights=_weights(weights),
         form=form.value,
+        triples=triples,
         l2=l2,
         minimum_count=minimum_count,
         vocabulary_size=vocabulary_size,

@@ -52,6 +52,7 @@ class LanguageModel(FrontDoor):
         `"validation"` the best of several such on the validation text.
     form: pair scores `"low-rank"` (U W_l, eq. 5), `"bilinear"` (U R_l W, eq. 4) or `"explicit"`
         (a free table, for small vocabularies).
+    triples: scores of three words in a row too, by windows; up to 128 words.
     l2: price of squared vector entries, in nats per position.
     max_evaluations, patience: training ends after so many evaluations of the bound, or once the
         validation bound has not risen for `patience` checks.
@@ -67,6 +68,7 @@ class LanguageModel(FrontDoor):
         bound: BoundName = "chains",
         weights: Sequence[float] | Literal["validation"] | None = None,
         form: Form = "low-rank",
+        triples: bool = False,
         l2: float = 3e-6,
         minimum_count: int = 1,
         vocabulary_size: int | None = None,
@@ -83,6 +85,7 @@ class LanguageModel(FrontDoor):
         self.bound = bound
         self.weights = weights
         self.form = form
+        self.triples = triples
         self.l2 = l2
         self.minimum_count = minimum_count
         self.vocabulary_size = vocabulary_size
@@ -115,6 +118,7 @@ class LanguageModel(FrontDoor):
             self.bound,
             None if isinstance(self.weights, str) else self.weights,
             self.form,
+            self.triples,
             self.dims,
             self.l2,
             self.max_evaluations,
