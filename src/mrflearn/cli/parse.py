@@ -11,7 +11,7 @@ import typer
 from mrflearn.cli.answers import Json, remark, say, say_json
 from mrflearn.errors import MrflearnError
 
-AT_ONCE = 500  # sentences parsed together: enough of each length, and the first trees come soon
+AT_ONCE = 2000  # sentences parsed together: enough of each length, and the first trees come soon
 
 
 def parse(
