@@ -111,7 +111,8 @@ class Answers:
         common = given @ self.fit.prior
         with np.errstate(divide="ignore", invalid="ignore"):
             tells = np.where(given > 0, given * np.log(given / common[:, None]), 0)
-        best = np.argsort(-tells, axis=0, kind="stable")[:top]
+        tells[self.vocabulary.separator] = -np.inf  # the edge of a sentence is no word
+        best = np.argsort(-tells, axis=0, kind="stable")[: min(top, len(tells) - 1)]
         return [
             [(self.vocabulary.words[w], float(given[w, h])) for w in best[:, h]]
             for h in range(given.shape[1])
