@@ -3,7 +3,8 @@
 All values are nats per position, N = words + K separators a sentence, as the paper counts; bounds
 in the table are certified.  Exact models predict every word and one end a sentence, and their total
 is divided by the same N.  Free tables of 10,000 x 10,000 words are not tried: full rank and low
-rank are compared over the 1,000 most frequent words.
+rank are compared over the 1,000 most frequent words.  Windows of two words, all but exact, are
+tried over the whole vocabulary where there is a GPU.
 """
 
 from __future__ import annotations
@@ -40,15 +41,10 @@ SCALES = {"smoke": Scale(100, 5, 15, 1), "full": Scale(1000, 30, 600, 12)}
 
 
 def run(rows: Rows, scale: str, text: Split, device: str) -> None:
+    """Curves over the whole vocabulary, and the exact models beside them."""
     size = SCALES[scale]
-    lifted = [("low-rank", "stars", None), ("low-rank", "chains", None)]
-    lifted += [(form, "stars", size.small_vocabulary) for form in ("low-rank", "explicit")]
-    for form, bound, vocabulary in lifted:
-        settings = LiftedSettings(
-            bound=bound, form=form, dims=size.dims, max_evaluations=size.evaluations, device=device
-        )
-        point = {"part": PART, "text": text.name, "vocabulary": vocabulary, **asdict(settings)}
-        rows.measure(point, lambda s=settings, v=vocabulary: _lifted(text, s, v, rows.folder))
+    for bound in ["stars", "chains"] + ["windows"] * (device != "cpu"):
+        _measure(rows, scale, text, device, ("low-rank", bound, None))
     for order in (2, 3):
         point = {"part": PART, "text": text.name, "vocabulary": None, "order": order}
         rows.measure(point, lambda n=order: _ngram(text, n))
@@ -57,29 +53,47 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
     rows.measure(point, lambda: _log_bilinear(text, size, device))
 
 
+def run_full_rank(rows: Rows, scale: str, text: Split, device: str) -> None:
+    """Curves of free tables and of low rank over few words."""
+    for form in ("low-rank", "explicit"):
+        for bound in ("stars", "chains", "windows"):
+            _measure(rows, scale, text, device, (form, bound, SCALES[scale].small_vocabulary))
+
+
+def _measure(
+    rows: Rows, scale: str, text: Split, device: str, which: tuple[str, str, int | None]
+) -> None:
+    (form, bound, vocabulary), size = which, SCALES[scale]
+    settings = LiftedSettings(
+        bound=bound, form=form, dims=size.dims, max_evaluations=size.evaluations, device=device
+    )
+    point = {"part": PART, "text": text.name, "vocabulary": vocabulary, **asdict(settings)}
+    rows.measure(point, lambda: _lifted(text, settings, vocabulary, rows.folder))
+
+
 def report(rows: Rows, folder: Path) -> list[str]:
     """Lines of the table, and the picture."""
     found = rows.of(PART)
     if not found:
         return []
-    curves, levels = {}, {}
+    curves, small, levels = {}, {}, {}
     lines = ["| model | words | valid, nats a position | seconds | evaluations |",
              "|---|---|---|---|---|"]  # fmt: skip
     for row in found:
         figures = row["figures"]
         whole = row["point"]["vocabulary"] is None
-        if "curve" in figures and figures["curve"] and whole:
+        if figures.get("curve"):
             seconds, values = zip(*figures["curve"], strict=True)
-            curves[figures["name"]] = (seconds, values)
+            (curves if whole else small)[figures["name"]] = (seconds, values)
         elif whole:
             levels[figures["name"]] = figures["valid"]
         cells = (figures["name"], figures["vocabulary"], f"{figures['valid']:.4f}",
                  f"{figures['seconds']:.1f}", figures.get("evaluations", "-"))  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    picture = draw_curves(
-        curves, across="seconds of training", upward="validation, nats a position", levels=levels
-    )
-    save(picture, folder / "figure6.png")
+    axes = {"across": "seconds of training", "upward": "validation, nats a position"}
+    save(draw_curves(curves, **axes, levels=levels), folder / "figure6.png")
+    if small:
+        save(draw_curves(small, **axes), folder / "figure6-full-rank.png")
     minutes = f"the paper's training took {published.TRAINING_MINUTES:g} minutes on a GPU"
     return [*lines, "", f"Paper: {published.FIGURE_6}; {minutes}."]
 

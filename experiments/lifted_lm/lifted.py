@@ -22,6 +22,7 @@ from mrflearn.statistics.counting import count_sentences
 from mrflearn.statistics.moments import Moments
 
 CONTEXT = 2
+PARTS = ("unary", "left", "right")
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,14 @@ def fitted(text: Split, settings: LiftedSettings, size: int | None, folder: Path
             count_sentences(part, vocabulary, CONTEXT) for part in (text.train, text.valid)
         )
         fit = train_lifted(train, settings, valid)
-        tensors = dict(fit.model.scores()._asdict())
+        tensors = dict(zip(PARTS, fit.model.scores().pairwise, strict=True))
         if settings.form == "low-rank":
             tensors["vectors"] = fit.model.parameters()["left"]
         # Tensors that share memory cannot be stored as such.
         tensors = {name: value.detach().clone() for name, value in tensors.items()}
         write_model(path, StoredModel("lifted experiment", _story(fit, valid), tensors))
     stored = read_model(path)
-    scores = NeighbourScores(*(stored.tensors[name] for name in NeighbourScores._fields))
+    scores = NeighbourScores(*(stored.tensors[name] for name in PARTS))
     return Fitted(vocabulary, scores, stored.tensors.get("vectors"), stored.settings)
 
 
@@ -60,16 +61,16 @@ def _story(fit: LiftedFit, valid: Moments) -> dict[str, Any]:
     history = [row for row in outcome.history if row.validation is not None]
     return {
         "curve": [[round(row.seconds, 3), row.validation] for row in history],
-        "certified": _certified(fit, valid),
+        "certified": certified(fit, valid),
         "seconds": outcome.seconds,
         "evaluations": outcome.evaluations,
         "ended": outcome.reason,
     }
 
 
-def _certified(fit: LiftedFit, valid: Moments) -> float:
+def certified(fit: LiftedFit, valid: Moments) -> float:
     """The proven lower bound on the validation text's log-likelihood, nats a position."""
     scores = fit.model.scores().double()
     seen = Frequencies.of(valid, torch.zeros(1, dtype=torch.float64, device=scores.unary.device))
-    mean = float(seen.mean_score(*scores))
+    mean = float(seen.mean_score(scores))
     return mean - fit.ceiling.per_position(valid.positions, valid.states)

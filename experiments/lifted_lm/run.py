@@ -7,14 +7,17 @@ import os
 import sys
 from pathlib import Path
 
+import best_bound
 import figure5
 import figure6
+import gaps
+import sizes
 import torch
 import vectors
 from rows import Rows
 from texts import split
 
-PARTS = ("figure5", "figure6", "vectors")
+PARTS = ("figure5", "figure6", "full-rank", "vectors", "gaps", "best", "sizes")
 
 
 def main() -> None:
@@ -28,12 +31,23 @@ def main() -> None:
             figure5.run(rows, options.scale)
         elif part == "figure6":
             figure6.run(rows, options.scale, text, options.device)
-        else:
+        elif part == "full-rank":
+            figure6.run_full_rank(rows, options.scale, text, options.device)
+        elif part == "vectors":
             vectors.run(rows, options.scale, text, options.device)
+        elif part == "gaps":
+            gaps.run(rows, options.scale, text, options.device)
+        elif part == "best":
+            best_bound.run(rows, options.scale, text, options.device)
+        else:
+            sizes.run(rows, options.scale, options.data, options.device)
     sections = {
         "Figure 5: exact and lifted training of 12 tokens": figure5.report(rows, options.output),
         "Figure 6: validation bounds": figure6.report(rows, options.output),
         "Table 1, word vectors and gaps": vectors.report(rows),
+        "Gaps of the validation text": gaps.report(rows),
+        "The best certified bound": best_bound.report(rows),
+        "Time against the size of the text": sizes.report(rows),
     }
     pieces = [f"## {title}\n\n" + "\n".join(lines) for title, lines in sections.items() if lines]
     table = "\n\n".join(pieces) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mrflearn.data.english import sample_documents
@@ -20,6 +20,7 @@ class Split:
     valid: Sentences
     probes: tuple[str, ...]
     likeness: Path | None = None
+    test: Sentences = field(default_factory=list)
 
 
 def split(scale: str, data: Path | None) -> Split:
@@ -27,15 +28,26 @@ def split(scale: str, data: Path | None) -> Split:
     if scale == "full":
         if data is None or not (data / "ptb-lm").is_dir():
             raise SystemExit("the full scale needs --data FOLDER (or MRFLEARN_DATA) with ptb-lm")
-        train, valid = (list(read_sentences(data / "ptb-lm" / f)) for f in _FILES)
+        train, valid, test = (list(read_sentences(data / "ptb-lm" / f)) for f in _FILES)
         likeness = data / "word-similarity"
         probes = ("company", "red", "has", "dollar", "jack")
-        return Split("Penn Treebank", train, valid, probes, likeness if likeness.is_dir() else None)
-    train, valid = (_english(documents, seed) for documents, seed in ((20, 0), (5, 1)))
-    return Split("built-in English", train, valid, ("the", "was", "he"))
+        known = likeness if likeness.is_dir() else None
+        return Split("Penn Treebank", train, valid, probes, known, test)
+    drawn = ((20, 0), (5, 1), (5, 2))
+    train, valid, test = (_english(documents, seed) for documents, seed in drawn)
+    return Split("built-in English", train, valid, ("the", "was", "he"), None, test)
 
 
-_FILES = ("train.txt.gz", "valid.txt")
+def larger(scale: str, data: Path | None) -> Sentences:
+    """A text to be repeated: WikiText-2 at the full scale."""
+    if scale == "smoke":
+        return _english(20, 0)
+    if data is None or not (data / "wikitext-2").is_dir():
+        raise SystemExit("sizes need --data FOLDER (or MRFLEARN_DATA) with wikitext-2")
+    return list(read_sentences(data / "wikitext-2" / "wiki.train.tokens.gz"))
+
+
+_FILES = ("train.txt.gz", "valid.txt", "test.txt")
 
 
 def _english(documents: int, seed: int) -> Sentences:

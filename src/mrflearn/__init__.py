@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from mrflearn.estimators.skip_chain_crf import SkipChainCRF
     from mrflearn.estimators.structure import FieldStructure
     from mrflearn.estimators.tagger import JointTagger
+    from mrflearn.estimators.word_vectors import WordVectors
     from mrflearn.statistics.edges import edge
     from mrflearn.statistics.word_features import word_features
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "CRF",
@@ -42,6 +43,7 @@ __all__ = [
     "PottsField",
     "Rules",
     "SkipChainCRF",
+    "WordVectors",
     "__version__",
     "edge",
     "load",
@@ -63,6 +65,7 @@ _HOMES = {
     "PottsField": "mrflearn.estimators.potts",
     "Rules": "mrflearn.estimators.crf_rules",
     "SkipChainCRF": "mrflearn.estimators.skip_chain_crf",
+    "WordVectors": "mrflearn.estimators.word_vectors",
     "edge": "mrflearn.statistics.edges",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.statistics.word_features",

@@ -10,25 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from mrflearn.data.vectors import WordVectors, read_vectors, write_vectors
+from mrflearn.data.vectors import NamedVectors, read_vectors, write_vectors
 from mrflearn.errors import DataError
 
 
 @st.composite
-def word_vectors(draw: st.DrawFn) -> WordVectors:
+def word_vectors(draw: st.DrawFn) -> NamedVectors:
     words, dimensions = draw(st.integers(1, 5)), draw(st.integers(1, 4))
     figures = st.floats(width=32, allow_nan=False, allow_infinity=False)
     values = draw(arrays(np.float32, (words, dimensions), elements=figures))
     name = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \n\r"), min_size=1)
     names = draw(st.lists(name, min_size=words, max_size=words))
-    return WordVectors(tuple(names), values)
+    return NamedVectors(tuple(names), values)
 
 
 @pytest.mark.parametrize("layout", ["text", "binary"])
 @pytest.mark.parametrize("asked", ["auto", "exactly"])
 @given(vectors=word_vectors())
 @settings(max_examples=50)
-def test_round_trip_without_loss(tmp_path_factory, layout, asked, vectors: WordVectors) -> None:
+def test_round_trip_without_loss(tmp_path_factory, layout, asked, vectors: NamedVectors) -> None:
     path = tmp_path_factory.mktemp("vectors") / "words.vec.gz"
     write_vectors(path, vectors, layout)
     again = read_vectors(path, layout if asked == "exactly" else "auto")
@@ -88,10 +88,10 @@ def test_complaints(tmp_path: Path, content: bytes, words: str) -> None:
 @pytest.mark.parametrize("name", ["", "two words", "two\nlines", "\ud800"])
 def test_words_that_would_not_come_back(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="the word"):
-        write_vectors(tmp_path / "words", WordVectors((name,), np.ones((1, 2), np.float32)))
+        write_vectors(tmp_path / "words", NamedVectors((name,), np.ones((1, 2), np.float32)))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_record_that_contradicts_itself_is_refused() -> None:
     with pytest.raises(DataError, match="1 words"):
-        WordVectors(("a",), np.ones((2, 2), np.float32))
+        NamedVectors(("a",), np.ones((2, 2), np.float32))

@@ -8,18 +8,22 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
-from mrflearn import MarkovField
+from mrflearn import CompositeLanguageModel, MarkovField
 from mrflearn.errors import DataError, ExecutionError
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.spark import Spark
 from mrflearn.graph.builders import grid
+from mrflearn.objectives.expected_counts import ExpectedCounts
+from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.shards import CountShard, count_shards
 from mrflearn.statistics.text_shards import count_text_shards
+from support.labelled_fields import assert_partitions_add_up, labelled
 from support.spark_cluster import SparkCluster, why_not
 from support.tasks import slow_square
 from support.text_shards import assert_same_moments, write_shards
@@ -82,10 +86,29 @@ def test_lap_counted_and_solved_on_the_cluster_is_lap_here(
     np.testing.assert_allclose(there.couplings_, together.couplings_, atol=1e-9)
 
 
+@pytest.mark.parametrize("estimator", get_args(Estimator))
+def test_every_crf_estimator_on_the_cluster_is_the_one_here(
+    spark: Spark, estimator: Estimator
+) -> None:
+    ring = (4, {"unary": [(0,)], "pair": [(0, 1), (1, 2), (2, 3), (3, 0)]})
+    assert_partitions_add_up(labelled(9, [ring] * 5, states=3), estimator, spark)
+
+
 def test_text_counted_on_the_cluster_is_text_counted_here(spark: Spark, tmp_path: Path) -> None:
     whole, shards = write_shards(tmp_path)
     there = count_text_shards(shards, spark, minimum_count=2)
     assert_same_moments(there, count_text_shards([whole], Serial(), minimum_count=2))
+
+
+def test_expected_counts_on_the_cluster_are_those_here(spark: Spark) -> None:
+    text = [[["the", "cat", "sat"], ["the", "dog", "ran", "home"]], [["a", "cat", "ran"]] * 3] * 5
+    answers = CompositeLanguageModel(2, (2, 3), 2, max_iterations=1, rounds=1).fit(text).answers_
+    task = ExpectedCounts(answers.model, torch.from_numpy(answers.topics_before(text)))
+    work = [batch for document in text for _, batch in answers.ready([document])[1]]
+    there, here = (place.total(task, work) for place in (spark, Serial()))
+    assert there.log_likelihood == pytest.approx(here.log_likelihood, rel=1e-12)
+    for name in ("weights", "tags", "rules", "start", "documents"):
+        torch.testing.assert_close(getattr(there, name), getattr(here, name), rtol=1e-12, atol=0)
 
 
 def test_an_error_comes_home_whole(spark: Spark, shards: list[Path], tmp_path: Path) -> None:

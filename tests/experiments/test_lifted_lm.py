@@ -28,10 +28,11 @@ def run(output: Path) -> str:
 def test_every_part_runs_once_and_a_second_run_only_reports(tmp_path: Path) -> None:
     first = run(tmp_path)
     rows = (tmp_path / "rows.jsonl").read_text()
-    assert {"figure 5", "figure 6", "vectors"} == {
-        json.loads(line)["point"]["part"] for line in rows.splitlines()
-    }
-    for name in ("figure5.png", "figure6.png", "results.md"):
+    parts = {json.loads(line)["point"]["part"] for line in rows.splitlines()}
+    assert parts == {
+        "figure 5", "figure 6", "vectors", "gaps", "best bound, candidates", "best bound", "sizes"
+    }  # fmt: skip
+    for name in ("figure5.png", "figure6.png", "figure6-full-rank.png", "results.md"):
         assert (tmp_path / name).stat().st_size > 500
     assert run(tmp_path) == first
     assert (tmp_path / "rows.jsonl").read_text() == rows

@@ -11,15 +11,12 @@ from hypothesis import strategies as st
 
 from mrflearn.inference.chain_bound import (
     ChainScores,
-    PerronVectors,
-    certify,
-    follow,
-    power_steps,
     ring_term,
     rings_of_text,
     rings_of_torus,
 )
 from mrflearn.inference.lifted import chain_ceiling, default_weights, star_ceiling
+from mrflearn.inference.perron import PerronVectors, certify, follow, power_steps
 from mrflearn.inference.star_bound import star_log_partition, tighten
 from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
 from support.rings import all_rings, random_duals, random_model, ring_log_partition
@@ -29,7 +26,7 @@ seeds = st.integers(0, 10_000)
 
 
 def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor) -> ChainScores:
-    return ChainScores.of(*model.scores(), duals, weights)
+    return ChainScores.of(*model.scores().pairwise, duals, weights)
 
 
 @settings(max_examples=60)
@@ -42,7 +39,7 @@ def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor)
 def test_stars_bound_log_z_for_any_duals(shape, seed, score_size, dual_size):
     offsets, states, positions = shape
     model = random_model(offsets, states, seed, score_size)
-    bound = star_log_partition(*model.scores(), random_duals(model, seed, dual_size))
+    bound = star_log_partition(*model.scores().pairwise, random_duals(model, seed, dual_size))
     assert float(bound) >= ring_log_partition(model, positions) / positions - 1e-9
 
 
@@ -155,22 +152,22 @@ def test_tightening_lowers_the_bound_towards_its_minimum(offsets):
     model = random_model(offsets, 4, offsets)
     scores = model.scores()
     start = torch.zeros(offsets, 4, dtype=torch.float64)
-    duals, values = tighten(*scores, start, steps=400)
-    best = float(star_log_partition(*scores, duals))
+    duals, values = tighten(*scores.pairwise, start, steps=400)
+    best = float(star_log_partition(*scores.pairwise, duals))
     assert best == min(values) < values[0]
     free = start.clone().requires_grad_(True)
     search = torch.optim.LBFGS([free], max_iter=500, line_search_fn="strong_wolfe")
 
     def closure():
         search.zero_grad()
-        value = star_log_partition(*scores, free)
+        value = star_log_partition(*scores.pairwise, free)
         value.backward()
         return value
 
     search.step(closure)
-    least = float(star_log_partition(*scores, free.detach()))
+    least = float(star_log_partition(*scores.pairwise, free.detach()))
     assert least - 1e-9 <= best <= least + 1e-3
-    tight, few = tighten(*scores, free.detach(), tolerance=1e-3)
+    tight, few = tighten(*scores.pairwise, free.detach(), tolerance=1e-3)
     assert len(few) == 1
     torch.testing.assert_close(tight, free.detach())
 
@@ -179,7 +176,7 @@ def test_ceilings_are_what_the_bounds_say():
     model = random_model(2, 4, seed=8)
     duals = random_duals(model, 8, 0.3)
     stars = star_ceiling(model.scores(), duals)
-    assert stars.per_position(9, 4) == float(star_log_partition(*model.scores(), duals))
+    assert stars.per_position(9, 4) == float(star_log_partition(*model.scores().pairwise, duals))
     weights = default_weights(2)
     assert sum(weights) == pytest.approx(1.0)
     chains = chain_ceiling(model.scores(), duals, weights)

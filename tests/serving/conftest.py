@@ -20,6 +20,7 @@ from mrflearn import (
     MarkovField,
     NgramLanguageModel,
     SkipChainCRF,
+    WordVectors,
 )
 from mrflearn.serving.desk import Desk
 from mrflearn.serving.server import make_server
@@ -79,6 +80,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "joint": JointTagger(max_evaluations=10).fit(sentences, tags),
         "composite": CompositeLanguageModel(2, "latent:2,3", 2, max_iterations=2).fit([TEXT, TEXT]),
         "words": LanguageModel(1, 4, max_evaluations=20).fit(TEXT),
+        "vectors": WordVectors(2).fit(TEXT),
         "ngrams": NgramLanguageModel(2).fit(TEXT),
         "grid": MarkovField("grid:2x2", estimator="pl", l2=0.1).fit(spins),
     }

@@ -59,6 +59,7 @@ def test_the_catalogue_names_models_and_questions(address: str) -> None:
         "joint": ["tag"],
         "composite": ["parse", "next word", "topics"],
         "words": ["fill", "neighbors"],
+        "vectors": ["neighbors", "analogy"],
         "ngrams": ["next word", "score"],
         "grid": ["couplings", "samples"],
     }
@@ -110,6 +111,7 @@ def test_gaps_are_filled_as_the_model_fills_them(address: str, models: dict[str,
         (b'{"model": "tagger", "task": "tag", "text": "  "}', 400),
         (b'{"model": "words", "task": "fill", "text": "no gap"}', 400),
         (b'{"model": "words", "task": "neighbors", "text": "neverseen"}', 400),
+        (b'{"model": "vectors", "task": "analogy", "text": "the dog"}', 400),
         (b'{"model": "grid", "task": "samples", "text": "many"}', 400),
         (b'{"model": "grid", "task": "samples", "text": "1000000"}', 400),
     ],
@@ -124,6 +126,25 @@ def test_what_is_too_large_is_not_read(address: str) -> None:
     status, answer = request(address, "POST", "/ask", b"x" * (MOST_BYTES + 1))
     assert status == 413
     assert str(MOST_BYTES) in answer["error"]
+
+
+@pytest.mark.parametrize(("length", "status"), [("9" * 5_000, 413), ("\u00b2", 411), ("-1", 411)])
+def test_lengths_that_are_none_are_refused(address: str, length: str, status: int) -> None:
+    found, answer = request(address, "POST", "/ask", None, **{"Content-Length": length})
+    assert found == status
+    assert answer["error"]
+
+
+def test_half_a_character_is_answered(address: str) -> None:
+    assert ask(address, "tagger", "tag", "\ud800 dog")[0] == 200
+
+
+def test_an_answer_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task("fall", "", "", lambda text: [{}][len(text)])  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr("mrflearn.serving.desk.tasks_of", lambda model: [task])
+    with pytest.raises(RefusalError, match="the answer failed") as refusal:
+        Desk({"m": None}).answer({"model": "m", "task": "fall", "text": "long"})
+    assert refusal.value.status == 500
 
 
 def test_other_paths_and_methods(address: str) -> None:

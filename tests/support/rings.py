@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -16,6 +17,14 @@ def random_model(offsets: int, states: int, seed: int, size: float = 1.0) -> Nei
     unary = torch.randn(states, generator=generator, dtype=torch.float64)
     table = torch.randn(offsets, states, states, generator=generator, dtype=torch.float64)
     return NeighbourModel(size * unary, ExplicitPairs(size * table))
+
+
+def with_triples(model: NeighbourModel, seed: int, size: float = 1.0) -> NeighbourModel:
+    """The same model with scores of three in a row from a normal distribution."""
+    generator = torch.Generator().manual_seed(seed + 500)
+    shape = (model.states,) * 3
+    table = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return replace(model, triples=size * table)
 
 
 def random_duals(model: NeighbourModel, seed: int, size: float) -> Tensor:
@@ -35,6 +44,8 @@ def ring_scores(model: NeighbourModel, rings: Tensor) -> Tensor:
     score = model.unary[rings].sum(1)
     for offset in range(1, model.offsets + 1):
         score = score + tables[offset - 1][rings, rings.roll(-offset, 1)].sum(1)
+    if model.triples is not None:
+        score = score + model.triples[rings, rings.roll(-1, 1), rings.roll(-2, 1)].sum(1)
     return score
 
 

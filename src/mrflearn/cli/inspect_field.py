@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mrflearn.cli.answers import remark, say, say_json, say_table
+from mrflearn.cli.answers import say, say_json, say_table
+from mrflearn.cli.pictures import keep
 from mrflearn.errors import MrflearnError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,6 @@ def _draw(
     if view.plot is None:
         return
     from mrflearn.plots.couplings import draw_graph, draw_heat_map
-    from mrflearn.plots.figure import save
 
     if view.contacts:
         matrix, what = _contacts(field), "contact score"
@@ -72,17 +73,22 @@ def _draw(
     else:
         matrix = field.strength_matrix_
     if view.edges:
-        order = np.argsort(-np.abs(strength), kind="stable")[: view.top]
+        order = _strongest(strength, view.top)
         signed = what == "coupling"  # norms and contact scores have no sign
         figure = draw_graph(edges[order], strength[order], names, what, signed=signed)
-        remark(f"picture of the {len(order)} strongest edges: {view.plot}")
     else:
         figure = draw_heat_map(matrix, names, what, first=1 if view.contacts else 0)
-        remark(f"heat map: {view.plot}")
-    save(figure, view.plot)
+    keep(figure, view.plot)
+
+
+def _strongest(strength: NDArray[np.float64], top: int) -> NDArray[np.int64]:
+    """Where the edges stand whose strengths are largest, the first of equals first."""
+    order: NDArray[np.int64] = (-abs(strength)).argsort(kind="stable")
+    return order[:top]
 
 
 def _strongest_contacts(scores: NDArray[np.float64], view: FieldView) -> NDArray[np.int64]:
+    import numpy as np
     import torch
 
     from mrflearn.graph.contacts import strongest_pairs
@@ -110,7 +116,7 @@ def _tell_couplings(
     as_json: bool,
 ) -> None:
     edges = field.edges_
-    order = np.argsort(-np.abs(strength), kind="stable")[:top]
+    order = _strongest(strength, top)
     if as_json:
         say_json(
             {

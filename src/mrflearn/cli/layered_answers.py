@@ -9,25 +9,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mrflearn.cli.answers import say, say_json, say_table
-from mrflearn.cli.labelling import batches, with_recipe
+from mrflearn.cli.labelling import batches, mistakes_of, with_recipe
 from mrflearn.cli.train_layered import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences
     from mrflearn.evaluation.layers import LayerReport
     from mrflearn.statistics.recipes import Example, Recipe
 
 LAYERED = ("FactorialCRF", "SkipChainCRF")
 BATCH = 200
-
-
-def refuse_options(model: Path, given: Mapping[str, object]) -> None:
-    """An error where an option was given that these models have no answer to."""
-    for name, value in given.items():
-        if value:
-            raise typer.BadParameter(f"{name}: not for a model such as {model}; leave it out.")
 
 
 def decoded(model: Any, examples: list[Example], file: Path) -> list[Decoded]:
@@ -109,11 +100,7 @@ def evaluate_layered(
     report = layers_report(truth, found)
     layers = {name: _figures(own) for name, own in report.layers.items()}
     for name, figures in layers.items():
-        table = confusion(truth[name], found[name])
-        figures["mistakes"] = [
-            {"true": true, "predicted": guess, "tokens": count}
-            for true, guess, count in table.worst(mistakes)
-        ]
+        figures["mistakes"] = mistakes_of(confusion(truth[name], found[name]), mistakes)
     first = next(iter(report.layers.values())).tagging
     answer = {
         "file": str(file),

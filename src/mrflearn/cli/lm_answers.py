@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import remark, say, say_json, say_table
+from mrflearn.cli.vector_answers import WORDS_ON_MAP, draw_map, frequent_words
 
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
@@ -49,8 +50,10 @@ def sample_neighbours(model: LanguageModel, count: int, seed: int, output: Path 
     write_sentences("-" if output is None else output, model.sample(count, seed=seed))
 
 
-def inspect_neighbours(model: LanguageModel, top: int, as_json: bool) -> None:
+def inspect_neighbours(model: LanguageModel, top: int, plot: Path | None, as_json: bool) -> None:
     """Tells the size and the bounds of the model, and its most frequent words."""
+    if plot is not None:
+        draw_map(model, frequent_words(model, max(top, WORDS_ON_MAP)), plot)
     figures: dict[str, Any] = {
         "class": type(model).__name__,
         "vocabulary": len(model.vocabulary_),
@@ -60,7 +63,7 @@ def inspect_neighbours(model: LanguageModel, top: int, as_json: bool) -> None:
         "bound": model.bound,
         "train_bound_per_position": model.bound_,
         "valid_bound_per_position": model.valid_bound_,
-        "most_frequent": list(model.vocabulary_.words[2 : 2 + top]),
+        "most_frequent": frequent_words(model, top),
     }
     if as_json:
         say_json(figures)

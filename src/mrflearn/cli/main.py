@@ -28,6 +28,7 @@ from mrflearn.cli import (
     tag,
     train,
 )
+from mrflearn.cli.wording import in_own_words, options_of
 from mrflearn.errors import MrflearnError
 
 app = typer.Typer(
@@ -79,17 +80,25 @@ def main() -> None:
     try:
         app()
     except MrflearnError as error:
-        sys.stderr.write(f"mrflearn: {error}\n")
+        options = options_of(typer.main.get_command(app), sys.argv[1:])
+        sys.stderr.write(f"mrflearn: {in_own_words(str(error), options)}\n")
         sys.exit(1)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone; say nothing more, as other tools do.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _is_shortage(error):
+            raise
         sys.stderr.write(
             "mrflearn: out of memory; try a smaller problem, or with infer a smaller --memory.\n"
         )
         sys.exit(1)
+
+
+def _is_shortage(error: RuntimeError) -> bool:
+    """Whether torch found no memory, which it tells in words alone where there is no GPU."""
+    return any(words in str(error) for words in ("can't allocate memory", "out of memory"))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from mrflearn.cli.train_lm import lm
 from mrflearn.cli.train_ngram import ngram
 from mrflearn.cli.train_pcfg import pcfg
 from mrflearn.cli.train_tagger import tagger
+from mrflearn.cli.train_vectors import vectors
 
 app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
 app.command("composite")(composite)
@@ -22,6 +23,7 @@ app.command("lm")(lm)
 app.command("ngram")(ngram)
 app.command("pcfg")(pcfg)
 app.command("tagger")(tagger)
+app.command("vectors")(vectors)
 
 
 @app.callback()

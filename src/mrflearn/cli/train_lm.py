@@ -12,7 +12,17 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.options import (
+    Checkpoint,
+    Device,
+    MinimumCount,
+    Quiet,
+    Resume,
+    Seed,
+    VocabularySize,
+)
 from mrflearn.cli.output import Output
+from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
 from mrflearn.errors import MrflearnError
 
@@ -25,6 +35,7 @@ class BoundName(StrEnum):
 
     chains = "chains"
     stars = "stars"
+    windows = "windows"
 
 
 class Estimator(StrEnum):
@@ -60,33 +71,38 @@ def lm(
         typer.Option(help="A lower bound; pseudolikelihood; exact likelihood for few words."),
     ] = Estimator.bound,
     bound: Annotated[
-        BoundName, typer.Option(help="chains: tighter; stars: as published.")
+        BoundName,
+        typer.Option(
+            help="chains: tighter; stars: as published; windows: all but exact, on a GPU or for up "
+            "to 4,000 words."
+        ),
     ] = BoundName.chains,
     weights: Annotated[
         str | None, typer.Option(help="Weights of the chains, such as 0.9,0.1; or validation.")
     ] = None,
     form: Annotated[Form, typer.Option(help="How pair scores are held.")] = Form.low_rank,
-    l2: Annotated[float, typer.Option(min=0.0, help="Penalty, nats per position.")] = 3e-6,
-    minimum_count: Annotated[
-        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
-    ] = 1,
-    vocabulary_size: Annotated[
-        int | None, typer.Option(min=3, help="Keep the most frequent words only.")
-    ] = None,
+    triples: Annotated[
+        bool,
+        typer.Option(
+            "--triples",
+            help="Score three words in a row too: up to 128 words, with --bound windows.",
+        ),
+    ] = False,
+    l2: Annotated[
+        float, typer.Option(min=0.0, help="Price of squared parameters, nats a position.")
+    ] = 3e-6,
+    minimum_count: MinimumCount = 1,
+    vocabulary_size: VocabularySize = None,
     max_evaluations: Annotated[int, typer.Option(min=1, help="When to stop at the latest.")] = 600,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file to save training to every minute.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the curve of the bound (.png, .svg, .pdf).")
-    ] = None,
+    device: Device = "cpu",
+    seed: Seed = 0,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
+    plot: Annotated[Path | None, picture_of("the curve of the bound")] = None,
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn a language model that sees both sides of a word, in time independent of the corpus.
@@ -99,10 +115,8 @@ def lm(
     from mrflearn.estimators.language_model import LanguageModel
 
     _refuse_idle(estimator, bound, weights, checkpoint, resume)
-    if plot is not None:
-        from mrflearn.plots.figure import check_picture
-
-        check_picture(plot)
+    if triples and bound is not BoundName.windows:
+        raise typer.BadParameter(f"--triples go with --bound windows; {bound} cannot bound them.")
     model = LanguageModel(
         context,
         dims,
@@ -110,6 +124,7 @@ def lm(
         bound=bound.value,
         weights=_weights(weights),
         form=form.value,
+        triples=triples,
         l2=l2,
         minimum_count=minimum_count,
         vocabulary_size=vocabulary_size,
@@ -123,10 +138,9 @@ def lm(
     model.fit(source, valid=held_out, checkpoint=checkpoint, resume=resume)
     model.save(output)
     if plot is not None:
-        from mrflearn.plots.figure import save
         from mrflearn.plots.language_model import bound_curve
 
-        save(bound_curve(model.outcome_.history), plot)
+        keep(bound_curve(model.outcome_.history), plot)
     answer = _answer(model, output)
     write_report(model, output, answer, quiet=quiet)
     if as_json:
@@ -143,8 +157,8 @@ def _refuse_idle(
     resume: bool,
 ) -> None:
     """An error where an option was given that this training would not read."""
-    if weights is not None and bound is BoundName.stars:
-        raise typer.BadParameter("--weights are those of chains; stars have none.")
+    if weights is not None and bound is not BoundName.chains:
+        raise typer.BadParameter(f"--weights are those of chains; {bound} have none.")
     if checkpoint is not None and estimator is not Estimator.bound:
         raise typer.BadParameter(f"--checkpoint goes with --estimator bound, not {estimator}.")
     if resume and checkpoint is None:
@@ -157,7 +171,7 @@ def _source(
     """What to learn from: a text to read, or the moments of files counted elsewhere."""
     if engine is Engine.local and len(paths) == 1:
         if master is not None or jobs != 1:
-            raise MrflearnError(
+            raise typer.BadParameter(
                 "--master goes with --engine spark, and --jobs with several files: one file is "
                 "read here by one process."
             )

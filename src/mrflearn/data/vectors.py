@@ -20,7 +20,7 @@ FLOAT = np.dtype("<f4")
 
 
 @dataclass(frozen=True, eq=False)
-class WordVectors:
+class NamedVectors:
     """`values[i]` is the vector of `names[i]`."""
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class WordVectors:
         return len(self.names)
 
 
-def read_vectors(path: PathLike, format: Format = "auto") -> WordVectors:  # noqa: A002
+def read_vectors(path: PathLike, format: Format = "auto") -> NamedVectors:  # noqa: A002
     """All vectors of a file; `auto` takes it for text where its first vector reads as text."""
     with open_binary(path) as stream:
         content = stream.read()
@@ -53,12 +53,12 @@ def read_vectors(path: PathLike, format: Format = "auto") -> WordVectors:  # noq
             "Is the file damaged, or of the other format (text, binary)?",
             path=path,
         )
-    return WordVectors(tuple(names), values)
+    return NamedVectors(tuple(names), values)
 
 
 def write_vectors(
     path: PathLike,
-    vectors: WordVectors,
+    vectors: NamedVectors,
     format: Literal["text", "binary"] = "text",  # noqa: A002
 ) -> None:
     """Writes vectors so that they read back exactly; words may not have spaces or newlines."""

@@ -11,15 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from mrflearn.data.documents import Document
-from mrflearn.data.trees import Tree
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators.composite_trees import tree_of
-from mrflearn.inference.parses import ParseSearch
 from mrflearn.inference.prefix import Prefix
 from mrflearn.models.composite_lm import CompositeModel
 from mrflearn.models.hidden_backoff import Tokens
 from mrflearn.models.ngram_arpa import END
+from mrflearn.models.ngram_level import with_blind
 from mrflearn.objectives.expected_counts import (
     Batch,
     explain_tokens,
@@ -54,7 +52,7 @@ class Answers:
 
     def score_sentences(self, documents: Sequence[Document]) -> Figures:
         """log p of each sentence after those before it in its document."""
-        text, ready = self._ready(documents)
+        text, ready = self.ready(documents)
         if not len(text):
             raise DataError("there is nothing to score: no words. Is the file empty?")
         shares = torch.from_numpy(self._fold(text, ready).before).to(self.model.weights)
@@ -65,32 +63,14 @@ class Answers:
 
     def document_topics(self, documents: Sequence[Document]) -> Figures:
         """The topic shares of each document after its last sentence; the prior's if it is empty."""
-        text, ready = self._ready(documents)
+        text, ready = self.ready(documents)
         after = self._fold(text, ready).after if len(text) else {}
         return np.stack([after.get(d, self.fit.prior) for d in range(len(documents))])
 
-    def parse(self, sentences: Sequence[Sequence[str]], document: Document) -> list[Tree | None]:
-        """The most probable tree of each sentence, None where there is none."""
-        wiring = self.model.shape.grammar
-        if wiring is None:
-            raise MrflearnError(
-                "this model was trained without a grammar; it has no trees to give."
-            )
-        trees: list[Tree | None] = [None] * len(sentences)
-        spoken = [i for i, words in enumerate(sentences) if len(words)]
-        text, ready = self._ready([[sentences[i]] for i in spoken])
-        shares = self.document_topics([document])[0]
-        topics = torch.from_numpy(shares).to(self.model.weights).expand(len(text), -1)
-        for numbers, batch in ready:
-            scores = self._scores(batch, topics)
-            model = self.model
-            found = ParseSearch(wiring).best(
-                scores.log(), batch.tokens.lengths, model.rules, model.start
-            )
-            for number, parse in zip(numbers.tolist(), found, strict=True):
-                words = sentences[spoken[number]]
-                trees[spoken[number]] = tree_of(parse, words, self.names, self.binarised)
-        return trees
+    def topics_before(self, documents: Sequence[Document]) -> Figures:
+        """The topic shares before each sentence that has words."""
+        text, ready = self.ready(documents)
+        return self._fold(text, ready).before if len(text) else self.fit.prior[None]
 
     def next_word(
         self, words: Sequence[str], top: int, document: Document
@@ -105,9 +85,9 @@ class Answers:
         else:
             scores = torch.zeros(0, wiring.preterminals, dtype=torch.float64)
             if ids:
-                _, ((_, batch),) = self._ready([[words]])
+                _, ((_, batch),) = self.ready([[words]])
                 topics = torch.from_numpy(shares).to(model.weights).unsqueeze(0)
-                scores = self._scores(batch, topics).double().cpu()
+                scores = self.scores(batch, topics).double().cpu()
             logs = (model.rules.double().cpu(), model.start.double().cpu())
             found = Prefix.of(*logs, wiring.to(torch.device("cpu")))(scores.log())
             chances = figures @ found.follows[-1].exp().numpy()
@@ -131,7 +111,8 @@ class Answers:
         common = given @ self.fit.prior
         with np.errstate(divide="ignore", invalid="ignore"):
             tells = np.where(given > 0, given * np.log(given / common[:, None]), 0)
-        best = np.argsort(-tells, axis=0, kind="stable")[:top]
+        tells[self.vocabulary.separator] = -np.inf  # the edge of a sentence is no word
+        best = np.argsort(-tells, axis=0, kind="stable")[: min(top, len(tells) - 1)]
         return [
             [(self.vocabulary.words[w], float(given[w, h])) for w in best[:, h]]
             for h in range(given.shape[1])
@@ -144,10 +125,10 @@ class Answers:
         With a grammar the sentence end is no word; without one it is, under the separator's id.
         """
         model, size, separator = self.model, len(self.vocabulary), self.vocabulary.separator
-        given, bucket = np.zeros((size, model.shape.tags)), 0
+        given, bucket = np.zeros((size, model.shape.tags + 1)), 0
         if self.fit.ngrams is not None:
             plain = np.exp(self.fit.ngrams.model.next_symbol(context))
-            given = plain[:, None] * self.fit.tag_of_word
+            given = plain[:, None] * with_blind(self.fit.tag_of_word)
             given = given / np.maximum(given.sum(axis=0), np.finfo(np.float64).tiny)
             stream = np.array([separator, *context, self.vocabulary.unknown], np.int64)
             bucket = int(self.fit.ngrams.buckets(stream)[-1])
@@ -155,7 +136,8 @@ class Answers:
             torch.from_numpy(self._next_rows(context)),
             torch.full((size,), bucket),
             torch.zeros(size, dtype=torch.int64),
-            torch.from_numpy(given),
+            torch.from_numpy(given[:, :-1]),
+            torch.from_numpy(given[:, -1]),
             torch.ones(size, dtype=torch.int64),
         ).to(model.weights.device, model.weights.dtype)
         topics = torch.from_numpy(shares).to(model.weights).expand(size, -1)
@@ -177,7 +159,7 @@ class Answers:
         places -= np.arange(size) != edge
         return index.rows(stream)[:, places]
 
-    def _ready(
+    def ready(
         self, documents: Sequence[Document]
     ) -> tuple[DocumentStream, list[tuple[Counts, Batch]]]:
         """Documents in batches, each sentence with topic shares of its own."""
@@ -186,7 +168,7 @@ class Answers:
         text = DocumentStream.of(encoded, separator, range(len(documents)))
         if not len(text):
             return text, []
-        given = Given.whole(text, self.fit.ngrams).values(self.fit.tag_of_word)
+        given = Given(text, self.fit.ngrams).values(self.fit.tag_of_word)
         rows = np.arange(len(text))
         return text, list(batches(text, given, self.model.shape, row_of_sentence=rows))
 
@@ -194,7 +176,8 @@ class Answers:
         return fold_in(self.model, text, ready, self.fit.prior, self.fit.strength)
 
     @torch.no_grad()
-    def _scores(self, batch: Batch, topics: torch.Tensor) -> torch.Tensor:
+    def scores(self, batch: Batch, topics: torch.Tensor) -> torch.Tensor:
+        """p(token | preterminal) of each token of a batch, topics by the row of its sentence."""
         tokens = batch.tokens.to(self.model.weights.device, self.model.weights.dtype)
         return explain_tokens(self.model, tokens, topics[tokens.document]).scores
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import torch
 from jaxtyping import Bool, Int64
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import MrflearnError, StorageError
 from mrflearn.estimators import field_crf_storage
+from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
 from mrflearn.estimators.crf_training import Settings
 from mrflearn.estimators.field_crf_answers import (
     FieldMarginals,
@@ -25,11 +25,12 @@ from mrflearn.estimators.field_crf_answers import (
     marginals,
 )
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import count_cores
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, weights_of
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.models.templates import Template, find_templates
 from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle, natural_pieces
 from mrflearn.objectives.reweighted import Shares
@@ -39,14 +40,14 @@ from mrflearn.training.outcome import Outcome
 KINDS = {"float32": torch.float32, "float64": torch.float64}
 
 
-class FieldCRF(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
+class FieldCRF(FrontDoor):
     """The part of a CRF that does not depend on where its graphs come from.
 
     A front door derives from it, keeps these settings under these names, and turns what its users
     have into a `FieldBatch`.
     """
 
-    estimator: Estimator
+    estimator: Wanted
     pieces: Pieces | None  # None: as suits the estimator
     shares: Shares = "uniform"  # a front door may offer others
     c1: float
@@ -69,23 +70,18 @@ class FieldCRF(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
     verbose: bool
     model_: LogLinearField
     outcome_: Outcome[LogLinearField]
+    choice_: Choice  # of estimator="auto": which it took, and why
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
+        model = self._fitted()
         settings = {**self.get_params(deep=False), "callbacks": [], "executor": None}
         own = settings | {"state": self._state()}
-        kind = type(self).__name__
-        write_model(path, field_crf_storage.to_stored(kind, own, self._fitted()))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The CRF that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
+        write_model(path, field_crf_storage.to_stored(type(self).__name__, own, model))
 
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:  # noqa: ARG003
         """The CRF that a stored model holds; these CRFs work on the processor alone."""
-        stored.insist_on(cls)
         settings, model = field_crf_storage.from_stored(stored)
         state = settings.pop("state", {})
         try:
@@ -124,16 +120,19 @@ class FieldCRF(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         field = LogLinearField.zeros(templates, KINDS[self.dtype])
         if start is not None:
             field = start.on(templates)
-        if self.verbose:
-            weights = sum(part.numel() for part in field.parameters().values())
-            graph = batch.graph
-            sys.stderr.write(
-                f"{graph.components:,} examples, {graph.variables:,} variables, "
-                f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights.\n"
-            )
-        self.outcome_ = train_field(field, batch, self._settings(templates))
+        weights = sum(part.numel() for part in field.parameters().values())
+        graph = batch.graph
+        self._tell(
+            f"{graph.components:,} examples, {graph.variables:,} variables, "
+            f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
+        )
+        self.outcome_ = train_field(field, batch, self._settings(templates, self._chosen(batch)))
         self.model_ = self.outcome_.model
         return self
+
+    def _tell(self, remark: str) -> None:
+        if self.verbose:
+            sys.stderr.write(remark + "\n")
 
     def _decode(self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None) -> Labelling:
         """The best labels of unlabelled examples, among the allowed ones."""
@@ -153,22 +152,28 @@ class FieldCRF(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         """Which weights are the same one; None: each is free."""
         return None
 
-    def _settings(self, templates: tuple[Template, ...]) -> FieldSettings:
+    def _chosen(self, batch: FieldBatch) -> Estimator:
+        """The estimator asked for, or the one that suits the graphs."""
+        if self.estimator != "auto":
+            return self.estimator
+        self.choice_ = choose_for_graphs(batch, self.pieces)
+        return self.choice_.estimator
+
+    def _settings(self, templates: tuple[Template, ...], estimator: Estimator) -> FieldSettings:
         own = Settings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
         optimisation = Settings(
-            **{name: getattr(self, name) for name in own},
+            **{name: getattr(self, name) for name in own - {"estimator"}},
+            estimator=estimator,
             cores=count_cores(self.n_jobs),
             seed=self.random_state,
             progress=self.verbose,
         )
-        pieces = natural_pieces(self.estimator) if self.pieces is None else self.pieces
-        principle = Principle(self.estimator, pieces, self.shares)
+        pieces = natural_pieces(estimator) if self.pieces is None else self.pieces
+        principle = Principle(estimator, pieces, self.shares)
         return FieldSettings(principle, optimisation, self.executor, self._tie(templates))
 
     def _fitted(self) -> LogLinearField:
-        model: LogLinearField | None = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError("this CRF is not fitted yet; call `fit`, or `load` one.")
+        model: LogLinearField = self._after_fit("model_")
         return model
 
 

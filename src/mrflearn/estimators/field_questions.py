@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from abc import ABC, abstractmethod
-from typing import Self
+from abc import abstractmethod
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mrflearn.data.files import PathLike
+from mrflearn.data.uai import write_network
+from mrflearn.errors import MrflearnError
 from mrflearn.estimators.field_answers import pairs, zero_sum_tables
+from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.draw import Draw, Drawing
-from mrflearn.models.storage import StoredModel, read_model
 
 
-class FieldQuestions(ABC):
+class FieldQuestions(FrontDoor):
     """The questions that `MarkovField` and `PottsField` share."""
 
     random_state: int
@@ -28,11 +31,6 @@ class FieldQuestions(ABC):
     @abstractmethod
     def log_likelihood(self, X: ArrayLike) -> NDArray[np.float64]:
         """The log-probability of each row, in nats."""
-
-    @classmethod
-    @abstractmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The field that a stored model holds."""
 
     @property
     def fields_(self) -> NDArray[np.float64]:
@@ -80,12 +78,13 @@ class FieldQuestions(ABC):
         """New rows: exact where the width allows, else by Gibbs (see `draw` for which)."""
         return np.asarray(self.draw(count, seed=seed).samples.cpu())
 
+    def export(self, path: PathLike) -> None:
+        """Writes the field as a network in UAI format, which other inference programs read."""
+        if Path(str(path).removesuffix(".gz")).suffix != ".uai":
+            raise MrflearnError(f"{path}: a field is exported to a name in .uai.")
+        write_network(path, to_uai(self.potentials_))
+
     def draw(self, count: int, *, seed: int | None = None) -> Draw:
         """New rows together with how they were made."""
         seed = self.random_state if seed is None else seed
         return Drawing()(self.potentials_, count, seed=seed)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The field that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)

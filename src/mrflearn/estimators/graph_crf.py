@@ -10,6 +10,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import Method, best_lists, log_probabilities
 from mrflearn.estimators.graph_inputs import Graphs, mirrored_templates, mirrored_tie
@@ -17,7 +18,7 @@ from mrflearn.execution.executor import Executor
 from mrflearn.inference.constraints import allowed_states
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.templates import Template
-from mrflearn.objectives.field_objectives import Estimator, Pieces
+from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.objectives.reweighted import Shares
 from mrflearn.statistics.features import Numbering
 from mrflearn.training.callbacks import Callback, Watcher
@@ -48,7 +49,9 @@ class GraphCRF(FieldCRF):
     estimator: `"pw"` (each factor by itself), `"pwpl"` (each variable within each factor),
         `"pl"` (each variable given all around it), `"edge-pl"` (the variables of each factor given
         all around them), `"ml"` (exact; small width), `"bp"` (loopy belief propagation) or
-        `"pw-reweighted"` (a convex combination of pieces).
+        `"pw-reweighted"` (a convex combination of pieces); `"auto"` takes the one that suits the
+        graphs, and `choice_` says which and why.
+    connected: whether a graph in several parts is refused, as one with an edge forgotten.
     pieces: of `"pw"` and `"pwpl"`: `"edges"` (an edge takes the features of its ends with it; the
         default) or `"factors"`; of `"pw"` also lists of kinds of factors, each list one piece an
         example, as in `[["node", "edge"]]`.
@@ -64,8 +67,9 @@ class GraphCRF(FieldCRF):
 
     def __init__(
         self,
-        estimator: Estimator = "pw",
+        estimator: Wanted = "pw",
         *,
+        connected: bool = True,
         pieces: Pieces | None = None,
         shares: Shares = "uniform",
         c1: float = 0.0,
@@ -88,6 +92,7 @@ class GraphCRF(FieldCRF):
         verbose: bool = False,
     ) -> None:
         self.estimator = estimator
+        self.connected = connected
         self.pieces = pieces
         self.shares = shares
         self.c1 = c1
@@ -127,7 +132,10 @@ class GraphCRF(FieldCRF):
         if not names:
             raise DataError("y names no label at all; there is nothing to learn from.")
         names.closed = True
-        batch = graphs.labelled(graphs.batch(len(names)), labels, names)
+        batch = graphs.batch(len(names))
+        if self.connected:
+            graphs.insist_on_connection(batch.graph)
+        batch = graphs.labelled(batch, labels, names)
         self.mirrored_, self.labels_ = graphs.mirrored, names
         return self._learn(batch)
 
@@ -199,6 +207,8 @@ class GraphCRF(FieldCRF):
         if graphs.mirrored != self.mirrored_:
             raise DataError("trained on undirected graphs, asked about directed ones (or reverse).")
         batch = graphs.batch(len(self.labels_), model.templates)
+        if self.connected:
+            graphs.insist_on_connection(batch.graph)
         if forced is None:
             return graphs, batch, None
         choices = [choice for own in graphs.ordered(forced) for choice in own]

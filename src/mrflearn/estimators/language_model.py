@@ -8,13 +8,13 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
-from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
+from mrflearn.data.corpus import Text, encode_corpus, hold
 from mrflearn.data.files import PathLike
-from mrflearn.data.vectors import WordVectors, write_vectors
+from mrflearn.data.vectors import NamedVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, MrflearnError, NotFittedError
+from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.estimators.language_model_answers import draw_sentences, fill_gap
 from mrflearn.estimators.language_model_file import Learned, restore, store
 from mrflearn.estimators.lifted_training import (
@@ -28,29 +28,31 @@ from mrflearn.estimators.lifted_training import (
 from mrflearn.estimators.nearest_words import NearestWords
 from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
-from mrflearn.estimators.text_moments import checked_moments, moments_of
+from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.moments import Moments
 from mrflearn.statistics.text_shards import count_text_shards
 
 Estimator = Literal["bound"] | Direct
 
 
-class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class LanguageModel(FrontDoor):
     """A field in which every word is bound to `context` neighbours on each side.
 
     dims: dimensions of the word vectors.
     estimator: `"bound"` makes a lower bound on the log-likelihood large, from moments alone;
         `"pl"` and `"pl-sgd"` the pseudolikelihood of the text, by L-BFGS or minibatches; `"ml"`
         the exact likelihood, for small vocabularies.
-    bound: which lower bound: `"chains"`, or the looser `"stars"` of [Jernite, Rush, Sontag 2015].
+    bound: which lower bound: `"chains"`, the looser `"stars"` of [Jernite, Rush, Sontag 2015], or
+        `"windows"`, all but exact: context 2, up to 4,000 words (20,000 on a GPU).
     weights: of the chains, one for each offset; None takes weights that fall with distance, and
         `"validation"` the best of several such on the validation text.
     form: pair scores `"low-rank"` (U W_l, eq. 5), `"bilinear"` (U R_l W, eq. 4) or `"explicit"`
         (a free table, for small vocabularies).
+    triples: scores of three words in a row too, by windows; up to 128 words.
     l2: price of squared vector entries, in nats per position.
     max_evaluations, patience: training ends after so many evaluations of the bound, or once the
         validation bound has not risen for `patience` checks.
@@ -66,6 +68,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         bound: BoundName = "chains",
         weights: Sequence[float] | Literal["validation"] | None = None,
         form: Form = "low-rank",
+        triples: bool = False,
         l2: float = 3e-6,
         minimum_count: int = 1,
         vocabulary_size: int | None = None,
@@ -82,6 +85,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         self.bound = bound
         self.weights = weights
         self.form = form
+        self.triples = triples
         self.l2 = l2
         self.minimum_count = minimum_count
         self.vocabulary_size = vocabulary_size
@@ -114,6 +118,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
             self.bound,
             None if isinstance(self.weights, str) else self.weights,
             self.form,
+            self.triples,
             self.dims,
             self.l2,
             self.max_evaluations,
@@ -214,25 +219,21 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         """Writes the word vectors in the text format of word2vec."""
         if str(path).removesuffix(".gz").endswith(".arpa"):
             raise MrflearnError(f"{path}: word vectors are no ARPA file; choose a name in .txt.")
-        write_vectors(path, WordVectors(self.vocabulary_.words, self.vectors_))
+        write_vectors(path, NamedVectors(self.vocabulary_.words, self.vectors_))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
-        settings = {**self.get_params(), "weights": list(self.ceiling_.weights)}
+        weights = list(self.ceiling_.weights) if self.bound == "chains" else None
+        settings = {**self.get_params(), "weights": weights}
         own = {"bound": self.bound_, "valid_bound": self.valid_bound_}
         stored, tensors = store(self._fitted(), self.form)
         kept = {"settings": settings, "fitted": own, **stored}
         write_model(path, StoredModel(type(self).__name__, kept, tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds."""
-        settings, fitted, learned = restore(stored, cls.__name__)
+        settings, fitted, learned = restore(stored)
         self = cls(**{**settings, "device": device})
         self._learned = learned
         self.bound_, self.valid_bound_ = fitted["bound"], fitted["valid_bound"]
@@ -249,7 +250,7 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
             return train_lifted(moments, settings, valid)
         if self.estimator == "bound":
             if valid is None:
-                raise DataError("weights='validation' needs a validation text: fit(..., valid=...)")
+                raise DataError("weights='validation' needs a validation text: valid=...")
             return train_on_best_weights(moments, settings, valid)
         if self.estimator not in ("pl", "pl-sgd", "ml"):
             known = "'bound', 'pl', 'pl-sgd', 'ml'"
@@ -266,18 +267,16 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         if isinstance(text, Moments):
             moments = checked_moments(text, self.context)
             return moments if known is None else moments_of(moments, known, self.context)
-        held = hold(text)
-        vocabulary = known or Vocabulary.from_counts(
-            count_corpus(held), size=self.vocabulary_size, minimum_count=self.minimum_count
+        if known is not None:
+            return moments_of(text, known, self.context)
+        return counted(
+            text, self.context, size=self.vocabulary_size, minimum_count=self.minimum_count
         )
-        return moments_of(held, vocabulary, self.context)
 
     @property
     def _chooses_weights(self) -> bool:
         return isinstance(self.weights, str) and self.bound == "chains"
 
     def _fitted(self) -> Learned:
-        learned: Learned | None = getattr(self, "_learned", None)
-        if learned is None:
-            raise NotFittedError("this LanguageModel is not fitted yet; call `fit`, or `load` one.")
+        learned: Learned = self._after_fit("_learned")
         return learned

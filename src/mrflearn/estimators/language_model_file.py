@@ -47,17 +47,15 @@ def store(learned: Learned, form: str) -> tuple[dict[str, Any], dict[str, Tensor
     return values, {**learned.model.parameters(), **own}
 
 
-def restore(stored: StoredModel, kind: str) -> tuple[dict[str, Any], dict[str, Any], Learned]:
+def restore(stored: StoredModel) -> tuple[dict[str, Any], dict[str, Any], Learned]:
     """Settings, fitted values and model as `store` was given them."""
-    if stored.kind != kind:
-        raise StorageError(f"this is a {stored.kind}, not a {kind}.")
     kept, tensors = stored.settings, dict(stored.tensors)
     try:
         ceiling = Ceiling(**{**kept["ceiling"], "weights": tuple(kept["ceiling"]["weights"])})
         vocabulary = Vocabulary(tuple(kept["words"]))
         duals, lengths = tensors.pop("duals"), tensors.pop("lengths")
-        unary = tensors.pop("unary")
-        model = NeighbourModel(unary, FORMS[kept["form"]](**tensors))
+        unary, triples = tensors.pop("unary"), tensors.pop("triples", None)
+        model = NeighbourModel(unary, FORMS[kept["form"]](**tensors), triples)
         if len(vocabulary) != model.states or duals.shape != (model.offsets, model.states):
             raise StorageError("words, duals and scores differ in number.")
         learned = Learned(model, duals, ceiling, vocabulary, lengths.cpu().numpy())

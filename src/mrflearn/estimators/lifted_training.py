@@ -12,19 +12,12 @@ from torch import Tensor
 
 from mrflearn.data.files import PathLike
 from mrflearn.errors import MrflearnError
+from mrflearn.estimators.lifted_choice import ChosenBound
 from mrflearn.execution.device import choose_device
-from mrflearn.execution.recording import recorded
-from mrflearn.inference.lifted import (
-    BoundName,
-    Ceiling,
-    chain_ceiling,
-    default_weights,
-    star_ceiling,
-)
+from mrflearn.inference.lifted import BoundName, Ceiling, default_weights
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
 from mrflearn.models.neighbour_start import log_frequencies, spectral_start
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
-from mrflearn.objectives.lifted_normaliser import ChainNormaliser, StarNormaliser, settled
 from mrflearn.statistics.moments import Moments
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.lbfgs import LBFGS
@@ -34,6 +27,7 @@ from mrflearn.training.outcome import Outcome
 Form = Literal["low-rank", "bilinear", "explicit"]
 SMOOTHING = 1e-4  # of word frequencies in the scales of parameters
 RATIOS = (0.2, 0.087, 0.03)  # of one offset's weight to that of the one before it
+FEW_WORDS = 1000
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
 
 
@@ -52,6 +46,7 @@ class LiftedSettings:
     bound: BoundName = "chains"
     weights: Sequence[float] | None = None
     form: Form = "low-rank"
+    triples: bool = False
     dims: int = 30
     l2: float = 3e-6
     max_evaluations: int = 600
@@ -81,28 +76,23 @@ def train_lifted(
     valid: Moments | None = None,
 ) -> LiftedFit:
     """The model whose bound is best: on the validation moments if there are any."""
-    weights = chain_weights(settings, len(moments.offsets))
-    if settings.bound == "stars" and moments.separator is not None:
+    chosen = ChosenBound.of(settings.bound, settings.weights, moments, triples=settings.triples)
+    if chosen.name == "stars" and moments.separator is not None:
         moments = moments.rounded_up()
     device = choose_device(settings.device)
-    model, duals = starting_point(moments, settings, weights)
+    model, duals = starting_point(moments, settings, chosen.weights)
     model, duals = model.to(model.unary.dtype, device), duals.to(device)
-    rho = torch.tensor(weights).to(duals)
-    normaliser = (
-        StarNormaliser()
-        if settings.bound == "stars"
-        else ChainNormaliser(rho, duals, recorded=duals.is_cuda)
-    )
+    normaliser = chosen.normaliser(duals)
     bound = LiftedBound(model, Frequencies.of(moments, duals), normaliser, duals, SMOOTHING)
     outcome = minimise(
-        settled(recorded(bound, bound.start), normaliser),
+        chosen.repeated(bound),
         bound.start,
         LBFGS(
             max_iterations=settings.max_evaluations,
             max_evaluations=settings.max_evaluations,
             tolerance=1e-7,
         ),
-        penalty=ScaledL2(settings.l2, tuple(model.pairs.parameters()), bound),
+        penalty=ScaledL2(settings.l2, model.penalised(), bound),
         callbacks=_watchers(bound, valid, settings),
         progress=settings.progress,
         checkpoint=settings.checkpoint,
@@ -110,11 +100,7 @@ def train_lifted(
         seed=settings.seed,
     )
     model, duals = bound.at(outcome.model)
-    if isinstance(normaliser, ChainNormaliser):
-        ceiling = chain_ceiling(model.scores(), duals, weights, normaliser.vectors.right)
-    else:
-        ceiling = star_ceiling(model.scores(), duals)
-    return LiftedFit(model, duals, ceiling, outcome)
+    return LiftedFit(model, duals, chosen.ceiling(model, duals, normaliser), outcome)
 
 
 def train_on_best_weights(moments: Moments, settings: LiftedSettings, valid: Moments) -> LiftedFit:
@@ -128,30 +114,18 @@ def train_on_best_weights(moments: Moments, settings: LiftedSettings, valid: Mom
 
     def validation_bound(fitted: LiftedFit) -> float:
         scores = fitted.model.scores()
-        mean = Frequencies.of(valid, scores.unary).mean_score(*scores)
+        mean = Frequencies.of(valid, scores.unary).mean_score(scores)
         return float(mean) - fitted.ceiling.per_position(valid.positions, valid.states)
 
     return max(fits, key=validation_bound)
-
-
-def chain_weights(settings: LiftedSettings, offsets: int) -> tuple[float, ...]:
-    """The weights of the offsets in the bound: those given, of sum 1, or the default."""
-    if settings.bound == "stars":
-        return (1 / (offsets + 1),) * offsets
-    if settings.weights is None:
-        return default_weights(offsets)
-    given = [float(weight) for weight in settings.weights]
-    if len(given) != offsets or min(given) <= 0:
-        raise MrflearnError(
-            f"weights={list(settings.weights)}: {offsets} offsets need {offsets} numbers above 0."
-        )
-    return tuple(weight / sum(given) for weight in given)
 
 
 def starting_point(moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]) -> Start:
     """Where training begins: at an earlier model if one is given, else near the best."""
     if settings.start is None:
         model = starting_model(moments, settings, weights)
+        if settings.triples:
+            model = replace(model, triples=model.unary.new_zeros((model.states,) * 3))
         return Start(model, model.unary.new_zeros(model.offsets, model.states))
     start = settings.start
     shape = len(moments.offsets), moments.states
@@ -160,6 +134,8 @@ def starting_point(moments: Moments, settings: LiftedSettings, weights: tuple[fl
             f"the earlier model has {start.model.states:,} words and {start.model.offsets} "
             f"offsets, the text {shape[1]:,} and {shape[0]}: training cannot go on from it."
         )
+    if (start.model.triples is not None) != settings.triples:
+        raise MrflearnError("the earlier model and this one differ in their scores of triples.")
     return start
 
 
@@ -167,8 +143,10 @@ def starting_model(
     moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]
 ) -> NeighbourModel:
     """Where training begins: half the spectral scores, or none for free tables."""
-    like = torch.zeros(1, dtype=torch.float32)
     offsets, states = len(moments.offsets), moments.states
+    # Few words, often in the same order, make matrices hard to follow in single precision.
+    double = settings.bound == "windows" and states <= FEW_WORDS
+    like = torch.zeros(1, dtype=torch.float64 if double else torch.float32)
     if settings.form == "explicit":
         tables = ExplicitPairs.zeros(offsets, states)
         return NeighbourModel(log_frequencies(moments, tables.table), tables)
@@ -185,7 +163,7 @@ def starting_model(
         )
     # One right vector a word: the first offset's, and matrices that scale it for the others.
     rho = torch.tensor(weights) / weights[0]
-    unit = torch.eye(settings.dims)
+    unit = torch.eye(settings.dims).to(like)
     return replace(
         model, pairs=BilinearPairs(pairs.left, rho.view(-1, 1, 1) * unit, pairs.right[0])
     )

@@ -8,14 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn.estimators.lifted_training import (
-    LiftedFit,
-    LiftedSettings,
-    chain_weights,
-    starting_point,
-)
+from mrflearn.estimators.lifted_choice import ChosenBound
+from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, starting_point
 from mrflearn.execution.device import choose_device
-from mrflearn.inference.lifted import chain_ceiling
 from mrflearn.models.neighbour_lm import NeighbourModel
 from mrflearn.objectives.lifted_bound import Frequencies
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
@@ -40,9 +35,9 @@ def train_direct(
     `pl` is by L-BFGS over the whole text, `pl-sgd` by minibatches of 100 words with rates that
     fall by Adagrad.  The penalty is that of the bounds: `l2` times the number of positions.
     """
-    weights = chain_weights(settings, len(moments.offsets))
+    chosen = ChosenBound.of(settings.bound, settings.weights, moments, triples=settings.triples)
     device = choose_device(settings.device)
-    start = starting_point(moments, settings, weights).model.to(
+    start = starting_point(moments, settings, chosen.weights).model.to(
         torch.float64 if estimator == "ml" else torch.float32, device
     )
     outcome: Outcome[NeighbourModel]
@@ -70,4 +65,4 @@ def train_direct(
         )
     model = outcome.model
     duals = model.unary.new_zeros(model.offsets, model.states)
-    return LiftedFit(model, duals, chain_ceiling(model.scores(), duals, weights), outcome)
+    return LiftedFit(model, duals, chosen.ceiling(model, duals), outcome)

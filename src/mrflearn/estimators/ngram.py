@@ -10,21 +10,21 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.files import PathLike
-from mrflearn.data.vocabulary import UNKNOWN, Vocabulary
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.errors import DataError, MrflearnError, StorageError
+from mrflearn.estimators.left_to_right import LeftToRight, refuse_marks, unknown_policy
 from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
 from mrflearn.models.ngram import BackoffTable, NgramModel, TokenScores
-from mrflearn.models.ngram_arpa import BEGIN, END, from_arpa, to_arpa
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.ngram_arpa import END, from_arpa, to_arpa
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.ngrams import count_ngrams, sentence_stream
 
 
-class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class NgramLanguageModel(LeftToRight):
     """An n-gram language model with interpolated modified Kneser-Ney smoothing.
 
     order: the longest n-gram; a trigram model looks at two words before each.
@@ -55,12 +55,7 @@ class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn s
             raise MrflearnError(f"order={self.order}: an n-gram has at least one word.")
         text = hold(X)
         counts = count_corpus(text)
-        for mark in (BEGIN, END):
-            if mark in counts:
-                raise DataError(
-                    f"the text holds the word {mark} {counts[mark]} times, which here stands for "
-                    "the edge of a sentence. Take it out: every line is a sentence."
-                )
+        refuse_marks(counts)
         vocabulary = Vocabulary.from_counts(
             counts, size=self.vocabulary_size, minimum_count=self.minimum_count
         )
@@ -98,15 +93,6 @@ class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn s
         scores = self.token_scores(X)
         before = np.concatenate([[0], np.flatnonzero(scores.ends)[:-1] + 1])
         return np.asarray(np.add.reduceat(scores.log_probability, before))
-
-    def score(self, X: Text, y: object = None) -> float:
-        """The mean log-probability of a token, in nats; sentence ends count as tokens."""
-        del y
-        return float(self.token_scores(X).log_probability.mean())
-
-    def perplexity(self, X: Text) -> float:
-        """The perplexity per token; sentence ends and unknown words count as tokens."""
-        return float(np.exp(-self.score(X)))
 
     def next_word(self, words: Sequence[str] = (), top: int = 10) -> list[tuple[str, float]]:
         """The most probable continuations of a sentence's beginning; `</s>` is its end."""
@@ -156,15 +142,9 @@ class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn s
         write_model(path, StoredModel(type(self).__name__, {**self.get_params(), **own}, tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds; it is always used on the CPU."""
         del device
-        stored.insist_on(cls)
         settings, tensors = dict(stored.settings), stored.tensors
         try:
             vocabulary = Vocabulary(tuple(settings.pop("words")))
@@ -184,10 +164,7 @@ class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn s
     @property
     def unknown_policy_(self) -> str:
         """How words outside the vocabulary are scored, in words."""
-        share = "an ordinary word of the training text"
-        if not self.unknown_seen_:
-            share = "which the training text did not hold"
-        return f"words outside the vocabulary are scored as {UNKNOWN}, {share}"
+        return unknown_policy(self.unknown_seen_)
 
     @property
     def _separator(self) -> int:
@@ -197,9 +174,5 @@ class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn s
         return END if index == self._separator else self.vocabulary_.words[index]
 
     def _fitted(self) -> NgramModel:
-        model: NgramModel | None = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError(
-                "this NgramLanguageModel is not fitted yet; call `fit`, or `load` one."
-            )
+        model: NgramModel = self._after_fit("model_")
         return model

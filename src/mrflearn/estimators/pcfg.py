@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from mrflearn.data.ptb import read_trees
 from mrflearn.data.trees import Tree
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import DataError, MrflearnError, StorageError
 from mrflearn.estimators.composite_trees import tree_of
+from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.execution.threads import one_thread
 from mrflearn.inference.inside_outside import InsideOutside
 from mrflearn.inference.parses import ParseSearch
 from mrflearn.inference.prefix import Prefix
@@ -25,7 +26,7 @@ from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.ngram_arpa import END
 from mrflearn.models.pcfg import GrammarModel
 from mrflearn.models.pcfg_sampling import TreeSampler
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.treebank import Side, TreebankCounts, usual_form
 
 Trees: TypeAlias = Iterable[Tree] | str | os.PathLike[str]
@@ -33,7 +34,7 @@ Sentences: TypeAlias = Sequence[Sequence[str]]
 TENSORS = ("parent", "left", "right", "rules", "start", "words")
 
 
-class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class PCFG(FrontDoor):
     """A probabilistic context-free grammar of trees: parses, probabilities, next words, samples.
 
     side, horizontal, vertical: how nodes of many children are split, how many sisters the new
@@ -79,6 +80,7 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         self.prefix_: Prefix | None = None  # made when a next word is first asked for
         return self
 
+    @one_thread()
     def parse(self, X: Sentences, *, document: object = ()) -> list[Tree | None]:
         """The most probable tree of each sentence, or None where the grammar has none.
 
@@ -90,6 +92,13 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         pairs = zip(parses, X, strict=True)
         return [tree_of(parse, words, model.names, True) for parse, words in pairs]
 
+    def parse_documents(self, X: Iterable[Sentences]) -> list[list[Tree | None]]:
+        """The most probable tree of each sentence of each document, all parsed together."""
+        held = list(X)
+        found = iter(self.parse([words for sentences in held for words in sentences]))
+        return [[next(found) for _ in sentences] for sentences in held]
+
+    @one_thread()
     def parse_n(self, X: Sentences, count: int) -> list[list[tuple[Tree, float]]]:
         """The `count` most probable trees of each sentence, with their share of its probability."""
         model = self._fitted()
@@ -103,6 +112,7 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
             found.append([pair for pair in zip(trees, shares, strict=True) if pair[0] is not None])  # type: ignore[misc]
         return found
 
+    @one_thread()
     def score_samples(self, X: Sentences) -> NDArray[np.float64]:
         """The log-probability of each sentence in nats, all its trees summed; -inf without any."""
         charts = InsideOutside(self._fitted().shape)
@@ -120,6 +130,7 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         """The perplexity per token; sentence ends and unknown words count as tokens."""
         return float(np.exp(-self.score(X)))
 
+    @one_thread()
     def next_word(self, words: Sequence[str] = (), top: int = 10) -> list[tuple[str, float]]:
         """The most probable continuations of a sentence's beginning; `</s>` is its end."""
         model = self._fitted()
@@ -139,6 +150,7 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         names = {model.vocabulary.separator: END}
         return [(names.get(i, model.vocabulary.words[i]), float(chances[i])) for i in best]
 
+    @one_thread()
     def sample(self, count: int = 1, *, seed: int | None = None, longest: int = 200) -> list[Tree]:
         """New trees of at most `longest` words; longer ones are drawn again."""
         sampler = TreeSampler(self._fitted())
@@ -164,16 +176,9 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         write_model(path, StoredModel(type(self).__name__, settings, tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds; it is always used on the CPU."""
         del device
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
         settings = dict(stored.settings)
         try:
             phrases, preterminals = (
@@ -200,8 +205,5 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         return (*model.scores(X), model.rules, model.start)
 
     def _fitted(self) -> GrammarModel:
-        model: Any = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError("this PCFG is not fitted yet; call `fit`, or `load` one.")
-        found: GrammarModel = model
-        return found
+        model: GrammarModel = self._after_fit("model_")
+        return model

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mrflearn.data.corpus import Text, encode_corpus, hold
+import os
+
+from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.statistics.counting import MomentsCounter
@@ -21,6 +23,16 @@ def checked_moments(moments: Moments, context: int) -> Moments:
     return moments
 
 
+def counted(
+    text: Text, context: int, *, size: int | None = None, minimum_count: int = 1
+) -> Moments:
+    """The moments of a text over its own vocabulary."""
+    held = hold(text)
+    words = count_corpus(held)
+    vocabulary = Vocabulary.from_counts(words, size=size, minimum_count=minimum_count)
+    return moments_of(held, vocabulary, context)
+
+
 def moments_of(text: Text | Moments, vocabulary: Vocabulary | None, context: int) -> Moments:
     """The moments of a text over a vocabulary, or given moments if they are over that one."""
     if isinstance(text, Moments):
@@ -35,5 +47,6 @@ def moments_of(text: Text | Moments, vocabulary: Vocabulary | None, context: int
     counter.add(encode_corpus(hold(text), vocabulary))
     moments = counter.moments()
     if not moments.words:
-        raise DataError("there are no words in this text. Is the file empty?")
+        name = f"{text}: " if isinstance(text, (str, os.PathLike)) else ""
+        raise DataError(f"{name}there are no words in this text. Is the file empty?")
     return moments

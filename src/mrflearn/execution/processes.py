@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError
@@ -86,12 +85,7 @@ class Processes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self.close() if kind is None else self._end()
 
     def _started(self) -> ProcessPoolExecutor:

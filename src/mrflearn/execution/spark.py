@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, pairwise
-from types import TracebackType
 from typing import Any, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError, MissingExtraError
@@ -86,12 +85,7 @@ class Spark:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _run(self, task: Any, items: Iterable[Any], *, each: bool) -> list[list[Any]]:

@@ -12,12 +12,14 @@ from torch import Tensor
 class NeighbourScores(NamedTuple):
     """Scores of single words, and of pairs as products `left[k] @ right[k].T` of vectors.
 
-    `left` or `right` has one entry where all offsets share it.
+    `left` or `right` has one entry where all offsets share it.  `triples`, for small vocabularies,
+    scores three words in a row.
     """
 
     unary: Float[Tensor, "c"]
     left: Float[Tensor, "#k c d"]
     right: Float[Tensor, "#k c d"]
+    triples: Float[Tensor, "c c c"] | None = None
 
     @property
     def states(self) -> int:
@@ -29,9 +31,16 @@ class NeighbourScores(NamedTuple):
         """K, for a text: how many neighbours on each side a word is bound to."""
         return max(len(self.left), len(self.right))
 
+    @property
+    def pairwise(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of words and pairs, for bounds that read no others."""
+        return self.unary, self.left, self.right
+
     def double(self) -> NeighbourScores:
         """The same scores in double precision."""
-        return NeighbourScores(*(part.double() for part in self))
+        unary, left, right = (part.double() for part in self.pairwise)
+        triples = None if self.triples is None else self.triples.double()
+        return NeighbourScores(unary, left, right, triples)
 
     def tables(self) -> Float[Tensor, "k c c"]:
         """All pair scores at once, rows for the left word; for small vocabularies."""
@@ -43,7 +52,7 @@ class NeighbourScores(NamedTuple):
         """Scores of every word in a gap; `before[:, l]` and `after[:, l]` are l + 1 words away.
 
         Up to a constant a row, log p(word | all others) [Jernite, Rush, Sontag 2015, section 3]:
-        nothing further away matters.  Pairs count `share` of their scores.
+        nothing further away matters.  Pairs and triples count `share` of their scores.
         """
         spread = self.offsets, -1, -1
         lefts, rights = self.left.expand(spread), self.right.expand(spread)
@@ -51,4 +60,16 @@ class NeighbourScores(NamedTuple):
         for k in range(self.offsets):
             scores = torch.addmm(scores, lefts[k][before[:, k]], rights[k].T, alpha=share)
             scores = torch.addmm(scores, rights[k][after[:, k]], lefts[k].T, alpha=share)
-        return scores
+        if self.triples is None:
+            return scores
+        return scores + share * _three_in_a_row(self.triples, before, after)
+
+
+def _three_in_a_row(
+    triples: Float[Tensor, "c c c"], before: Int[Tensor, "n k"], after: Int[Tensor, "n k"]
+) -> Float[Tensor, "n c"]:
+    """The scores of every word as the last, the middle and the first of three."""
+    last = triples[before[:, 1], before[:, 0]]
+    middle = triples[before[:, 0], :, after[:, 0]]
+    first = triples.permute(1, 2, 0)[after[:, 0], after[:, 1]]
+    return last + middle + first

@@ -112,10 +112,11 @@ class BilinearPairs:
 @final
 @dataclass(frozen=True, eq=False)
 class NeighbourModel:
-    """Scores of single words and of pairs; frozen, like every model."""
+    """Scores of single words, of pairs and, if any, of three words in a row; frozen."""
 
     unary: Float[Tensor, "c"]
     pairs: PairScores
+    triples: Float[Tensor, "c c c"] | None = None
 
     @property
     def states(self) -> int:
@@ -128,11 +129,17 @@ class NeighbourModel:
         return self.pairs.offsets
 
     def parameters(self) -> dict[str, Tensor]:
-        return {"unary": self.unary, **self.pairs.parameters()}
+        triples = {} if self.triples is None else {"triples": self.triples}
+        return {"unary": self.unary, **self.pairs.parameters(), **triples}
 
     def with_parameters(self, parameters: Mapping[str, Tensor]) -> NeighbourModel:
-        pairs = {name: value for name, value in parameters.items() if name != "unary"}
-        return NeighbourModel(parameters["unary"], self.pairs.with_parameters(pairs))
+        others = dict(parameters)
+        unary, triples = others.pop("unary"), others.pop("triples", None)
+        return NeighbourModel(unary, self.pairs.with_parameters(others), triples)
+
+    def penalised(self) -> tuple[str, ...]:
+        """The names of the parameters that a penalty keeps small: all but scores of words."""
+        return tuple(name for name in self.parameters() if name != "unary")
 
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> NeighbourModel:
         """The same model in other numbers, or elsewhere."""
@@ -141,4 +148,4 @@ class NeighbourModel:
 
     def scores(self) -> NeighbourScores:
         """What inference reads."""
-        return NeighbourScores(self.unary, *self.pairs.factors())
+        return NeighbourScores(self.unary, *self.pairs.factors(), self.triples)

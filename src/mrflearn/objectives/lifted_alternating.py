@@ -50,8 +50,8 @@ class AlternatingBound:
             scores = self.at(leaf).scores()
             self._tighten(scores.unary, scores.left, scores.right)
             # [eq. 18] At tight duals the gradient of the minimum is that with the duals held.
-            normaliser = star_log_partition(*scores, self.duals)
-            value = normaliser - self.frequencies.mean_score(*scores)
+            normaliser = star_log_partition(*scores.pairwise, self.duals)
+            value = normaliser - self.frequencies.mean_score(scores)
         self.passes += 1
         return value.detach(), torch.autograd.grad(value, leaf)[0]
 

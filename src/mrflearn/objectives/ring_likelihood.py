@@ -25,5 +25,7 @@ class RingLikelihood:
 
     def __call__(self, model: NeighbourModel, batch: Frequencies) -> Float[Tensor, ""]:
         scores = model.scores()
-        log_partition = ring_log_partition(scores.unary, scores.tables(), self.positions)
-        return log_partition / self.positions - batch.mean_score(*scores)
+        log_partition = ring_log_partition(
+            scores.unary, scores.tables(), self.positions, scores.triples
+        )
+        return log_partition / self.positions - batch.mean_score(scores)

@@ -38,6 +38,8 @@ def model_page(model: Any, title: str, facts: Mapping[str, Any]) -> Page:
             add_training(page, model.outcome_.history, "minus the bound, nats a position")
         case "LanguageModel":
             add_language_model(page, model)
+        case "WordVectors":
+            add_words(page, model)
         case "CompositeLanguageModel":
             add_composite(page, model)
         case "MarkovField" | "PottsField":
@@ -67,7 +69,7 @@ def add_training(page: Page, history: Sequence[Row], upward: str = "objective, n
 
 
 def add_language_model(page: Page, model: Any) -> None:
-    """Bound, map and neighbours."""
+    """The curve of the bound, and of a model with word vectors their map and neighbours."""
     if len(model.outcome_.history) > 1:
         page.heading("Training")
         page.picture(
@@ -75,6 +77,12 @@ def add_language_model(page: Page, model: Any) -> None:
             "The proven lower bound on the log-likelihood per position; the model that is best on "
             "the validation text is kept.",
         )
+    if model.form != "explicit":  # free tables have no vectors
+        add_words(page, model)
+
+
+def add_words(page: Page, model: Any) -> None:
+    """A map of the frequent words, and their neighbours."""
     words = [word for word in model.vocabulary_.words if not word.startswith("<")]
     page.heading("Words")
     shown = words[:WORDS_ON_MAP]

@@ -40,6 +40,10 @@ def tasks_of(model: Any) -> list[Task]:
             from mrflearn.serving.text_tasks import language_model_tasks
 
             return language_model_tasks(model)
+        case "WordVectors":
+            from mrflearn.serving.vector_tasks import vector_tasks
+
+            return vector_tasks(model)
         case "NgramLanguageModel":
             from mrflearn.serving.text_tasks import ngram_tasks
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mrflearn.errors import DataError
 from mrflearn.serving import blocks
 from mrflearn.serving.label_tasks import split
 from mrflearn.serving.tasks import Task
+from mrflearn.serving.vector_tasks import neighbours_task, usual_words
 
 if TYPE_CHECKING:
     from mrflearn.data.trees import Tree
@@ -20,26 +20,14 @@ SHOWN = 10
 
 def language_model_tasks(model: LanguageModel) -> list[Task]:
     """What a Markov random field language model can be asked."""
-    words = [word for word in model.vocabulary_.words if word.isalpha()]
-    usual = words[:4] if len(words) >= 4 else ["a"] * 4
 
     def fill(text: str) -> list[blocks.Block]:
         found = model.fill(split(text), SHOWN)
         return [blocks.table("words for the gap", ["word", "probability"], found)]
 
-    def neighbours(text: str) -> list[blocks.Block]:
-        asked = split(text)
-        if len(asked) > SHOWN:
-            raise DataError(f"{len(asked)} words; ask for at most {SHOWN} at a time.")
-        return [
-            blocks.table(word, ["word", "cosine"], model.neighbors(word, SHOWN)) for word in asked
-        ]
-
-    gap = " ".join([*usual[:2], "_", *usual[2:3]])
-    return [
-        Task("fill", "words with one gap, written _", gap, fill),
-        Task("neighbors", "one word or several", usual[-1], neighbours),
-    ]
+    first, second, third = usual_words(model)
+    gap = f"{first} {second} _ {third}"
+    return [Task("fill", "words with one gap, written _", gap, fill), neighbours_task(model)]
 
 
 def composite_tasks(model: CompositeLanguageModel) -> list[Task]:

@@ -1,0 +1,71 @@
+"""Training time against the size of the corpus: the same text once, four and sixteen times over.
+
+Trainings of the same number of evaluations in turn, several times; medians are compared.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+from lifted import CONTEXT
+from rows import Rows
+from texts import Sentences, larger
+
+from mrflearn.data.corpus import count_corpus
+from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
+from mrflearn.statistics.counting import count_sentences
+from mrflearn.statistics.moments import merge
+
+PART = "sizes"
+TIMES = (1, 4, 16)
+REPEATS = 5
+VOCABULARIES: dict[str, tuple[int | None, ...]] = {"smoke": (100,), "full": (10_000, None)}
+EVALUATIONS = {"cpu": 8, "cuda": 40}
+
+
+def run(rows: Rows, scale: str, data: Any, device: str) -> None:
+    for size in VOCABULARIES[scale]:
+        if size is None and device == "cpu":
+            continue
+        point = {"part": PART, "scale": scale, "vocabulary": size, "device": device,
+                 "evaluations": EVALUATIONS[device]}  # fmt: skip
+        rows.measure(point, lambda s=size: _measure(larger(scale, data), s, device))
+
+
+def report(rows: Rows) -> list[str]:
+    found = rows.of(PART)
+    if not found:
+        return []
+    header = ["vocabulary", "device", "evaluations", *(f"text x {times}" for times in TIMES)]
+    lines = ["| " + " | ".join([*header, "largest over smallest"]) + " |"]
+    lines.append("|---" * (len(header) + 1) + "|")
+    for row in found:
+        figures = row["figures"]
+        seconds = list(figures["seconds"].values())
+        cells = [f"{figures['vocabulary']:,}", row["point"]["device"]]
+        cells += [str(row["point"]["evaluations"]), *(f"{found:.3f} s" for found in seconds)]
+        cells.append(f"{max(seconds) / min(seconds):.3f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _measure(sentences: Sentences, size: int | None, device: str) -> dict[str, Any]:
+    vocabulary = Vocabulary.from_counts(count_corpus(sentences), size=size)
+    once = count_sentences(sentences, vocabulary, CONTEXT)
+    corpora = {times: merge(*[once] * times) for times in TIMES}
+    settings = LiftedSettings(max_evaluations=EVALUATIONS[device], device=device)
+    seconds: dict[int, list[float]] = {times: [] for times in TIMES}
+    train_lifted(once, settings)  # kernels are compiled, caches are warm
+    for _ in range(REPEATS):
+        for times, moments in corpora.items():
+            began = time.perf_counter()
+            train_lifted(moments, settings)
+            seconds[times].append(time.perf_counter() - began)
+    return {
+        "vocabulary": len(vocabulary),
+        "seconds": {str(times): median(found) for times, found in seconds.items()},
+        "all": {str(times): found for times, found in seconds.items()},
+    }

@@ -1,0 +1,137 @@
+"""`WordVectors`: vectors of words from pair counts, in seconds and without training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mrflearn.data.corpus import Text
+from mrflearn.data.files import PathLike
+from mrflearn.data.vectors import NamedVectors, write_vectors
+from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.errors import DataError, StorageError
+from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.nearest_words import NearestWords
+from mrflearn.estimators.text_moments import checked_moments, counted
+from mrflearn.execution.executor import Executor, Serial
+from mrflearn.models.spectral_vectors import spectral_vectors
+from mrflearn.models.storage import StoredModel, write_model
+from mrflearn.statistics.log_ratios import (
+    harmonic_weights,
+    mixed_frequencies,
+    positive_log_ratios,
+)
+from mrflearn.statistics.moments import Moments
+from mrflearn.statistics.text_shards import count_text_shards
+
+
+class WordVectors(FrontDoor):
+    """Words as points: near each other where they stand near the same words.
+
+    The scores of a Markov random field that is alike at all offsets have a closed form, and the
+    vectors are its leading singular vectors; nothing is trained.
+
+    dims: dimensions of the vectors.
+    context: how many words on each side count, the nearer the more.
+    minimum_count, vocabulary_size: rarer words are read as `<unk>`.
+    """
+
+    def __init__(
+        self,
+        dims: int = 100,
+        context: int = 8,
+        *,
+        minimum_count: int = 1,
+        vocabulary_size: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.dims = dims
+        self.context = context
+        self.minimum_count = minimum_count
+        self.vocabulary_size = vocabulary_size
+        self.random_state = random_state
+
+    def fit(self, X: Text | Moments, y: object = None) -> Self:
+        """Learns from lists of words, a text file with one sentence a line, or moments."""
+        del y  # scikit-learn passes it to every estimator
+        if self.dims < 1:
+            raise DataError(f"dims={self.dims}: a vector needs one dimension or more.")
+        moments = checked_moments(X, self.context) if isinstance(X, Moments) else self.count(X)
+        weights = harmonic_weights(len(moments.offsets))
+        ratios = positive_log_ratios(mixed_frequencies(moments, weights))
+        assert moments.vocabulary is not None  # noqa: S101 - both ways here made sure
+        self._vocabulary = moments.vocabulary
+        self._vectors = spectral_vectors(ratios, self.dims, self.random_state)
+        return self
+
+    def count(self, text: Text) -> Moments:
+        """The moments of a text, to `fit` or to keep."""
+        return counted(
+            text, self.context, size=self.vocabulary_size, minimum_count=self.minimum_count
+        )
+
+    def count_shards(self, paths: Sequence[PathLike], executor: Executor | None = None) -> Moments:
+        """The moments of text files, to `fit`; counted wherever the executor runs, else here."""
+        return count_text_shards(
+            paths,
+            Serial() if executor is None else executor,
+            context=self.context,
+            size=self.vocabulary_size,
+            minimum_count=self.minimum_count,
+        )
+
+    @property
+    def vocabulary_(self) -> Vocabulary:
+        """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
+        found: Vocabulary = self._after_fit("_vocabulary")
+        return found
+
+    @property
+    def vectors_(self) -> NDArray[np.float32]:
+        """The vector of each word, in the order of the vocabulary; that of `<S>` is zero."""
+        found: NDArray[np.float32] = self._after_fit("_vectors")
+        return found
+
+    def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
+        """The words with the nearest vectors, by the cosine of their angle."""
+        return NearestWords.of(self.vocabulary_, self.vectors_).to_word(word, top)
+
+    def analogy(
+        self, first: str, second: str, third: str, top: int = 10
+    ) -> list[tuple[str, float]]:
+        """Words that are to `third` as `second` is to `first`."""
+        nearest = NearestWords.of(self.vocabulary_, self.vectors_)
+        return nearest.analogy(first, second, third, top)
+
+    def export(self, path: PathLike) -> None:
+        """Writes the word vectors in the text format of word2vec."""
+        if str(path).removesuffix(".gz").endswith(".arpa"):
+            raise DataError("word vectors are no ARPA file; choose a name in .txt.", path=path)
+        words, edge = self.vocabulary_.words, self.vocabulary_.separator
+        kept = [index for index in range(len(words)) if index != edge]  # its vector is zero
+        write_vectors(path, NamedVectors(tuple(words[i] for i in kept), self.vectors_[kept]))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a model directory, whole or not at all."""
+        kept = {"settings": self.get_params(), "words": list(self.vocabulary_.words)}
+        tensors = {"vectors": torch.from_numpy(self.vectors_)}
+        write_model(path, StoredModel(type(self).__name__, kept, tensors))
+
+    @classmethod
+    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
+        """The vectors that a stored model holds; they need no device."""
+        del device
+        try:
+            self = cls(**stored.settings["settings"])
+            self._vocabulary = Vocabulary(tuple(stored.settings["words"]))
+            self._vectors = np.asarray(stored.tensors["vectors"].cpu())
+        except (KeyError, TypeError, DataError) as error:
+            raise StorageError(f"the stored model contradicts itself ({error}).") from error
+        if len(self._vectors) != len(self._vocabulary):
+            raise StorageError("the stored model contradicts itself: words and vectors differ.")
+        return self
