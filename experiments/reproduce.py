@@ -21,12 +21,13 @@ HERE = Path(__file__).parent
 # Experiments in the order of the page, and the option that names their folder of results.
 EXPERIMENTS = {
     "lifted_lm": "--output",
-    "joint_tagger": "--results",
+    "joint_tagger": "--output",
     "piecewise": "--results",
-    "chain_crf": "--results",
+    "chain_crf": "--output",
     "composite": "--output",
     "lap": "--output",
     "estimators": "--output",
+    "scale": "--output",
 }
 NEED_DATA = {"lifted_lm", "joint_tagger", "piecewise", "chain_crf"}
 

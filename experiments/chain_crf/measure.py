@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import numpy as np
-from rows import Point
+from points import Point
 from tasks import Sentence, Task
 
 from mrflearn.data.spans import tags_to_spans

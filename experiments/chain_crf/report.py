@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from measure import from_plain
-from rows import Rows
 
+from mrflearn.evaluation.rows import Rows
 from mrflearn.plots.calibration import draw_reliability
 from mrflearn.plots.figure import COLOURS, panels, save
 
@@ -21,19 +21,19 @@ COLUMNS = ("accuracy", "unseen", "precision", "recall", "f1", "train_seconds")
 
 
 def write_report(rows: Rows, folder: Path) -> None:
-    """results.md with every task's table, and the pictures there are rows for."""
+    """report.md with every task's table, and the pictures there are rows for."""
     peers = json.loads((HERE / "peers.json").read_text())
     lines = ["# Chain CRFs: results", "", f"Peers: {peers['conditions']}.", CONDITIONS]
-    scores = list(rows.latest("score").values())
+    scores = rows.latest(kind="score")
     for row in scores:
         whole = row["point"]["sentences"] is None  # peers were trained on all there is
         lines += _table(row, peers.get(row["point"]["task"], []) if whole else [])
-    calibrations = list(rows.latest("calibration").values())
+    calibrations = rows.latest(kind="calibration")
     lines += _calibration_lines(calibrations)
-    (folder / "results.md").write_text("\n".join(lines) + "\n")
+    (folder / "report.md").write_text("\n".join(lines) + "\n")
     for row in calibrations:
         _draw_calibration(row, folder / f"calibration-{row['point']['task']}.png")
-    curves = list(rows.latest("curve").values())
+    curves = rows.latest(kind="curve")
     if curves:
         _draw_curves(curves, folder / "learning-curve.png")
 

@@ -2,7 +2,7 @@
 
 python experiments/chain_crf/run.py [--scale smoke|full] [--data FOLDER] [--only TASK ...]
 
-Rows are appended to rows.jsonl in the results folder; what is there already is not run again.
+Rows are appended to rows.jsonl in the output folder; what is there already is not run again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 
 from measure import calibration, score
+from points import Point
 from report import write_report
-from rows import Point, Rows
 from tasks import TASKS
+
+from mrflearn.evaluation.rows import Rows
 
 CURVES = {"chunks": (250, 500, 1000, 2000, 4000), "wsj-random": (100, 300, 1000)}
 MEASURES = {"score": score, "curve": score, "calibration": calibration}
@@ -41,24 +43,23 @@ def main() -> None:
     parser.add_argument("--scale", choices=["smoke", "full"], default="full")
     parser.add_argument("--data", default=os.environ.get("MRFLEARN_DATA"))
     parser.add_argument("--only", nargs="*", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--results", type=Path)
+    parser.add_argument("--output", type=Path, help="folder of rows, tables and pictures")
     options = parser.parse_args()
     if options.data is None:
         sys.exit("name the folder of the data sets with --data or MRFLEARN_DATA")
-    folder = options.results or Path(__file__).parent / f"results-{options.scale}"
+    folder = options.output or Path(__file__).parent / f"results-{options.scale}"
     rows = Rows(folder / "rows.jsonl")
-    done = rows.done()
     for task in options.only:
         points = [p for p in plan(options.scale, options.only) if p.task == task]
-        open_points = [point for point in points if point.key not in done]
+        open_points = [point for point in points if vars(point) not in rows]
         if not open_points:
             continue
         parts = TASKS[task].parts(Path(options.data))
         for point in open_points:
             print(f"{point.kind} {task} {point.sentences or 'all'}", file=sys.stderr)
-            rows.append(point, MEASURES[point.kind](TASKS[task], parts, point))
+            rows.append(vars(point), MEASURES[point.kind](TASKS[task], parts, point))
     write_report(rows, folder)
-    print(folder / "results.md")
+    print(folder / "report.md")
 
 
 if __name__ == "__main__":

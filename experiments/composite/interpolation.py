@@ -21,7 +21,7 @@ def token_probabilities(model: CompositeLanguageModel, documents: Documents) -> 
     shares = torch.from_numpy(answers._fold(text, ready).before).to(found.weights)
     wiring = found.shape.grammar
     result = np.zeros(len(text.stream) - 1)
-    given = Given.whole(text, answers.fit.ngrams).values(answers.fit.tag_of_word)
+    given = Given(text, answers.fit.ngrams).values(answers.fit.tag_of_word)
     prefix = None
     if wiring is not None:
         prefix = Prefix.of(found.rules.double(), found.start.double(), wiring)

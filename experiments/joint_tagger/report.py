@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rows import Point, Rows
+from points import Point
 from systems import JOINT, name
 from tasks import TASKS
 
+from mrflearn.evaluation.rows import Rows
 from mrflearn.plots.curves import Curve, Panel, draw_panels
 from mrflearn.plots.figure import save
 
@@ -21,8 +22,8 @@ Found = dict[Point, dict[str, Any]]
 
 
 def write_report(rows: Rows, folder: Path) -> None:
-    """results.md with a table a task and the curve, and the curve's picture."""
-    found = rows.latest()
+    """report.md with a table a task and the curve, and the curve's picture."""
+    found = {Point(**row["point"]): row for row in rows.latest()}
     lines = ["# The joint tagger: results", "", f"Peers: {PEERS['conditions']}."]
     lines += ["Accuracy on test tokens in percent; seconds of wall time on a machine with other"]
     lines += ["work on it, so that only their order of magnitude counts.", ""]
@@ -34,7 +35,7 @@ def write_report(rows: Rows, folder: Path) -> None:
     curves = {task: own for task, own in curves.items() if own}
     for task, own in curves.items():
         lines += [f"## {task}: few labels", "", *_curve_lines(own), ""]
-    (folder / "results.md").write_text("\n".join(lines).rstrip() + "\n")
+    (folder / "report.md").write_text("\n".join(lines).rstrip() + "\n")
     if curves:
         _draw(curves, folder / "learning-curve.png")
 

@@ -2,7 +2,7 @@
 
 python experiments/joint_tagger/run.py [--scale smoke|full] [--data FOLDER] [--only TASK ...]
 
-Rows are appended to rows.jsonl in the results folder; what is there already is not run again.
+Rows are appended to rows.jsonl in the output folder; what is there already is not run again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from points import Point
 from report import write_report
-from rows import Point, Rows
 from systems import Fitted, fit, joint_systems
 from tasks import TASKS, Parts, Sentence
 
+from mrflearn.evaluation.rows import Rows
 from mrflearn.evaluation.tagging import tagging_report
 
 SHARES = (0.01, 0.05, 0.2, 1.0)
@@ -96,25 +97,25 @@ def main() -> None:
     parser.add_argument("--scale", choices=["smoke", "full"], default="full")
     parser.add_argument("--data", default=os.environ.get("MRFLEARN_DATA"))
     parser.add_argument("--only", nargs="*", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--results", type=Path)
+    parser.add_argument("--output", type=Path, help="folder of rows, tables and pictures")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
     options = parser.parse_args()
     if options.data is None and options.scale == "full":
         sys.exit("name the folder of the data sets with --data or MRFLEARN_DATA")
-    folder = options.results or Path(__file__).parent / f"results-{options.scale}"
+    folder = options.output or Path(__file__).parent / f"results-{options.scale}"
     rows, began = Rows(folder / "rows.jsonl"), time.perf_counter()
-    done, held = rows.latest(), dict[str, Parts]()
+    held = dict[str, Parts]()
     for point in plan(options.scale):
-        if point in done or point.task not in options.only:
+        if vars(point) in rows or point.task not in options.only:
             continue
         if time.perf_counter() - began > options.seconds:
             break
         print(f"{point.task} {point.system} {point.labelled} {point.unlabelled}", file=sys.stderr)
         if point.task not in held:
             held[point.task] = TASKS[point.task](Path(options.data or "."))
-        rows.append(point, measure(held[point.task], point))
+        rows.append(vars(point), measure(held[point.task], point))
     write_report(rows, folder)
-    print(folder / "results.md")
+    print(folder / "report.md")
 
 
 if __name__ == "__main__":

@@ -13,12 +13,14 @@ from mrflearn.plots.curves import Curve, Panel, draw_panels
 from mrflearn.plots.figure import save
 
 Row = dict[str, Any]
+ENOUGH, CLOSE = 10_000, 1.20  # samples from which on, and within what ratio, errors are alike
+LEAST_CLIQUES, CONSTANT = 900, 1.25  # from where on, and within what ratio, time is linear
 
 
 def write_report(rows: Sequence[Row], output: Path) -> None:
-    """One picture a figure, and all numbers in `report.md`."""
+    """One picture a figure, all numbers in `report.md`, the error of every run in `errors.csv`."""
     output.mkdir(parents=True, exist_ok=True)
-    text = ["# LAP: our figures"]
+    text = ["# LAP: our figures", "", *_verdicts(rows)]
     for figure in ("figure 2", "figure 3", "figure 4"):
         mine = [row for row in rows if row["figure"] == figure]
         if mine:
@@ -30,6 +32,54 @@ def write_report(rows: Sequence[Row], output: Path) -> None:
         save(draw_panels([_scaling(mine)]), output / "scaling.png")
         text += ["", "## Time a clique", "", *_scaling_table(mine)]
     (output / "report.md").write_text("\n".join(text) + "\n")
+    _write_errors(rows, output / "errors.csv")
+
+
+def _verdicts(rows: Sequence[Row]) -> list[str]:
+    """What the figures are to show, and whether they do."""
+    lines = []
+    for figure in ("figure 2", "figure 3", "figure 4"):
+        errors = relative_errors([row for row in rows if row["figure"] == figure])
+        many = sorted({n for by in errors.values() for n in by if n >= ENOUGH})
+        if many:
+            widest = max(map(float, _spreads(errors, many)))
+            holds = "holds" if widest <= CLOSE else "misses"
+            lines.append(
+                f"- {figure}, {ENOUGH:,} samples and more: mean errors of the LAP variants and PL "
+                f"are within {100 * (widest - 1):.0f} % of each other ({holds}: at most "
+                f"{100 * (CLOSE - 1):.0f} %)"
+            )
+    for name in dict.fromkeys(row["name"] for row in rows if row["figure"] == "scaling"):
+        own = [r for r in rows if r["figure"] == "scaling" and r["name"] == name]
+        each = [r["seconds"] / r["cliques"] for r in own if r["cliques"] > LEAST_CLIQUES]
+        if len(each) > 1:
+            widest, most = max(each) / min(each), max(r["cliques"] for r in own)
+            holds = "holds" if widest <= CONSTANT else "misses"
+            lines.append(
+                f"- time a clique of {name}, {LEAST_CLIQUES:,} to {most:,} cliques: "
+                f"largest / smallest {widest:.2f} ({holds}: at most {CONSTANT})"
+            )
+    return lines
+
+
+def _write_errors(rows: Sequence[Row], path: Path) -> None:
+    """One line a run: what the tables are made of, without the parameters themselves."""
+    lines = ["figure,samples,run,name,relative_error,seconds"]
+    for figure in ("figure 2", "figure 3", "figure 4"):
+        mine = [row for row in rows if row["figure"] == figure]
+        best = {(r["samples"], r["run"]): np.array(r["values"]) for r in mine if r["name"] == "ML"}
+        for row in mine:
+            truth = best.get((row["samples"], row["run"]))
+            if truth is not None:
+                error = recovery(np.array(row["values"]), truth).relative
+                place = f"{figure},{row['samples']},{row['run']},{row['name']}"
+                lines.append(f"{place},{error:.6f},{row['seconds']:.3f}")
+    lines += [
+        f"scaling,{r['samples']},,{r['name']} {r['cliques']} cliques,,{r['seconds']:.4f}"
+        for r in rows
+        if r["figure"] == "scaling"
+    ]
+    path.write_text("\n".join(lines) + "\n")
 
 
 def relative_errors(rows: Sequence[Row]) -> dict[str, dict[int, list[float]]]:

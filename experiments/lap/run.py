@@ -1,10 +1,12 @@
 """Figures 2, 3 and 4 of the LAP paper, and how its time grows with the number of cliques.
 
     python experiments/lap/run.py --scale smoke     # a minute
-    python experiments/lap/run.py --scale full      # a quarter of an hour on two cores
+    python experiments/lap/run.py --scale full      # half an hour on one core
 
-Rows go to OUTPUT/rows.jsonl; a run that was stopped goes on where it was.  Tables and pictures are
-made from the rows, so they can be made again at any time (--only-draw).
+Rows go to OUTPUT/rows-SCALE.jsonl; a run that was stopped goes on where it was.  Tables and
+pictures are made from the rows, so they can be made again at any time (--only-draw).  Several
+processes may share the work, each with its own --output, --part and --runs: the files of rows are
+then joined.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ ESTIMATORS: dict[str, dict[str, str]] = {
     "PL": {"estimator": "pl"},
     "consensus": {"estimator": "consensus"},
 }
+PARTS = [*GRAPHS, "scaling"]
 # One and the same small price for all, so that every estimate exists at 100 samples.
 L2 = 0.1
 
@@ -46,9 +49,7 @@ class Scale:
     """How much of everything."""
 
     samples: tuple[int, ...]
-    runs: dict[
-        str, int
-    ]  # by figure; the small grid is cheap, and its average over few runs is rough
+    runs: dict[str, int]  # by figure; the small grid is cheap, its average over few runs rough
     sides: tuple[int, ...]
     scaling_samples: int
 
@@ -57,7 +58,7 @@ SCALES = {
     "smoke": Scale((100, 1_000, 10_000), dict.fromkeys(GRAPHS, 2), (6, 18, 58), 1_000),
     "full": Scale(
         (100, 1_000, 10_000, 100_000, 1_000_000),
-        {"figure 2": 20, "figure 3": 5, "figure 4": 5},
+        {"figure 2": 20, "figure 3": 10, "figure 4": 10},
         (6, 18, 58, 183, 577),
         1_000,
     ),
@@ -81,14 +82,17 @@ def estimate(graph: str, rows: np.ndarray, settings: dict[str, str]) -> tuple[li
     begun = time.process_time()  # other work on the machine does not count
     model = MarkovField(graph, l2=L2, **settings).fit(rows)  # type: ignore[arg-type]
     seconds = time.process_time() - begun
-    return torch.cat([v.reshape(-1) for v in model.model_.values]).tolist(), seconds
+    values = torch.cat([v.reshape(-1) for v in model.model_.values])
+    return [round(value, 7) for value in values.tolist()], seconds
 
 
-def measure_accuracy(rows: Rows, scale: Scale) -> None:
+def measure_accuracy(rows: Rows, scale: Scale, parts: list[str], runs: range) -> None:
     """One row for each figure, number of samples, run and estimator."""
     for figure, graph in GRAPHS.items():
+        if figure not in parts:
+            continue
         field = true_field(graph).potentials()
-        for run in range(scale.runs[figure]):
+        for run in (run for run in runs if run < scale.runs[figure]):
             for samples in scale.samples:
                 place: dict[str, Any] = {"figure": figure, "samples": samples, "run": run}
                 left = {k: v for k, v in ESTIMATORS.items() if not rows.has({**place, "name": k})}
@@ -115,7 +119,7 @@ def measure_scaling(rows: Rows, scale: Scale) -> None:
             if rows.has(point):
                 continue
             # Small problems are over in no time: the best of several is the time without noise.
-            repeats = max(1, min(5, 20_000 // cliques))
+            repeats = max(1, min(20, 200_000 // cliques))
             seconds = min(
                 estimate(f"grid:{side}x{side}", data, ESTIMATORS[name])[1] for _ in range(repeats)
             )
@@ -139,11 +143,16 @@ def main() -> None:
     parser.add_argument("--scale", choices=SCALES, default="smoke")
     parser.add_argument("--output", type=Path, default=Path("experiments/lap/output"))
     parser.add_argument("--only-draw", action="store_true")
+    parser.add_argument("--part", action="append", choices=PARTS, help="this one (may be repeated)")
+    parser.add_argument(
+        "--runs", type=int, nargs=2, default=(0, 1000), help="the first, and one past the last"
+    )
     options = parser.parse_args()
-    rows = Rows(options.output / f"rows-{options.scale}.jsonl")
+    rows, parts = Rows(options.output / f"rows-{options.scale}.jsonl"), options.part or PARTS
     if not options.only_draw:
-        measure_accuracy(rows, SCALES[options.scale])
-        measure_scaling(rows, SCALES[options.scale])
+        measure_accuracy(rows, SCALES[options.scale], parts, range(*options.runs))
+        if "scaling" in parts:
+            measure_scaling(rows, SCALES[options.scale])
     write_report(list(rows), options.output)
     say(f"tables and pictures: {options.output}")
 

@@ -13,11 +13,11 @@ from mrflearn.estimators.factorial_crf import FactorialCRF
 from mrflearn.estimators.skip_chain_crf import SkipChainCRF
 from mrflearn.evaluation.layers import layers_report, token_report
 
-C2 = 0.05  # half of one over the prior's variance, which is 10
-
 
 def measure(task: Task, parts: Parts, point: Point, jobs: int) -> dict[str, Any]:
     """Scores on the test set, and what training took."""
+    if point.held_out:
+        parts = split(parts.train)
     began, cpu = time.perf_counter(), time.process_time()
     model = fitted(task, parts.train, point, jobs)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
@@ -39,6 +39,12 @@ def measure(task: Task, parts: Parts, point: Point, jobs: int) -> dict[str, Any]
     }
 
 
+def split(train: list[Example]) -> Parts:
+    """The last fifth of the training sentences to test on: where settings are chosen."""
+    size = len(train) * 4 // 5
+    return Parts(train[:size], train[size:])
+
+
 def fitted(task: Task, train: list[Example], point: Point, jobs: int) -> Any:
     """The model of the task's structure, trained as the point says.
 
@@ -47,7 +53,7 @@ def fitted(task: Task, train: list[Example], point: Point, jobs: int) -> Any:
     """
     settings: dict[str, Any] = {
         "estimator": point.estimator,
-        "c2": C2,
+        "c2": point.c2,
         "max_iterations": point.iterations,
         "n_jobs": jobs,
     }

@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import mrflearn
+
 
 @dataclass(frozen=True)
 class Point:
@@ -23,6 +25,8 @@ class Point:
     size: int | None = None  # sentences to train on; None: all there are
     iterations: int | None = None  # None: to the stopping rule
     start: str = "zero"  # or "chain": BP begins from the parameters of the chain alone
+    c2: float = 0.05  # half of one over the prior's variance, which is 10 in the paper
+    held_out: bool = False  # the last fifth of the training sentences is the test set
 
     @property
     def key(self) -> str:
@@ -52,12 +56,15 @@ class Rows:
             stream.write(json.dumps(row) + "\n")
 
     def of(self, task: str, estimator: str | None = None) -> list[dict[str, Any]]:
-        """The last row of each point of a task, in the order of draws and sizes."""
+        """The last row of each point of a task with the paper's prior, by draws and sizes."""
         latest = {Point(**row["point"]).key: row for row in self}
         chosen = [
             row
             for row in latest.values()
-            if row["point"]["task"] == task and estimator in (None, row["point"]["estimator"])
+            if row["point"]["task"] == task
+            and estimator in (None, row["point"]["estimator"])
+            and not row["point"].get("held_out")
+            and row["point"].get("c2", Point.c2) == Point.c2
         ]
         return sorted(chosen, key=lambda row: (row["point"]["draw"], row["point"]["size"] or 0))
 
@@ -68,7 +75,8 @@ def conditions() -> dict[str, Any]:
     found = subprocess.run(git, cwd=Path(__file__).parent, capture_output=True, text=True)
     return {
         "commit": found.stdout.strip() or None,
-        "versions": {name: version(name) for name in ("mrflearn", "torch", "numpy")},
+        "versions": {"mrflearn": mrflearn.__version__}
+        | {name: version(name) for name in ("torch", "numpy")},
         "python": sys.version.split()[0],
         "machine": platform.machine(),
     }

@@ -16,14 +16,16 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+import strengths
 from measure import measure
-from report import write_report
 from rows import Point, Rows
 from tasks import TASKS
 
 ESTIMATORS = {
     "names": ("pwpl", "pl", "pw", "ml", "edge-pl", "pw-reweighted"),
     "tags": ("pwpl", "pl", "pw", "ml"),
+    "tags-edges": ("pwpl", "ml", "pl", "pw"),
+    "tags-both": ("pwpl", "ml", "pl", "pw"),
     "chunks-223": ("pwpl", "pl", "pw", "edge-pl", "pw-reweighted", "bp"),
     "chunks-447": ("pwpl", "pl", "pw", "bp"),
     "chunks-grmm": ("pwpl", "pl", "pw", "bp"),
@@ -69,12 +71,30 @@ def main() -> None:
     options = _options()
     folder = options.results or Path(__file__).parent / f"results-{options.scale}"
     rows = Rows(folder / "rows.jsonl")
-    done = rows.done()
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    points = plan(options.scale, options.only, options.draws, options.size)
-    waiting = (point for point in points if point.key not in done)
-    for (task, draw, size), points in groupby(waiting, lambda p: (p.task, p.draw, p.size)):
-        chosen = [p for p in points if not options.estimators or p.estimator in options.estimators]
+    _measure(plan(options.scale, options.only, options.draws, options.size), rows, options, until)
+    if options.scale == "full" and "names" in options.only and options.size is None:
+        _measure(strengths.trials("names"), rows, options, until)
+        _measure(strengths.finals(rows, "names"), rows, options, until)
+    if options.rows_only:
+        return
+    from report import write_report  # needs matplotlib
+
+    write_report(rows, folder)
+    print(folder / "results.md")
+
+
+def _measure(
+    points: Iterator[Point], rows: Rows, options: argparse.Namespace, until: float | None
+) -> None:
+    """Those points that are wanted and not there yet, the data of each draw made once."""
+    done = rows.done()
+    wanted = (p for p in points if not options.estimators or p.estimator in options.estimators)
+    waiting = (point for point in wanted if point.key not in done)
+    groups = groupby(waiting, lambda p: (p.task, p.draw, p.size))
+    own, of = map(int, options.share.split("/"))
+    for number, ((task, draw, size), points) in enumerate(groups):
+        chosen = list(points) if number % of == own - 1 else []
         parts = TASKS[task].parts(Path(options.data), draw, size) if chosen else None
         if parts is not None and options.scale == "smoke":
             parts = parts._replace(test=parts.test[:SMOKE_TESTS])
@@ -83,8 +103,6 @@ def main() -> None:
                 break
             print(f"{task} {point.estimator} draw {draw}, {size or 'all'}", file=sys.stderr)
             rows.append(point, measure(TASKS[task], parts, point, options.jobs))
-    write_report(rows, folder)
-    print(folder / "results.md")
 
 
 def _options() -> argparse.Namespace:
@@ -96,6 +114,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--draws", type=int, help="so many subsets, folds or generating models")
     parser.add_argument("--size", type=int, help="sentences to train on, not the paper's number")
     parser.add_argument("--minutes", type=float, help="begin nothing new after so long")
+    parser.add_argument("--share", default="1/1", help="2/6: of six processes this is the second")
+    parser.add_argument("--rows-only", action="store_true", help="no tables, no pictures")
     parser.add_argument("--jobs", type=int, default=2, help="cores")
     parser.add_argument("--results", type=Path)
     options = parser.parse_args()

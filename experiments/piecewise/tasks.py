@@ -21,6 +21,7 @@ from features import (
 )
 from synthetic import ALPHAS, MixedOrderModel
 
+from mrflearn import edge
 from mrflearn.data.columns import ColumnSentence, read_columns
 from mrflearn.data.seminars import Seminar, read_seminars
 from mrflearn.data.spans import convert_tags
@@ -71,6 +72,19 @@ def tags(data: Path, draw: int, size: int | None) -> Parts:
     return Parts(*([_tag_example(s) for s in part] for part in (chosen, sentences[TAGGED_POOL:])))
 
 
+def tags_on_edges(data: Path, draw: int, size: int | None) -> Parts:
+    """The same with features on transitions alone; into the first token leads no transition."""
+    return _with_items(tags(data, draw, size), lambda own: own[:1] + _marked(own[1:]))
+
+
+def tags_on_both(data: Path, draw: int, size: int | None) -> Parts:
+    """The same with every feature on tokens and on transitions."""
+    return _with_items(
+        tags(data, draw, size),
+        lambda own: [plain + on for plain, on in zip(own, _marked(own), strict=True)],
+    )
+
+
 def chunks(data: Path, draw: int, size: int | None) -> Parts:
     """CoNLL-2000: a random subset to the standard test set; draw 0 is the first sentences.
 
@@ -105,6 +119,8 @@ TASKS = {
     for task in (
         Task("names", "chain", ("name",), names, 1),
         Task("tags", "chain of nodes", ("tag",), tags, 5, 1911),
+        Task("tags-edges", "chain of nodes", ("tag",), tags_on_edges, 5, 1911),
+        Task("tags-both", "chain of nodes", ("tag",), tags_on_both, 5, 1911),
         Task("chunks-223", "factorial", ("pos", "chunk"), chunks, 5, 223),
         Task("chunks-447", "factorial", ("pos", "chunk"), chunks, 5, 447),
         Task("chunks-grmm", "factorial", ("pos", "chunk"), chunks, 1, 223),
@@ -113,6 +129,14 @@ TASKS = {
         Task("hmm", "chain", ("state",), hmm, 150, 1000),
     )
 }
+
+
+def _marked(items: list[list[str]]) -> list[list[str]]:
+    return [[edge(name) for name in own] for own in items]
+
+
+def _with_items(parts: Parts, change: Callable[[list[list[str]]], list[list[str]]]) -> Parts:
+    return Parts(*([e._replace(items=change(e.items)) for e in part] for part in parts))
 
 
 def _drawn(found: list, draw: int, size: int | None) -> tuple[list, list]:  # type: ignore[type-arg]

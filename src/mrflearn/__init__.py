@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mrflearn.statistics.edges import edge
     from mrflearn.statistics.word_features import word_features
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "CRF",

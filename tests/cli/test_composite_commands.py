@@ -75,7 +75,7 @@ def test_parts_alone_and_other_models(place: Path) -> None:
     theirs = run("next-word", ngram, "the", "--json").json()["next"]
     assert dict(mine) == pytest.approx(dict(theirs))
     assert run("next-word", ngram, "the", "--document", text).code == 2
-    assert "no grammar to parse by" in run("parse", ngram, text).err
+    assert "no answer to `mrflearn parse`" in run("parse", ngram, text).err
 
 
 def test_mistakes_are_told(place: Path) -> None:

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test.txt").write_text("".join(rows[::5]))
     found = run(
         "train", "crf", str(folder / "train.txt"), "--columns", "word,pos,chunk", "--labels",
-        "chunk", "--dev", str(folder / "test.txt"), "--calibrate", "--max-iterations", "30",
+        "chunk", "--valid", str(folder / "test.txt"), "--calibrate", "--max-iterations", "30",
         "-q", "-o", str(folder / "model"), "--json",
     )  # fmt: skip
     assert found.code == 0, found.err
@@ -157,7 +157,7 @@ def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
     ("arguments", "code", "says"),
     [
         (["train", "crf", "{}/none.txt", "-o", "{}/x"], 1, "none.txt: cannot be read"),
-        (["train", "crf", "{}/train.txt", "-o", "{}/x", "--calibrate"], 2, "name --dev"),
+        (["train", "crf", "{}/train.txt", "-o", "{}/x", "--calibrate"], 2, "name --valid"),
         (["train", "crf", "{}/train.txt", "-o", "{}/x", "--labels", "q"], 1, "no column 'q'"),
         (["tag", "{}/model", "{}/short.txt"], 1, "short.txt:1: 1 cells where"),
         (["tag", "{}/no-model", "{}/test.txt"], 1, "does not exist"),

@@ -161,7 +161,8 @@ def test_what_cannot_be_learned_is_told_and_nothing_is_written(
 ) -> None:
     filled = [word.format(table=table, family=family) for word in words]
     done = run("train", "field", *filled, "-q", "-o", str(tmp_path / "m"))
-    assert (done.code, done.out) == (1, "")
+    assert done.code == (2 if "--master" in complaint or "--engine" in complaint else 1)
+    assert not done.out
     assert complaint in done.err
     assert not (tmp_path / "m").exists()
 

@@ -110,5 +110,5 @@ def test_scores_leave_rows_with_missing_values_out(samples: Path, tmp_path: Path
 def test_a_master_needs_the_engine_it_belongs_to(samples: Path, tmp_path: Path) -> None:
     words = [str(samples), "--master", "local[2]", "-q", "-o", str(tmp_path / "m")]
     failed = run("train", "field", *words)
-    assert failed.code == 1
+    assert failed.code == 2
     assert "--engine spark" in failed.err

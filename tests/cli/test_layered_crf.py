@@ -118,7 +118,7 @@ def test_grmm_text_trains_and_tags(tmp_path: Path) -> None:
         (["--labels", "pos,chunk", "--structure", "tree"], 2, "'tree' is not one of"),
         (["--labels", "pos,chunk", "--estimator", "em"], 2, "'em' is not one of"),
         (["--labels", "pos,chunk", "--order", "2"], 2, "--order has no effect"),
-        (["--labels", "pos,chunk", "--dev", "x"], 2, "--dev has no effect"),
+        (["--labels", "pos,chunk", "--valid", "x"], 2, "--valid has no effect"),
         (["--labels", "pos,chunk", "--algorithm", "ap"], 2, "--algorithm ap has no effect"),
         (["--labels", "pos,chunk", "--skip-rule", "same-word"], 2, "--skip-rule has no effect"),
         (["--labels", "chunk", "--skip-rule", "same-word"], 2, "--skip-rule has no effect"),
@@ -142,7 +142,7 @@ def test_questions_without_an_answer_are_refused(folder: Path, options: list[str
     verb, *rest = options
     found = run(verb, str(folder / "both"), str(folder / "test.txt"), *rest)
     assert found.code == 2
-    assert f"{rest[0]}: not for a model such as" in found.err
+    assert f"{rest[0]}: has no effect on a" in found.err
 
 
 def test_a_skip_chain_needs_words(tmp_path: Path) -> None:

@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import mrflearn
 from mrflearn import load
 from mrflearn.cli.main import app
-from mrflearn.cli.train import app as nouns
 from support.command import run
 
 VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse"]
 VERBS += ["next-word", "serve", "infer", "convert"]
+ALIKE = ["--seed", "--device", "--quiet", "--json", "--engine", "--master", "--jobs", "--resume"]
+ALIKE += ["--checkpoint", "--minimum-count", "--vocabulary-size", "--molecule", "--drop-inserts"]
 NOUNS = ["composite", "crf", "field", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
-COMMANDS = [[verb] for verb in VERBS] + [["train", noun] for noun in NOUNS]
+
+
+def commands(group: Any, *before: str) -> Iterator[tuple[str, Any]]:
+    """(words, command) of every command below a group."""
+    for name, own in group.commands.items():
+        if hasattr(own, "commands"):
+            yield from commands(own, *before, name)
+        else:
+            yield " ".join([*before, name]), own
+
+
+COMMANDS = dict(commands(get_command(app)))
+
+
+def option(command: Any, name: str) -> Any:
+    """The option of that name, or None."""
+    return next((own for own in command.params if name in own.opts), None)
 
 
 def test_these_are_all_commands() -> None:
-    assert sorted(info.name or "" for info in app.registered_commands) == sorted(VERBS)
-    assert sorted(info.name or "" for info in nouns.registered_commands) == NOUNS
+    assert sorted(COMMANDS) == sorted([*VERBS, *(f"train {noun}" for noun in NOUNS)])
 
 
 def test_version() -> None:
@@ -34,11 +53,40 @@ def test_wrong_usage_is_exit_code_2() -> None:
         assert run(*words).code == 2
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_verb_has_help_with_an_example(words: list[str]) -> None:
-    found = run(*words, "--help")
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_has_help_with_an_example(words: str) -> None:
+    found = run(*words.split(), "--help")
     assert found.code == 0
-    assert "Example: mrflearn" in found.out
+    assert f"Example: mrflearn {words}" in found.out
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_option_is_told_in_a_sentence(words: str) -> None:
+    for own in COMMANDS[words].params:
+        assert own.help, own.name
+        assert own.help.endswith((".", "...")), own.help
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_an_option_says_the_same_in_every_command(name: str) -> None:
+    found = [own for command in COMMANDS.values() if (own := option(command, name))]
+    assert len(found) > 1
+    assert len({(own.help, *own.opts) for own in found}) == 1
+
+
+def test_all_that_train_have_these_options_and_end_alike() -> None:
+    for noun in NOUNS:
+        command = COMMANDS[f"train {noun}"]
+        assert option(command, "-o").help == "The model directory to write."
+        assert [own.opts[0] for own in command.params[-2:]] == ["--quiet", "--json"]
+
+
+def test_pictures_are_drawn_and_held_out_data_is_named_alike() -> None:
+    for command in COMMANDS.values():
+        plot, valid = option(command, "--plot"), option(command, "--valid")
+        assert plot is None or plot.help.startswith("Draw ")
+        assert valid is None or " to " in valid.help
+        assert option(command, "--dev") is valid or option(command, "--dev") is None
 
 
 def test_the_module_is_the_command_and_survives_a_closed_pipe(tmp_path: Path) -> None:

@@ -58,9 +58,9 @@ def test_other_answers(folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("score", "MODEL", "TEXT", "--method", "ais"), "no --method"),
-        (("evaluate", "MODEL", "TREES", "--calibration"), "--calibration: not for a model"),
-        (("next-word", "MODEL", "the", "--document", "TEXT"), "knows no topics"),
+        (("score", "MODEL", "TEXT", "--method", "ais"), "--method: has no effect"),
+        (("evaluate", "MODEL", "TREES", "--calibration"), "--calibration: has no effect"),
+        (("next-word", "MODEL", "the", "--document", "TEXT"), "--document: has no effect"),
     ],
 )
 def test_options_without_effect_are_refused(folder, words, message):

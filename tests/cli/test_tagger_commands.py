@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train, valid = str(folder / "train.conllu"), str(folder / "test.conllu")
     for name, *words in (
         ("hmm", "hmm"),
-        ("plain", "hmm", "--order", "1", "--column", "xpos"),
+        ("plain", "hmm", "--order", "1", "--labels", "xpos"),
         ("joint", "tagger", "--words", "1", "--max-evaluations", "15", "-q"),
     ):
         output = ["-o", str(folder / name)]
@@ -226,15 +226,27 @@ def test_a_tagger_from_python_tags_files(folder: Path, tmp_path: Path) -> None:
         (["train", "tagger", "{}/train.conllu", "-o", "{}/x", "--words", "2"], 2, "--words"),
         (["train", "tagger", "{}/short.conllu", "-o", "{}/x"], 1, "short.conllu:1: 1 filled"),
         (["train", "hmm", "{}/train.conllu", "-o", "{}/x", "--valid", "{}/e.txt"], 1, "no sent"),
-        (["tag", "{}/hmm", "{}/test.conllu", "--spans"], 2, "--spans: for chunks"),
-        (["tag", "{}/hmm", "{}/test.conllu", "--scheme", "IOB2"], 2, "--scheme: for chunks"),
+        (
+            ["tag", "{}/hmm", "{}/test.conllu", "--spans"],
+            2,
+            "--spans: has no effect on a HMMTagger",
+        ),
+        (["tag", "{}/hmm", "{}/test.conllu", "--scheme", "IOB2"], 2, "--scheme: has no effect"),
         (["evaluate", "{}/hmm", "{}/gaps.conllu"], 1, "sentence 1 has words without a tag"),
-        (["evaluate", "{}/hmm", "{}/test.conllu", "--train", "{}/e.txt"], 2, "knows which words"),
-        (["evaluate", "{}/hmm", "{}/test.conllu", "--scheme", "IOB2"], 2, "not for a tagger"),
-        (["inspect", "{}/hmm", "--label", "X"], 2, "--label: not for"),
-        (["score", "{}/hmm", "{}/test.conllu"], 1, "is a tagger; `mrflearn evaluate`"),
-        (["sample", "{}/hmm"], 1, "which draws no text"),
-        (["fill", "{}/hmm", "a _ b"], 1, "fills no gaps"),
+        (
+            ["evaluate", "{}/hmm", "{}/test.conllu", "--train", "{}/e.txt"],
+            2,
+            "--train: has no effect",
+        ),
+        (
+            ["evaluate", "{}/hmm", "{}/test.conllu", "--scheme", "IOB2"],
+            2,
+            "--scheme: has no effect",
+        ),
+        (["inspect", "{}/hmm", "--label", "X"], 2, "--label: has no effect"),
+        (["score", "{}/hmm", "{}/test.conllu"], 1, "Ask it otherwise: `mrflearn tag`"),
+        (["sample", "{}/hmm"], 1, "no answer to `mrflearn sample`"),
+        (["fill", "{}/hmm", "a _ b"], 1, "no answer to `mrflearn fill`"),
     ],
 )
 def test_mistakes_end_in_one_line(folder: Path, arguments: list[str], code: int, says: str) -> None:

@@ -1,370 +1,102 @@
-"""What every estimator of a labelled field must do, against sums written out."""
+"""What every front door must do: settings, refusals, the way to disk and back."""
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import replace
+import inspect
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.support.labelled_fields import (
-    Labelled,
-    by_hand,
-    labelled,
-    labelled_fields,
-    log_conditional,
-    tables_of,
-)
-from torch import Tensor
+from sklearn.base import clone
 
-from mrflearn.errors import GraphError, TrainingError
-from mrflearn.execution.executor import Serial
-from mrflearn.execution.threads import Threads
-from mrflearn.inference.belief_propagation import BeliefPropagation
-from mrflearn.inference.bethe import beliefs_at
-from mrflearn.inference.enumeration import Enumeration
-from mrflearn.inference.fixed_point import Rest
-from mrflearn.inference.message_field import Field
-from mrflearn.inference.wiring import Wiring
-from mrflearn.models.field_batch import FieldBatch
-from mrflearn.objectives.distributed import Distributed
-from mrflearn.objectives.field_likelihood import FieldLikelihood
-from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
-from mrflearn.objectives.pieces import named_pieces, split_batch
-from mrflearn.objectives.reweighted import with_shares
+import mrflearn
+from mrflearn.errors import NotFittedError, StorageError
+from mrflearn.estimators.loading import HOMES
+from mrflearn.models.storage import StoredModel, read_model, write_model
+from support.front_doors import FrontDoor, front_doors
 
-LOCAL: tuple[Estimator, ...] = ("pl", "edge-pl", "pw", "pwpl")
-EVERY: tuple[Estimator, ...] = (*LOCAL, "ml", "bp", "pw-reweighted")
-PRECISE = BeliefPropagation(max_sweeps=3000, tolerance=1e-12, damping=0.3)
-CHAIN = (4, {"unary": [(v,) for v in range(4)], "pair": [(0, 1), (1, 2), (2, 3)]})
-RING = (4, {"unary": [(0,)], "pair": [(0, 1), (1, 2), (2, 3), (3, 0)]})
+DOORS = front_doors()
 
 
-def function(found: Labelled, principle: Principle, batch: FieldBatch | None = None):  # type: ignore[no-untyped-def]
-    return field_objective(found.field, batch or found.batch, principle, Threads(1))
+@pytest.fixture(scope="module", params=DOORS)
+def door(request: pytest.FixtureRequest) -> FrontDoor:
+    return DOORS[request.param]
 
 
-def value(found: Labelled, estimator: Estimator, **options: object) -> float:
-    principle = Principle(estimator, bp=PRECISE, **options)  # type: ignore[arg-type]
-    return float(function(found, principle)(found.vector)[0])
+@pytest.fixture(scope="module")
+def fitted(door: FrontDoor) -> Any:
+    return door.fitted()
 
 
-def log_partition(found: Labelled) -> float:
-    return float(Enumeration()(found.potentials).log_partition.sum())
+@pytest.fixture(scope="module")
+def saved(door: FrontDoor, fitted: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "model"
+    fitted.save(path)
+    return path
 
 
-def gold_score(found: Labelled) -> float:
-    return float(found.potentials.score(found.batch.states).sum())
+def test_these_are_all_of_them() -> None:
+    assert DOORS.keys() == HOMES.keys()
+    assert DOORS.keys() <= set(mrflearn.__all__)
 
 
-def assert_gradient(call, vector: Tensor) -> None:  # type: ignore[no-untyped-def]
-    """The gradient agrees with differences of the value along a few directions."""
-    gradient = call(vector)[1]
-    draw = torch.Generator().manual_seed(1)
-    for _ in range(2):
-        way = torch.randn(len(vector), generator=draw, dtype=torch.float64)
-        step = 1e-5 * way
-        slope = (call(vector + step)[0] - call(vector - step)[0]) / 2e-5
-        torch.testing.assert_close(slope, gradient @ way, rtol=1e-5, atol=1e-6)
+def test_settings_are_stored_as_they_are_given(door: FrontDoor) -> None:
+    kind = type(door.model)
+    names = set(inspect.signature(kind).parameters)
+    assert set(door.model.get_params()) == names
+    assert "random_state" in names
+    twin = clone(door.model)
+    assert twin.get_params() == door.model.get_params()
 
 
-@settings(max_examples=8)
-@given(labelled_fields())
-def test_potentials_are_sums_of_weights(found: Labelled) -> None:
-    names = found.field.parameters()
-    at = dict(zip(names, found.vector.split([w.numel() for w in names.values()]), strict=True))
-    potentials = found.potentials
-    for index, template in enumerate(found.field.templates):
-        features = found.batch.features[index]
-        for row in range(features.tokens):
-            table = torch.zeros(template.cells, dtype=torch.float64)
-            begin = int(features.ends[row - 1]) if row else 0
-            for z in range(begin, int(features.ends[row])):
-                number = 1.0 if features.values is None else float(features.values[z])
-                for k in (template.attribute == features.attributes[z]).nonzero().flatten():
-                    table[template.cell[k]] += number * at[template.name][k]
-            if features.dense is not None:
-                weights = at[f"{template.name} dense"].view(len(template.columns), -1)
-                table += features.dense[row].double() @ weights
-            mine = potentials.tables[index].dense()[row].flatten()
-            torch.testing.assert_close(mine, table)
+def test_nothing_is_answered_before_fit(door: FrontDoor, tmp_path: Path) -> None:
+    fresh = clone(door.model)
+    name = type(fresh).__name__
+    with pytest.raises(NotFittedError, match=f"this {name} is not fitted yet; call `fit`"):
+        door.ask(fresh)
+    with pytest.raises(NotFittedError, match=f"this {name} is not fitted yet; call `fit`"):
+        fresh.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("estimator", "edges"),
-    [*((own, False) for own in LOCAL), ("pw", True), ("pwpl", True)],
-)
-@settings(max_examples=9)
-@given(found=labelled_fields())
-def test_local_estimators_are_sums_of_conditionals(
-    estimator: Estimator, edges: bool, found: Labelled
+def test_fit_gives_the_model_itself_and_the_same_again(door: FrontDoor, fitted: Any) -> None:
+    assert fitted is door.model
+    assert door.ask(clone(door.model).fit(*door.data)) == door.ask(fitted)
+
+
+def test_what_is_loaded_answers_alike(door: FrontDoor, fitted: Any, saved: Path) -> None:
+    for loaded in (mrflearn.load(saved), type(fitted).load(saved)):
+        assert type(loaded) is type(fitted)
+        assert door.ask(loaded) == door.ask(fitted)
+        before, after = fitted.get_params(), loaded.get_params()
+        plain = {name: own for name, own in before.items() if isinstance(own, (int, float, str))}
+        plain.pop("graph", None)  # a name when it was asked for, a graph since
+        assert {name: after[name] for name in plain} == plain
+
+
+def test_other_classes_refuse_it(fitted: Any, saved: Path) -> None:
+    other = mrflearn.CRF if not isinstance(fitted, mrflearn.CRF) else mrflearn.MarkovField
+    with pytest.raises(
+        StorageError, match=f"holds a {type(fitted).__name__}, not a {other.__name__}"
+    ):
+        other.load(saved)
+
+
+@pytest.mark.parametrize("damage", ["settings", "tensors"])
+def test_a_model_that_contradicts_itself_is_refused(
+    saved: Path, damage: str, tmp_path: Path
 ) -> None:
-    pieces = "edges" if edges else "factors"
-    expected = by_hand(found, estimator, edges=edges)
-    assert value(found, estimator, pieces=pieces) == pytest.approx(expected, rel=1e-9)
-
-
-@settings(max_examples=9)
-@given(labelled_fields())
-def test_ml_is_the_likelihood(found: Labelled) -> None:
-    assert value(found, "ml") == pytest.approx(log_partition(found) - gold_score(found), rel=1e-9)
-
-
-@pytest.mark.parametrize("estimator", EVERY)
-@settings(max_examples=4)
-@given(found=labelled_fields(most=3))
-def test_gradients_are_slopes(estimator: Estimator, found: Labelled) -> None:
-    vector = 0.3 * found.vector  # weak fields, on which belief propagation comes to rest
-    assert_gradient(function(found, Principle(estimator, bp=PRECISE)), vector)
-
-
-@settings(max_examples=6)
-@given(labelled_fields(most=3))
-def test_gradients_of_optimised_shares_are_slopes(found: Labelled) -> None:
-    field = with_shares(found.field, "optimised")
-    principle = Principle("pw-reweighted", shares="optimised")
-    call = field_objective(field, found.batch, principle, Threads(1))
-    count = len(field.templates)
-    assert_gradient(call, torch.cat([found.vector, torch.linspace(-0.5, 0.5, count).double()]))
-
-
-@pytest.mark.parametrize("estimator", EVERY)
-def test_examples_count_by_their_weight(estimator: Estimator) -> None:
-    once = labelled(3, [RING, RING])
-    batch = replace(once.batch, weight=torch.tensor([2.0, 0.5]))
-    parts = [once.batch.part(k, k + 1) for k in range(2)]
-    principle = Principle(estimator, bp=PRECISE)
-    alone = [function(once, principle, part)(once.vector) for part in parts]
-    together = function(once, principle, batch)(once.vector)
-    torch.testing.assert_close(together[0], 2 * alone[0][0] + 0.5 * alone[1][0])
-    torch.testing.assert_close(together[1], 2 * alone[0][1] + 0.5 * alone[1][1])
-
-
-@settings(max_examples=9)
-@given(labelled_fields())
-def test_piecewise_is_likelihood_on_the_node_split_graph(found: Labelled) -> None:
-    numbers, begin = [], 0
-    for group in found.batch.graph.groups:
-        numbers.append(torch.arange(begin, begin + len(group)))
-        begin += len(group)
-    split = split_batch(found.batch, numbers)
-    exact = FieldLikelihood(found.field, split, Enumeration(), Threads(1))(found.vector)
-    mine = function(found, Principle("pw"))(found.vector)
-    torch.testing.assert_close(mine[0], exact[0])
-    torch.testing.assert_close(mine[1], exact[1])
-
-
-@settings(max_examples=9)
-@given(labelled_fields())
-def test_pieces_bound_the_likelihood(found: Labelled) -> None:
-    """[Sutton and McCallum 2009, Proposition 1 and eq. 34]"""
-    likelihood = value(found, "ml")
-    assert value(found, "pw") >= likelihood - 1e-9
-    assert value(found, "pw-reweighted") >= likelihood - 1e-9
-    shares = {t.name: 1.0 + k for k, t in enumerate(found.field.templates)}
-    assert value(found, "pw-reweighted", shares=shares) >= likelihood - 1e-9
-    names = [t.name for t in found.field.templates]
-    assert value(found, "pw", pieces=[names[:2], names[2:]]) >= likelihood - 1e-9
-
-
-@settings(max_examples=8)
-@given(labelled_fields(most=3))
-def test_reweighted_pieces_written_out(found: Labelled) -> None:
-    """[Sutton and McCallum 2009, eq. 35, with the constant of eq. 34]"""
-    graph, total = found.batch.graph, 0.0
-    counts = torch.zeros(graph.components)
-    for group in graph.groups:
-        counts += torch.bincount(graph.component_of(group), minlength=graph.components)
-    for scope, table in tables_of(found):
-        example = int(graph.component[scope[0]])
-        share = 1 / float(counts[example])
-        inside = graph.component == example
-        inside[scope] = False
-        outside = float(graph.states[inside].double().log().sum())
-        total += share * (float((table / share).flatten().logsumexp(0)) + outside)
-    expected = total - gold_score(found)
-    assert value(found, "pw-reweighted") == pytest.approx(expected, rel=1e-9)
-
-
-def test_all_factors_in_one_piece_are_the_likelihood() -> None:
-    found = labelled(5, [RING, CHAIN])
-    whole = value(found, "pw", pieces=[["unary", "pair"]])
-    assert whole == pytest.approx(value(found, "ml"), rel=1e-9)
-
-
-def test_belief_propagation_before_the_first_message_is_piecewise() -> None:
-    """[Sutton and McCallum 2009, eq. 27]"""
-    found = labelled(7, [(4, {"pair": [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]})], states=3)
-    potentials = found.potentials
-    wiring = Wiring.of(potentials.graph)
-    field = Field(wiring, wiring.bias(potentials), wiring.tables(potentials))
-    rest = Rest(field.start(None), 0, 0.0, True)
-    bethe = float(beliefs_at(potentials, field, rest, "approximation").log_partition.sum())
-    degrees = torch.tensor([3.0, 2.0, 3.0, 2.0], dtype=torch.float64)
-    constant = float(((1 - degrees) * torch.tensor(3.0).double().log()).sum())
-    assert value(found, "pw") == pytest.approx(bethe - constant - gold_score(found), rel=1e-9)
-
-
-def test_bp_is_exact_on_trees_and_bethe_elsewhere() -> None:
-    tree = labelled(2, [(4, {"pair": [(0, 1), (1, 2), (1, 3)]})])
-    assert value(tree, "bp") == pytest.approx(value(tree, "ml"), rel=1e-8)
-    ring = labelled(2, [RING])
-    bethe = float(PRECISE(ring.potentials).log_partition.sum()) - gold_score(ring)
-    assert value(ring, "bp") == pytest.approx(bethe, rel=1e-9)
-    assert value(ring, "bp") != pytest.approx(value(ring, "ml"), rel=1e-6)
-
-
-def test_piecewise_pseudolikelihood_of_a_chain_is_two_local_models() -> None:
-    """[Sutton and McCallum 2009, eq. 45]"""
-    found = labelled(11, [(5, {"pair": [(t, t + 1) for t in range(4)]})], states=3)
-    states, total = found.batch.states, 0.0
-    for scope, table in tables_of(found):
-        before, after = states[scope].tolist()
-        total += float(table[before].log_softmax(0)[after])
-        total += float(table[:, after].log_softmax(0)[before])
-    assert value(found, "pwpl") == pytest.approx(-total, rel=1e-9)
-
-
-def hide(batch: FieldBatch, draw: int) -> FieldBatch:
-    """The same with two labels uncertain: one wholly unknown, one of two."""
-    chosen = torch.randperm(batch.graph.variables, generator=torch.Generator().manual_seed(draw))
-    hidden, states = chosen[:2].sort().values, batch.states.clone()
-    allowed = torch.ones(2, batch.graph.most_states, dtype=torch.bool)
-    allowed[1, 2:] = False
-    allowed[1, states[hidden[1]]] = True
-    states[hidden] = -1
-    return replace(batch, states=states, uncertain=hidden, allowed=allowed)
-
-
-def completions(batch: FieldBatch) -> list[FieldBatch]:
-    choices = [row.nonzero().flatten().tolist() for row in batch.allowed]
-    found = []
-    for choice in itertools.product(*choices):
-        states = batch.states.clone()
-        states[batch.uncertain] = torch.tensor(choice)
-        none = batch.uncertain[:0]
-        found.append(replace(batch, states=states, uncertain=none, allowed=batch.allowed[:0]))
-    return found
-
-
-@settings(max_examples=6)
-@given(labelled_fields(), st.integers(0, 100))
-def test_partial_likelihood_sums_over_completions(found: Labelled, draw: int) -> None:
-    batch = hide(found.batch.part(0, 1).compact(), draw)
-    wholes = [function(found, Principle("ml"), own)(found.vector)[0] for own in completions(batch)]
-    expected = -torch.stack([-own for own in wholes]).logsumexp(0)
-    mine = function(found, Principle("ml"), batch)
-    torch.testing.assert_close(mine(found.vector)[0], expected)
-    assert_gradient(mine, found.vector)
-
-
-@pytest.mark.parametrize("estimator", LOCAL)
-@settings(max_examples=6)
-@given(found=labelled_fields(triples=False), draw=st.integers(0, 100))
-def test_partial_local_estimators_sum_over_completions(
-    estimator: Estimator, found: Labelled, draw: int
-) -> None:
-    batch = hide(found.batch, draw)
-    mine = function(found, Principle(estimator), batch)
-    assert_gradient(mine, found.vector)
-    if estimator in ("pw", "pwpl"):
-        assert float(mine(found.vector)[0]) == pytest.approx(
-            partial_by_hand(found, batch, estimator), rel=1e-9
-        )
-
-
-def partial_by_hand(found: Labelled, batch: FieldBatch, estimator: str) -> float:
-    """Pieces of one factor: log p(free allowed | given allowed), every completion written out."""
-    allowed = [row.nonzero().flatten().tolist() for row in batch.allowed_states()]
-    total = 0.0
-    for scope, table in tables_of(found):
-        frees = [scope] if estimator == "pw" else [[v] for v in scope]
-        for free in frees:
-            sums = []
-            for opened in (free, []):
-                choices = [
-                    range(table.shape[k]) if v in opened else allowed[v]
-                    for k, v in enumerate(scope)
-                ]
-                cells = [float(table[cell]) for cell in itertools.product(*choices)]
-                sums.append(float(torch.tensor(cells, dtype=torch.float64).logsumexp(0)))
-            total += sums[0] - sums[1]
-    return total
-
-
-def test_pl_with_a_missing_neighbour_sums_over_it() -> None:
-    """On a chain every missing neighbour belongs to one factor: the sum is over all completions."""
-    found = labelled(4, [(3, {"pair": [(0, 1), (1, 2)]})], states=3)
-    batch = replace(
-        found.batch,
-        states=torch.tensor([int(found.batch.states[0]), int(found.batch.states[1]), -1]),
-        uncertain=torch.tensor([2]),
-        allowed=torch.ones(1, 3, dtype=torch.bool),
-    )
-    factors = list(tables_of(found))
-    first = log_conditional(factors[:1], found.batch.states, [0], 3)
-    before, middle = batch.states[:2].tolist()
-    scores = factors[0][1][before] + factors[1][1].logsumexp(dim=1)
-    expected = -(first + float(scores.log_softmax(0)[middle]))  # the last variable may be anything
-    mine = function(found, Principle("pl"), batch)(found.vector)[0]
-    assert float(mine) == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("estimator", EVERY)
-def test_partitions_add_up_to_the_whole(estimator: Estimator) -> None:
-    found = labelled(9, [RING, CHAIN, RING, CHAIN, RING], states=3, dense=True)
-    principle = Principle(estimator, bp=PRECISE)
-    whole = function(found, principle)(found.vector)
-    parts = Distributed(found.field, principle, list(found.batch.parts(3)), Serial())
-    summed = parts(found.vector)
-    torch.testing.assert_close(summed[0], whole[0], rtol=1e-8, atol=0)
-    torch.testing.assert_close(summed[1], whole[1], rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize("estimator", EVERY)
-def test_threads_change_no_answer(estimator: Estimator) -> None:
-    found = labelled(9, [RING, CHAIN, RING], states=3)
-    principle = Principle(estimator, bp=PRECISE)
-    alone = function(found, principle)(found.vector)
-    with Threads(2) as threads:
-        mine = field_objective(found.field, found.batch, principle, threads)(found.vector)
-    torch.testing.assert_close(mine, alone)
-
-
-def test_impossible_wishes_are_refused() -> None:
-    found = labelled(1, [RING])
-    with pytest.raises(TrainingError, match="not one of ml, bp"):
-        Principle("mle")  # type: ignore[arg-type]
-    with pytest.raises(TrainingError, match="'factors', 'edges' or lists"):
-        Principle("pw", pieces="cliques")  # type: ignore[arg-type]
-    with pytest.raises(TrainingError, match="'edges' are for estimator='pw' and 'pwpl'"):
-        Principle("pl", pieces="edges")
-    with pytest.raises(TrainingError, match="for estimator='pw'"):
-        Principle("pl", pieces=[["unary"], ["pair"]])
-    with pytest.raises(TrainingError, match="for estimator='pw-reweighted'"):
-        Principle("pw", shares="optimised")
-    with pytest.raises(GraphError, match="must name each of the factors"):
-        named_pieces(found.batch, [["unary"]])
-    with pytest.raises(TrainingError, match="a weight above 0"):
-        function(found, Principle("pw-reweighted", shares={"unary": 1.0}))
-    with pytest.raises(TrainingError, match="needs every label"):
-        function(found, Principle("pw-reweighted"), hide(found.batch, 0))
-
-
-def test_a_cyclic_piece_that_is_too_wide_is_refused() -> None:
-    count = 40
-    found = labelled(
-        1, [(count, {"pair": list(itertools.combinations(range(count), 2))})], states=3
-    )
-    with pytest.raises(TrainingError, match="a piece has cycles and is too wide"):
-        function(found, Principle("pw", pieces=[["pair"]]))
-
-
-def test_a_field_refuses_other_factors() -> None:
-    found, other = labelled(1, [RING]), labelled(1, [(3, {"skip": [(0, 1)]})])
-    with pytest.raises(GraphError, match=r"the graph has the factors \['skip'\]"):
-        function(found, Principle("pw"), other.batch)
-    with pytest.raises(GraphError, match="reads row"):
-        replace(other.batch, features=(other.batch.features[0].part(0, 0),))
+    """Files that were written by the library and edited since: an error of the library's own."""
+    config = json.loads((saved / "config.json").read_text())
+    stored = read_model(saved)
+    settings, tensors = dict(config["settings"]), dict(stored.tensors)
+    if damage == "settings":
+        settings = {"teapot": 1}
+    else:
+        tensors = {"teapot": torch.zeros(1)}
+    own = StoredModel(stored.kind, settings, tensors)
+    write_model(tmp_path / "model", own)
+    with pytest.raises(StorageError):
+        mrflearn.load(tmp_path / "model")

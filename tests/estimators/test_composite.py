@@ -33,7 +33,9 @@ TREES = [s.tree for sentences in SAMPLED[:12] for s in sentences]
 @pytest.fixture(scope="session")
 def whole() -> CompositeLanguageModel:
     """All three parts, little trained."""
-    return CompositeLanguageModel(3, (4, 6), 3, max_iterations=4, random_state=1).fit(TRAIN)
+    return CompositeLanguageModel(3, (4, 6), 3, max_iterations=4, rounds=2, random_state=1).fit(
+        TRAIN
+    )
 
 
 @pytest.fixture(scope="session")
@@ -173,7 +175,7 @@ class Interrupting:
         return Serial().total(task, items)
 
 
-@pytest.mark.parametrize("after", [3, 14])  # among weights of levels, and among words
+@pytest.mark.parametrize("after", [3, 8, 50])  # counts of folds, weights, words
 def test_ctrl_c_ends_in_good_order(whole: CompositeLanguageModel, after: int) -> None:
     stopped = clone(whole).fit(TRAIN, executor=Interrupting(after))
     assert len(stopped.fit_.history) < len(whole.fit_.history)

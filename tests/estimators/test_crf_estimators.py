@@ -12,8 +12,13 @@ from mrflearn.execution.threads import Threads
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_blocks import ChainData, make_shards
-from mrflearn.objectives.chain_estimators import chain_objective
+from mrflearn.objectives.chain_estimators import (
+    chain_objective,
+    chain_objectives,
+    field_of_chain,
+)
 from mrflearn.objectives.chain_likelihood import ChainLikelihood
+from mrflearn.objectives.chain_pieces import ChainPieces
 from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
@@ -41,8 +46,12 @@ def weather(seed: int, count: int) -> Sequences:
     return X, y
 
 
-def chain(dense: bool = False) -> tuple[ChainCRF, ChainData, torch.Tensor]:
+def chain(dense: bool = False, shared: bool = False) -> tuple[ChainCRF, ChainData, torch.Tensor]:
+    """A chain, weighted data and a vector; with `shared` no transition has attributes."""
     X, y = weather(3, 12)
+    X[0], y[0] = X[0][:1], y[0][:1]
+    if shared:
+        X = [[{k: v for k, v in item.items() if k != edge("always")} for item in own] for own in X]
     if dense:
         for item in (item for sequence in X for item in sequence):
             item["row"] = np.array([0.5, float(item["heat"])])  # type: ignore[arg-type]
@@ -66,9 +75,33 @@ def test_the_field_of_a_chain_is_the_chain(dense: bool) -> None:
     torch.testing.assert_close(mine[1], exact[1])
 
 
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("estimator", ["pw", "pwpl"])
+def test_pieces_of_a_chain_are_those_of_its_field(estimator: Estimator, dense: bool) -> None:
+    model, data, vector = chain(dense, shared=True)
+    assert 1 in data.features.lengths
+    quick = chain_objective(model, data, estimator, Threads(1))
+    assert isinstance(quick, ChainPieces)
+    value, gradient = field_of_chain(model, data, estimator, Threads(1))(vector)
+    found = quick(vector)
+    torch.testing.assert_close(found[0], value)
+    torch.testing.assert_close(found[1], gradient)
+
+
+@pytest.mark.parametrize("estimator", ["pw", "pwpl"])
+def test_pieces_of_some_sequences_at_a_time_add_up(estimator: Estimator) -> None:
+    model, data, vector = chain(shared=True)
+    parts = list(torch.arange(len(data.features)).split(5))
+    whole = chain_objective(model, data, estimator, Threads(1))(vector)
+    found = [own(vector) for own in chain_objectives(model, data, estimator, Threads(1), parts)]
+    torch.testing.assert_close(torch.stack([own[0] for own in found]).sum(), whole[0])
+    torch.testing.assert_close(torch.stack([own[1] for own in found]).sum(dim=0), whole[1])
+
+
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("estimator", ESTIMATORS[1:])
-def test_gradients_are_slopes(estimator: Estimator) -> None:
-    model, data, vector = chain()
+def test_gradients_are_slopes(estimator: Estimator, shared: bool) -> None:
+    model, data, vector = chain(shared=shared)
     call = chain_objective(model, data, estimator, Threads(1))
     way = torch.randn(len(vector), generator=torch.Generator().manual_seed(1)).double()
     slope = (call(vector + 1e-5 * way)[0] - call(vector - 1e-5 * way)[0]) / 2e-5

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,8 @@ def test_a_graph_in_two_parts_is_two_graphs(fitted: GraphCRF) -> None:
     one, two = picture(1, side=2)[0], picture(2, side=2)[0]
     both = nx.disjoint_union(one, two)
     apart = [own.score for own in fitted.decode([one, two])]
-    assert fitted.decode([both])[0].score == pytest.approx(sum(apart))
+    allowing = copy.copy(fitted).set_params(connected=False)
+    assert allowing.decode([both])[0].score == pytest.approx(sum(apart))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -164,7 +166,7 @@ def test_graphs_without_edges_and_without_nodes(estimator: str) -> None:
     for node, colour in enumerate(["red", "blue", "red"]):
         lonely.add_node(node, features=[colour])
     X, y = [lonely, empty], [["stop", "go", "stop"], []]
-    model = GraphCRF(estimator, n_jobs=1).fit(X, y)  # type: ignore[arg-type]
+    model = GraphCRF(estimator, connected=False, n_jobs=1).fit(X, y)  # type: ignore[arg-type]
     joined = lonely.copy()
     joined.add_edge(0, 1)
     colours = {0: "stop", 1: "go", 2: "stop"}
@@ -244,6 +246,22 @@ def test_saving_and_loading(fitted: GraphCRF, tmp_path: Path) -> None:
     assert isinstance(again, GraphCRF)
     assert again.predict(X) == fitted.predict(X)
     assert again.get_params() == fitted.get_params()
+
+
+def test_a_graph_in_parts_is_refused_unless_asked_for(fitted: GraphCRF) -> None:
+    whole, labels = picture(0)
+    apart = nx.disjoint_union(whole, nx.path_graph(["x", "y"]))
+    given = [labels, dict.fromkeys(apart, "sea")]
+    said = r"example 1 is not connected: it is in 2 parts, of \d+, 2 nodes; no path leads from 0 to"
+    with pytest.raises(GraphError, match=said):
+        GraphCRF().fit([whole, apart], given)
+    with pytest.raises(GraphError, match=said):
+        fitted.predict([whole, apart])
+    alone = FactorGraph(torch.full((3,), 2), (FactorGroup("pair", torch.tensor([[0, 2]])),))
+    with pytest.raises(GraphError, match="of 2, 1 nodes; no path leads from 0 to 1"):
+        GraphCRF().fit([alone], [["a", "b", "a"]])
+    model = GraphCRF("ml", connected=False, n_jobs=1).fit([whole, apart], given)
+    assert set(model.predict([apart])[0]) == set(apart)
 
 
 def test_mistakes_are_named(fitted: GraphCRF) -> None:

@@ -59,8 +59,8 @@ def test_a_saved_tagger_is_the_same_tagger(
     assert again.predict(words) == tagger.predict(words)
     for one, other in zip(again.predict_proba(words), tagger.predict_proba(words), strict=True):
         np.testing.assert_array_equal(one, other)
-    with pytest.raises(StorageError, match="not a HMMTagger"):
-        HMMTagger.from_stored(StoredModel("CRF", {}, {}))
+    with pytest.raises(StorageError, match="the stored tagger contradicts itself"):
+        HMMTagger.from_stored(StoredModel("HMMTagger", {}, {}))
 
 
 def test_answers_belong_together(english: tuple[Part, Part], taggers: dict[int, HMMTagger]) -> None:

@@ -107,5 +107,5 @@ def test_mistakes_are_told(tmp_path, fitted):
     with pytest.raises(DataError, match="nothing to score"):
         fitted.score([])
     fitted.save(tmp_path / "grammar")
-    with pytest.raises(StorageError, match="this is a PCFG"):
+    with pytest.raises(StorageError, match="holds a PCFG"):
         mrflearn.NgramLanguageModel.load(tmp_path / "grammar")

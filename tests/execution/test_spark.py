@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from mrflearn.errors import DataError, ExecutionError
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.spark import Spark
 from mrflearn.graph.builders import grid
+from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.shards import CountShard, count_shards
 from mrflearn.statistics.text_shards import count_text_shards
+from support.labelled_fields import assert_partitions_add_up, labelled
 from support.spark_cluster import SparkCluster, why_not
 from support.tasks import slow_square
 from support.text_shards import assert_same_moments, write_shards
@@ -80,6 +83,14 @@ def test_lap_counted_and_solved_on_the_cluster_is_lap_here(
     whole = np.concatenate([np.loadtxt(p, dtype=int, delimiter=",") for p in shards])
     together = MarkovField("grid:3x3", estimator="lap", l2=0.1).fit(whole)
     np.testing.assert_allclose(there.couplings_, together.couplings_, atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", get_args(Estimator))
+def test_every_crf_estimator_on_the_cluster_is_the_one_here(
+    spark: Spark, estimator: Estimator
+) -> None:
+    ring = (4, {"unary": [(0,)], "pair": [(0, 1), (1, 2), (2, 3), (3, 0)]})
+    assert_partitions_add_up(labelled(9, [ring] * 5, states=3), estimator, spark)
 
 
 def test_text_counted_on_the_cluster_is_text_counted_here(spark: Spark, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 def run(output: Path) -> None:
     script = ROOT / "experiments" / "joint_tagger" / "run.py"
-    command = [sys.executable, str(script), "--scale", "smoke", "--results", str(output)]
+    command = [sys.executable, str(script), "--scale", "smoke", "--output", str(output)]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, check=False, timeout=300
@@ -31,9 +31,9 @@ def test_every_system_runs_once_and_a_second_run_only_reports(tmp_path: Path) ->
     assert len(rows) == 8
     for row in rows:
         assert 0.5 < row["test"]["accuracy"] <= 1
-    table = (tmp_path / "results.md").read_text()
+    table = (tmp_path / "report.md").read_text()
     assert "| joint field, K = 2, L = 1, chains |" in table
     assert (tmp_path / "learning-curve.png").stat().st_size > 500
     run(tmp_path)
     assert (tmp_path / "rows.jsonl").read_text() == text
-    assert (tmp_path / "results.md").read_text() == table
+    assert (tmp_path / "report.md").read_text() == table

@@ -55,8 +55,13 @@ def as_found(problems: list[Neighbourhoods]) -> Cliques:
     for hood in problems:
         for scope in hood.scope.tolist():
             own = frozenset(scope[: hood.shape.own])
-            inside = hood.shape.inside
+            inside, free = hood.shape.inside, scope[len(scope) - hood.shape.given :]
             sets = None if inside is None else {frozenset(scope[k] for k in s) for s in inside}
+            if sets is not None:  # sets of given variables alone go without saying
+                assert not any(s <= set(free) for s in sets)
+                sets |= {
+                    frozenset(s) for k in range(1, len(free) + 1) for s in combinations(free, k)
+                }
             assert own not in found
             found[own] = (frozenset(scope), sets)
     return found

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.support.fields import tiny_field
 
 from mrflearn.errors import GraphError
 from mrflearn.graph.builders import chain, chains
 from mrflearn.graph.evidence import restrict
 from mrflearn.graph.splitting import split_nodes
 from mrflearn.inference.enumeration import Enumeration
+from support.fields import tiny_field
 
 
 def test_each_piece_has_its_own_copy_of_a_variable() -> None:

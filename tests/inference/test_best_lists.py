@@ -4,12 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.fields import SHAPES, tiny_field
 
 from mrflearn.errors import InferenceError
 from mrflearn.inference.best_lists import best_list
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.junction_tree import JunctionTree
+from support.fields import SHAPES, tiny_field
 
 CONNECTED = sorted(set(SHAPES) - {"no factors"})
 

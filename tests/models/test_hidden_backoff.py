@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from mrflearn.errors import MrflearnError
-from mrflearn.models.hidden_backoff import Level, normalised, normalised_weights
+from mrflearn.models.hidden_backoff import Level, common_weights, normalised, normalised_weights
 
 
 @given(st.integers(0, 6), st.booleans(), st.booleans())
@@ -34,6 +34,13 @@ def test_unused_contexts_keep_their_probabilities() -> None:
     before = torch.tensor([0.1, 0.9, 0.3, 0.7, 0.0, 0.25]).reshape(6, 1, 1)
     new = normalised(counts, before, torch.tensor([0, 0, 1, 1]), 2)
     assert_close(new.flatten(), torch.tensor([0.25, 0.75, 0.3, 0.7, 0.0, 0.25]))
+
+
+def test_common_weights_are_the_same_for_all_preterminals() -> None:
+    counts = torch.tensor([[[3.0, 1.0, 0.0], [0.0, 4.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
+    found = common_weights(counts, prior=8.0)
+    assert_close(found[0], torch.tensor([[6 / 16, 10 / 16, 0.0]] * 2))
+    assert_close(found[1], torch.tensor([[3 / 8, 5 / 8, 0.0]] * 2))  # as over all buckets
 
 
 def test_weights_lean_on_their_prior_and_keep_their_zeros() -> None:

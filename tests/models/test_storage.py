@@ -53,7 +53,7 @@ def test_failed_write_keeps_the_old_model(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError("disk full")
 
     monkeypatch.setattr(storage.safetensors.torch, "save_file", full_disk)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(StorageError, match="cannot be written: disk full"):
         write_model(tmp_path / "m", StoredModel("Other", {}, {}))
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
     monkeypatch.undo()

@@ -27,7 +27,7 @@ TEXT = [line.split() for line in ("the dog barks", "the cat sees the dog", "a ca
 
 
 TAGS = [["DT" if word in ("a", "the") else "NN" for word in words] for words in TEXT]
-PICTURES = {"lm": 2, "ngram": 0, "field": 3, "potts": 3}
+PICTURES = {"lm": 2, "tables": 1, "ngram": 0, "field": 3, "potts": 3}
 PICTURES |= {"hmm": 1, "joint": 1, "layers": 1, "composite": 1}
 
 
@@ -72,7 +72,7 @@ def test_a_page_holds_what_was_put_on_it() -> None:
     assert not re.search(r"(src|href)=\"(?!data:)", text)
 
 
-KINDS = ["lm", "ngram", "field", "potts", "hmm", "joint", "layers", "composite"]
+KINDS = ["lm", "tables", "ngram", "field", "potts", "hmm", "joint", "layers", "composite"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,6 +80,7 @@ def test_every_kind_of_model_has_a_page(kind: str) -> None:
     rows = np.random.default_rng(0).integers(0, 3 if kind == "potts" else 2, (40, 4))
     models = {
         "lm": lambda: LanguageModel(1, 3, max_evaluations=10).fit(TEXT),
+        "tables": lambda: LanguageModel(1, form="explicit", max_evaluations=10).fit(TEXT),
         "ngram": lambda: NgramLanguageModel(2).fit(TEXT),
         "field": lambda: MarkovField("grid:2x2", estimator="pl", l2=0.1).fit(rows),
         "potts": lambda: MarkovField("chain:4", estimator="pl", l2=0.1).fit(rows),

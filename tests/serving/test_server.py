@@ -128,6 +128,25 @@ def test_what_is_too_large_is_not_read(address: str) -> None:
     assert str(MOST_BYTES) in answer["error"]
 
 
+@pytest.mark.parametrize(("length", "status"), [("9" * 5_000, 413), ("\u00b2", 411), ("-1", 411)])
+def test_lengths_that_are_none_are_refused(address: str, length: str, status: int) -> None:
+    found, answer = request(address, "POST", "/ask", None, **{"Content-Length": length})
+    assert found == status
+    assert answer["error"]
+
+
+def test_half_a_character_is_answered(address: str) -> None:
+    assert ask(address, "tagger", "tag", "\ud800 dog")[0] == 200
+
+
+def test_an_answer_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task("fall", "", "", lambda text: [{}][len(text)])  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr("mrflearn.serving.desk.tasks_of", lambda model: [task])
+    with pytest.raises(RefusalError, match="the answer failed") as refusal:
+        Desk({"m": None}).answer({"model": "m", "task": "fall", "text": "long"})
+    assert refusal.value.status == 500
+
+
 def test_other_paths_and_methods(address: str) -> None:
     assert request(address, "GET", "/etc/passwd")[0] == 404
     assert request(address, "GET", "/ask")[0] == 405

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.composite_lm import CompositeModel, CompositeShape
-from mrflearn.models.hidden_backoff import Level, Tokens
+from mrflearn.models.hidden_backoff import GIVEN, Level, Tokens
 from mrflearn.objectives.expected_counts import Batch, Expected
 from mrflearn.statistics.document_stream import DocumentStream
 from mrflearn.statistics.ngram_index import NgramIndex
-from mrflearn.training.composite_batches import batches
+from mrflearn.training.composite_batches import Judged, batches
 
 STATES, SEPARATOR = 5, 0
 Sentences = list[list[list[int]]]  # documents of sentences of word numbers
@@ -60,7 +60,7 @@ def random_model(
         table[:-2] /= total[where]
         table[-2], table[-1] = 0, 1 / shape.symbols
         tables.append(table)
-    weights = positive(buckets, shape.tags, len(read) + 2)
+    weights = positive(buckets, shape.tags, len(read) + GIVEN)
     tags, start = positive(shape.tags), positive(0 if wiring is None else wiring.symbols)
     rules = torch.zeros(0, dtype=torch.float64)
     if wiring is not None:
@@ -78,9 +78,10 @@ def batch_of(model: CompositeModel, documents: Sentences, *, charted: bool = Tru
     size = len(text.stream) - 1
     generator = np.random.default_rng(size)
     given = generator.uniform(0.05, 0.5, (size, model.shape.tags))
-    buckets = generator.integers(0, model.shape.buckets, size)
+    blind = generator.uniform(0.05, 0.5, size)
+    judged = Judged(given, blind, generator.integers(0, model.shape.buckets, size))
     longest = None if charted else 0
-    ((_, batch),) = batches(text, (given, buckets), model.shape, longest=longest)
+    ((_, batch),) = batches(text, judged, model.shape, longest=longest)
     return batch
 
 
@@ -125,9 +126,9 @@ def explanations(
             value = own * float(shares[topic]) * float(table[row, column, topic])
             yield value, number, topic
     levels = len(model.shape.levels)
-    yield float(model.weights[bucket, tag, levels]) * float(tokens.given[place, tag]), levels, None
-    uniform = 1 / model.shape.symbols
-    yield float(model.weights[bucket, tag, levels + 1]) * uniform, levels + 1, None
+    last = (float(tokens.given[place, tag]), float(tokens.blind[place]), 1 / model.shape.symbols)
+    for number, value in enumerate(last, start=levels):
+        yield float(model.weights[bucket, tag, number]) * value, number, None
 
 
 def listed_counts(model: CompositeModel, documents: Tensor, batch: Batch) -> Expected:

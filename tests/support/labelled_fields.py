@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from mrflearn.execution.executor import Executor
+from mrflearn.execution.threads import Threads
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.models.templates import find_templates
+from mrflearn.objectives.distributed import Distributed
+from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
 from mrflearn.statistics.compiled import compile_features
 
 Scopes = Sequence[tuple[int, ...]]
+PRECISE = BeliefPropagation(max_sweeps=3000, tolerance=1e-12, damping=0.3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +77,17 @@ def labelled(
     field = LogLinearField.zeros(find_templates(batch, everything=everything), torch.float64)
     size = Layout.of(field.parameters()).size
     return Labelled(batch, field, torch.randn(size, generator=draw, dtype=torch.float64))
+
+
+def assert_partitions_add_up(found: Labelled, estimator: Estimator, place: Executor) -> None:
+    """Value and gradient, of two vectors in turn, are those of the whole batch in one place."""
+    principle = Principle(estimator, bp=PRECISE)
+    whole = field_objective(found.field, found.batch, principle, Threads(1))
+    parts = Distributed(found.field, principle, list(found.batch.parts(3)), place)
+    for vector in (found.vector, 0.7 * found.vector):  # workers keep what they laid out
+        summed, wanted = parts(vector), whole(vector)
+        torch.testing.assert_close(summed[0], wanted[0], rtol=1e-8, atol=0)
+        torch.testing.assert_close(summed[1], wanted[1], rtol=1e-8, atol=1e-8)
 
 
 def _item(draw: torch.Generator, dense: bool) -> dict[str, object]:
@@ -154,3 +171,21 @@ def by_hand(found: Labelled, estimator: str, *, edges: bool = False) -> float:
                 piece = [own for own in factors if v in own[0]]
                 total += log_conditional(piece, states, [v], sizes)
     return -total
+
+
+def function(
+    found: Labelled, principle: Principle, batch: FieldBatch | None = None
+) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Value and gradient of an objective on the batch, or on another one."""
+    return field_objective(found.field, batch or found.batch, principle, Threads(1))
+
+
+def assert_gradient(call: Callable[[Tensor], tuple[Tensor, Tensor]], vector: Tensor) -> None:
+    """The gradient agrees with differences of the value along a few directions."""
+    gradient = call(vector)[1]
+    draw = torch.Generator().manual_seed(1)
+    for _ in range(2):
+        way = torch.randn(len(vector), generator=draw, dtype=torch.float64)
+        step = 1e-5 * way
+        slope = (call(vector + step)[0] - call(vector - step)[0]) / 2e-5
+        torch.testing.assert_close(slope, gradient @ way, rtol=1e-5, atol=1e-6)

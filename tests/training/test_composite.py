@@ -11,12 +11,12 @@ from torch.testing import assert_close
 
 from mrflearn.execution.executor import Serial
 from mrflearn.inference.inside_outside import InsideOutside
+from mrflearn.models.hidden_backoff import common_weights
 from mrflearn.models.plsa import PLSA, document_counts
-from mrflearn.training.composite import TextStep, WeightStep
-from mrflearn.training.composite_batches import batches, part
-from mrflearn.training.composite_fit import divide
+from mrflearn.training.composite import TextStep, Trial, WeightStep
+from mrflearn.training.composite_batches import Judged, batches, part
 from mrflearn.training.em import EM
-from support.composites import SEPARATOR, STATES, batch_of, random_model, text_of
+from support.composites import STATES, batch_of, random_model, text_of
 
 SHARES = torch.tensor([[0.4, 0.6], [0.7, 0.3]], dtype=torch.float64)
 WORDS = st.lists(st.integers(1, STATES - 1), min_size=1, max_size=4)
@@ -25,9 +25,15 @@ LEVELS = st.sampled_from([["uvAh", "vAh", "Ah", "A"], ["vh", "h"], ["Ah", "A", "
 
 
 @settings(max_examples=25)
-@given(documents=TEXTS, levels=LEVELS, seed=st.integers(0, 99), grammar=st.booleans())
+@given(
+    documents=TEXTS,
+    levels=LEVELS,
+    seed=st.integers(0, 99),
+    grammar=st.booleans(),
+    tied=st.booleans(),
+)
 def test_the_likelihood_never_falls(
-    documents: list[list[list[int]]], levels: list[str], seed: int, grammar: bool
+    documents: list[list[list[int]]], levels: list[str], seed: int, grammar: bool, tied: bool
 ) -> None:
     model = random_model(documents, levels, seed=seed, grammar=(2, 2) if grammar else None)
     train = [batch_of(model, documents)]
@@ -35,8 +41,11 @@ def test_the_likelihood_never_falls(
     outcome = EM(6, 0.0).fit(step, step.start(SHARES))  # EM raises where it falls
     values = [row.value for row in outcome.history]
     assert values[-1] <= values[0]
-    weigh = WeightStep(model, SHARES, train, Serial())
-    found = EM(6, 0.0).fit(weigh, {"weights": model.weights})
+    other = random_model(documents, levels, seed=seed + 1, grammar=(2, 2) if grammar else None)
+    trials = [Trial(each, SHARES, train) for each in (model, other)]
+    weigh = WeightStep(trials, Serial(), model.weights, prior=2.0, tied=tied)
+    begun = common_weights(model.weights, 1.0) if tied else model.weights
+    found = EM(6, 0.0).fit(weigh, {"weights": begun})
     assert_close(found.model["weights"].sum(dim=2), torch.ones_like(model.weights[:, :, 0]))
 
 
@@ -87,13 +96,15 @@ def test_shards_add_up_to_the_whole() -> None:
     model = random_model(documents, ["vA", "Ah", "h"])
     text = text_of(documents)
     size = len(text.stream) - 1
-    values = np.full((size, model.shape.tags), 0.1), np.zeros(size, np.int64)
+    values = Judged(
+        np.full((size, model.shape.tags), 0.1), np.full(size, 0.2), np.zeros(size, np.int64)
+    )
     single = []
     for number in range(len(text)):
         chosen = np.array([number])
         places = text.places(chosen, ends=True)
-        own = values[0][places], values[1][places]
-        single += [batch for _, batch in batches(part(text, chosen), own, model.shape)]
+        own = batches(part(text, chosen), values.at(places), model.shape)
+        single += [batch for _, batch in own]
     whole = [batch for _, batch in batches(text, values, model.shape)]
     one = TextStep(model, whole, Serial())
     many = TextStep(model, single, Serial())
@@ -104,13 +115,3 @@ def test_shards_add_up_to_the_whole() -> None:
 def _numbers(step: TextStep) -> list[torch.Tensor]:
     value, parameters = step(step.start(SHARES))
     return [torch.tensor(value), *parameters.values()]
-
-
-@pytest.mark.parametrize("count", [1, 9, 10, 25])
-def test_nothing_is_lost_in_the_division(count: int) -> None:
-    documents = [[np.array([1, 2], np.int32)] * 3 for _ in range(count)]
-    parts = divide(documents, SEPARATOR)
-    held = 0 if parts.held is None else len(parts.held)
-    assert len(parts.train) + held == 3 * count
-    assert (held > 0) == (count >= 10)
-    assert len(parts.unit) == len(parts.train)

@@ -50,7 +50,8 @@ def sample_documents(
 def inspect_composite(model: CompositeLanguageModel, top: int, as_json: bool) -> None:
     """Tells the parts of a model, the weights of its levels, and its topics."""
     shape = model.fit_.model.shape
-    levels = [*(str(level) or "words alone" for level in shape.levels), "n-gram", "uniform"]
+    learned = [str(level) or "words alone" for level in shape.levels]
+    levels = [*learned, "n-gram", "n-gram, blind to A", "uniform"]
     weights = model.fit_.model.weights.double().mean(dim=(0, 1)).tolist()
     topics = model.topic_words(top) if model.topics > 1 else []
     own: dict[str, Any] = {

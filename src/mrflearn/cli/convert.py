@@ -30,10 +30,10 @@ def convert(
         str | None, typer.Option("--to", help="Its format; default: by its ending.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Names of the columns read, such as word,pos,chunk.")
+        str | None, typer.Option(help="Names of the columns, such as word,pos,chunk.")
     ] = None,
     keep: Annotated[
-        str | None, typer.Option(help="Names of the columns written, such as word,chunk.")
+        str | None, typer.Option(help="Those to write, such as word,chunk; default: all.")
     ] = None,
     scheme: Annotated[
         ChunkScheme | None, typer.Option(help="Write the last column's chunks so.")

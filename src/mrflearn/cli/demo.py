@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import say, say_table
+from mrflearn.cli.options import Seed
 
 if TYPE_CHECKING:
     from mrflearn.estimators.field_training import Estimator
@@ -26,7 +27,7 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the model and the pictures.")
     ] = Path("demo-output"),
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Learn a field, a language model, a tagger and a parser from built-in data, and draw them.
 
@@ -39,8 +40,10 @@ def demo(
     page = Page("What mrflearn does")
     page.text(
         "Everything on this page was learned a moment ago, on this machine, from data that come "
-        "with the library. The models lie beside it; `mrflearn serve` asks them questions."
+        "with the library. The models lie beside it, and answer questions on a page of their own:"
     )
+    ask = " ".join(str(output / name) for name in ("language-model", "tagger", "grid-model"))
+    page.lines(f"mrflearn serve {ask}")
     _infer_a_large_grid(page, seed)
     say()
     truth = _learn_a_small_grid(output, page, seed)
@@ -52,9 +55,7 @@ def demo(
     page.write(output / "report.html")
     say()
     say(f"Done in {time.perf_counter() - started:.1f} s. Open {output / 'report.html'}; or ask:")
-    say(
-        f"   mrflearn serve {output / 'language-model'} {output / 'tagger'} {output / 'grid-model'}"
-    )
+    say(f"   mrflearn serve {ask}")
 
 
 def _infer_a_large_grid(page: Page, seed: int) -> None:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mrflearn.errors import MrflearnError
-
 if TYPE_CHECKING:
     from mrflearn.execution.executor import Executor
 
@@ -26,7 +24,7 @@ EngineOption = Annotated[Engine, typer.Option("--engine", help="local: this mach
 Master = Annotated[
     str | None, typer.Option("--master", help="For spark: spark://HOST:7077, yarn, local[2] ...")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one a core.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Cores to work on; -1: all.")]
 
 
 @contextmanager
@@ -36,14 +34,14 @@ def place_to_run(engine: Engine, master: str | None, jobs: int) -> Iterator[Exec
         from mrflearn.execution.spark import Spark
 
         if master is None:
-            raise MrflearnError(
+            raise typer.BadParameter(
                 "--engine spark needs --master: spark://HOST:7077, or local[2] to try it out."
             )
         with Spark(master) as cluster:
             yield cluster
         return
     if master is not None:
-        raise MrflearnError("--master goes with --engine spark.")
+        raise typer.BadParameter("--master goes with --engine spark.")
     from mrflearn.execution.processes import executor_for
 
     with executor_for(jobs) as place:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json
+from mrflearn.cli.asking import load_for, refuse_others
 from mrflearn.cli.convert import ChunkScheme
 from mrflearn.cli.evaluate_crf import LabelView, evaluate_crf
 from mrflearn.cli.evaluate_field import evaluate_field
@@ -15,13 +16,32 @@ from mrflearn.cli.evaluate_parses import evaluate_parses
 from mrflearn.cli.evaluate_tagger import evaluate_tagger
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows
 from mrflearn.cli.labelling import with_recipe
-from mrflearn.cli.layered_answers import evaluate_layered, refuse_options
+from mrflearn.cli.layered_answers import evaluate_layered
+from mrflearn.cli.options import ModelFolder, Seed
+from mrflearn.cli.pictures import picture_of
 from mrflearn.cli.vector_answers import evaluate_vectors
-from mrflearn.errors import MrflearnError
+
+# The options that each kind of model reads.
+FIELD = ("columns", "molecule", "drop_inserts", "seed", "plot")
+TAGGER = ("mistakes", "calibration", "plot")
+USED = {
+    "CRF": ("train", "scheme", *TAGGER),
+    "CompositeLanguageModel": (),
+    "FactorialCRF": ("mistakes",),
+    "HMMTagger": TAGGER,
+    "JointTagger": TAGGER,
+    "LanguageModel": (),
+    "MarkovField": FIELD,
+    "PCFG": (),
+    "PottsField": FIELD,
+    "SkipChainCRF": ("mistakes",),
+    "WordVectors": (),
+}
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model directory.")],
+    context: typer.Context,
+    model: ModelFolder,
     file: Annotated[Path, typer.Argument(help="Data of the kind it was trained on.")],
     train: Annotated[
         Path | None, typer.Option(help="CRF: its training file; adds accuracy on unseen words.")
@@ -36,12 +56,10 @@ def evaluate(
     columns: Columns = None,
     molecule: Letters = Molecule.protein,
     drop_inserts: DropInserts = False,
-    seed: Annotated[int, typer.Option(help="Field: seed of everything random.")] = 0,
+    seed: Seed = 0,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            help="Draw FILE.png: a field's moments; a CRF's confusions (or --calibration)."
-        ),
+        picture_of("a field's moments, a CRF's or tagger's confusions or, if asked, calibration"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -54,36 +72,21 @@ def evaluate(
 
     Example: mrflearn evaluate chunker test.txt --json
     """
-    from mrflearn.estimators.loading import load
-
-    fitted = load(model)
+    fitted = load_for("evaluate", model)
+    refuse_others(context, fitted, USED[type(fitted).__name__])
     match type(fitted).__name__:
         case "CRF":
-            if columns is not None:
-                raise typer.BadParameter("--columns: a CRF knows the columns of its files")
             view = LabelView(train, scheme, mistakes, calibration, plot)
             evaluate_crf(with_recipe(fitted, model), file, view, as_json)
         case "PCFG" | "CompositeLanguageModel":
-            unused = {"--train": train, "--scheme": scheme, "--calibration": calibration}
-            refuse_options(model, unused | {"--columns": columns, "--plot": plot})
             evaluate_parses(fitted, file, as_json)
         case "FactorialCRF" | "SkipChainCRF":
-            unused = {"--train": train, "--scheme": scheme, "--calibration": calibration}
-            refuse_options(model, unused | {"--columns": columns, "--plot": plot})
             evaluate_layered(fitted, model, file, mistakes, as_json)
         case "HMMTagger" | "JointTagger":
-            if given := [n for n, v in {"--columns": columns, "--scheme": scheme}.items() if v]:
-                raise typer.BadParameter(f"{' and '.join(given)}: not for a tagger")
-            if train is not None:
-                raise typer.BadParameter("--train: a tagger knows which words it has seen")
             view = LabelView(None, None, mistakes, calibration, plot)
             evaluate_tagger(fitted, file, view, as_json)
         case "LanguageModel" | "WordVectors":
-            unused = {"--train": train, "--scheme": scheme, "--calibration": calibration}
-            refuse_options(model, unused | {"--columns": columns, "--plot": plot})
             evaluate_vectors(fitted, file, as_json)
-        case "NgramLanguageModel":
-            raise MrflearnError(f"{model} is a language model; `mrflearn score` rates a text.")
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
             evaluate_field(fitted, rows, plot, seed, as_json)

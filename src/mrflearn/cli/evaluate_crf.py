@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mrflearn.cli.answers import remark, say, say_json, say_table
+from mrflearn.cli.answers import say, say_json, say_table
 from mrflearn.cli.convert import ChunkScheme
 from mrflearn.cli.labelling import batches
+from mrflearn.cli.pictures import keep
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
@@ -123,12 +124,10 @@ def draw(file: Path, table: Any, reliable: Reliability | None) -> None:
     """The confusions, or where calibration was asked for, how far probabilities hold."""
     from mrflearn.plots.calibration import draw_reliability
     from mrflearn.plots.confusion import draw_confusion
-    from mrflearn.plots.figure import save
 
-    save(
+    keep(
         draw_confusion(table) if reliable is None else draw_reliability({"tokens": reliable}), file
     )
-    remark(f"picture: {file}")
 
 
 def _tell(answer: dict[str, Any], reliable: Reliability | None) -> None:

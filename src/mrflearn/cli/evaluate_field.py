@@ -7,6 +7,7 @@ from typing import Any
 
 from mrflearn.cli.answers import remark, say, say_json
 from mrflearn.cli.field_rows import Rows, whole_rows
+from mrflearn.cli.pictures import keep
 
 
 def evaluate_field(field: Any, rows: Rows, plot: Path | None, seed: int, as_json: bool) -> None:
@@ -30,12 +31,10 @@ def evaluate_field(field: Any, rows: Rows, plot: Path | None, seed: int, as_json
     found = held_out(potentials, table, seed=seed)
     match = moments_match(potentials, table, seed=seed)
     if plot is not None:
-        from mrflearn.plots.figure import save
         from mrflearn.plots.moments import draw_moments
 
         panels = {"states": match.single, "pairs of states": match.pairs}
-        save(draw_moments({name: (one.data, one.field) for name, one in panels.items()}), plot)
-        remark(f"picture: {plot}")
+        keep(draw_moments({name: (one.data, one.field) for name, one in panels.items()}), plot)
     answer = {
         "samples": found.rows,
         "left_out": left_out,

@@ -71,7 +71,8 @@ def whole_rows(rows: Rows) -> NDArray[np.int64]:
     if len(whole) < len(rows.values):
         remark(f"{len(rows.values) - len(whole)} rows with missing values are left out")
     if not len(whole):
-        raise DataError("every row has a missing value; there is nothing to evaluate on.")
+        what = "every row has a missing value" if len(rows.values) else "there are no rows in it"
+        raise DataError(f"{what}: there is nothing to evaluate on.")
     return whole
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mrflearn.cli.answers import Json
+from mrflearn.cli.asking import load_for, refuse_idle, refuse_others
 from mrflearn.cli.composite_answers import inspect_composite
 from mrflearn.cli.inspect_crf import inspect_crf
 from mrflearn.cli.inspect_field import FieldView, inspect_field
@@ -16,12 +16,28 @@ from mrflearn.cli.inspect_tagger import inspect_tagger
 from mrflearn.cli.layered_answers import inspect_layered
 from mrflearn.cli.lm_answers import inspect_neighbours
 from mrflearn.cli.ngram_answers import inspect_text
+from mrflearn.cli.options import ModelFolder
 from mrflearn.cli.pcfg_answers import inspect_pcfg
+from mrflearn.cli.pictures import picture_of
 from mrflearn.cli.vector_answers import inspect_vectors
+
+# The options that some kinds of model read besides --top.
+FIELD = ("contacts", "apart", "matrix", "plot", "edges")
+CRF = ("label",)
+USED = {
+    "CRF": CRF,
+    "FactorialCRF": CRF,
+    "LanguageModel": ("plot",),
+    "MarkovField": FIELD,
+    "PottsField": FIELD,
+    "SkipChainCRF": CRF,
+    "WordVectors": ("plot",),
+}
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A model directory.")],
+    context: typer.Context,
+    model: ModelFolder,
     top: Annotated[int, typer.Option(min=1, help="How many entries to show.")] = 20,
     label: Annotated[str | None, typer.Option(help="Of a CRF: this label's weights.")] = None,
     contacts: Annotated[
@@ -32,11 +48,10 @@ def inspect(
         Path | None, typer.Option(help="Write all contact scores, in CCMpred's format.")
     ] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw FILE.png: all pairs of a field; a map of the frequent words."),
+        Path | None, picture_of("all pairs of a field as a heat map, or a map of frequent words")
     ] = None,
     edges: Annotated[
-        bool, typer.Option("--edges", help="With --plot: draw the strongest edges instead.")
+        bool, typer.Option("--edges", help="With --plot: the strongest edges instead.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -44,46 +59,29 @@ def inspect(
 
     Example: mrflearn inspect spikes-model --top 10 --plot couplings.png
     """
-    from mrflearn.estimators.loading import load
-
-    fitted = load(model)
-    of_fields: dict[str, object] = {"--contacts": contacts, "--matrix": matrix, "--edges": edges}
-    pictures = {**of_fields, "--plot": plot}
+    fitted = load_for("inspect", model)
+    refuse_others(context, fitted, ("top", *USED.get(type(fitted).__name__, ())))
     match type(fitted).__name__:
         case "CRF":
-            _refuse(model, pictures)
             inspect_crf(fitted, top, label, as_json)
         case "FactorialCRF" | "SkipChainCRF":
-            _refuse(model, pictures)
             inspect_layered(fitted, top, label, as_json)
         case "HMMTagger" | "JointTagger":
-            _refuse(model, {**pictures, "--label": label})
             inspect_tagger(fitted, top, as_json)
         case "NgramLanguageModel":
-            _refuse(model, {**pictures, "--label": label})
             inspect_text(fitted, top, as_json)
         case "CompositeLanguageModel":
-            _refuse(model, {**pictures, "--label": label})
             inspect_composite(fitted, top, as_json)
         case "PCFG":
-            _refuse(model, {**pictures, "--label": label})
             inspect_pcfg(fitted, top, as_json)
         case "LanguageModel":
-            _refuse(model, {**of_fields, "--label": label})
             inspect_neighbours(fitted, top, plot, as_json)
         case "WordVectors":
-            _refuse(model, {**of_fields, "--label": label})
             inspect_vectors(fitted, top, plot, as_json)
         case _:
-            _refuse(model, {"--label": label})
             if edges and plot is None:
-                raise typer.BadParameter("--edges says what --plot FILE draws; give both")
+                raise typer.BadParameter("--edges says what --plot FILE draws; give both.")
+            if not contacts:
+                refuse_idle(context, {"apart": "says which --contacts are shown; give both."})
             view = FieldView(top, contacts, apart, matrix, plot, edges)
             inspect_field(fitted, view, as_json)
-
-
-def _refuse(model: Path, options: Mapping[str, object]) -> None:
-    """An error where an option was given that a model of this kind has no answer to."""
-    given = [name for name, value in options.items() if value]
-    if given:
-        raise typer.BadParameter(f"{' and '.join(given)}: not for a model such as {model}")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.cli.answers import remark, say, say_json, say_table
+from mrflearn.cli.answers import say, say_json, say_table
+from mrflearn.cli.pictures import keep
 from mrflearn.errors import MrflearnError
 
 
@@ -62,7 +63,6 @@ def _draw(
     if view.plot is None:
         return
     from mrflearn.plots.couplings import draw_graph, draw_heat_map
-    from mrflearn.plots.figure import save
 
     if view.contacts:
         matrix, what = _contacts(field), "contact score"
@@ -75,11 +75,9 @@ def _draw(
         order = np.argsort(-np.abs(strength), kind="stable")[: view.top]
         signed = what == "coupling"  # norms and contact scores have no sign
         figure = draw_graph(edges[order], strength[order], names, what, signed=signed)
-        remark(f"picture of the {len(order)} strongest edges: {view.plot}")
     else:
         figure = draw_heat_map(matrix, names, what, first=1 if view.contacts else 0)
-        remark(f"heat map: {view.plot}")
-    save(figure, view.plot)
+    keep(figure, view.plot)
 
 
 def _strongest_contacts(scores: NDArray[np.float64], view: FieldView) -> NDArray[np.int64]:

@@ -5,26 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mrflearn.errors import StorageError
 
 T = TypeVar("T")
 Labeller = TypeVar("Labeller")
-
-
-def load_labeller(path: Path) -> Any:
-    """The CRF (of one layer or several) or the tagger saved there, fit to be asked about files."""
-    from mrflearn.estimators.loading import load
-
-    model = load(path)
-    match type(model).__name__:
-        case "CRF" | "FactorialCRF" | "SkipChainCRF":
-            return with_recipe(model, path)
-        case "HMMTagger" | "JointTagger":
-            return model
-        case other:
-            raise StorageError(f"{path} holds a {other}, which labels no files.")
 
 
 def with_recipe(model: Labeller, path: Path) -> Labeller:

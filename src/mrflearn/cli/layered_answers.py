@@ -13,21 +13,12 @@ from mrflearn.cli.labelling import batches, with_recipe
 from mrflearn.cli.train_layered import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences
     from mrflearn.evaluation.layers import LayerReport
     from mrflearn.statistics.recipes import Example, Recipe
 
 LAYERED = ("FactorialCRF", "SkipChainCRF")
 BATCH = 200
-
-
-def refuse_options(model: Path, given: Mapping[str, object]) -> None:
-    """An error where an option was given that these models have no answer to."""
-    for name, value in given.items():
-        if value:
-            raise typer.BadParameter(f"{name}: not for a model such as {model}; leave it out.")
 
 
 def decoded(model: Any, examples: list[Example], file: Path) -> list[Decoded]:

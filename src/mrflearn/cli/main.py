@@ -85,11 +85,18 @@ def main() -> None:
         # The reader of our output (head, less) has gone; say nothing more, as other tools do.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _is_shortage(error):
+            raise
         sys.stderr.write(
             "mrflearn: out of memory; try a smaller problem, or with infer a smaller --memory.\n"
         )
         sys.exit(1)
+
+
+def _is_shortage(error: RuntimeError) -> bool:
+    """Whether torch found no memory, which it tells in words alone where there is no GPU."""
+    return any(words in str(error) for words in ("can't allocate memory", "out of memory"))
 
 
 if __name__ == "__main__":

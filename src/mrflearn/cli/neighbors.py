@@ -8,37 +8,29 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json, say_table
+from mrflearn.cli.asking import load_for
+from mrflearn.cli.options import ModelFolder, Top
+from mrflearn.cli.pictures import picture_of
 from mrflearn.cli.vector_answers import draw_map
-from mrflearn.errors import MrflearnError
 
 
 def neighbors(
-    model: Annotated[Path, typer.Argument(help="A model directory.")],
+    model: ModelFolder,
     words: Annotated[list[str], typer.Argument(help="Words, or three of them with --analogy.")],
-    top: Annotated[int, typer.Option(min=1, help="How many words to show.")] = 10,
+    top: Top = 10,
     analogy: Annotated[
         bool, typer.Option("--analogy", help="What is to the third as the second to the first.")
     ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the words and those found (.png, .svg, .pdf).")
-    ] = None,
+    plot: Annotated[Path | None, picture_of("the words and those found")] = None,
     as_json: Json = False,
 ) -> None:
     """The words nearest to each given word, by the cosine of their vectors.
 
     Example: mrflearn neighbors model company dollar --top 3
     """
-    from mrflearn.estimators.loading import load
-
-    if plot is not None:
-        from mrflearn.plots.figure import check_picture
-
-        check_picture(plot)
-    loaded = load(model)
-    if not hasattr(loaded, "neighbors"):
-        raise MrflearnError(f"{model} holds a {type(loaded).__name__}, which has no word vectors.")
     if analogy and len(words) != 3:
-        raise typer.BadParameter("an analogy takes three words")
+        raise typer.BadParameter(f"--analogy takes three words, and these are {len(words)}.")
+    loaded = load_for("neighbors", model)
     if analogy:
         answers = {" ".join(words): loaded.analogy(*words, top=top)}
     else:

@@ -8,18 +8,20 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json, say_json, say_table
-from mrflearn.errors import MrflearnError
+from mrflearn.cli.asking import load_for, refuse_others
+from mrflearn.cli.options import ModelFolder, Top
 
 
 def next_word(
-    model: Annotated[Path, typer.Argument(help="The directory of a language model.")],
+    context: typer.Context,
+    model: ModelFolder,
     words: Annotated[
         list[str] | None, typer.Argument(help="The sentence so far; none: its first word.")
     ] = None,
     document: Annotated[
         Path | None, typer.Option(help="Sentences before this one, which tell its topics.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many words to show.")] = 10,
+    top: Top = 10,
     as_json: Json = False,
 ) -> None:
     """The most probable next words of a sentence, `</s>` for its end.
@@ -27,21 +29,17 @@ def next_word(
     Example: mrflearn next-word model the old man
     """
     from mrflearn.data.documents import read_documents
-    from mrflearn.estimators.loading import load
 
-    fitted = load(model)
+    fitted = load_for("next-word", model)
     before = [word for group in words or [] for word in group.split()]
     match type(fitted).__name__:
         case "CompositeLanguageModel":
             sentences = [] if document is None else list(read_documents(document))
             last = sentences[-1] if sentences else []
             found = fitted.next_word(before, top, document=last)
-        case "NgramLanguageModel" | "PCFG":
-            if document is not None:
-                raise typer.BadParameter("--document: this model knows no topics")
+        case _:
+            refuse_others(context, fitted, ("top",))
             found = fitted.next_word(before, top)
-        case name:
-            raise MrflearnError(f"{model} is a {name}, which does not read from left to right.")
     if as_json:
         say_json({"words": before, "next": found})
         return

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
-from mrflearn.errors import MrflearnError
+from mrflearn.cli.asking import load_for
+from mrflearn.cli.options import ModelFolder
 
 
 def parse(
-    model: Annotated[Path, typer.Argument(help="The directory of a model with a grammar.")],
+    model: ModelFolder,
     text: Annotated[Path, typer.Argument(help="One sentence a line (gzip and - are fine).")],
     as_json: Json = False,
 ) -> None:
@@ -23,11 +24,8 @@ def parse(
     Example: mrflearn parse model sentences.txt
     """
     from mrflearn.data.documents import read_documents
-    from mrflearn.estimators.loading import load
 
-    fitted = load(model)
-    if not hasattr(fitted, "parse"):
-        raise MrflearnError(f"{model} is a {type(fitted).__name__}; it has no grammar to parse by.")
+    fitted = load_for("parse", model)
     missing = 0
     for document in read_documents(text):
         for number, words in enumerate(document):

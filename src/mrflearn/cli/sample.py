@@ -8,19 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import remark, say
+from mrflearn.cli.asking import load_for
 from mrflearn.cli.composite_answers import sample_documents
 from mrflearn.cli.lm_answers import sample_neighbours
 from mrflearn.cli.ngram_answers import sample_text
+from mrflearn.cli.options import ModelFolder, Seed
 from mrflearn.cli.pcfg_answers import sample_trees
-from mrflearn.errors import MrflearnError
 
 
 def sample(
-    model: Annotated[Path, typer.Argument(help="A model directory.")],
+    model: ModelFolder,
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, help="How many rows, sentences or documents.")
     ] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Seed = 0,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="A file in place of the screen: .csv, .npy or .txt."),
@@ -30,9 +31,7 @@ def sample(
 
     Example: mrflearn sample spikes-model -n 1000 -o new.csv
     """
-    from mrflearn.estimators.loading import load
-
-    fitted = load(model)
+    fitted = load_for("sample", model)
     match type(fitted).__name__:
         case "NgramLanguageModel":
             sample_text(fitted, count, seed, output)
@@ -42,16 +41,6 @@ def sample(
             sample_trees(fitted, count, seed, output)
         case "LanguageModel":
             sample_neighbours(fitted, count, seed, output)
-        case "CRF":
-            raise MrflearnError(f"{model} is a CRF; it samples labels of given text, in Python.")
-        case "HMMTagger" | "JointTagger":
-            raise MrflearnError(
-                f"{model} is a tagger, which draws no text; `mrflearn tag` asks it."
-            )
-        case "WordVectors":
-            raise MrflearnError(
-                f"{model} holds word vectors, no probabilities; `mrflearn neighbors` asks them."
-            )
         case _:
             _sample_field(fitted, count, seed, output)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,12 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.asking import load_for, refuse_others
 from mrflearn.cli.composite_answers import score_documents
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule, read_rows, whole_rows
 from mrflearn.cli.lm_answers import score_neighbours
 from mrflearn.cli.ngram_answers import score_text
+from mrflearn.cli.options import ModelFolder
 from mrflearn.cli.pcfg_answers import score_sentences
-from mrflearn.errors import InferenceError, MrflearnError
+from mrflearn.errors import InferenceError
 
 
 class Method(StrEnum):
@@ -27,8 +30,14 @@ class Method(StrEnum):
     ring = "ring"
 
 
+# The options that each kind of model reads; others are scored exactly, with none.
+FIELD = ("method", "columns", "molecule", "drop_inserts")
+USED = {"LanguageModel": ("method",), "MarkovField": FIELD, "PottsField": FIELD}
+
+
 def score(
-    model: Annotated[Path, typer.Argument(help="A model directory.")],
+    context: typer.Context,
+    model: ModelFolder,
     file: Annotated[Path, typer.Argument(help="Rows of states, an alignment, or text.")],
     method: Annotated[
         Method | None,
@@ -46,32 +55,17 @@ def score(
 
     Example: mrflearn score spikes-model held-out.txt --method ais
     """
-    from mrflearn.estimators.loading import load
-
-    fitted = load(model)
+    fitted = load_for("score", model)
+    refuse_others(context, fitted, USED.get(type(fitted).__name__, ()))
     match type(fitted).__name__:
         case "NgramLanguageModel":
-            if method is not None:
-                raise typer.BadParameter("an n-gram model is always scored exactly: no --method")
             score_text(fitted, file, as_json)
         case "CompositeLanguageModel":
-            if method is not None:
-                raise typer.BadParameter("a composite model is always scored exactly: no --method")
             score_documents(fitted, file, as_json)
         case "PCFG":
-            if method is not None:
-                raise typer.BadParameter("a grammar is always scored exactly: no --method")
             score_sentences(fitted, file, as_json)
         case "LanguageModel":
             score_neighbours(fitted, file, (method or Method.bound).value, as_json)
-        case "CRF" | "FactorialCRF" | "SkipChainCRF":
-            raise MrflearnError(f"{model} is a CRF; `mrflearn evaluate` tells how right it is.")
-        case "HMMTagger" | "JointTagger":
-            raise MrflearnError(f"{model} is a tagger; `mrflearn evaluate` tells how right it is.")
-        case "WordVectors":
-            raise MrflearnError(
-                f"{model} holds word vectors, no probabilities; `mrflearn neighbors` asks them."
-            )
         case _:
             rows = read_rows(file, columns, molecule, drop_inserts)
             # As `score` in Python: families are too wide for exact answers.
@@ -86,7 +80,9 @@ def _score_field(field: Any, rows: Any, method: Method, as_json: bool) -> None:
         raise InferenceError(f"{error} Here: --method ais (sampled) or --method pl.") from error
     answer = {
         "log_likelihood_per_sample": float(values.mean()),
-        "standard_error": float(values.std() / len(values) ** 0.5),
+        "standard_error": float(values.std(ddof=1) / len(values) ** 0.5)
+        if len(values) > 1
+        else math.nan,
         "samples": len(values),
         "method": method.value,
     }

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.asking import load_for, refuse_others
 from mrflearn.cli.convert import ChunkScheme
-from mrflearn.cli.labelling import batches, document_mark, joined, load_labeller
-from mrflearn.cli.layered_answers import LAYERED, refuse_options, tag_layered
+from mrflearn.cli.labelling import batches, document_mark, joined, with_recipe
+from mrflearn.cli.layered_answers import LAYERED, tag_layered
+from mrflearn.cli.options import ModelFolder
 from mrflearn.cli.tag_tagger import TagView, tag_file
 
 if TYPE_CHECKING:
@@ -20,9 +22,17 @@ if TYPE_CHECKING:
     from mrflearn.estimators.crf_rules import Rules
     from mrflearn.statistics.recipes import Example
 
+# The options that some kinds of model read besides those of all.
+USED = {
+    "CRF": ("n_best", "spans", "scheme"),
+    "HMMTagger": ("n_best",),
+    "JointTagger": ("n_best",),
+}
+
 
 def tag(
-    model: Annotated[Path, typer.Argument(help="A model directory.")],
+    context: typer.Context,
+    model: ModelFolder,
     file: Annotated[Path, typer.Argument(help="Text as trained on; - is standard input.")] = Path(
         "-"
     ),
@@ -57,17 +67,17 @@ def tag(
     from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_rules import Rules
 
-    labeller = load_labeller(model)
-    if type(labeller).__name__ in LAYERED:
-        refuse_options(model, {"--nbest": n_best > 1, "--spans": spans, "--scheme": scheme})
+    labeller = load_for("tag", model)
+    kind = type(labeller).__name__
+    refuse_others(context, labeller, ("marginals", "file_format", "batch", *USED.get(kind, ())))
+    if kind in LAYERED:
         wanted = {"marginals": marginals, "json": as_json}
         tag_layered(labeller, model, file, file_format, batch, wanted)
         return
     if not isinstance(labeller, CRF):
-        _refuse({"--spans": spans, "--scheme": scheme})
         tag_file(labeller, file, file_format, TagView(n_best, marginals, as_json, batch))
         return
-    crf = labeller
+    crf = with_recipe(labeller, model)
     asked = _Asked(n_best, marginals, spans, Rules(scheme=scheme.value) if scheme else None)
     document = 0
     for part in batches(crf.recipe_.read(file, format=file_format), batch):
@@ -80,12 +90,6 @@ def tag(
                 say(document_mark(len(example.rows[0])) + "\n")
             _tell(example, answer, asked)
         sys.stdout.flush()  # whoever reads a pipe should not wait for the next batch
-
-
-def _refuse(options: dict[str, object]) -> None:
-    given = [name for name, value in options.items() if value]
-    if given:
-        raise typer.BadParameter(f"{' and '.join(given)}: for chunks, which a tagger does not find")
 
 
 @dataclass(frozen=True)

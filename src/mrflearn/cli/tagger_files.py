@@ -21,14 +21,21 @@ TaggedFile = Annotated[
 ]
 Column = Annotated[
     str | None,
-    typer.Option(help="The column to learn; default: upos of CoNLL-U, of others the last."),
+    typer.Option(
+        "--labels",
+        "--column",
+        help="The column to learn; default: upos of CoNLL-U, of others the last.",
+    ),
 ]
 ColumnNames = Annotated[
-    str | None, typer.Option("--columns", help="Names of a file's columns, such as word,lemma,pos.")
+    str | None, typer.Option("--columns", help="Names of the columns, such as word,pos,chunk.")
 ]
 FileFormat = Annotated[
     str | None,
-    typer.Option("--format", help="conllu, tagged, ptb or columns; default: by the file's ending."),
+    typer.Option(
+        "--format",
+        help="The file's format: conllu, tagged, ptb or columns; default: by its ending.",
+    ),
 ]
 Valid = Annotated[Path | None, typer.Option(help="Tagged words to report the accuracy on.")]
 

@@ -10,7 +10,9 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.options import Device, MinimumCount, Quiet, Seed, VocabularySize
 from mrflearn.cli.output import Output
+from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
 
 if TYPE_CHECKING:
@@ -38,29 +40,25 @@ def composite(
     longest: Annotated[
         int, typer.Option(min=1, help="Longer sentences teach words and topics, not grammar.")
     ] = 40,
-    minimum_count: Annotated[
-        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
-    ] = 1,
-    vocabulary_size: Annotated[
-        int | None, typer.Option(min=3, help="Keep the most frequent words only.")
-    ] = None,
+    minimum_count: MinimumCount = 1,
+    vocabulary_size: VocabularySize = None,
     max_iterations: Annotated[int, typer.Option(min=1, help="Steps of EM.")] = 20,
     restarts: Annotated[int, typer.Option(min=1, help="Random grammars to choose from.")] = 1,
     valid: Annotated[
         Path | None, typer.Option(help="Documents to report the perplexity of.")
     ] = None,
     single: Annotated[bool, typer.Option("--single", help="Single precision: faster.")] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    device: Device = "cpu",
+    seed: Seed = 0,
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
-    checkpoint: Annotated[Path | None, typer.Option(help="A file to save training to.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the curve of EM (.png, .svg, .pdf).")
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A file to save training to, now and then.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    plot: Annotated[Path | None, picture_of("the curve of EM")] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn a language model of documents: word n-grams, phrase structure and topics in one.
@@ -70,13 +68,9 @@ def composite(
     from mrflearn.estimators.composite import CompositeLanguageModel
 
     if resume and checkpoint is None:
-        raise typer.BadParameter("--resume needs --checkpoint, the file to go on from")
+        raise typer.BadParameter("--resume needs --checkpoint: the file to go on from.")
     if restarts > 1 and not grammar.startswith("latent"):
         raise typer.BadParameter("--restarts: only a latent grammar begins at random")
-    if plot is not None:
-        from mrflearn.plots.figure import check_picture
-
-        check_picture(plot)
     model = CompositeLanguageModel(
         order,
         grammar,
@@ -99,7 +93,9 @@ def composite(
     rated = None if valid is None else model.perplexity(valid)
     model.save(output)
     if plot is not None:
-        _draw(model, plot)
+        from mrflearn.plots.composite import em_curve
+
+        keep(em_curve(model.fit_.history), plot)
     answer = _answer(model, output, seconds)
     if rated is not None:
         answer["valid_perplexity"] = rated
@@ -127,10 +123,3 @@ def _answer(model: CompositeLanguageModel, output: Path, seconds: float) -> dict
         "reason": model.fit_.reason,
         "seconds": round(seconds, 4),
     }
-
-
-def _draw(model: CompositeLanguageModel, path: Path) -> None:
-    from mrflearn.plots.composite import em_curve
-    from mrflearn.plots.figure import save
-
-    save(em_curve(model.fit_.history), path)

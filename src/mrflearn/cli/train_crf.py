@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.engine import Jobs
+from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 from mrflearn.cli.train_layered import (
@@ -66,10 +68,13 @@ def crf(
         str | None, typer.Option("--format", help="The file's format; default: by its ending.")
     ] = None,
     dev: Annotated[
-        Path | None, typer.Option(help="Held-out data: training stops where it does best there.")
+        Path | None,
+        typer.Option(
+            "--valid", "--dev", help="Labelled words to stop by: the model best on them is kept."
+        ),
     ] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Fit a temperature of the probabilities on --dev.")
+        bool, typer.Option("--calibrate", help="Fit a temperature of the probabilities on --valid.")
     ] = False,
     algorithm: Annotated[
         Algorithm, typer.Option(help="l2sgd: in small steps; ap: averaged perceptron.")
@@ -84,12 +89,10 @@ def crf(
     ] = None,
     min_freq: Annotated[float, typer.Option(min=0.0, help="Drop features seen less often.")] = 0.0,
     order: Annotated[int, typer.Option(min=1, max=2, help="2: three labels in a row.")] = 1,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Cores; default: all.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    device: Device = "cpu",
+    jobs: Jobs = -1,
+    seed: Seed = 0,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn a CRF: chunks, names, parts of speech, any label a token, or several of them at once.
@@ -102,7 +105,7 @@ def crf(
     from mrflearn.statistics.recipes import Recipe
 
     if calibrate and dev is None:
-        raise typer.BadParameter("probabilities are calibrated on held-out data: name --dev.")
+        raise typer.BadParameter("probabilities are calibrated on held-out data: name --valid.")
     recipe = Recipe.of(
         file,
         format=file_format,
@@ -114,7 +117,7 @@ def crf(
     if chosen is not Structure.skip:
         refuse(chosen, {"--skip-rule": skip_rule is not None})
     if chosen is not Structure.chain:
-        unused = {"--dev": dev is not None, "--order": order != 1, "--device": device != "cpu"}
+        unused = {"--valid": dev is not None, "--order": order != 1, "--device": device != "cpu"}
         refuse(chosen, unused | {"--algorithm ap": algorithm is Algorithm.ap})
         settings = {
             "estimator": (estimator or Estimator.pw).value,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
+from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
 from mrflearn.cli.field_rows import (
     Columns,
@@ -20,6 +21,7 @@ from mrflearn.cli.field_rows import (
     picked,
     read_rows,
 )
+from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 from mrflearn.errors import MrflearnError
@@ -93,15 +95,15 @@ def field(
     l2_couplings: Annotated[
         float, typer.Option(min=0.0, help="For alignments: price of squared couplings / (L - 1).")
     ] = 0.2,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
+    device: Device = "cpu",
     missing: Annotated[
         bool, typer.Option("--missing", help="For several files: values may be missing (lap).")
     ] = False,
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn a Markov random field with free parameters on every variable and edge.
@@ -119,7 +121,7 @@ def field(
     idle = _idle(estimator, sharded=sharded, alignment=alignment, family=family)
     if engine is Engine.spark:
         idle["jobs"] = "on Spark the cluster has its own cores"
-    _refuse_idle(context, idle)
+    refuse_idle(context, idle)
     common: dict[str, Any] = {"device": device, "random_state": seed, "verbose": not quiet}
     choices: dict[str, Any] = {"estimator": estimator.value, "auxiliary": auxiliary.value}
     choices |= {"l2": l2, "l1": l1, "n_jobs": jobs}
@@ -134,7 +136,7 @@ def field(
             model.fit_shards(samples, place, columns=picked(columns), missing=missing)
     else:
         if master is not None:
-            raise MrflearnError("--master goes with --engine spark.")
+            raise typer.BadParameter("--master goes with --engine spark.")
         rows = read_rows(samples[0], columns, molecule, drop_inserts)
         count, common["states"] = len(rows.values), states or rows.states
         if family:
@@ -170,13 +172,6 @@ def _idle(estimator: Estimator, *, sharded: bool, alignment: bool, family: bool)
         if estimator not in (Estimator.auto, Estimator.lap, Estimator.consensus):
             idle["jobs"] = "the work on one file is shared by lap and consensus only"
     return idle
-
-
-def _refuse_idle(context: typer.Context, idle: dict[str, str]) -> None:
-    for name, reason in idle.items():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"--{name.replace('_', '-')}: {reason}")
 
 
 def _found(rows: Rows, states: int | None, device: str) -> FactorGraph:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.options import Quiet
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 from mrflearn.cli.tagger_files import (
@@ -57,13 +58,14 @@ def hmm(
     columns: ColumnNames = None,
     file_format: FileFormat = None,
     valid: Valid = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Count a hidden Markov model of tags: trigrams, endings of words; a second for a treebank.
 
     --order 1 is the textbook model with one score for all new words.
 
-    Example: mrflearn train hmm train.conllu --column xpos --valid dev.conllu -o tagger
+    Example: mrflearn train hmm train.conllu --labels xpos --valid dev.conllu -o tagger
     """
     from mrflearn.estimators.hmm_tagger import HMMTagger
 
@@ -91,7 +93,7 @@ def hmm(
     }
     if rated is not None:
         answer["valid"] = rated
-    write_report(model, output, answer)
+    write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
         return

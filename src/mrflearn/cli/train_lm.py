@@ -12,7 +12,9 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.options import Device, MinimumCount, Quiet, Seed, VocabularySize
 from mrflearn.cli.output import Output
+from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
 from mrflearn.errors import MrflearnError
 
@@ -79,26 +81,20 @@ def lm(
         ),
     ] = False,
     l2: Annotated[float, typer.Option(min=0.0, help="Penalty, nats per position.")] = 3e-6,
-    minimum_count: Annotated[
-        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
-    ] = 1,
-    vocabulary_size: Annotated[
-        int | None, typer.Option(min=3, help="Keep the most frequent words only.")
-    ] = None,
+    minimum_count: MinimumCount = 1,
+    vocabulary_size: VocabularySize = None,
     max_evaluations: Annotated[int, typer.Option(min=1, help="When to stop at the latest.")] = 600,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    device: Device = "cpu",
+    seed: Seed = 0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="A file to save training to every minute.")
+        Path | None, typer.Option(help="A file to save training to, now and then.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the curve of the bound (.png, .svg, .pdf).")
-    ] = None,
+    plot: Annotated[Path | None, picture_of("the curve of the bound")] = None,
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn a language model that sees both sides of a word, in time independent of the corpus.
@@ -113,10 +109,6 @@ def lm(
     _refuse_idle(estimator, bound, weights, checkpoint, resume)
     if triples and bound is not BoundName.windows:
         raise typer.BadParameter(f"--triples go with --bound windows; {bound} cannot bound them.")
-    if plot is not None:
-        from mrflearn.plots.figure import check_picture
-
-        check_picture(plot)
     model = LanguageModel(
         context,
         dims,
@@ -138,10 +130,9 @@ def lm(
     model.fit(source, valid=held_out, checkpoint=checkpoint, resume=resume)
     model.save(output)
     if plot is not None:
-        from mrflearn.plots.figure import save
         from mrflearn.plots.language_model import bound_curve
 
-        save(bound_curve(model.outcome_.history), plot)
+        keep(bound_curve(model.outcome_.history), plot)
     answer = _answer(model, output)
     write_report(model, output, answer, quiet=quiet)
     if as_json:
@@ -172,7 +163,7 @@ def _source(
     """What to learn from: a text to read, or the moments of files counted elsewhere."""
     if engine is Engine.local and len(paths) == 1:
         if master is not None or jobs != 1:
-            raise MrflearnError(
+            raise typer.BadParameter(
                 "--master goes with --engine spark, and --jobs with several files: one file is "
                 "read here by one process."
             )

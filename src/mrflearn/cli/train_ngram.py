@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
+from mrflearn.cli.options import MinimumCount, Quiet, VocabularySize
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 
@@ -17,13 +18,10 @@ def ngram(
     text: Annotated[Path, typer.Argument(help="One sentence a line (gzip and - are fine).")],
     output: Output,
     order: Annotated[int, typer.Option(min=1, help="The longest n-gram.")] = 3,
-    minimum_count: Annotated[
-        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
-    ] = 1,
-    vocabulary_size: Annotated[
-        int | None, typer.Option(min=3, help="Keep the most frequent words only.")
-    ] = None,
+    minimum_count: MinimumCount = 1,
+    vocabulary_size: VocabularySize = None,
     valid: Annotated[Path | None, typer.Option(help="Text to report the perplexity of.")] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn an n-gram language model with modified Kneser-Ney smoothing.
@@ -49,7 +47,7 @@ def ngram(
     }
     if rated is not None:
         answer["valid_perplexity"] = rated
-    write_report(model, output, answer)
+    write_report(model, output, answer, quiet=quiet)
     if model.fallback_orders_:
         orders = ", ".join(map(str, model.fallback_orders_))
         remark(f"order {orders}: too few counts to estimate discounts; fixed ones are used")

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.options import MinimumCount, Quiet
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 
@@ -31,12 +32,11 @@ def pcfg(
         int, typer.Option(min=0, help="How many sisters a split node remembers.")
     ] = 1,
     vertical: Annotated[int, typer.Option(min=0, help="How many ancestors labels carry.")] = 0,
-    minimum_count: Annotated[
-        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
-    ] = 2,
+    minimum_count: MinimumCount = 2,
     smoothing: Annotated[
         float, typer.Option(min=0, help="Extra sightings of every word, with tags as usual.")
     ] = 0.1,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Read a probabilistic grammar off a treebank, to parse, score and continue sentences with.
@@ -65,7 +65,7 @@ def pcfg(
         "vocabulary": len(model.vocabulary_),
         "seconds": round(seconds, 4),
     }
-    write_report(model, output, answer)
+    write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
         return

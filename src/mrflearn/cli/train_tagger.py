@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.asking import refuse_idle
+from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 from mrflearn.cli.tagger_files import (
@@ -45,6 +47,7 @@ class Near(StrEnum):
 
 
 def tagger(
+    command: typer.Context,
     file: TaggedFile,
     output: Output,
     context: Annotated[int, typer.Option(min=1, max=2, help="How far tags see tags.")] = 1,
@@ -70,7 +73,7 @@ def tagger(
         int | None, typer.Option(min=1, help="Of expectation-maximisation, for unknown tags.")
     ] = None,
     max_evaluations: Annotated[
-        int | None, typer.Option(min=1, help="Training ends after so many evaluations.")
+        int | None, typer.Option(min=1, help="When to stop at the latest.")
     ] = None,
     column: Column = None,
     columns: ColumnNames = None,
@@ -78,9 +81,9 @@ def tagger(
     valid: Annotated[
         Path | None, typer.Option(help="Tagged words to choose by, and to report accuracy on.")
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    device: Device = "cpu",
+    seed: Seed = 0,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn one Markov random field of words and tags, by a bound on its likelihood.
@@ -100,7 +103,9 @@ def tagger(
         plain = [example.words for example in source.read(unlabelled)]
         sentences, more = [*sentences, *plain], [*more, *[None] * len(plain)]
     gaps = any(own is None or None in own for own in more)
-    _refuse_idle(gaps, {"--unlabelled-weight": unlabelled_weight, "--rounds": rounds})
+    if not gaps:
+        reason = "every word has its tag, so nothing is left to guess; --unlabelled names more text"
+        refuse_idle(command, dict.fromkeys(("unlabelled_weight", "rounds"), reason))
     chosen: dict[str, Any] = {
         "l2": _numbers("--l2", l2, valid),
         "unlabelled_weight": _numbers("--unlabelled-weight", unlabelled_weight, valid),
@@ -149,15 +154,6 @@ def _numbers(option: str, text: str | None, valid: Path | None) -> float | list[
     if len(values) > 1 and valid is None:
         raise typer.BadParameter(f"{option}: to choose one of several, name --valid.")
     return values if len(values) > 1 else values[0]
-
-
-def _refuse_idle(gaps: bool, options: dict[str, object]) -> None:
-    given = [name for name, value in options.items() if value is not None]
-    if given and not gaps:
-        raise typer.BadParameter(
-            f"{' and '.join(given)}: every word has its tag, so nothing is left to guess; "
-            "name text without tags with --unlabelled."
-        )
 
 
 def _answer(model: JointTagger, output: Path, seconds: float) -> dict[str, Any]:

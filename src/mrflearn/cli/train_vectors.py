@@ -10,6 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.options import MinimumCount, Quiet, Seed, VocabularySize
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 from mrflearn.errors import MrflearnError
@@ -29,17 +30,13 @@ def vectors(
     context: Annotated[
         int, typer.Option(min=1, help="Words on each side that count, the nearer the more.")
     ] = 8,
-    minimum_count: Annotated[
-        int, typer.Option(min=1, help="Words seen less often are read as <unk>.")
-    ] = 1,
-    vocabulary_size: Annotated[
-        int | None, typer.Option(min=3, help="Keep the most frequent words only.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    minimum_count: MinimumCount = 1,
+    vocabulary_size: VocabularySize = None,
+    seed: Seed = 0,
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No remarks.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Word vectors straight from pair counts: in closed form, a million words in seconds.
@@ -87,7 +84,7 @@ def _moments(
     if held and len(paths) > 1:
         raise MrflearnError(f"{held[0]}: moments are counts already; give one such file alone.")
     if (held or str(paths[0]) == "-") and (engine is Engine.spark or master or jobs != 1):
-        raise MrflearnError(f"{paths[0]} is read here: no --engine, --master or --jobs.")
+        raise typer.BadParameter(f"{paths[0]} is read here: no --engine, --master or --jobs.")
     if held:
         from mrflearn.statistics.moments_file import load_moments
 

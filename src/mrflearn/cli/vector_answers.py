@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.cli.answers import say, say_json, say_table
+from mrflearn.cli.pictures import keep
 from mrflearn.errors import DataError, MrflearnError
 
 WORDS_ON_MAP = 120
@@ -64,13 +65,11 @@ def frequent_words(model: Any, count: int) -> list[str]:
 
 def draw_map(model: Any, words: list[str], path: Path) -> None:
     """Draws the words, each once, at the two leading directions of their vectors."""
-    from mrflearn.plots.figure import check_picture, save
     from mrflearn.plots.language_model import vector_map
 
-    check_picture(path)
     once = list(dict.fromkeys(words))
     place = {word: index for index, word in enumerate(model.vocabulary_.words)}
-    save(vector_map(once, model.vectors_[[place[word] for word in once]]), path)
+    keep(vector_map(once, model.vectors_[[place[word] for word in once]]), path)
 
 
 def _likeness(space: Any, file: Path) -> dict[str, Any]:

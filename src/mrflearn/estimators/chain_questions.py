@@ -8,12 +8,13 @@ from typing import Any, Self
 
 import torch
 
-from mrflearn.errors import DataError, NotFittedError
+from mrflearn.errors import DataError
 from mrflearn.estimators import crf_answers as answers
 from mrflearn.estimators import crf_weights as weights
 from mrflearn.estimators.crf_rules import Rules, at_temperature
 from mrflearn.estimators.crf_spans import ScoredSpan, scored_spans
 from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.threads import Threads
 from mrflearn.models.chain_crf import ChainCRF, ChainScores
 from mrflearn.statistics.compiled import CompiledFeatures, compile_features
@@ -24,7 +25,7 @@ from mrflearn.training.temperature import fit_temperature
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 
 
-class ChainQuestions:
+class ChainQuestions(FrontDoor):
     """What every fitted chain CRF can be asked; `model_` holds what it has learned.
 
     X is a list of sequences or a generator of them, each a list of items as `fit` takes them, or
@@ -210,9 +211,7 @@ class ChainQuestions:
                 first += len(features)
 
     def _fitted(self) -> ChainCRF:
-        model: ChainCRF | None = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError("this CRF is not fitted yet; call `fit`, or `load` one.")
+        model: ChainCRF = self._after_fit("model_")
         return model
 
 

@@ -6,22 +6,22 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from mrflearn.data.documents import Document, Documents, hold_documents
 from mrflearn.data.files import PathLike
 from mrflearn.data.trees import Tree
 from mrflearn.data.vocabulary import UNKNOWN, Vocabulary
-from mrflearn.errors import DataError, MrflearnError, NotFittedError
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.composite_answers import Answers
 from mrflearn.estimators.composite_grammar import GrammarLike, choose_grammar
 from mrflearn.estimators.composite_sampling import sample_documents
 from mrflearn.estimators.composite_storage import read_composite, stored_composite
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.processes import executor_for
@@ -29,16 +29,17 @@ from mrflearn.models.composite_lm import CompositeShape
 from mrflearn.models.hidden_backoff import Level
 from mrflearn.models.ngram_arpa import BEGIN, END
 from mrflearn.models.ngram_level import bucket_count
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.document_stream import DocumentStream
 from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_batches import encode
-from mrflearn.training.composite_fit import Settings, fit_composite
+from mrflearn.training.composite_fit import fit_composite
+from mrflearn.training.composite_trainer import Settings
 from mrflearn.training.em import EM
 
 Figures: TypeAlias = NDArray[np.float64]
-WEIGHT_STEPS = 10  # of EM, each time the weights of levels have their turn
+WEIGHT_STEPS = 5  # of EM, each time the weights of levels have their turn
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,15 @@ class TextScore:
         return float(np.exp(-self.log_likelihood / self.tokens))
 
 
-class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class CompositeLanguageModel(FrontDoor):
     """A language model of documents: word n-grams, phrase structure and topics in one [Wang 2005].
 
     order: the longest n-gram; 1 leaves the words before out of the model.
     grammar: None; "latent:10,20" or (10, 20), so many phrases and preterminals, learned from the
         text; "treebank:FILE", or trees, whose rules EM starts from.
     topics: how many; 1 leaves them out.
+    horizontal: how many sisters the nodes remember that a treebank's nodes of many children are
+        split into (None: all); 0 makes the grammar several times smaller and faster.
     levels: what theta(uvAh -> w) backs off to beside the n-gram model; ("Ah", "A", "h", "") is the
         default where there are a grammar and topics; "vAh" sees a word before as well.
     longest: in training, longer sentences teach words and topics but not the grammar.
@@ -86,6 +89,7 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
         grammar: GrammarLike = None,
         topics: int = 1,
         *,
+        horizontal: int | None = 1,
         levels: Sequence[str] | None = None,
         longest: int | None = 40,
         minimum_count: int = 1,
@@ -103,6 +107,7 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
         self.order = order
         self.grammar = grammar
         self.topics = topics
+        self.horizontal = horizontal
         self.levels = levels
         self.longest = longest
         self.minimum_count = minimum_count
@@ -138,7 +143,9 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
         vocabulary = self._vocabulary(documents)
         encoded = encode(documents, vocabulary)
         stream = DocumentStream.of(encoded, vocabulary.separator, range(len(encoded)))
-        choice = choose_grammar(self.grammar, vocabulary, self.restarts, self.random_state)
+        choice = choose_grammar(
+            self.grammar, vocabulary, self.horizontal, self.restarts, self.random_state
+        )
         levels = self._levels(choice.wiring is not None)
         most = 1 + max((level.words for level in levels), default=0)
         ends = choice.wiring is None
@@ -226,20 +233,16 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
+        answers = self._fitted()
         settings = {**self.get_params(), "unknown_seen": self.unknown_seen_}
         if not isinstance(self.grammar, (str, type(None))):
             settings["grammar"] = None if self.grammar is None else "given in Python"
-        write_model(path, stored_composite(type(self).__name__, settings, self._fitted()))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
+        write_model(path, stored_composite(type(self).__name__, settings, answers))
 
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds."""
-        settings, answers = read_composite(cls.__name__, stored)
+        settings, answers = read_composite(stored)
         unknown_seen = bool(settings.pop("unknown_seen"))
         self = cls(**{**settings, "device": device})
         self.unknown_seen_ = unknown_seen
@@ -306,10 +309,5 @@ class CompositeLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-lea
         )
 
     def _fitted(self) -> Answers:
-        answers: Any = getattr(self, "answers_", None)
-        if answers is None:
-            raise NotFittedError(
-                "this CompositeLanguageModel is not fitted yet; call `fit`, or `load` one."
-            )
-        found: Answers = answers
-        return found
+        answers: Answers = self._after_fit("answers_")
+        return answers

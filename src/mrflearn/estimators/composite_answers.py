@@ -20,6 +20,7 @@ from mrflearn.inference.prefix import Prefix
 from mrflearn.models.composite_lm import CompositeModel
 from mrflearn.models.hidden_backoff import Tokens
 from mrflearn.models.ngram_arpa import END
+from mrflearn.models.ngram_level import with_blind
 from mrflearn.objectives.expected_counts import (
     Batch,
     explain_tokens,
@@ -144,10 +145,10 @@ class Answers:
         With a grammar the sentence end is no word; without one it is, under the separator's id.
         """
         model, size, separator = self.model, len(self.vocabulary), self.vocabulary.separator
-        given, bucket = np.zeros((size, model.shape.tags)), 0
+        given, bucket = np.zeros((size, model.shape.tags + 1)), 0
         if self.fit.ngrams is not None:
             plain = np.exp(self.fit.ngrams.model.next_symbol(context))
-            given = plain[:, None] * self.fit.tag_of_word
+            given = plain[:, None] * with_blind(self.fit.tag_of_word)
             given = given / np.maximum(given.sum(axis=0), np.finfo(np.float64).tiny)
             stream = np.array([separator, *context, self.vocabulary.unknown], np.int64)
             bucket = int(self.fit.ngrams.buckets(stream)[-1])
@@ -155,7 +156,8 @@ class Answers:
             torch.from_numpy(self._next_rows(context)),
             torch.full((size,), bucket),
             torch.zeros(size, dtype=torch.int64),
-            torch.from_numpy(given),
+            torch.from_numpy(given[:, :-1]),
+            torch.from_numpy(given[:, -1]),
             torch.ones(size, dtype=torch.int64),
         ).to(model.weights.device, model.weights.dtype)
         topics = torch.from_numpy(shares).to(model.weights).expand(size, -1)
@@ -186,7 +188,7 @@ class Answers:
         text = DocumentStream.of(encoded, separator, range(len(documents)))
         if not len(text):
             return text, []
-        given = Given.whole(text, self.fit.ngrams).values(self.fit.tag_of_word)
+        given = Given(text, self.fit.ngrams).values(self.fit.tag_of_word)
         rows = np.arange(len(text))
         return text, list(batches(text, given, self.model.shape, row_of_sentence=rows))
 

@@ -35,9 +35,9 @@ class GrammarChoice:
 
 
 def choose_grammar(
-    grammar: GrammarLike, vocabulary: Vocabulary, restarts: int, seed: int
+    grammar: GrammarLike, vocabulary: Vocabulary, horizontal: int | None, restarts: int, seed: int
 ) -> GrammarChoice:
-    """What `grammar=` stands for."""
+    """What `grammar=` stands for; `horizontal` is for treebanks, the last two for latent ones."""
     if grammar is None or grammar == "none":
         nothing = torch.zeros(0, dtype=torch.float64)
         every = torch.ones(len(vocabulary), 1, dtype=torch.float64)
@@ -49,7 +49,7 @@ def choose_grammar(
         if kind == "treebank" and rest:
             from mrflearn.data.ptb import read_trees
 
-            return from_trees(read_trees(rest), vocabulary)
+            return from_trees(read_trees(rest), vocabulary, horizontal)
         raise MrflearnError(
             f"grammar {grammar!r} is not known; try latent:10,20 (phrases, preterminals), "
             "treebank:FILE, or none."
@@ -58,7 +58,7 @@ def choose_grammar(
         return latent(
             *_two_numbers(",".join(map(str, grammar)), grammar), vocabulary, restarts, seed
         )
-    return from_trees(grammar, vocabulary)
+    return from_trees(grammar, vocabulary, horizontal)
 
 
 def latent(
@@ -74,13 +74,15 @@ def latent(
     return GrammarChoice(wiring, starts, names, binarised=False)
 
 
-def from_trees(trees: Iterable[Tree], vocabulary: Vocabulary) -> GrammarChoice:
+def from_trees(
+    trees: Iterable[Tree], vocabulary: Vocabulary, horizontal: int | None
+) -> GrammarChoice:
     """The grammar of a treebank: its rules, relative frequencies, and the tags of its words.
 
     Traces and grammatical functions are dropped, chains of only children are made one node, and
-    nodes of many children are split, the new ones remembering one sister.
+    nodes of many children are split, the new ones remembering `horizontal` sisters.
     """
-    counts = TreebankCounts.of(trees)
+    counts = TreebankCounts.of(trees, horizontal=horizontal)
     if not counts.rules:
         raise DataError("the treebank has no tree of two words or more; it makes no grammar.")
     roots = torch.full((counts.shape.symbols,), NEW_ROOT, dtype=torch.float64)

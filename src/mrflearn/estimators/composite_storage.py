@@ -55,10 +55,8 @@ def stored_composite(kind: str, settings: dict[str, Any], answers: Answers) -> S
     return StoredModel(kind, {**settings, "own": own}, tensors)
 
 
-def read_composite(kind: str, stored: StoredModel) -> tuple[dict[str, Any], Answers]:
+def read_composite(stored: StoredModel) -> tuple[dict[str, Any], Answers]:
     """(settings of the estimator, its answers) that a record holds."""
-    if stored.kind != kind:
-        raise StorageError(f"this is a {stored.kind}, not a {kind}.")
     settings = dict(stored.settings)
     try:
         own = settings.pop("own")

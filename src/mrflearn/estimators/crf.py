@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from mrflearn.errors import DataError, MrflearnError, StorageError
@@ -23,7 +22,7 @@ from mrflearn.estimators.crf_validation import Validation
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.threads import count_cores
 from mrflearn.models.chain_crf import ChainCRF
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.objectives.chain_blocks import ChainData
 from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.class_weights import sequence_weights
@@ -39,7 +38,7 @@ NOT_OFFERED = ("pa_type", "error_sensitive", "averaging", "variance", "gamma", "
 ClassWeight = Mapping[str, float] | Literal["balanced"] | None
 
 
-class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class CRF(ChainQuestions):
     """A linear-chain conditional random field, by default trained by exact maximum likelihood.
 
     The first arguments are those of `sklearn_crfsuite.CRF`, with CRFsuite's meaning and defaults;
@@ -212,14 +211,8 @@ class CRF(ChainQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         write_model(path, crf_storage.to_stored(type(self).__name__, settings, self._fitted()))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The CRF that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The CRF that a stored model holds."""
-        stored.insist_on(cls)
         settings, model = crf_storage.from_stored(stored)
         temperature, recipe = settings.pop("temperature", 1.0), settings.pop("recipe", None)
         try:

@@ -10,11 +10,10 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from mrflearn.data.files import PathLike
-from mrflearn.errors import GraphError, NotFittedError, StorageError
+from mrflearn.errors import GraphError, StorageError
 from mrflearn.estimators.field_answers import Method, log_likelihoods
 from mrflearn.estimators.field_choice import choose_estimator
 from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
@@ -34,7 +33,7 @@ from mrflearn.statistics.observations import CliqueCounts, check_states
 from mrflearn.training.outcome import Outcome
 
 
-class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class MarkovField(FieldQuestions):
     """A Markov random field with free parameters on every variable, edge and larger clique.
 
     graph: `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a
@@ -174,7 +173,6 @@ class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # sciki
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The field that a stored model holds."""
-        stored.insist_on(cls)
         settings, tensors = dict(stored.settings), stored.tensors
         try:
             names = settings.pop("names", None)
@@ -216,7 +214,5 @@ class MarkovField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # sciki
         return self
 
     def _fitted(self) -> TabularModel:
-        model: TabularModel | None = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError("this MarkovField is not fitted yet; call `fit`, or `load` one.")
+        model: TabularModel = self._after_fit("model_")
         return model

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import torch
 from jaxtyping import Bool, Int64
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import MrflearnError, StorageError
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.crf_training import Settings
 from mrflearn.estimators.field_crf_answers import (
@@ -25,11 +24,12 @@ from mrflearn.estimators.field_crf_answers import (
     marginals,
 )
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import count_cores
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, weights_of
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.models.templates import Template, find_templates
 from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle, natural_pieces
 from mrflearn.objectives.reweighted import Shares
@@ -39,7 +39,7 @@ from mrflearn.training.outcome import Outcome
 KINDS = {"float32": torch.float32, "float64": torch.float64}
 
 
-class FieldCRF(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
+class FieldCRF(FrontDoor):
     """The part of a CRF that does not depend on where its graphs come from.
 
     A front door derives from it, keeps these settings under these names, and turns what its users
@@ -72,20 +72,14 @@ class FieldCRF(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
+        model = self._fitted()
         settings = {**self.get_params(deep=False), "callbacks": [], "executor": None}
         own = settings | {"state": self._state()}
-        kind = type(self).__name__
-        write_model(path, field_crf_storage.to_stored(kind, own, self._fitted()))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The CRF that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
+        write_model(path, field_crf_storage.to_stored(type(self).__name__, own, model))
 
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:  # noqa: ARG003
         """The CRF that a stored model holds; these CRFs work on the processor alone."""
-        stored.insist_on(cls)
         settings, model = field_crf_storage.from_stored(stored)
         state = settings.pop("state", {})
         try:
@@ -166,9 +160,7 @@ class FieldCRF(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships 
         return FieldSettings(principle, optimisation, self.executor, self._tie(templates))
 
     def _fitted(self) -> LogLinearField:
-        model: LogLinearField | None = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError("this CRF is not fitted yet; call `fit`, or `load` one.")
+        model: LogLinearField = self._after_fit("model_")
         return model
 
 

@@ -58,7 +58,7 @@ def train_field(
         if optimisation.algorithm == "lbfgs":
             function = _whole(start, batch, settings, threads)
             outcome = _run(start, [function], quasi_newton(optimisation), settings)
-            if isinstance(function, FieldLikelihood) and not function.converged:
+            if isinstance(function, FieldLikelihood | Distributed) and not function.converged:
                 return replace(outcome, reason=f"{outcome.reason} {UNSETTLED}")
             return outcome
         if settings.executor is not None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from abc import ABC, abstractmethod
-from typing import Self
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.estimators.field_answers import pairs, zero_sum_tables
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.draw import Draw, Drawing
-from mrflearn.models.storage import StoredModel, read_model
 
 
-class FieldQuestions(ABC):
+class FieldQuestions(FrontDoor):
     """The questions that `MarkovField` and `PottsField` share."""
 
     random_state: int
@@ -28,11 +26,6 @@ class FieldQuestions(ABC):
     @abstractmethod
     def log_likelihood(self, X: ArrayLike) -> NDArray[np.float64]:
         """The log-probability of each row, in nats."""
-
-    @classmethod
-    @abstractmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The field that a stored model holds."""
 
     @property
     def fields_(self) -> NDArray[np.float64]:
@@ -84,8 +77,3 @@ class FieldQuestions(ABC):
         """New rows together with how they were made."""
         seed = self.random_state if seed is None else seed
         return Drawing()(self.potentials_, count, seed=seed)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The field that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)

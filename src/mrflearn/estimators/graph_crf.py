@@ -49,6 +49,7 @@ class GraphCRF(FieldCRF):
         `"pl"` (each variable given all around it), `"edge-pl"` (the variables of each factor given
         all around them), `"ml"` (exact; small width), `"bp"` (loopy belief propagation) or
         `"pw-reweighted"` (a convex combination of pieces).
+    connected: whether a graph in several parts is refused, as one with an edge forgotten.
     pieces: of `"pw"` and `"pwpl"`: `"edges"` (an edge takes the features of its ends with it; the
         default) or `"factors"`; of `"pw"` also lists of kinds of factors, each list one piece an
         example, as in `[["node", "edge"]]`.
@@ -66,6 +67,7 @@ class GraphCRF(FieldCRF):
         self,
         estimator: Estimator = "pw",
         *,
+        connected: bool = True,
         pieces: Pieces | None = None,
         shares: Shares = "uniform",
         c1: float = 0.0,
@@ -88,6 +90,7 @@ class GraphCRF(FieldCRF):
         verbose: bool = False,
     ) -> None:
         self.estimator = estimator
+        self.connected = connected
         self.pieces = pieces
         self.shares = shares
         self.c1 = c1
@@ -127,7 +130,10 @@ class GraphCRF(FieldCRF):
         if not names:
             raise DataError("y names no label at all; there is nothing to learn from.")
         names.closed = True
-        batch = graphs.labelled(graphs.batch(len(names)), labels, names)
+        batch = graphs.batch(len(names))
+        if self.connected:
+            graphs.insist_on_connection(batch.graph)
+        batch = graphs.labelled(batch, labels, names)
         self.mirrored_, self.labels_ = graphs.mirrored, names
         return self._learn(batch)
 
@@ -199,6 +205,8 @@ class GraphCRF(FieldCRF):
         if graphs.mirrored != self.mirrored_:
             raise DataError("trained on undirected graphs, asked about directed ones (or reverse).")
         batch = graphs.batch(len(self.labels_), model.templates)
+        if self.connected:
+            graphs.insist_on_connection(batch.graph)
         if forced is None:
             return graphs, batch, None
         choices = [choice for own in graphs.ordered(forced) for choice in own]

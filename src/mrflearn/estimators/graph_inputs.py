@@ -17,10 +17,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
+from mrflearn.graph.parts import connected_parts
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.templates import Template
 from mrflearn.statistics.compiled import CompiledFeatures, compile_features
@@ -83,6 +85,16 @@ class Graphs:
         graph = replace(union, groups=groups)
         unknown = torch.full((graph.variables,), -1)
         return FieldBatch(graph, features, unknown).unlabelled()
+
+    def insist_on_connection(self, graph: FactorGraph) -> None:
+        """Raises `GraphError` for the first example in the batch's graph that is in parts."""
+        part = connected_parts(graph)
+        pairs = torch.stack([graph.component, part], dim=1).unique(dim=0)
+        found = torch.bincount(pairs[:, 0], minlength=graph.components)
+        if bool((found > 1).any()):
+            number = int((found > 1).int().argmax())
+            inside = part[graph.component == number]
+            raise GraphError(_in_parts(self.examples[number], number, inside - inside.min()))
 
     def labelled(self, batch: FieldBatch, y: Iterable[Any], names: Numbering) -> FieldBatch:
         """The same batch with these labels; new labels get numbers unless the names are closed."""
@@ -193,6 +205,21 @@ def _in_order(labels: Any, own: Example, number: int) -> list[Any]:
             raise DataError(f"example {number}: there is no node {strange[0]!r} to label.")
         return [labels.get(node) for node in own.nodes]
     return list(labels)
+
+
+def _in_parts(own: Example, number: int, part: Int64[Tensor, "v"]) -> str:
+    """What to say of an example whose variables are in these parts."""
+    sizes = torch.bincount(part)
+    more = ", ..." if len(sizes) > 5 else ""
+    shown = ", ".join(str(size) for size in sizes[:5].tolist()) + more
+    names = own.nodes or tuple(range(len(part)))
+    first, second = (names[int((part == k).int().argmax())] for k in (0, 1))
+    return (
+        f"example {number} is not connected: it is in {len(sizes)} parts, of {shown} nodes; no "
+        f"path leads from {first!r} to {second!r}. Is an edge missing, or a node spelt in two "
+        "ways? Parts can be handed over as examples of their own; or take connected=False, and "
+        "they are learned and labelled side by side."
+    )
 
 
 def mirrored_tie(templates: Sequence[Template]) -> Tensor:

@@ -10,14 +10,14 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from mrflearn.data.tag_files import TagSource
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import DataError, MrflearnError, StorageError
 from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.models.hmm import HMM, Laid
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.tag_counts import TagCounts, Tags, count_tags
 
 Sentences = Iterable[Sequence[str]]
@@ -26,7 +26,7 @@ SENTENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 RARE = {"suffixes": 20, "rare": 1}
 
 
-class HMMTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class HMMTagger(FrontDoor):
     """A hidden Markov model of tags, counted in one pass over tagged sentences.
 
     order: 2 looks at two tags before each and lets words depend on the tag before theirs; 1 is the
@@ -132,15 +132,9 @@ class HMMTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
         write_model(path, StoredModel(type(self).__name__, {**self.get_params(), **own}, tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds; it is always used on the CPU."""
         del device
-        stored.insist_on(cls)
         settings: dict[str, Any] = dict(stored.settings)
         try:
             words, tags = (tuple(settings.pop(name)) for name in ("words", "tags"))
@@ -188,7 +182,5 @@ class HMMTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no t
             yield from model.lattices(sentences)
 
     def _fitted(self) -> HMM:
-        model: HMM | None = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError("this HMMTagger is not fitted yet; call `fit`, or `load` one.")
+        model: HMM = self._after_fit("model_")
         return model

@@ -8,13 +8,13 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from mrflearn.data.corpus import Text, encode_corpus, hold
 from mrflearn.data.files import PathLike
 from mrflearn.data.vectors import NamedVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, MrflearnError, NotFittedError
+from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.estimators.language_model_answers import draw_sentences, fill_gap
 from mrflearn.estimators.language_model_file import Learned, restore, store
 from mrflearn.estimators.lifted_training import (
@@ -32,14 +32,14 @@ from mrflearn.estimators.text_moments import checked_moments, counted, moments_o
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.moments import Moments
 from mrflearn.statistics.text_shards import count_text_shards
 
 Estimator = Literal["bound"] | Direct
 
 
-class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class LanguageModel(FrontDoor):
     """A field in which every word is bound to `context` neighbours on each side.
 
     dims: dimensions of the word vectors.
@@ -231,14 +231,9 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         write_model(path, StoredModel(type(self).__name__, kept, tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds."""
-        settings, fitted, learned = restore(stored, cls.__name__)
+        settings, fitted, learned = restore(stored)
         self = cls(**{**settings, "device": device})
         self._learned = learned
         self.bound_, self.valid_bound_ = fitted["bound"], fitted["valid_bound"]
@@ -283,7 +278,5 @@ class LanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         return isinstance(self.weights, str) and self.bound == "chains"
 
     def _fitted(self) -> Learned:
-        learned: Learned | None = getattr(self, "_learned", None)
-        if learned is None:
-            raise NotFittedError("this LanguageModel is not fitted yet; call `fit`, or `load` one.")
+        learned: Learned = self._after_fit("_learned")
         return learned

@@ -47,10 +47,8 @@ def store(learned: Learned, form: str) -> tuple[dict[str, Any], dict[str, Tensor
     return values, {**learned.model.parameters(), **own}
 
 
-def restore(stored: StoredModel, kind: str) -> tuple[dict[str, Any], dict[str, Any], Learned]:
+def restore(stored: StoredModel) -> tuple[dict[str, Any], dict[str, Any], Learned]:
     """Settings, fitted values and model as `store` was given them."""
-    if stored.kind != kind:
-        raise StorageError(f"this is a {stored.kind}, not a {kind}.")
     kept, tensors = stored.settings, dict(stored.tensors)
     try:
         ceiling = Ceiling(**{**kept["ceiling"], "weights": tuple(kept["ceiling"]["weights"])})

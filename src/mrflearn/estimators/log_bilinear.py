@@ -9,17 +9,17 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import DataError, MrflearnError, StorageError
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.device import choose_device
 from mrflearn.models.log_bilinear import LogBilinearModel
 from mrflearn.models.ngram import TokenScores
 from mrflearn.models.parameters import Layout
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.objectives.log_bilinear import Predictions, value_and_gradient
 from mrflearn.statistics.ngrams import left_contexts, sentence_stream
 from mrflearn.training.adagrad import Adagrad
@@ -32,7 +32,7 @@ from mrflearn.training.outcome import Outcome
 ROWS = 2048  # contexts scored at once; bounds memory, changes no result
 
 
-class LogBilinearLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class LogBilinearLanguageModel(FrontDoor):
     """The log-bilinear model of Mnih & Hinton 2007 over the words to the left.
 
     optimiser: `"adagrad"`, or `"sgd"` whose rate is halved whenever the validation score falls
@@ -141,14 +141,8 @@ class LogBilinearLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-l
         write_model(path, StoredModel(type(self).__name__, settings, model.parameters()))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds."""
-        stored.insist_on(cls)
         settings = dict(stored.settings)
         try:
             vocabulary = Vocabulary(tuple(settings.pop("words")))
@@ -200,11 +194,7 @@ class LogBilinearLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-l
         )
 
     def _fitted(self) -> LogBilinearModel:
-        model: LogBilinearModel | None = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError(
-                "this LogBilinearLanguageModel is not fitted yet; call `fit`, or `load` one."
-            )
+        model: LogBilinearModel = self._after_fit("model_")
         return model
 
 

@@ -10,21 +10,21 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.files import PathLike
 from mrflearn.data.vocabulary import UNKNOWN, Vocabulary
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import DataError, MrflearnError, StorageError
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
 from mrflearn.models.ngram import BackoffTable, NgramModel, TokenScores
 from mrflearn.models.ngram_arpa import BEGIN, END, from_arpa, to_arpa
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.ngrams import count_ngrams, sentence_stream
 
 
-class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class NgramLanguageModel(FrontDoor):
     """An n-gram language model with interpolated modified Kneser-Ney smoothing.
 
     order: the longest n-gram; a trigram model looks at two words before each.
@@ -156,15 +156,9 @@ class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn s
         write_model(path, StoredModel(type(self).__name__, {**self.get_params(), **own}, tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds; it is always used on the CPU."""
         del device
-        stored.insist_on(cls)
         settings, tensors = dict(stored.settings), stored.tensors
         try:
             vocabulary = Vocabulary(tuple(settings.pop("words")))
@@ -197,9 +191,5 @@ class NgramLanguageModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn s
         return END if index == self._separator else self.vocabulary_.words[index]
 
     def _fitted(self) -> NgramModel:
-        model: NgramModel | None = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError(
-                "this NgramLanguageModel is not fitted yet; call `fit`, or `load` one."
-            )
+        model: NgramModel = self._after_fit("model_")
         return model

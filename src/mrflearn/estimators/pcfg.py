@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from mrflearn.data.ptb import read_trees
 from mrflearn.data.trees import Tree
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import DataError, MrflearnError, StorageError
 from mrflearn.estimators.composite_trees import tree_of
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.inference.inside_outside import InsideOutside
 from mrflearn.inference.parses import ParseSearch
 from mrflearn.inference.prefix import Prefix
@@ -25,7 +25,7 @@ from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.ngram_arpa import END
 from mrflearn.models.pcfg import GrammarModel
 from mrflearn.models.pcfg_sampling import TreeSampler
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.treebank import Side, TreebankCounts, usual_form
 
 Trees: TypeAlias = Iterable[Tree] | str | os.PathLike[str]
@@ -33,7 +33,7 @@ Sentences: TypeAlias = Sequence[Sequence[str]]
 TENSORS = ("parent", "left", "right", "rules", "start", "words")
 
 
-class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class PCFG(FrontDoor):
     """A probabilistic context-free grammar of trees: parses, probabilities, next words, samples.
 
     side, horizontal, vertical: how nodes of many children are split, how many sisters the new
@@ -164,16 +164,9 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         write_model(path, StoredModel(type(self).__name__, settings, tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds; it is always used on the CPU."""
         del device
-        if stored.kind != cls.__name__:
-            raise StorageError(f"this is a {stored.kind}, not a {cls.__name__}.")
         settings = dict(stored.settings)
         try:
             phrases, preterminals = (
@@ -200,8 +193,5 @@ class PCFG(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
         return (*model.scores(X), model.rules, model.start)
 
     def _fitted(self) -> GrammarModel:
-        model: Any = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError("this PCFG is not fitted yet; call `fit`, or `load` one.")
-        found: GrammarModel = model
-        return found
+        model: GrammarModel = self._after_fit("model_")
+        return model

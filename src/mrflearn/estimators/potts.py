@@ -8,10 +8,9 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import DataError, MrflearnError, StorageError
 from mrflearn.estimators.field_answers import Method, log_likelihoods
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
 from mrflearn.estimators.field_questions import FieldQuestions
@@ -29,7 +28,7 @@ Precision = Literal["float32", "float64"]
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
-class PottsField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class PottsField(FieldQuestions):
     """A field on all pairs of columns, by penalised pseudolikelihood as CCMpred and plmc have it.
 
     states: states of every column; None takes the largest seen.  State 0 is the gap.
@@ -108,7 +107,6 @@ class PottsField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # scikit
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The field that a stored model holds."""
-        stored.insist_on(cls)
         try:
             self = cls(**{**stored.settings, "device": device})
             self.model_ = PottsModel(stored.tensors["fields"], stored.tensors["couplings"])
@@ -145,7 +143,5 @@ class PottsField(FieldQuestions, BaseEstimator):  # type: ignore[misc]  # scikit
         return PottsTraining(**settings)
 
     def _fitted(self) -> PottsModel:
-        model: PottsModel | None = getattr(self, "model_", None)
-        if model is None:
-            raise NotFittedError("this PottsField is not fitted yet; call `fit`, or `load` one.")
+        model: PottsModel = self._after_fit("model_")
         return model

@@ -11,18 +11,18 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from mrflearn.data.tag_files import TagSource
-from mrflearn.errors import DataError, MrflearnError, NotFittedError
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.estimators.tagger_file import LearnedTagger, restore, store
 from mrflearn.estimators.tagger_learning import Learning, TaggerPlan, learn
 from mrflearn.estimators.tagger_training import TaggerSettings
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.tag_scores import PLACES
 from mrflearn.inference.sentence_tags import SentenceTags
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.objectives.tagger_normaliser import BOUNDS, TagCeiling, TaggerBoundName
 from mrflearn.statistics.tagged_sentences import Tags, check_tags
 
@@ -31,7 +31,7 @@ Held = tuple[list[Sequence[str]], list[Sequence[str]]]
 LARGEST_BATCH = 2**24  # scores of states held at once; bounds memory, changes no result
 
 
-class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class JointTagger(FrontDoor):
     """A field in which tags are bound to the tags and words near them; a word acts by its spelling.
 
     context: each tag is bound to the tags up to so many places away, 1 or 2.
@@ -164,11 +164,6 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         write_model(path, StoredModel(type(self).__name__, kept, tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The model that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds."""
         learned = restore(stored)
@@ -234,9 +229,7 @@ class JointTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
             raise MrflearnError(f"bound {self.bound!r} is not one of {', '.join(BOUNDS)}.")
 
     def _fitted(self) -> LearnedTagger:
-        learned: LearnedTagger | None = getattr(self, "_learned", None)
-        if learned is None:
-            raise NotFittedError("this JointTagger is not fitted yet; call `fit`, or `load` one.")
+        learned: LearnedTagger = self._after_fit("_learned")
         return learned
 
 

@@ -9,18 +9,18 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from mrflearn.data.corpus import Text
 from mrflearn.data.files import PathLike
 from mrflearn.data.vectors import NamedVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, NotFittedError, StorageError
+from mrflearn.errors import DataError, StorageError
+from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.estimators.nearest_words import NearestWords
 from mrflearn.estimators.text_moments import checked_moments, counted
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.models.spectral_vectors import spectral_vectors
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
@@ -30,7 +30,7 @@ from mrflearn.statistics.moments import Moments
 from mrflearn.statistics.text_shards import count_text_shards
 
 
-class WordVectors(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class WordVectors(FrontDoor):
     """Words as points: near each other where they stand near the same words.
 
     The scores of a Markov random field that is alike at all offsets have a closed form, and the
@@ -88,14 +88,14 @@ class WordVectors(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
     @property
     def vocabulary_(self) -> Vocabulary:
         """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
-        self._check_fitted()
-        return self._vocabulary
+        found: Vocabulary = self._after_fit("_vocabulary")
+        return found
 
     @property
     def vectors_(self) -> NDArray[np.float32]:
         """The vector of each word, in the order of the vocabulary; that of `<S>` is zero."""
-        self._check_fitted()
-        return self._vectors
+        found: NDArray[np.float32] = self._after_fit("_vectors")
+        return found
 
     def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
         """The words with the nearest vectors, by the cosine of their angle."""
@@ -123,15 +123,9 @@ class WordVectors(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         write_model(path, StoredModel(type(self).__name__, kept, tensors))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
-        """The vectors that `save` wrote."""
-        return cls.from_stored(read_model(path, device=device), device=device)
-
-    @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The vectors that a stored model holds; they need no device."""
         del device
-        stored.insist_on(cls)
         try:
             self = cls(**stored.settings["settings"])
             self._vocabulary = Vocabulary(tuple(stored.settings["words"]))
@@ -141,7 +135,3 @@ class WordVectors(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no
         if len(self._vectors) != len(self._vocabulary):
             raise StorageError("the stored model contradicts itself: words and vectors differ.")
         return self
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_vectors"):
-            raise NotFittedError("these WordVectors are not fitted yet; call `fit`, or `load`.")

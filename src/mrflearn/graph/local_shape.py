@@ -24,12 +24,14 @@ class LocalShape:
     `touching` are the cliques of the graph that share one of the `own` variables, the clique over
     just these (if there is one) first and in the order of its scope.  `inside` are the sets of
     other variables that have a term of their own; None stands for all, that is for any function.
+    The last `given` variables may follow any function too: sets of these alone are left out.
     """
 
     sizes: tuple[int, ...]
     own: int
     touching: tuple[Places, ...]
     inside: tuple[Places, ...] | None = None
+    given: int = 0
 
     @property
     def cells(self) -> int:
@@ -40,11 +42,11 @@ class LocalShape:
     def summed(self) -> int:
         """How many leading variables the model is a distribution over, given the others.
 
-        Where the others may follow any distribution, maximum likelihood fits that one perfectly
-        and what is left is the likelihood of the clique *given* them: the free function costs
+        Where some others may follow any distribution, maximum likelihood fits that one perfectly
+        and what is left is the likelihood of the rest *given* them: the free function costs
         nothing.  Else it is the joint distribution of the neighbourhood.
         """
-        return self.own if self.inside is None else len(self.sizes)
+        return self.own if self.inside is None else len(self.sizes) - self.given
 
     @cached_property
     def terms(self) -> NDArray[np.int64]:
@@ -68,11 +70,13 @@ class LocalShape:
     @cached_property
     def work(self) -> int:
         """The entries of the largest table that one problem of this shape needs."""
-        terms = sum(self.free(places) for places in self.touching + (self.inside or ()))
+        sets = self.touching + (self.inside or ())
+        terms = sum([self.free(places) for places in sets])
         if self.contexts == 1:
             return max(self.cells, terms**2)
-        own = {tuple(place for place in places if place < self.own) for places in self.touching}
-        parts = sum(self.free(places) for places in own)
+        summed = self.summed
+        parts_of = {tuple([place for place in places if place < summed]) for places in sets}
+        parts = sum([self.free(places) for places in parts_of])
         return max(self.cells, terms**2, parts * (parts + 1) // 2 * self.contexts)
 
     @cached_property
@@ -88,7 +92,7 @@ class LocalShape:
 
     def free(self, places: Places) -> int:
         """The parameters of the terms over these places."""
-        return prod(self.sizes[place] - 1 for place in places)
+        return prod([self.sizes[place] - 1 for place in places])
 
     @cached_property
     def index(self) -> NDArray[np.int64]:
@@ -145,14 +149,48 @@ def _joined(
     return number, clash
 
 
-def subsets_of(masks: Iterable[int]) -> set[Places]:
-    """All non-empty subsets of the sets of places that bit masks stand for."""
+def largest_free(sizes: tuple[int, ...], masks: Iterable[int]) -> int:
+    """The largest of these sets of places, as bits, where to take it as given pays; else 0.
+
+    It does where its joint states are at least as many as those that are left to be summed.
+    """
+    free = max(masks, key=int.bit_count, default=0)
+    return free if prod([sizes[place] for place in places_of(free)]) ** 2 >= prod(sizes) else 0
+
+
+def given_last(shape: LocalShape, free: int) -> tuple[list[int], LocalShape]:
+    """The order of places that puts the `free` ones last, and the shape in that order.
+
+    `inside` names no set within `free`: these variables may follow any function.
+    """
+    order = list(range(len(shape.sizes)))
+    if shape.inside is None or not free:
+        return order, shape
+    order.sort(key=lambda place: free >> place & 1)
+    to = {place: number for number, place in enumerate(order)}
+    touching, inside = (
+        tuple([tuple(sorted([to[place] for place in places])) for places in sets])
+        for sets in (shape.touching[1:], shape.inside)
+    )
+    sizes = tuple([shape.sizes[place] for place in order])
+    own = shape.touching[0]  # whose places stay what they are
+    return order, LocalShape(sizes, shape.own, (own, *touching), inside, free.bit_count())
+
+
+def subsets_of(masks: Iterable[int], without: int = 0) -> set[Places]:
+    """All non-empty subsets of the sets of places that bit masks stand for.
+
+    Those of the set `without` are left out.
+    """
     found: set[Places] = set()
     for mask in masks:
+        if not mask & ~without:
+            continue
         places = places_of(mask)
         for size in range(1, len(places) + 1):
             found.update(combinations(places, size))
-    return found
+    kept = set(places_of(without))
+    return {places for places in found if not kept.issuperset(places)} if kept else found
 
 
 def places_of(mask: int) -> Places:

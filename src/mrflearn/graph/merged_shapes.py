@@ -63,11 +63,18 @@ def _fit(small: LocalShape, large: LocalShape) -> Places | None:
     alike = own == large.own and small.sizes[:own] == large.sizes[:own]
     if not alike or (small.inside is None) != (large.inside is None):
         return None
-    wanted, offered = small.neighbours, large.neighbours
-    if not {size for size, _ in offered} <= {size for size, _ in wanted}:
+    wanted: Sequence[object] = small.neighbours
+    offered: Sequence[object] = large.neighbours
+    if small.given:  # such shapes are rare: a few more terms cost less than one more shape
+        wanted, offered = small.sizes[own:], large.sizes[own:]
+    at = _first_copied(small) - own  # up to there both must be the same
+    if bool(small.given) != bool(large.given) or wanted[:at] != offered[:at]:
+        return None
+    begin = own + at
+    if _first_copied(large) != begin or not {*large.sizes[begin:]} <= {*small.sizes[begin:]}:
         return None  # nothing to copy into some place
-    places, at = list(range(own)), 0
-    for neighbour in wanted:
+    places = list(range(own + at))
+    for neighbour in wanted[at:]:
         while at < len(offered) and offered[at] != neighbour:
             at += 1
         if at == len(offered):
@@ -75,6 +82,11 @@ def _fit(small: LocalShape, large: LocalShape) -> Places | None:
         places.append(own + at)
         at += 1
     return tuple(places)
+
+
+def _first_copied(shape: LocalShape) -> int:
+    """The first place whose variable may be copied: of those given, where there are any."""
+    return shape.summed if shape.given else shape.own
 
 
 def _widened(large: LocalShape, small: LocalShape, places: Places) -> LocalShape:
@@ -110,10 +122,10 @@ def _joined(shape: LocalShape, guests: Sequence[_Guest]) -> Neighbourhoods:
 
 def _sources(shape: LocalShape, guest: _Guest) -> list[int]:
     """Which of the guest's variables stands at each place, its own or a copy of a neighbour."""
-    sizes, own = guest.problems.shape.sizes, shape.own
+    sizes, first = guest.problems.shape.sizes, _first_copied(guest.problems.shape)
     place_of = {place: variable for variable, place in enumerate(guest.places)}
     return [
-        place_of[place] if place in place_of else sizes.index(size, own)
+        place_of[place] if place in place_of else sizes.index(size, first)
         for place, size in enumerate(shape.sizes)
     ]
 
@@ -131,4 +143,4 @@ def _absent(shape: LocalShape, guest: _Guest) -> np.ndarray[tuple[int], np.dtype
 def _surplus(shape: LocalShape, guest: _Guest) -> float:
     """What copies add to log Z of a joint field, where they are free to be in any state."""
     copied = shape.cells // guest.problems.shape.cells
-    return 0.0 if shape.inside is None else log(copied)
+    return 0.0 if shape.inside is None or shape.given else log(copied)

@@ -20,7 +20,7 @@ from torch import Tensor
 from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.incidence import Incidence, Integers, crowding, distinct_rows, incidence
-from mrflearn.graph.local_shape import LocalShape, places_of, subsets_of
+from mrflearn.graph.local_shape import LocalShape, given_last, largest_free, places_of, subsets_of
 from mrflearn.graph.outside import inherited_cliques
 
 Auxiliary = Literal["exact", "dense", "pairwise"]
@@ -136,10 +136,11 @@ def _shapes(
         variables, flat = len(sizes), numbers[one:two]
         rows = (flat[start : start + width] for start in range(0, len(flat), width))
         scopes = tuple(s for s in (tuple(p for p in row if p >= 0) for row in rows) if s)
-        given, inherited = numbers[two:three], numbers[three:]
-        inside = _inside_sets(auxiliary, own.shape[1], variables, given, inherited)
-        shape = LocalShape(sizes, own.shape[1], scopes, inside)
-        yield shape, local[members, :variables], touching[members, : len(scopes)]
+        others, inherited = range(own.shape[1], variables), numbers[three:]
+        free = largest_free(sizes, inherited)
+        inside = _inside_sets(auxiliary, others, numbers[two:three], inherited, free)
+        order, shape = given_last(LocalShape(sizes, own.shape[1], scopes, inside), free)
+        yield shape, local[members][:, order], touching[members, : len(scopes)]
 
 
 def _local(
@@ -227,18 +228,17 @@ def _inside(known: Incidence, local: Integers, arity: int) -> Integers:
 
 
 def _inside_sets(
-    auxiliary: Auxiliary, own: int, variables: int, given: list[int], inherited: list[int]
+    auxiliary: Auxiliary, others: range, given: list[int], inherited: list[int], free: int
 ) -> tuple[tuple[int, ...], ...] | None:
-    """The sets of other variables with a term of their own; None for all of them."""
+    """The sets of others, but those within `free`, with a term of their own; None for all."""
     if auxiliary == "dense":
         return None
-    sets = {places_of(mask) for mask in given if mask}
-    others = range(own, variables)
+    sets = {places_of(mask) for mask in given if mask & ~free}
     if auxiliary == "pairwise":
         sets |= {(place,) for place in others} | set(combinations(others, 2))
     else:
-        sets |= subsets_of(mask for mask in inherited if mask)
-    full = 2 ** len(others) - 1
+        sets |= subsets_of(inherited, free)
+    full = 2 ** len(others) - 2 ** free.bit_count()
     return None if len(sets) == full else tuple(sorted(sets, key=lambda s: (len(s), s)))
 
 

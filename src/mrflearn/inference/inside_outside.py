@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.chart import chart_batches
+from mrflearn.graph.chart import ChartBatch, chart_batches
 from mrflearn.kernels import inside
 from mrflearn.kernels.inside_input import GrammarWeights
 from mrflearn.kernels.rule_shape import RuleShape
@@ -44,7 +44,7 @@ class InsideOutside:
     """Sums over parses with the rules of a grammar, whatever their scores and those of words."""
 
     shape: RuleShape
-    numbers: int = 2**24  # how many a batch of charts may hold; one sentence is always taken
+    numbers: int | None = None  # that a batch of charts may hold; one sentence is always taken
 
     @torch.no_grad()
     def __call__(
@@ -61,7 +61,7 @@ class InsideOutside:
         weight = words.new_ones(len(lengths)) if weight is None else weight
         value = words.new_full((len(lengths),), -torch.inf)
         counts = torch.zeros_like(words), torch.zeros_like(rules), torch.zeros_like(start)
-        for batch in chart_batches(lengths, self.numbers, self.shape):
+        for batch in self._batches(words, lengths):
             one = inside.expected_counts(words[batch.tokens], grammar, weight[batch.sentences])
             value[batch.sentences] = one.log_likelihood
             counts[0][batch.tokens] = one.words
@@ -80,6 +80,11 @@ class InsideOutside:
         self._check(words, lengths, rules, start)
         value: Tensor = _LogLikelihood.apply(self, lengths, words, rules, start)  # type: ignore[no-untyped-call]
         return value
+
+    def _batches(self, words: Tensor, lengths: Tensor) -> list[ChartBatch]:
+        # A GPU is idle most of the time with charts that just fit into a processor's caches.
+        default = 2**28 if words.is_cuda else 2**24
+        return chart_batches(lengths, self.numbers or default, self.shape)
 
     def _check(self, words: Tensor, lengths: Tensor, rules: Tensor, start: Tensor) -> None:
         tokens, shape = int(lengths.sum()), self.shape
@@ -106,7 +111,7 @@ class _LogLikelihood(torch.autograd.Function):
         ctx.save_for_backward(words, rules, start)
         grammar = GrammarWeights.of(rules, start, charts.shape.to(words.device))
         value = words.new_full((len(lengths),), -torch.inf)
-        for batch in chart_batches(lengths, charts.numbers, charts.shape):
+        for batch in charts._batches(words, lengths):
             value[batch.sentences] = inside.log_likelihood(words[batch.tokens], grammar)
         return value
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.kernels import inside_dense, inside_sparse, outside_dense, outside_sparse
 from mrflearn.kernels.inside_dense import DenseRules, WordMatrices
 from mrflearn.kernels.inside_input import GrammarWeights
-from mrflearn.kernels.inside_sparse import SpanRows, SparseRules, WordRows
+from mrflearn.kernels.inside_sparse import WordRows
+from mrflearn.kernels.rule_weights import SparseRules
+from mrflearn.kernels.span_rows import SpanRows
 from mrflearn.kernels.span_table import SpanTable
 
 
@@ -65,23 +66,18 @@ class SparseChart:
     @classmethod
     def of(cls, words: Float[Tensor, "b n p"], grammar: GrammarWeights) -> SparseChart:
         """The inside of all spans."""
-        rules, turned = SparseRules.of(grammar), words.permute(2, 1, 0).contiguous()
+        rules, turned = grammar.listed, words.permute(2, 1, 0).contiguous()
         rows = WordRows.of(rules, turned)
         return cls(turned, rules, rows, inside_sparse.inside(turned, rules, rows))
 
     def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, "b"]]:
         """The inside of whole sentences, and its scale."""
-        return self.inside.value[-1][:, 0].t(), self.inside.scale[-1][0]
+        value, scale = self.inside.at(self.words.shape[1])
+        return value[:, 0].t(), scale[0]
 
     def log_inside(self) -> Float[Tensor, "a b n+1 n+1"]:
         """The logarithm of the inside of each phrase, by first word and width."""
-        n, b = self.words.shape[1:]
-        size = (self.rules.phrases, b, n + 1, n + 1)
-        table = self.words.new_full(size, -torch.inf, dtype=torch.float64)
-        for width in range(2, n + 1):
-            value = self.inside.value[width].log() + self.inside.scale[width]
-            table[:, :, : n - width + 1, width] = value.transpose(1, 2)
-        return table
+        return (self.inside.by_start.log() + self.inside.start_scale).movedim(-1, 1)
 
     def expected_counts(
         self, root: Float[Tensor, "b a"], scale: Float[Tensor, "b"], weight: Float[Tensor, "b"]

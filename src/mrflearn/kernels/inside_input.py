@@ -7,12 +7,14 @@ all rules and one for the start leave every parse of a sentence with the same fa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.rule_weights import SparseRules
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,11 @@ class GrammarWeights:
     def start_words(self) -> Float[Tensor, "p"]:
         """The weights of preterminals at the root, for sentences of one word."""
         return self.start[self.shape.phrases :]
+
+    @cached_property
+    def listed(self) -> SparseRules:
+        """The rules in blocks, for grammars where few rules have a weight."""
+        return SparseRules.of(self.shape.blocks, self.rules, self.shape.phrases)
 
     def shift(self, word_shift: Float[Tensor, "b n"]) -> Float[Tensor, "b"]:
         """What to add to the logarithm of a sum over parses."""

@@ -61,7 +61,7 @@ class RuleShape:
     @cached_property
     def blocks(self) -> RuleBlocks:
         """The rules by the sorts of their parts."""
-        return RuleBlocks.of(self.parent, self.left, self.right, self.phrases)
+        return RuleBlocks.of(self.parent, self.left, self.right, self.phrases, self.preterminals)
 
     def to(self, device: torch.device) -> RuleShape:
         """The same rules on a device."""

@@ -2,14 +2,15 @@
 
 theta(uvAh -> w) = sum_l lambda(b, A, l) theta_l(what level l sees of uvAh -> w)
 
-A level sees the last words, the preterminal A and the topic h, or some of them; two more levels
-are given, not learned: an n-gram model and the uniform distribution.  Which level a word came
-from is hidden, so that EM learns through the smoothing and never falls.  The weights lambda depend
+A level sees the last words, the preterminal A and the topic h, or some of them; three more levels
+are given, not learned: an n-gram model that is told A, the same one blind to A, and the uniform
+distribution.  Which level a word came from is hidden, so that EM learns through the smoothing and
+never falls.  The weights lambda depend
 on A and on a bucket b of how well the words before are known.  Tables hold a row for
 each n-gram that was seen and no other; see `NgramIndex` for the two rows at their end.
 
 Letters in shapes: t: tokens; a: preterminals; h: topics; k: rows of a table; b: buckets;
-l: levels, the two given ones last.  A level that does not see A or h has 1 in that place.
+l: levels, the given ones last.  A level that does not see A or h has 1 in that place.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from torch import Tensor
 from mrflearn.errors import MrflearnError
 
 LETTERS = "qrstuv"
+GIVEN = 3  # levels that are not learned
 Tables: TypeAlias = tuple[Float[Tensor, "k a h"], ...]
 
 
@@ -59,14 +61,15 @@ class Level:
 class Tokens:
     """Words to be explained: their rows in the tables of each order, buckets, documents.
 
-    `given` is what the n-gram model makes of each preterminal there, and `lengths` says how many
-    tokens each sentence has.
+    `given` is what the n-gram model makes of each preterminal there, `blind` what it makes of the
+    words before alone, and `lengths` says how many tokens each sentence has.
     """
 
     rows: Int[Tensor, "o t"]
     bucket: Int[Tensor, "t"]
     document: Int[Tensor, "t"]
     given: Float[Tensor, "t a"]
+    blind: Float[Tensor, "t"]
     lengths: Int[Tensor, "s"]
 
     def __len__(self) -> int:
@@ -75,7 +78,8 @@ class Tokens:
     def to(self, device: torch.device, kind: torch.dtype) -> Tokens:
         """The same on a device, probabilities as numbers of a kind."""
         rows, bucket, document = (x.to(device) for x in (self.rows, self.bucket, self.document))
-        return Tokens(rows, bucket, document, self.given.to(device, kind), self.lengths)
+        given, blind = (x.to(device, kind) for x in (self.given, self.blind))
+        return Tokens(rows, bucket, document, given, blind, self.lengths)
 
 
 @final
@@ -105,8 +109,8 @@ def explain(
         mean = (value * topics.unsqueeze(1)).sum(dim=2) if level.topic else value[:, :, 0]
         values.append(value)
         means.append(mean.expand(-1, tags))
-    means.append(tokens.given)
-    means.append(torch.full_like(means[-1], uniform))
+    means += [tokens.given, tokens.blind.unsqueeze(1).expand(-1, tags)]
+    means.append(torch.full_like(tokens.given, uniform))
     stacked, weighed = torch.stack(means, dim=2), weights[tokens.bucket]
     return Explained(tuple(values), stacked, weighed, (stacked * weighed).sum(dim=2))
 
@@ -178,3 +182,13 @@ def normalised_weights(
     if tied:
         raised = raised.sum(dim=1, keepdim=True).expand_as(counts)
     return raised / raised.sum(dim=2, keepdim=True)
+
+
+def common_weights(counts: Float[Tensor, "b a l"], prior: float) -> Float[Tensor, "b a l"]:
+    """The weights of a bucket's levels, the same for all preterminals.
+
+    Buckets lean on the weights over all of them, as preterminals are to lean on these.
+    """
+    everywhere, here = counts.sum(dim=(0, 1), keepdim=True), counts.sum(dim=1, keepdim=True)
+    raised = here + prior * everywhere / everywhere.sum()
+    return (raised / raised.sum(dim=2, keepdim=True)).expand_as(counts)

@@ -23,6 +23,12 @@ Figures: TypeAlias = NDArray[np.float64]
 SIZES, NOVELTIES = 8, 4  # steps of log2(times seen), and of the share of followers that were new
 
 
+def with_blind(tag_of_word: Figures) -> Figures:
+    """p(preterminal | word) and one more column for what can be any of them: the blind level's."""
+    made = (tag_of_word.sum(axis=1, keepdims=True) > 0).astype(np.float64)
+    return np.concatenate([tag_of_word, made], axis=1)
+
+
 def bucket_count(order: int) -> int:
     """How many buckets an n-gram model of this order tells apart."""
     return 1 + (order - 1) * SIZES * NOVELTIES

@@ -34,11 +34,6 @@ class StoredModel:
     settings: dict[str, Any]
     tensors: dict[str, Tensor]
 
-    def insist_on(self, wanted: type) -> None:
-        """Raises `StorageError` where a model of another class was stored."""
-        if self.kind != wanted.__name__:
-            raise StorageError(f"this is a {self.kind}, not a {wanted.__name__}.")
-
 
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
     """Writes the directory whole or not at all; replaces an older model of that name."""
@@ -47,15 +42,16 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    except OSError as error:
-        raise StorageError(f"{target} cannot be written: {error.strerror}.") from error
-    try:
-        _fill(draft, model)
-        draft.chmod(0o755)
-        _put_in_place(draft, target)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+        try:
+            _fill(draft, model)
+            draft.chmod(0o755)
+            _put_in_place(draft, target)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+    except (OSError, safetensors.SafetensorError) as error:  # no such place, or the disk is full
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"{target} cannot be written: {reason}.") from error
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
@@ -162,7 +158,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _difference(expected: dict[str, list[int]], found: dict[str, list[int]]) -> str:
-    for name in expected.keys() | found.keys():
+    for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
             return f"tensor '{name}': {expected.get(name)} against {found.get(name)}"
     return "no difference"

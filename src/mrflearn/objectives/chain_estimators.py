@@ -25,7 +25,8 @@ from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.templates import Template
-from mrflearn.objectives.chain_blocks import ChainData
+from mrflearn.objectives.chain_blocks import ChainData, make_shard, make_shards
+from mrflearn.objectives.chain_pieces import ChainPieces, suits
 from mrflearn.objectives.field_objectives import (
     Estimator,
     Principle,
@@ -44,6 +45,16 @@ def chain_objective(
     model: ChainCRF, data: ChainData, estimator: Estimator, threads: Threads
 ) -> ValueAndGradient:
     """Value and gradient of an estimator, as a function of the chain's flat vector of weights."""
+    if (estimator == "pw" or estimator == "pwpl") and suits(model, data):
+        shards = make_shards(model, data, threads.count)
+        return ChainPieces.of(model, shards, estimator, threads)
+    return field_of_chain(model, data, estimator, threads)
+
+
+def field_of_chain(
+    model: ChainCRF, data: ChainData, estimator: Estimator, threads: Threads
+) -> ValueAndGradient:
+    """The same for any chain, by the log-linear field that it is."""
     field, number = chain_field(model)
     principle = Principle(estimator, natural_pieces(estimator))
     function = field_objective(field, chain_batch(model, data), principle, threads)
@@ -58,6 +69,9 @@ def chain_objectives(
     parts: list[Int64[Tensor, "b"]],
 ) -> list[ValueAndGradient]:
     """The same for some sequences at a time."""
+    if (estimator == "pw" or estimator == "pwpl") and suits(model, data):
+        shards = [make_shard(model, data, [own]) for own in parts]
+        return [ChainPieces.of(model, [shard], estimator, threads) for shard in shards]
     field, number = chain_field(model)
     batch, principle = chain_batch(model, data), Principle(estimator, natural_pieces(estimator))
     return [

@@ -54,6 +54,17 @@ class Expected:
             *(getattr(self, name) + getattr(other, name) for name in names),
         )
 
+    def without(self, other: Expected) -> Expected:
+        """The counts of the rest of a text, where `other` holds those of a part of it."""
+        names = ("weights", "tags", "rules", "start", "documents")
+        pairs = zip(self.tables, other.tables, strict=True)
+        return Expected(
+            self.log_likelihood - other.log_likelihood,
+            self.impossible - other.impossible,
+            tuple((a - b).clamp(min=0) for a, b in pairs),
+            *((getattr(self, n) - getattr(other, n)).clamp(min=0) for n in names),
+        )
+
 
 @final
 @dataclass(frozen=True, eq=False)

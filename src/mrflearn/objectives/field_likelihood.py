@@ -1,8 +1,13 @@
 """Minus the log-likelihood of labelled fields, by whatever inference gives log Z.
 
 Exact on chains and where the width is small; with belief propagation Bethe's value at the fixed
-point, whose messages are kept as the start of the next evaluation.  Where labels are not known
-for certain, log Z over the allowed ones takes the place of their score.
+point that messages come to from where training stands.  Where labels are not known for certain,
+log Z over the allowed ones takes the place of their score.
+
+A field may have several fixed points, and Bethe's value is a smooth function of the weights only
+along one of them.  So messages start from those of the last vector that training stayed at, never
+from those of a trial it turned down: a trial far away may have fallen to another fixed point, and
+from there a line search never finds back to the value that it started from.
 
 Letters in shapes: p: all weights of a model; c: examples; v: variables.
 """
@@ -24,6 +29,7 @@ from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.message_field import Messages
+from mrflearn.inference.wiring import is_forest
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, whole_incidence
 from mrflearn.models.parameters import Layout
@@ -31,16 +37,19 @@ from mrflearn.models.slices import Incidence
 from mrflearn.objectives.observed import observed_counts
 
 NUMBERS_IN_TABLES = 2**22  # entries of the tables of one part
+# Messages of a part are passed until those of all its examples rest: in small parts, few wait.
+NUMBERS_UNDER_MESSAGES = 2**17
 
 
 @dataclass(eq=False)
 class _Part:
-    """Examples that are worked on together; messages are those of its last fixed point."""
+    """Examples worked on together; the messages that evaluations start from, and the last ones."""
 
     batch: FieldBatch
     incidences: tuple[Incidence, ...]
     restricted: bool  # to the allowed labels: counts with a minus
     messages: Messages | None = None
+    latest: Messages | None = None
     converged: bool = True
 
     def potentials(self, model: LogLinearField) -> Potentials:
@@ -68,6 +77,16 @@ class FieldLikelihood:
     def converged(self) -> bool:
         """Whether every inference of the last evaluation came to rest."""
         return all(part.converged for part in self.parts)
+
+    @cached_property
+    def branches(self) -> bool:
+        """Whether the value may depend on the messages that it began with."""
+        return isinstance(self.inference, BeliefPropagation) and not is_forest(self.batch.graph)
+
+    def stay(self) -> None:
+        """From now on messages start from those of the last evaluation."""
+        for part in self.parts:
+            part.messages = part.latest
 
     def kind(self, own: torch.dtype) -> torch.dtype:
         """The type of number that inference works in, for weights of a type.
@@ -114,7 +133,7 @@ class FieldLikelihood:
     def _log_partition(self, potentials: Potentials, part: _Part) -> Float[Tensor, "c"]:
         if isinstance(self.inference, BeliefPropagation):
             found = self.inference.run(potentials, part.messages)
-            part.messages, part.converged = found.messages, found.beliefs.converged
+            part.latest, part.converged = found.messages, found.beliefs.converged
             return found.beliefs.log_partition
         beliefs = self.inference(potentials)
         part.converged = beliefs.converged
@@ -122,7 +141,9 @@ class FieldLikelihood:
 
     def _cut(self) -> Iterator[_Part]:
         uncertain = _uncertain(self.batch)
-        for first, end in spans_of(self.batch, self.threads.count):
+        by_messages = isinstance(self.inference, BeliefPropagation)
+        most = NUMBERS_UNDER_MESSAGES if by_messages else NUMBERS_IN_TABLES
+        for first, end in spans_of(self.batch, self.threads.count, most=most):
             own = self.batch.part(first, end).compact()
             incidences = tuple(
                 whole_incidence(plan, features, self.kind(self.model.dtype))
@@ -148,7 +169,10 @@ def _uncertain(batch: FieldBatch) -> Bool[Tensor, "c"]:
 
 
 def spans_of(
-    batch: FieldBatch, cores: int, order: Int64[Tensor, "c"] | None = None
+    batch: FieldBatch,
+    cores: int,
+    order: Int64[Tensor, "c"] | None = None,
+    most: int = NUMBERS_IN_TABLES,
 ) -> Iterator[tuple[int, int]]:
     """Runs of examples whose tables fit in memory together, and enough runs for every core.
 
@@ -162,7 +186,7 @@ def spans_of(
             entries += cells * torch.bincount(graph.component_of(group), minlength=graph.components)
     if order is not None:
         entries = entries[order]
-    most = max(1, min(NUMBERS_IN_TABLES, -(-int(entries.sum()) // max(1, cores))))
+    most = max(1, min(most, -(-int(entries.sum()) // max(1, cores))))
     number = (entries.cumsum(0) - entries).div(most, rounding_mode="floor")
     begin = 0
     for count in number.unique_consecutive(return_counts=True)[1].tolist():

@@ -33,6 +33,14 @@ class LocalFit:
     conditional: Float[Tensor, "x q"]  # the probability of a joint state given its context
     expected: Float[Tensor, "x q"]  # the same times the weight of the context
 
+    def part(self, problems: Int[Tensor, "k"]) -> LocalFit:
+        """Some of the problems."""
+        return LocalFit(
+            self.value.index_select(0, problems),
+            self.conditional.index_select(1, problems),
+            self.expected.index_select(1, problems),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class LocalLikelihood:
@@ -62,6 +70,13 @@ class LocalLikelihood:
     def total(self) -> Float[Tensor, "q"]:
         """The weight of the samples of each problem."""
         return self.context.sum(dim=0)
+
+    @cached_property
+    def _present(self) -> Float[Tensor, "p p q"]:
+        """1 where both terms are there."""
+        assert self.absent is not None  # noqa: S101 - asked for only then
+        present = (~self.absent).to(self.context)
+        return present * present.unsqueeze(1)
 
     def part(self, problems: Int[Tensor, "k"]) -> LocalLikelihood:
         """Some of the problems."""
@@ -94,8 +109,7 @@ class LocalLikelihood:
         conditional = self.shape.contexts > 1
         flat = self._given_contexts(fit) if conditional else self._jointly(fit)
         if self.absent is not None:
-            square, present = flat.view(count, count, -1), (~self.absent).to(flat)
-            square.mul_(present).mul_(present.unsqueeze(1))
+            square = flat.view(count, count, -1).mul_(self._present)
             square.diagonal().add_((self.absent * self.total).T)
         return flat.T.reshape(-1, count, count)
 
@@ -123,12 +137,15 @@ class LocalLikelihood:
         shape, problems = self.shape, fit.expected.shape[1]
         wide = fit.conditional.view(-1, shape.contexts * problems)
         given = moments(wide, shape.sizes[: shape.summed]).view(-1, shape.contexts, problems)
-        sums = []
+        weighted = given * self.context
+        means, masses, sums = given.unbind(), weighted.unbind(), []
         for pair in pairs.pairs:
-            covariance = (given[pair.first] * given[pair.second]).neg_()
-            if pair.both is not None:
-                covariance += given[pair.both]
-            sums.append(_tensor(pair.contexts, wide) @ covariance.mul_(self.context))
+            if pair.both is None:  # parts that exclude each other are never seen together
+                covariance = (masses[pair.first] * means[pair.second]).neg_()
+            else:
+                apart = (masses[pair.first], means[pair.second])
+                covariance = torch.addcmul(masses[pair.both], *apart, value=-1)
+            sums.append(_tensor(pair.contexts, wide) @ covariance)
         return torch.cat(sums).index_select(0, _tensor(pairs.rows, wide))
 
     def _products(self, fit: LocalFit) -> Float[Tensor, "k*y+1 q"]:

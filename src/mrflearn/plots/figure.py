@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from mrflearn.data.files import write_binary
 from mrflearn.errors import DataError, MissingExtraError
 
 INK = "#22313f"
@@ -43,14 +44,16 @@ def panels(columns: int, *, width: float = 4.0, height: float = 3.6) -> tuple[An
 
 
 def save(figure: Any, path: str | Path) -> None:
-    """Writes the picture; the ending of the name says in which format."""
+    """Writes the picture, whole or not at all; the ending of the name says in which format."""
     target = Path(path)
     check_picture(target)
+    kind = target.suffix.lower().removeprefix(".")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(target, metadata={"Software": None} if target.suffix == ".png" else None)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}.", path=target) from error
+    with write_binary(target) as stream:
+        figure.savefig(stream, format=kind, metadata={"Software": None} if kind == "png" else None)
 
 
 def check_picture(path: str | Path) -> None:

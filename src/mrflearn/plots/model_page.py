@@ -69,7 +69,7 @@ def add_training(page: Page, history: Sequence[Row], upward: str = "objective, n
 
 
 def add_language_model(page: Page, model: Any) -> None:
-    """Bound, map and neighbours."""
+    """The curve of the bound, and of a model with word vectors their map and neighbours."""
     if len(model.outcome_.history) > 1:
         page.heading("Training")
         page.picture(

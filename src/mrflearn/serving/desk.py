@@ -69,6 +69,9 @@ class Desk:
             raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error
         except MrflearnError as error:
             raise RefusalError(HTTPStatus.BAD_REQUEST, str(error)) from error
+        except Exception as error:  # a fault of ours: the page says so, and the server goes on
+            reason = f"the answer failed ({type(error).__name__}: {error})."
+            raise RefusalError(HTTPStatus.INTERNAL_SERVER_ERROR, reason) from error
 
     def _task(self, question: Any) -> tuple[Task, str]:
         wanted = ("model", "task", "text")

@@ -21,6 +21,7 @@ from mrflearn.errors import MrflearnError
 from mrflearn.serving.desk import Desk, RefusalError
 
 MOST_BYTES = 16_384
+MOST_DIGITS = 12  # of a request's length; Python refuses to read very long numbers
 SECONDS_TO_SEND = 10  # for a browser to send its question
 # The page brings its own style and script and may load nothing else.
 POLICY = (
@@ -80,12 +81,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _question(self) -> Any:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit():
+        if not length.isdecimal():
             self.close_connection = True
             raise RefusalError(HTTPStatus.LENGTH_REQUIRED, "the request does not say its length.")
-        if int(length) > MOST_BYTES:
+        if len(length) > MOST_DIGITS or int(length) > MOST_BYTES:
             self.close_connection = True
-            reason = f"{length} bytes; a question has at most {MOST_BYTES}."
+            reason = f"{length[:MOST_DIGITS]} bytes; a question has at most {MOST_BYTES}."
             raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         try:
             return json.loads(self.rfile.read(int(length)))
@@ -99,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusalError(HTTPStatus.FORBIDDEN, f"this server is not {name or 'there'}.")
 
     def _send_json(self, status: HTTPStatus, answer: Mapping[str, Any]) -> None:
-        body = json.dumps(answer, ensure_ascii=False).encode()
+        body = json.dumps(answer).encode()  # ASCII: a question may hold half a character
         self._send(status, body, "application/json; charset=utf-8")
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:

@@ -1,15 +1,15 @@
 """EM for the composite model: its two kinds of phases, and their alternation.
 
-In one phase words, rules and topic shares are learned from the training text, weights of levels
-held; in the other the weights are learned from held-out text, everything else held.  Within a
-phase no step makes its text less probable.
+In one phase words, rules and topic shares are learned from the text, weights of levels held; in the
+other the weights are learned from each part of the text under a model of the others, everything
+else held.  Within a phase no step makes its text less probable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
@@ -42,50 +42,78 @@ class TextStep:
         return {**self.model.tensors(), "documents": documents}
 
     def __call__(self, parameters: Parameters) -> tuple[float, Parameters]:
-        model = self.model.with_tensors(parameters)
-        task = ExpectedCounts(model, parameters["documents"])
-        found = checked(self.executor.total(task, self.batches))
-        return -found.log_likelihood, self.maximise(model, parameters["documents"], found)
-
-    def maximise(
-        self, model: CompositeModel, documents: Float[Tensor, "d h"], found: Expected
-    ) -> Parameters:
-        """[Wang 2005, eq. 4] Normalised expected counts."""
-        shape = model.shape
-        tables = maximise_tables(shape, found.tables, model.tables)
-        rules, start = model.rules, model.start
-        if shape.grammar is not None:
-            rules = maximise_rules(shape.grammar, found.rules, rules)
-            total = found.start.sum()
-            start = (found.start / total).log() if total > 0 else start
+        model, documents = self.model.with_tensors(parameters), parameters["documents"]
+        found = checked(self.executor.total(ExpectedCounts(model, documents), self.batches))
         drawn = found.documents.sum(dim=1, keepdim=True)
         shares = found.documents / torch.where(drawn > 0, drawn, 1.0)
-        new = replace(model, tables=tables, rules=rules, start=start)
-        return {**new.tensors(), "documents": torch.where(drawn > 0, shares, documents)}
+        new = {**parameters, **maximised(model, found).tensors()}
+        return -found.log_likelihood, {
+            **new,
+            "documents": torch.where(drawn > 0, shares, documents),
+        }
+
+
+def maximised(model: CompositeModel, found: Expected) -> CompositeModel:
+    """[Wang 2005, eq. 4] Normalised expected counts for words and rules."""
+    shape = model.shape
+    tables = maximise_tables(shape, found.tables, model.tables)
+    rules, start = model.rules, model.start
+    if shape.grammar is not None:
+        rules = maximise_rules(shape.grammar, found.rules, rules)
+        total = found.start.sum()
+        start = (found.start / total).log() if total > 0 else start
+    return replace(model, tables=tables, rules=rules, start=start)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Text for which a model is to have the right weights, and its topic shares."""
+
+    model: CompositeModel
+    documents: Float[Tensor, "d h"]
+    batches: Sequence[Batch]
+
+
+class Seen(NamedTuple):
+    """What a step for weights found: the log-likelihood, without the prior, and uses of levels."""
+
+    value: float
+    used: Float[Tensor, "b a l"]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class WeightStep:
-    """One EM step for the weights of levels, after a Dirichlet prior around those at the start."""
+    """One EM step for weights that several models share, after a Dirichlet prior around `centre`.
 
-    model: CompositeModel
-    documents: Float[Tensor, "d h"]
-    batches: Sequence[Batch]
+    Tied, they are the same for all preterminals.
+    """
+
+    trials: Sequence[Trial]
     executor: Executor
-    prior: float = 5.0
+    centre: Float[Tensor, "b a l"]
+    prior: float
     tied: bool = False
-    seen: list[float] = field(default_factory=list)  # log-likelihoods, without the prior
+    seen: list[Seen] = field(default_factory=list)
 
     def __call__(self, parameters: Parameters) -> tuple[float, Parameters]:
-        weights, centre = parameters["weights"], self.model.weights
-        task = ExpectedCounts(replace(self.model, weights=weights), self.documents)
-        found = checked(self.executor.total(task, self.batches))
-        self.seen.append(found.log_likelihood)
+        weights, centre = parameters["weights"], self.centre
+        value, used = self.total(weights)
+        self.seen.append(Seen(value, used))
         kept = centre > 0
         penalty = self.prior * float((centre[kept] * weights[kept].log()).sum())
-        new = normalised_weights(found.weights, centre, self.prior, self.tied)
-        return -found.log_likelihood - penalty, {"weights": new}
+        new = normalised_weights(used, centre, self.prior, self.tied)
+        return -value - penalty, {"weights": new}
+
+    def total(self, weights: Float[Tensor, "b a l"]) -> tuple[float, Float[Tensor, "b a l"]]:
+        """(log-likelihood, how often levels are used) over all trials."""
+        value, used = 0.0, torch.zeros_like(weights)
+        for trial in self.trials:
+            task = ExpectedCounts(replace(trial.model, weights=weights), trial.documents)
+            found = checked(self.executor.total(task, trial.batches))
+            value, used = value + found.log_likelihood, used + found.weights
+        return value, used
 
 
 def checked(found: Expected) -> Expected:
@@ -97,13 +125,3 @@ def checked(found: Expected) -> Expected:
             "every rule."
         )
     return found
-
-
-def tags_of_words(
-    model: CompositeModel,
-    documents: Float[Tensor, "d h"],
-    batches: Sequence[Batch],
-    executor: Executor,
-) -> Float[Tensor, "w a"]:
-    """How often each word of a text has each preterminal."""
-    return executor.total(ExpectedCounts(model, documents), batches).tags

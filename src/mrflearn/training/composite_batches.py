@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.models.composite_lm import CompositeShape
 from mrflearn.models.hidden_backoff import Tokens
-from mrflearn.models.ngram_level import NgramLevel
+from mrflearn.models.ngram_level import NgramLevel, with_blind
 from mrflearn.objectives.expected_counts import Batch
 from mrflearn.statistics.document_stream import DocumentStream, EncodedDocument
 from mrflearn.statistics.ngrams import Counts
@@ -22,46 +22,33 @@ Figures: TypeAlias = NDArray[np.float64]
 TOKENS_PER_BATCH = 8192
 
 
+class Judged(NamedTuple):
+    """What an n-gram model makes of each token of a text; zeros without one."""
+
+    given: Figures  # p(token | words before, preterminal), (tokens, preterminals)
+    blind: Figures  # p(token | words before), where a grammar makes ends: among words
+    bucket: Counts
+
+    def at(self, places: Counts) -> Judged:
+        """The same for some tokens."""
+        return Judged(self.given[places], self.blind[places], self.bucket[places])
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The n-gram model's part in explaining a text: which model judges which sentences."""
+    """A text and the n-gram model, if there is one, that has its part in explaining it."""
 
     text: DocumentStream
-    judges: tuple[tuple[NgramLevel, Counts], ...]  # with the numbers of the sentences
+    level: NgramLevel | None
 
-    @classmethod
-    def whole(cls, text: DocumentStream, level: NgramLevel | None) -> Given:
-        """One model for all sentences, or none."""
-        return cls(text, () if level is None else ((level, np.arange(len(text))),))
-
-    @classmethod
-    def deleted(
-        cls, text: DocumentStream, unit: Counts, order: int, vocabulary: Vocabulary, folds: int
-    ) -> Given:
-        """Each sentence judged by the n-gram model of those in other folds [Jelinek & Mercer 1980].
-
-        A model of the sentence itself would leave nothing for grammar and topics to explain.
-        Sentences of one `unit` are in one fold.
-        """
-        judges = []
-        fold = unit % folds
-        for k in range(folds):
-            inside, outside = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-            if len(inside):
-                rest = part(text, outside if len(outside) else inside)
-                judges.append((NgramLevel.learn(rest.stream, order, vocabulary), inside))
-        return cls(text, tuple(judges))
-
-    def values(self, tag_of_word: Figures) -> tuple[Figures, Counts]:
-        """(p(token | words before, preterminal), bucket) of each token of the text."""
-        size = len(self.text.stream) - 1
-        value, bucket = np.zeros((size, tag_of_word.shape[1])), np.zeros(size, np.int64)
-        for level, sentences in self.judges:
-            here, places = part(self.text, sentences), self.text.places(sentences, ends=True)
-            value[places] = level.tagged(here.stream, tag_of_word)
-            bucket[places] = level.buckets(here.stream)
-        return value, bucket
+    def values(self, tag_of_word: Figures) -> Judged:
+        """What the n-gram model makes of each token of the text."""
+        size, tags = len(self.text.stream) - 1, tag_of_word.shape[1]
+        if self.level is None:
+            return Judged(np.zeros((size, tags)), np.zeros(size), np.zeros(size, np.int64))
+        found = self.level.tagged(self.text.stream, with_blind(tag_of_word))
+        return Judged(found[:, :-1], found[:, -1], self.level.buckets(self.text.stream))
 
 
 def part(text: DocumentStream, sentences: Counts) -> DocumentStream:
@@ -75,7 +62,7 @@ def part(text: DocumentStream, sentences: Counts) -> DocumentStream:
 
 def batches(
     text: DocumentStream,
-    given: tuple[Figures, Counts],
+    given: Judged,
     shape: CompositeShape,
     *,
     longest: int | None = None,
@@ -96,11 +83,13 @@ def batches(
         for sentences in _chunks(chosen, text.length):
             places = text.places(sentences, ends=ends)
             sizes = text.length[sentences] + ends
+            here = given.at(places)
             tokens = Tokens(
                 torch.from_numpy(rows[:, places]),
-                torch.from_numpy(given[1][places]),
+                torch.from_numpy(here.bucket),
                 torch.from_numpy(np.repeat(owner[sentences], sizes)),
-                torch.from_numpy(given[0][places]),
+                torch.from_numpy(here.given),
+                torch.from_numpy(here.blind),
                 torch.from_numpy(sizes),
             )
             yield sentences, Batch(tokens, charted)

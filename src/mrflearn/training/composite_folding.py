@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.models.composite_lm import CompositeModel
-from mrflearn.models.hidden_backoff import Tokens
+from mrflearn.models.hidden_backoff import GIVEN, Tokens
 from mrflearn.models.topic_shares import shares_before_each
 from mrflearn.objectives.expected_counts import Batch, explain_tokens
 from mrflearn.statistics.document_stream import DocumentStream
@@ -38,7 +38,7 @@ def by_topic(
     explained = explain_tokens(model, tokens, topics)
     weighed = explained.weights * model.tags.unsqueeze(1)
     gained = torch.zeros_like(topics)
-    otherwise = (weighed[:, :, -2:] * explained.means[:, :, -2:]).sum(dim=(1, 2))
+    otherwise = (weighed[:, :, -GIVEN:] * explained.means[:, :, -GIVEN:]).sum(dim=(1, 2))
     for place, level in enumerate(model.shape.levels):
         used = weighed[:, :, place]
         if level.topic:
@@ -91,14 +91,17 @@ def fold_in(
 
 
 def best_strength(
-    model: CompositeModel,
-    text: DocumentStream,
-    batches: list[tuple[Counts, Batch]],
+    models: Sequence[CompositeModel],
+    texts: Sequence[DocumentStream],
+    batches: Sequence[list[tuple[Counts, Batch]]],
     prior: Figures,
-) -> tuple[float, Figures]:
-    """(the prior's strength that suits held-out text best, its shares before each sentence)."""
-    if model.shape.topics == 1:
-        return STRENGTHS[0], np.ones((len(text), 1))
-    found = [fold_in(model, text, batches, prior, s) for s in STRENGTHS]
-    best = int(np.argmax([folded.value for folded in found]))
-    return STRENGTHS[best], found[best].before
+) -> tuple[float, list[Figures]]:
+    """(the prior's strength that suits texts under their models best, shares before sentences)."""
+    if models[0].shape.topics == 1:
+        return STRENGTHS[0], [np.ones((len(text), 1)) for text in texts]
+    folded = [
+        [fold_in(*each, prior, strength) for each in zip(models, texts, batches, strict=True)]
+        for strength in STRENGTHS
+    ]
+    best = int(np.argmax([sum(each.value for each in found) for found in folded]))
+    return STRENGTHS[best], [each.before for each in folded[best]]

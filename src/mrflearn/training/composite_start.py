@@ -132,7 +132,11 @@ def _fallbacks(
 
 
 def _equal_weights(shape: CompositeShape, given: bool) -> Float[Tensor, "b a l"]:
-    """The n-gram model is a level where there is one; else the uniform distribution is."""
-    weights = torch.ones(shape.buckets, shape.tags, len(shape.levels) + 2, dtype=torch.float64)
-    weights[:, :, -1 if given else -2] = 0
+    """The same for every level that can differ from the others.
+
+    With one preterminal there is nothing to be blind to, and an n-gram model alone is just itself.
+    """
+    shown = [True] * len(shape.levels)
+    shown += [given, given and shape.tags > 1, bool(shape.levels) or not given]
+    weights = torch.tensor(shown, dtype=torch.float64).repeat(shape.buckets, shape.tags, 1)
     return weights / weights.sum(dim=2, keepdim=True)

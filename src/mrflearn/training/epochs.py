@@ -37,6 +37,7 @@ class EpochState:
     size: float = math.nan
     step: float = 0.0
     exact: bool = field(default=False, init=False)
+    since: int = field(default=0, init=False)
 
     @classmethod
     def at(cls, start: Float[Tensor, "p"], *kept: str) -> Self:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
+from mrflearn.training.crossing import cross
 from mrflearn.training.line_search import Point, strong_wolfe
 from mrflearn.training.memory import Memory, Numbers
 from mrflearn.training.outcome import Verdict
@@ -38,7 +39,7 @@ class LBFGS(QuasiNewtonSettings):
             if search.succeeds():
                 return None
             if not state.memory.count:
-                return state.no_way_down()
+                return cross(self.begin, problem, state)
             state.memory.forget()
 
 

@@ -93,8 +93,8 @@ class LocalNewton:
             if not len(going):
                 break
             if len(going) < len(left):
-                left, current, problems = left[going], current[:, going], problems.part(going)
-                fit = problems.at(current)
+                left, current = left[going], current[:, going]
+                problems, fit = problems.part(going), fit.part(going)
         value = value + self.l2 * terms.square().sum(dim=0)
         return LocalSolution(terms, value, iterations, converged)
 

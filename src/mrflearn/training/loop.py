@@ -76,6 +76,7 @@ class _Training(Generic[M]):
 
     def begin(self) -> Outcome[M]:
         self.state = self.plan.optimiser.begin(self.problem, self.plan.start.detach().clone())
+        self.problem.stay()
         if math.isfinite(self.state.value):
             self.history.append(self.row())
         return self.outcome(self.go())
@@ -103,6 +104,7 @@ class _Training(Generic[M]):
             while verdict is None:
                 verdict = self.plan.optimiser.advance(self.problem, self.state)
                 if verdict is None:
+                    self.problem.stay()
                     verdict = self.look() or self.verdict()
                     self.save_if_due()
         except Halt as halt:
@@ -130,7 +132,8 @@ class _Training(Generic[M]):
             limit = self.rule.limit(self.state.iteration, evaluations, self.seconds)
             return self.interruption() or limit
         rounding = torch.finfo(self.state.vector.dtype).eps
-        return self.rule.verdict(self.history[-1], self.state.size, self.history, rounding)
+        rows = self.history[self.state.since :]
+        return self.rule.verdict(rows[-1], self.state.size, rows, rounding)
 
     def row(self) -> Row:
         state = self.state

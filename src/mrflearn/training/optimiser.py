@@ -21,6 +21,7 @@ class State(Protocol):
     gradient_norm: float
     size: float  # the Euclidean norm of the vector
     step: float
+    since: int  # the iteration that this descent began with; earlier values are of another
 
     @property
     def answer(self) -> Float[Tensor, "p"]:

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.objectives.penalties import Strength
+from mrflearn.training.crossing import cross
 from mrflearn.training.lbfgs import fetch
 from mrflearn.training.memory import Memory, Numbers
 from mrflearn.training.outcome import Verdict
@@ -43,7 +44,7 @@ class OWLQN(QuasiNewtonSettings):
             if search.succeeds():
                 return None
             if not state.memory.count:
-                return state.no_way_down()
+                return cross(self.begin, problem, state)
             state.memory.forget()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Protocol, final, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,21 @@ class Halt(Exception):  # noqa: N818 - not an error: training ends here on purpo
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(verdict.reason)
         self.verdict = verdict
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A function that begins an evaluation with what an earlier one left, as messages are."""
+
+    def __call__(self, vector: Tensor, /) -> tuple[Tensor | float, Tensor]:
+        """The value and the gradient there."""
+
+    @property
+    def branches(self) -> bool:
+        """Whether its value may depend on what it began with."""
+
+    def stay(self) -> None:
+        """From now on evaluations begin with what the last one left."""
 
 
 def never() -> None:
@@ -62,6 +77,17 @@ class Problem:
             value = value + self.penalty.smooth(vector)
             gradient = self.penalty.smooth_gradient(vector, gradient)
         return value, gradient
+
+    @property
+    def branches(self) -> bool:
+        """Whether the value may depend on where training has been."""
+        return any(isinstance(own, Remembering) and own.branches for own in self.functions)
+
+    def stay(self) -> None:
+        """Tells functions with a memory that training stands where it evaluated last."""
+        for function in self.functions:
+            if isinstance(function, Remembering):
+                function.stay()
 
     def part(
         self, index: int, vector: Float[Tensor, "p"]

@@ -38,6 +38,8 @@ class QuasiNewtonState:
     step: float = 0.0
     iteration: int = 0
     exact: bool = True
+    since: int = 0
+    crossings: int = 0
 
     @classmethod
     def at(

@@ -1,0 +1,21 @@
+"""Options and arguments that several commands share: one name, one meaning, told once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ModelFolder = Annotated[Path, typer.Argument(help="A model directory.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Top = Annotated[int, typer.Option("--top", min=1, help="How many words to show.")]
+MinimumCount = Annotated[
+    int, typer.Option("--minimum-count", min=1, help="Words seen less often are read as <unk>.")
+]
+VocabularySize = Annotated[
+    int | None,
+    typer.Option("--vocabulary-size", min=3, help="Keep the most frequent words only."),
+]

@@ -1,0 +1,66 @@
+"""Results of an experiment as lines of JSON: appended, never deleted; a rerun goes on from them."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+import mrflearn
+
+Point: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = dict[str, Any]
+
+
+class Rows:
+    """A file of rows; each holds its point (what was asked), its figures and what made them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __iter__(self) -> Iterator[Row]:
+        if self.path.exists():
+            with self.path.open(encoding="utf-8") as stream:
+                yield from map(json.loads, stream)
+
+    def __contains__(self, point: Point) -> bool:
+        return any(row["point"] == dict(point) for row in self)
+
+    def latest(self, **wanted: Any) -> list[Row]:
+        """The last row of each point that has these entries, in the order they first came."""
+        found = {}
+        for row in self:
+            if wanted.items() <= row["point"].items():
+                found[json.dumps(row["point"], sort_keys=True)] = row
+        return list(found.values())
+
+    def append(self, point: Point, figures: Mapping[str, Any]) -> Row:
+        """Adds a measurement, on disk before anything else happens; the row as it stands there."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        row = {"point": dict(point), **figures, **_conditions(self.path.parent)}
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(row) + "\n")
+        return row
+
+
+def _conditions(folder: Path) -> Row:
+    """Versions, threads, and the state of the code if the folder is in its repository."""
+    try:
+        command = ["git", "describe", "--always", "--dirty"]
+        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+        commit = found.stdout.strip() or None
+    except OSError:  # no git on this machine
+        commit = None
+    return {
+        "commit": commit,
+        "versions": {package.__name__: package.__version__ for package in (mrflearn, np, torch)},
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+    }

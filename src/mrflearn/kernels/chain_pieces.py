@@ -1,0 +1,176 @@
+"""Pieces of chains that share one transition table: fast in linear space, safe in log.
+
+A piece is a transition with the tokens at its ends.  A token without neighbours is one by itself.
+
+Letters in shapes: r: rows (tokens) laid out by `Steps`; q: rows that have a row before them;
+s: states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from mrflearn.kernels.chain_steps import Steps
+
+# Sums below this are done again in log space: what underflowed in them might matter.
+SMALLEST = {torch.float32: 1e-20, torch.float64: 1e-200}
+
+
+class PieceSums(NamedTuple):
+    """The weighted sum of the pieces' log-partitions, and its slopes."""
+
+    value: Float[Tensor, ""]
+    single: Float[Tensor, "r s"]
+    pair: Float[Tensor, "s s"]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """For each row the state on one side of it (s: there is none), and how often that counts."""
+
+    state: Int[Tensor, "r"]
+    amount: Float[Tensor, "r"]
+    order: Int[Tensor, "r"]  # the rows, by `state`
+    begin: Int[Tensor, "s+1"]  # of each state's rows in `order`
+
+    @classmethod
+    def of(cls, state: Int[Tensor, "r"], amount: Float[Tensor, "r"], states: int) -> Side:
+        """The same with the order of the rows."""
+        count = torch.bincount(state, minlength=states + 1)
+        return cls(state, amount, state.argsort(), count.cumsum(0) - count)
+
+
+def sides(
+    gold: Int[Tensor, "r"], steps: Steps, amount: Float[Tensor, "r"], states: int
+) -> tuple[Side, Side]:
+    """The states before and after every row; a row without either counts on its left."""
+    before, after = (torch.full_like(gold, states) for _ in range(2))
+    before[steps.starting :] = gold[steps.previous]
+    after[steps.previous] = gold[steps.starting :]
+    has_after = after < states
+    counted = (before < states) | ~has_after
+    return (
+        Side.of(before, amount * counted, states),
+        Side.of(after, amount * has_after, states),
+    )
+
+
+def given_neighbours(
+    unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"], left: Side, right: Side
+) -> PieceSums:
+    """log sum_y exp(unary_i(y) + table(before, y)), and the same for what comes after, summed.
+
+    These are the local terms of piecewise pseudolikelihood [Sutton and McCallum 2009, eq. 36].
+    """
+    peak = unary.amax(dim=1, keepdim=True)
+    weight = (unary - peak).exp_()
+    value = torch.dot(peak.squeeze(1).double(), (left.amount + right.amount).double())
+    slopes: Tensor | None = None
+    pairs = []
+    for side, scores in ((left, table), (right, table.t())):
+        shift = scores.amax(dim=1, keepdim=True)
+        kernel = torch.cat([(scores - shift).exp_(), torch.ones_like(scores[:1])])
+        own = kernel.index_select(0, side.state)
+        total = torch.linalg.vecdot(weight, own)
+        if not bool((total > SMALLEST[unary.dtype]).all()):
+            return given_neighbours_reference(unary, table, left, right)
+        shifts = torch.cat([shift.squeeze(1), shift.new_zeros(1)]).double()
+        per_state = torch.zeros_like(shifts).index_add_(0, side.state, side.amount.double())
+        value += torch.dot(total.double().log(), side.amount.double())
+        value += torch.dot(shifts, per_state)
+        scale = side.amount / total
+        summed = embedding_bag(
+            side.order, weight, side.begin, mode="sum", per_sample_weights=scale[side.order]
+        )
+        pairs.append(kernel[:-1] * summed[:-1])
+        own *= scale[:, None]
+        slopes = own if slopes is None else slopes.add_(own)
+    assert slopes is not None  # noqa: S101 - there are two sides
+    return PieceSums(value, slopes.mul_(weight), pairs[0] + pairs[1].t())
+
+
+def given_neighbours_reference(
+    unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"], left: Side, right: Side
+) -> PieceSums:
+    """The same in log space and in float64."""
+    scores, slopes, pairs = unary.double(), [], []
+    value = scores.new_zeros(())
+    for side, own in ((left, table.double()), (right, table.double().t())):
+        around = torch.cat([own, torch.zeros_like(own[:1])])
+        found = scores + around[side.state]
+        value += torch.dot(found.logsumexp(dim=1), side.amount.double())
+        slopes.append(found.softmax(dim=1) * side.amount[:, None])
+        pairs.append(torch.zeros_like(around).index_add_(0, side.state, slopes[-1])[:-1])
+    single, pair = slopes[0] + slopes[1], pairs[0] + pairs[1].t()
+    return PieceSums(value, single.to(unary.dtype), pair.to(unary.dtype))
+
+
+def whole_pieces(
+    unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"], steps: Steps, amount: Tensor
+) -> PieceSums:
+    """log sum_xy exp(unary_i(x) + table(x, y) + unary_k(y)) of neighbours i and k, summed.
+
+    These are the pieces of piecewise training [Sutton and McCallum 2009, eq. 8].
+    """
+    peak, shift = unary.amax(dim=1, keepdim=True), table.max()
+    weight, kernel = (unary - peak).exp_(), (table - shift).exp_()
+    before, after = weight[steps.previous], weight[steps.starting :]
+    arriving = before @ kernel
+    total = torch.linalg.vecdot(arriving, after)
+    if not bool((total > SMALLEST[unary.dtype]).all()):
+        return whole_pieces_reference(unary, table, steps, amount)
+    own = amount[steps.starting :]
+    scale = (own / total)[:, None]
+    times = amount * times_in_pieces(steps)
+    value = torch.dot(total.double().log(), own.double()) + shift.double() * own.double().sum()
+    value += torch.dot(peak.squeeze(1).double(), times.double())
+    slopes = torch.zeros_like(weight)
+    slopes[steps.starting :] = arriving.mul_(after).mul_(scale)
+    scaled = after * scale
+    slopes.index_add_(0, steps.previous, (scaled @ kernel.t()).mul_(before))
+    lone = _lone_rows(steps)
+    found = weight[lone].sum(dim=1)
+    value += torch.dot(found.log().double(), amount[lone].double())
+    slopes[lone] = weight[lone] * (amount[lone] / found)[:, None]
+    return PieceSums(value, slopes, (before.t() @ scaled).mul_(kernel))
+
+
+def whole_pieces_reference(
+    unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"], steps: Steps, amount: Tensor
+) -> PieceSums:
+    """The same in log space and in float64, one table a transition."""
+    scores = unary.double()
+    value, slopes = scores.new_zeros(()), torch.zeros_like(scores)
+    pair = torch.zeros_like(table, dtype=torch.float64)
+    rows = torch.arange(steps.starting, len(unary), device=unary.device)
+    for later, before in zip(rows.split(256), steps.previous.split(256), strict=True):
+        tables = scores[before][:, :, None] + table.double() + scores[later][:, None, :]
+        value += torch.dot(tables.logsumexp(dim=(1, 2)), amount[later].double())
+        own = tables.flatten(1).softmax(dim=1).view_as(tables) * amount[later][:, None, None]
+        slopes.index_add_(0, before, own.sum(dim=2))
+        slopes.index_add_(0, later, own.sum(dim=1))
+        pair += own.sum(dim=0)
+    lone = _lone_rows(steps)
+    value += torch.dot(scores[lone].logsumexp(dim=1), amount[lone].double())
+    slopes[lone] = scores[lone].softmax(dim=1) * amount[lone][:, None]
+    return PieceSums(value, slopes.to(unary.dtype), pair.to(unary.dtype))
+
+
+def times_in_pieces(steps: Steps) -> Float[Tensor, "r"]:
+    """In how many pieces each row is."""
+    times = torch.zeros(len(steps), device=steps.rank.device)
+    times[steps.starting :] += 1
+    times[steps.previous] += 1
+    return times.clamp_(min=1)
+
+
+def _lone_rows(steps: Steps) -> Int[Tensor, "k"]:
+    """The rows of sequences of one token: the last of those that start one."""
+    first = steps.sizes[1] if len(steps.sizes) > 1 else 0
+    return torch.arange(first, steps.starting, device=steps.rank.device)

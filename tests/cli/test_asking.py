@@ -1,0 +1,82 @@
+"""Every verb asked of every kind of model: an answer, or one line that says what else to ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrflearn.cli.asking import VERBS
+from mrflearn.estimators.loading import HOMES
+from support.command import run
+from support.front_doors import front_doors
+
+TEXT, ROWS, TREE = "the baltion corize\n", "0 1 0 1\n1 1 0 0\n", "(S (NP (DT the)) (VP (VB go)))\n"
+QUESTIONS = {
+    "score": ["TEXT"],
+    "evaluate": ["TREES"],
+    "tag": ["TEXT"],
+    "sample": [],
+    "inspect": [],
+    "fill": ["the _"],
+    "neighbors": ["the"],
+    "parse": ["TEXT"],
+    "next-word": ["the"],
+}
+FIELDS = ("MarkovField", "PottsField")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("asked")
+    for name, door in front_doors().items():
+        door.fitted().save(home / name)
+    (home / "text").write_text(TEXT)
+    (home / "rows").write_text(ROWS)
+    (home / "trees").write_text(TREE)
+    return home
+
+
+def asked(folder: Path, kind: str, verb: str) -> list[str]:
+    files = {"TEXT": folder / "text", "TREES": folder / "trees"}
+    if kind in FIELDS:
+        files = dict.fromkeys(files, folder / "rows")
+    words = [str(files.get(word, word)) for word in QUESTIONS[verb]]
+    return [verb, str(folder / kind), *words]
+
+
+def test_every_model_that_can_be_loaded_is_known() -> None:
+    assert VERBS.keys() == HOMES.keys() == front_doors().keys()
+    assert {verb for verbs in VERBS.values() for verb in verbs} == QUESTIONS.keys()
+
+
+@pytest.mark.parametrize("verb", QUESTIONS)
+@pytest.mark.parametrize("kind", VERBS)
+def test_each_verb_answers_or_says_what_else_to_ask(folder: Path, kind: str, verb: str) -> None:
+    found = run(*asked(folder, kind, verb))
+    refused = "has no answer to" in found.err
+    assert refused == (verb not in VERBS[kind])
+    # Models of labels were fitted in Python here, and say that they cannot read files.
+    assert found.code == 0 or len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("NgramLanguageModel", ["--method", "ais"]),
+        ("LanguageModel", ["--columns", "1"]),
+        ("PCFG", ["--drop-inserts"]),
+    ],
+)
+def test_options_that_a_model_does_not_read_are_refused(
+    folder: Path, kind: str, words: list[str]
+) -> None:
+    found = run(*asked(folder, kind, "score"), *words)
+    assert found.code == 2
+    assert f"{words[0]}: has no effect on a {kind}" in found.err
+
+
+def test_an_option_that_only_changes_another_needs_it(folder: Path) -> None:
+    found = run("inspect", str(folder / "PottsField"), "--apart", "2")
+    assert found.code == 2
+    assert "--apart: says which --contacts" in found.err

@@ -1,0 +1,83 @@
+"""Pieces of chains in linear space against log space, and log space against its definition."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrflearn.kernels import chain_pieces
+from mrflearn.kernels.chain_pieces import PieceSums, sides
+from mrflearn.kernels.chain_steps import Steps
+
+KINDS = ("pw", "pwpl")
+Case = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Steps]
+
+
+def case(lengths: list[int], states: int, seed: int, spread: float = 1.0) -> Case:
+    """Scores, a table, labels and amounts of chains of these lengths."""
+    draw = torch.Generator().manual_seed(seed)
+    steps, rows = Steps.of(torch.tensor(lengths)), sum(lengths)
+    unary = spread * torch.randn(rows, states, generator=draw, dtype=torch.float64)
+    table = spread * torch.randn(states, states, generator=draw, dtype=torch.float64)
+    gold = torch.randint(states, (rows,), generator=draw)
+    own = torch.rand(len(lengths), generator=draw, dtype=torch.float64)
+    return unary, table, gold, own[steps.sequence], steps
+
+
+def sums(kind: str, found: Case, safe: bool = False) -> PieceSums:
+    unary, table, gold, amount, steps = found
+    suffix = "_reference" if safe else ""
+    if kind == "pw":
+        return getattr(chain_pieces, f"whole_pieces{suffix}")(unary, table, steps, amount)
+    own = sides(gold, steps, amount, table.shape[0])
+    return getattr(chain_pieces, f"given_neighbours{suffix}")(unary, table, *own)
+
+
+def written_out(kind: str, found: Case) -> torch.Tensor:
+    """The sum of the log-partitions of all pieces, one by one."""
+    unary, table, gold, amount, steps = found
+    total = torch.zeros((), dtype=torch.float64)
+    for row, before in enumerate(steps.previous.tolist(), start=steps.starting):
+        if kind == "pw":
+            both = unary[before][:, None] + table + unary[row]
+            total = total + amount[row] * both.flatten().logsumexp(0)
+        else:
+            after = (unary[row] + table[gold[before]]).logsumexp(0)
+            total = total + amount[row] * (
+                after + (unary[before] + table[:, gold[row]]).logsumexp(0)
+            )
+    for row in range(steps.sizes[1] if len(steps.sizes) > 1 else 0, steps.starting):
+        total = total + amount[row] * unary[row].logsumexp(0)
+    return total
+
+
+@pytest.mark.parametrize("safe", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(1, 4), st.integers(0, 10**6)
+)
+def test_values_and_slopes_are_those_of_the_definition(
+    kind: str, safe: bool, lengths: list[int], states: int, seed: int
+) -> None:
+    unary, table, *rest = case(lengths, states, seed)
+    unary.requires_grad_()
+    table.requires_grad_()
+    value = written_out(kind, (unary, table, *rest))
+    slopes = torch.autograd.grad(value, (unary, table), allow_unused=True, materialize_grads=True)
+    found = sums(kind, (unary.detach(), table.detach(), *rest), safe)
+    torch.testing.assert_close(found.value, value.detach())
+    torch.testing.assert_close(found.single, slopes[0])
+    torch.testing.assert_close(found.pair, slopes[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_beyond_the_float_range_are_done_in_log_space(kind: str) -> None:
+    unary, table, *rest = case([7, 3, 3, 1], 5, 0, spread=80.0)
+    exact = sums(kind, (unary, table, *rest), safe=True)
+    gold, amount, steps = rest
+    found = sums(kind, (unary.float(), table.float(), gold, amount.float(), steps))
+    torch.testing.assert_close(found.value, exact.value, rtol=1e-5, atol=1e-3)
+    torch.testing.assert_close(found.single.double(), exact.single, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(found.pair.double(), exact.pair, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,90 @@
+"""A small model of every front door, with data to fit it on and a question to ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+import mrflearn
+from mrflearn.data.english import sample_documents
+from support.toy_language import toy_sentences
+
+WORDS, TAGS = toy_sentences(12, seed=0)
+ITEMS = [[{"word": word, "ending": word[-2:]} for word in words] for words in WORDS]
+LAYERS = [[tags, ["x" if tag == "the" else "y" for tag in tags]] for tags in TAGS]
+ROWS = np.random.default_rng(0).integers(0, 2, (40, 4))
+
+
+@dataclass(frozen=True)
+class FrontDoor:
+    """A model with its settings, what it is fitted on, and what it is asked to compare two."""
+
+    model: Any
+    data: tuple[Any, ...]
+    ask: Callable[[Any], Any]
+
+    def fitted(self) -> Any:
+        """The model, fitted."""
+        return self.model.fit(*self.data)
+
+
+def front_doors() -> dict[str, FrontDoor]:
+    """Every public estimator that can be saved, by the name of its class."""
+    documents = sample_documents(4, seed=0)
+    trees = [sentence.tree for document in documents for sentence in document.sentences]
+    text = [[list(s.words) for s in document.sentences] for document in documents]
+    doors = [
+        FrontDoor(
+            mrflearn.MarkovField("chain:4", l2=0.1), (ROWS,), lambda model: model.score(ROWS)
+        ),
+        FrontDoor(mrflearn.PottsField(), (ROWS,), lambda model: model.score(ROWS)),
+        FrontDoor(
+            mrflearn.CRF(max_iterations=5), (ITEMS, TAGS), lambda model: model.predict(ITEMS)
+        ),
+        FrontDoor(
+            mrflearn.FactorialCRF(max_iterations=5, n_jobs=1),
+            (ITEMS, LAYERS),
+            lambda model: model.predict(ITEMS),
+        ),
+        FrontDoor(
+            mrflearn.SkipChainCRF(rule="same-word", max_iterations=5, n_jobs=1),
+            (ITEMS, TAGS, WORDS),
+            lambda model: model.predict(ITEMS, WORDS),
+        ),
+        FrontDoor(
+            mrflearn.GraphCRF(max_iterations=5, n_jobs=1),
+            ([_path(items) for items in ITEMS], TAGS),
+            lambda model: model.predict([_path(items) for items in ITEMS]),
+        ),
+        FrontDoor(mrflearn.HMMTagger(), (WORDS, TAGS), lambda model: model.predict(WORDS)),
+        FrontDoor(
+            mrflearn.JointTagger(max_evaluations=3),
+            (WORDS, TAGS),
+            lambda model: model.predict(WORDS),
+        ),
+        FrontDoor(
+            mrflearn.LanguageModel(1, 3, max_evaluations=5),
+            (WORDS,),
+            lambda model: model.score(WORDS),
+        ),
+        FrontDoor(mrflearn.NgramLanguageModel(2), (WORDS,), lambda model: model.score(WORDS)),
+        FrontDoor(mrflearn.WordVectors(3), (WORDS,), lambda model: model.neighbors("the")),
+        FrontDoor(mrflearn.PCFG(), (trees,), lambda model: model.score([trees[0].words])),
+        FrontDoor(
+            mrflearn.CompositeLanguageModel(2, None, 2, max_iterations=2),
+            (text,),
+            lambda model: model.perplexity(text),
+        ),
+    ]
+    return {type(door.model).__name__: door for door in doors}
+
+
+def _path(items: list[dict[str, str]]) -> nx.Graph:
+    graph = nx.path_graph(len(items))
+    for node, item in enumerate(items):
+        graph.nodes[node]["features"] = item
+    return graph

@@ -1,0 +1,79 @@
+"""Folds: nothing is lost, and the model of the others is the one they would teach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.execution.executor import Serial
+from mrflearn.models.composite_lm import maximise_tables
+from mrflearn.models.ngram_level import NgramLevel
+from mrflearn.objectives.expected_counts import ExpectedCounts
+from mrflearn.training.composite_folds import FOLDS, Folds, deleted, fold_numbers, total
+from support.composites import batch_of, random_model, text_of
+
+VOCABULARY = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
+SHARES = torch.tensor([[0.4, 0.6], [0.7, 0.3]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("count", [1, 3, 9, 10, 25])
+def test_folds_are_of_documents_or_else_of_sentences(count: int) -> None:
+    text = text_of([[[2, 3]] * 3 for _ in range(count)])
+    number = fold_numbers(text, count)
+    assert set(number.tolist()) == set(range(min(FOLDS, 3 * count)))
+    if count >= 10:
+        assert (number == text.document % FOLDS).all()
+
+
+@pytest.mark.parametrize("order", [0, 3])
+def test_every_token_is_judged_by_the_other_folds(order: int) -> None:
+    text = text_of([[[2, 3, 4], [3]], [[4, 4]], [[2, 3]], [[3, 2, 2]]])
+    number = np.array([0, 1, 2, 0, 1])
+    folds = Folds.of(text, number, order, VOCABULARY)
+    tags = np.array([[0.0, 0.0], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    found = folds.values(tags)
+    assert len(found.blind) == len(text.stream) - 1
+    if not order:
+        assert not found.given.any()
+        return
+    others = text_of([[[3], [4, 4], [3, 2, 2]]])  # without the fold of the first sentence
+    level = NgramLevel.learn(others.stream, order, VOCABULARY)
+    assert found.given[:4] == pytest.approx(level.tagged(text.stream[:5], tags), abs=1e-12)
+    # The last sentence's "b" is the first word of its fold's second sentence: places are put right.
+    rest = text_of([[[2, 3, 4], [4, 4], [2, 3]]])
+    last = NgramLevel.learn(rest.stream, order, VOCABULARY).tagged(text.stream[-5:], tags)
+    assert found.given[-4:] == pytest.approx(last, abs=1e-12)
+
+
+def test_a_fold_judges_itself_where_there_is_no_other() -> None:
+    text = text_of([[[2, 3, 4]]])
+    folds = Folds.of(text, fold_numbers(text, 1), 2, VOCABULARY)
+    assert len(folds.each) == 1
+    assert (folds.values(np.ones((5, 1))).given[:-1] > 0).all()
+
+
+def test_the_model_of_the_others_is_what_they_teach() -> None:
+    documents = [[[1, 2, 2], [3]], [[4, 1], [2, 2, 1]]]
+    model = random_model(documents, ["vA", "Ah", ""])
+    task = ExpectedCounts(model, SHARES)
+    counts = [
+        Serial().total(task, [batch_of(model, [documents[0]])]),
+        Serial().total(task, [batch_of(model, [documents[1]])]),
+    ]
+    rest = deleted(model, total(counts), counts[1])
+    expected = maximise_tables(model.shape, counts[0].tables, model.tables)
+    for mine, wanted in zip(rest.tables, expected, strict=True):
+        assert_close(mine, wanted, rtol=0, atol=1e-9)
+    wiring = model.shape.grammar
+    assert wiring is not None
+    times = (counts[0].rules + model.rules.exp()).reshape(wiring.phrases, -1)
+    wanted = (times / times.sum(dim=1, keepdim=True)).reshape(-1)
+    assert_close(rest.rules.exp(), wanted, rtol=0, atol=1e-9)
+    alone = deleted(model, counts[0], counts[0])  # nothing is left: as before
+    assert_close(alone.rules, model.rules)
+    assert_close(alone.tables[0], replace(model).tables[0])

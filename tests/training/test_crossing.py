@@ -1,0 +1,67 @@
+"""A value with two branches, which one depending on where training has been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor
+
+from mrflearn.objectives.penalties import L1
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.minimise import minimise
+from mrflearn.training.owlqn import OWLQN
+
+EDGE, LOWEST, HIGHER = 1.0, 3.0, 10.0
+
+
+@dataclass
+class TwoBranches:
+    """(x - 3)^2 up to x = 1, and 10 more beyond; whoever stood beyond stays there, down to -1."""
+
+    branches: bool = True
+    stands: bool = False  # beyond the edge
+    latest: bool = False
+    started: list[bool] = field(default_factory=list)
+
+    def __call__(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        self.started.append(self.stands)
+        self.latest = bool(vector[0] > (-1.0 if self.stands else EDGE))
+        away = vector - LOWEST
+        return away.dot(away) + HIGHER * self.latest, 2 * away
+
+    def stay(self) -> None:
+        self.stands = self.latest
+
+
+@pytest.mark.parametrize("optimiser", [LBFGS(), OWLQN()], ids=["lbfgs", "owlqn"])
+def test_training_goes_on_beyond_an_edge(optimiser: LBFGS | OWLQN) -> None:
+    penalty = L1(0.0) if isinstance(optimiser, OWLQN) else None
+    function = TwoBranches()
+    options = {} if penalty is None else {"penalty": penalty}
+    outcome = minimise(function, torch.zeros(1, dtype=torch.float64), optimiser, **options)
+    assert outcome.converged
+    assert float(outcome.model[0]) == pytest.approx(LOWEST, abs=1e-4)
+    values = [row.value for row in outcome.history]
+    assert max(values) > values[0]  # it had to climb
+    assert values[-1] == pytest.approx(HIGHER, abs=1e-4)
+
+
+def test_a_trial_that_is_turned_down_leaves_nothing_behind() -> None:
+    function = TwoBranches(branches=False)  # then an edge is the end
+    outcome = minimise(function, torch.zeros(1, dtype=torch.float64), LBFGS())
+    assert not any(function.started)  # though trials beyond the edge were made
+    assert outcome.ending == "stuck"
+    assert float(outcome.model[0]) == pytest.approx(EDGE, abs=1e-6)
+
+
+def test_an_edge_without_another_side_ends_training() -> None:
+    def wall(vector: Tensor) -> tuple[Tensor, Tensor]:
+        value = -vector.sum() + 100.0 * (vector.sum() > EDGE)
+        return value, -torch.ones_like(vector)
+
+    function: Callable[[Tensor], tuple[Tensor, Tensor]] = wall
+    outcome = minimise(function, torch.zeros(1, dtype=torch.float64), LBFGS())
+    assert outcome.ending == "stuck"
