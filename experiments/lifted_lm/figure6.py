@@ -91,11 +91,16 @@ def report(rows: Rows, folder: Path) -> list[str]:
                  f"{figures['seconds']:.1f}", figures.get("evaluations", "-"))  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     axes = {"across": "seconds of training", "upward": "validation, nats a position"}
-    save(draw_curves(curves, **axes, levels=levels), folder / "figure6.png")
+    _save(draw_curves(curves, **axes, levels=levels), folder / "figure6.png")
     if small:
-        save(draw_curves(small, **axes), folder / "figure6-full-rank.png")
+        _save(draw_curves(small, **axes), folder / "figure6-full-rank.png")
     minutes = f"the paper's training took {published.TRAINING_MINUTES:g} minutes on a GPU"
     return [*lines, "", f"Paper: {published.FIGURE_6}; {minutes}."]
+
+
+def _save(picture: Any, path: Path) -> None:
+    picture.axes[0].set_xscale("log")  # from a second to minutes
+    save(picture, path)
 
 
 def _lifted(
