@@ -112,8 +112,8 @@ def composite(
         say_json(answer)
         return
     say(
-        f"{output}: {answer['vocabulary']:,} words, learned in {seconds:.1f} s "
-        f"({answer['iterations']} steps of EM): {answer['reason']}"
+        f"{output}: {answer['vocabulary']:,} words, learned in {seconds:.1f} s by "
+        f"{answer['iterations']} steps of EM in {model.rounds} rounds"
     )
     if rated is not None:
         say(f"perplexity of {valid}: {rated:.2f} ({model.unknown_policy_})")

@@ -84,7 +84,7 @@ def _moments(
     if held and len(paths) > 1:
         raise MrflearnError(f"{held[0]}: moments are counts already; give one such file alone.")
     if (held or str(paths[0]) == "-") and (engine is Engine.spark or master or jobs != 1):
-        raise MrflearnError(f"{paths[0]} is read here: no --engine, --master or --jobs.")
+        raise typer.BadParameter(f"{paths[0]} is read here: no --engine, --master or --jobs.")
     if held:
         from mrflearn.statistics.moments_file import load_moments
 

@@ -47,6 +47,17 @@ class Pairs:
             self.second, torch.arange(len(self), device=self.first.device), self.sizes[1], len(self)
         )
 
+    def add_products(
+        self,
+        total: Float[Tensor, "q m b"],
+        first: Float[Tensor, "x m b"],
+        second: Float[Tensor, "y m b"],
+        factor: Float[Tensor, "m b"],
+    ) -> None:
+        """Adds factor * first * second of each pair."""
+        scaled = first.index_select(0, self.first).mul_(factor)
+        total.addcmul_(scaled, second.index_select(0, self.second))
+
     def products(
         self,
         first: Float[Tensor, "x m k b"],
@@ -149,3 +160,15 @@ class RuleBlocks:
             rule = kind.nonzero()[:, 0]
             blocks.append(Block(rule, parent[rule], left[rule], right[rule], sizes))
         return cls(*blocks)
+
+
+def weighted_sum(
+    values: Float[Tensor, "q m b"],
+    pair: Int[Tensor, "r"],
+    weight: Float[Tensor, "r"],
+    target: Int[Tensor, "r"],
+    size: int,
+) -> Float[Tensor, "x m b"]:
+    """For each target symbol, the sum over its rules of weight times the value of the pair."""
+    total = values.new_zeros(size, *values.shape[1:])
+    return total.index_add_(0, target, values.index_select(0, pair) * weight[:, None, None])
