@@ -21,10 +21,11 @@ from mrflearn.kernels import (
 )
 from mrflearn.kernels.inside_dense import DenseRules, WordMatrices
 from mrflearn.kernels.inside_input import GrammarWeights
-from mrflearn.kernels.inside_sparse import SpanRows, SparseRules, WordRows
-from mrflearn.kernels.rule_weights import WideRules
+from mrflearn.kernels.inside_sparse import SpanRows
+from mrflearn.kernels.rule_weights import ListedRules
 from mrflearn.kernels.span_slices import SpanSlices
 from mrflearn.kernels.span_table import SpanTable
+from mrflearn.kernels.word_rows import WordRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +68,14 @@ class SparseChart:
     """A chart for a grammar given by a list of rules."""
 
     words: Float[Tensor, "p n b"]
-    rules: SparseRules
+    rules: ListedRules
     rows: WordRows
     inside: SpanRows
 
     @classmethod
     def of(cls, words: Float[Tensor, "b n p"], grammar: GrammarWeights) -> SparseChart:
         """The inside of all spans."""
-        rules, turned = SparseRules.of(grammar), words.permute(2, 1, 0).contiguous()
+        rules, turned = grammar.listed, words.permute(2, 1, 0).contiguous()
         rows = WordRows.of(rules, turned)
         return cls(turned, rules, rows, inside_sparse.inside(turned, rules, rows))
 
@@ -85,7 +86,7 @@ class SparseChart:
     def log_inside(self) -> Float[Tensor, "a b n+1 n+1"]:
         """The logarithm of the inside of each phrase, by first word and width."""
         n, b = self.words.shape[1:]
-        size = (self.rules.phrases, b, n + 1, n + 1)
+        size = (self.rules.symbols, b, n + 1, n + 1)
         table = self.words.new_full(size, -torch.inf, dtype=torch.float64)
         for width in range(2, n + 1):
             value = self.inside.value[width].log() + self.inside.scale[width]
@@ -107,15 +108,15 @@ class WideChart:
     """A chart for a grammar given by a list of rules, on a GPU."""
 
     words: Float[Tensor, "p n b"]
-    rules: WideRules
-    rows: inside_wide.WordRows
+    rules: ListedRules
+    rows: WordRows
     inside: SpanSlices
 
     @classmethod
     def of(cls, words: Float[Tensor, "b n p"], grammar: GrammarWeights) -> WideChart:
         """The inside of all spans."""
-        rules, turned = grammar.wide, words.permute(2, 1, 0).contiguous()
-        rows = inside_wide.WordRows.of(rules, turned)
+        rules, turned = grammar.listed, words.permute(2, 1, 0).contiguous()
+        rows = WordRows.of(rules, turned)
         return cls(turned, rules, rows, inside_wide.inside(turned, rules, rows))
 
     def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, "b"]]:

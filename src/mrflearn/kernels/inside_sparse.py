@@ -16,9 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.kernels.inside_input import GrammarWeights
-from mrflearn.kernels.rule_blocks import Block, RuleBlocks, weighted_sum
+from mrflearn.kernels.rule_sums import add_sums
+from mrflearn.kernels.rule_weights import ListedRules
 from mrflearn.kernels.span_table import factor
+from mrflearn.kernels.word_rows import WordRows
 
 
 @dataclass(eq=False)
@@ -40,75 +41,38 @@ class SpanRows:
         self.scale[width] = scale + largest.log()
 
 
-@dataclass(frozen=True, eq=False)
-class SparseRules:
-    """The rules in blocks, and their weights."""
-
-    phrases: int
-    blocks: RuleBlocks
-    weight: Float[Tensor, "r"]
-
-    @classmethod
-    def of(cls, grammar: GrammarWeights) -> SparseRules:
-        """The rules of a grammar."""
-        return cls(grammar.shape.phrases, grammar.shape.blocks, grammar.rules)
-
-    def weights(self, block: Block) -> Float[Tensor, "r"]:
-        """The weights of a block's rules."""
-        return self.weight[block.rule]
-
-
-@dataclass(frozen=True, eq=False)
-class WordRows:
-    """What the rules become beside a word: a number for each parent and other part."""
-
-    left: Float[Tensor, "q n b"]  # the word is the left part
-    right: Float[Tensor, "q n b"]  # the word is the right part
-
-    @classmethod
-    def of(cls, rules: SparseRules, words: Float[Tensor, "p n b"]) -> WordRows:
-        """The numbers of all words."""
-        left, right = rules.blocks.word_left, rules.blocks.word_right
-        return cls(
-            weighted_sum(words, left.left, rules.weights(left), left.above_right.of_rule,
-                         len(left.above_right)),
-            weighted_sum(words, right.right, rules.weights(right), right.above_left.of_rule,
-                         len(right.above_left)),
-        )  # fmt: skip
-
-
-def inside(words: Float[Tensor, "p n b"], rules: SparseRules, rows: WordRows) -> SpanRows:
+def inside(words: Float[Tensor, "p n b"], rules: ListedRules, rows: WordRows) -> SpanRows:
     """The summed weight of all parses of every span of two words or more, for every phrase."""
     n, b = words.shape[1:]
     table = SpanRows.empty(words, n)
     if n > 1:
-        block = rules.blocks.words
-        pairs = words.new_zeros(len(block.parts), n - 1, b)
-        block.parts.add_products(pairs, words[:, :-1], words[:, 1:], words.new_ones(n - 1, b))
+        parts = rules.words.block.parts
+        pairs = words[parts.first, :-1] * words[parts.second, 1:]
+        nothing = words.new_zeros(rules.symbols, n - 1, b)
         scale = words.new_zeros(n - 1, b, dtype=torch.float64)
-        table.put(2, _to_parents(pairs, block, rules), scale)
+        table.put(2, add_sums(nothing, rules.words.to_parent, pairs), scale)
     for width in range(3, n + 1):
         _join(table, width, n - width + 1, rules, rows)
     return table
 
 
-def _join(table: SpanRows, width: int, m: int, rules: SparseRules, rows: WordRows) -> None:
+def _join(table: SpanRows, width: int, m: int, rules: ListedRules, rows: WordRows) -> None:
     """Fill in the spans of a width from shorter ones."""
     shorter, scale = table.value[width - 1], table.scale[width - 1]
     splits = [table.scale[k][:m] + table.scale[width - k][k : k + m] for k in range(2, width - 1)]
     top = largest(scale[1:], scale[:-1], *splits)
-    block = rules.blocks.phrases
-    pairs = shorter.new_zeros(len(block.parts), *top.shape)
+    parts = rules.phrases.block.parts
+    pairs = shorter.new_zeros(len(parts), *top.shape)
     for k, split in zip(range(2, width - 1), splits, strict=True):
         left, right = table.value[k][:, :m], table.value[width - k][:, k : k + m]
-        block.parts.add_products(pairs, left, right, factor(split, top, pairs.dtype))
-    value = _to_parents(pairs, block, rules)
-    beside = rules.blocks.word_left.above_right
+        parts.add_products(pairs, left, right, factor(split, top, pairs.dtype))
+    value = add_sums(shorter.new_zeros(rules.symbols, *top.shape), rules.phrases.to_parent, pairs)
+    beside = rules.word_left.block.above_right
     after = (shorter[:, 1:] * factor(scale[1:], top, pairs.dtype)).index_select(0, beside.second)
-    value.index_add_(0, beside.first, after.mul_(rows.left[:, :m]))
-    beside = rules.blocks.word_right.above_left
+    add_sums(value, rules.word_left.right_ends[0], after.mul_(rows.left[:, :m]))
+    beside = rules.word_right.block.above_left
     before = (shorter[:, :-1] * factor(scale[:-1], top, pairs.dtype)).index_select(0, beside.second)
-    value.index_add_(0, beside.first, before.mul_(rows.right[:, width - 1 :]))
+    add_sums(value, rules.word_right.left_ends[0], before.mul_(rows.right[:, width - 1 :]))
     table.put(width, value, top)
 
 
@@ -116,8 +80,3 @@ def largest(*scales: Float[Tensor, "m b"]) -> Float[Tensor, "m b"]:
     """The largest of several scales; 0 where there is none."""
     top = torch.stack(scales).amax(dim=0)
     return torch.where(top > -torch.inf, top, 0.0)
-
-
-def _to_parents(pairs: Float[Tensor, "q m b"], block: Block, rules: SparseRules) -> Tensor:
-    weight = rules.weights(block)
-    return weighted_sum(pairs, block.parts.of_rule, weight, block.parent, rules.phrases)

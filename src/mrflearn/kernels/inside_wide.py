@@ -9,41 +9,18 @@ preterminals; a: phrases; q: pairs of symbols that some rule asks for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.kernels.rule_sums import add_sums
-from mrflearn.kernels.rule_weights import WideRules
+from mrflearn.kernels.rule_weights import ListedRules
 from mrflearn.kernels.span_slices import SpanSlices, largest_of, split_groups
 from mrflearn.kernels.span_table import factor
+from mrflearn.kernels.word_rows import WordRows
 
 
-@dataclass(frozen=True, eq=False)
-class WordRows:
-    """What the rules become beside a word: a number for each parent and other part."""
-
-    left: Float[Tensor, "q n b"]  # the word is the left part
-    right: Float[Tensor, "q n b"]  # the word is the right part
-
-    @classmethod
-    def of(cls, rules: WideRules, words: Float[Tensor, "p n b"]) -> WordRows:
-        """The numbers of all words."""
-        left, right = rules.word_left, rules.word_right
-        nothing = words.new_zeros
-        return cls(
-            add_sums(
-                nothing(len(left.block.above_right), *words.shape[1:]), left.beside_left, words
-            ),
-            add_sums(
-                nothing(len(right.block.above_left), *words.shape[1:]), right.beside_right, words
-            ),
-        )
-
-
-def inside(words: Float[Tensor, "p n b"], rules: WideRules, rows: WordRows) -> SpanSlices:
+def inside(words: Float[Tensor, "p n b"], rules: ListedRules, rows: WordRows) -> SpanSlices:
     """The summed weight of all parses of every span of two words or more, for every phrase."""
     n, b = words.shape[1:]
     table = SpanSlices.empty(words, rules.symbols)
@@ -58,7 +35,7 @@ def inside(words: Float[Tensor, "p n b"], rules: WideRules, rows: WordRows) -> S
     return table
 
 
-def _join(table: SpanSlices, width: int, rules: WideRules, rows: WordRows) -> None:
+def _join(table: SpanSlices, width: int, rules: ListedRules, rows: WordRows) -> None:
     """Fill in the spans of a width from shorter ones."""
     n = table.length
     m = n - width + 1
@@ -83,7 +60,7 @@ def _beside_words(
     table: SpanSlices,
     width: int,
     top: Float[Tensor, "m b"],
-    rules: WideRules,
+    rules: ListedRules,
     rows: WordRows,
 ) -> None:
     """Add what spans of a width are worth with one word split off, on the left or the right."""

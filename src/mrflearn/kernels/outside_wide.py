@@ -14,16 +14,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from mrflearn.kernels.inside_wide import WordRows
 from mrflearn.kernels.rule_sums import add_sums
-from mrflearn.kernels.rule_weights import WeighedBlock, WideRules
+from mrflearn.kernels.rule_weights import ListedRules, WeighedBlock
 from mrflearn.kernels.span_slices import SpanSlices, largest_of, split_groups
 from mrflearn.kernels.span_table import bounded_exp, factor
+from mrflearn.kernels.word_rows import WordRows
 
 
 def expected_counts(
     words: Float[Tensor, "p n b"],
-    rules: WideRules,
+    rules: ListedRules,
     inside: SpanSlices,
     rows: WordRows,
     root: Float[Tensor, "a b"],
@@ -60,7 +60,7 @@ class _Descent:
     """One step down at a time: from spans that are done to the parts they may have."""
 
     words: Float[Tensor, "p n b"]
-    rules: WideRules
+    rules: ListedRules
     rows: WordRows
     inside: SpanSlices
     outside: SpanSlices

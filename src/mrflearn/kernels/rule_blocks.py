@@ -160,15 +160,3 @@ class RuleBlocks:
             rule = kind.nonzero()[:, 0]
             blocks.append(Block(rule, parent[rule], left[rule], right[rule], sizes))
         return cls(*blocks)
-
-
-def weighted_sum(
-    values: Float[Tensor, "q m b"],
-    pair: Int[Tensor, "r"],
-    weight: Float[Tensor, "r"],
-    target: Int[Tensor, "r"],
-    size: int,
-) -> Float[Tensor, "x m b"]:
-    """For each target symbol, the sum over its rules of weight times the value of the pair."""
-    total = values.new_zeros(size, *values.shape[1:])
-    return total.index_add_(0, target, values.index_select(0, pair) * weight[:, None, None])
