@@ -86,6 +86,7 @@ def test_mistakes_are_told(place: Path) -> None:
         (["--levels", "xy"], 1, "no level"),
         (["--resume"], 2, "--checkpoint"),
         (["--restarts", "2"], 2, "--restarts"),
+        (["--horizontal", "0"], 2, "--horizontal"),
     ):
         failed = run(*start, *extra)
         assert failed.code == code

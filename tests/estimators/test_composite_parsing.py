@@ -34,6 +34,18 @@ def test_trees_of_documents_are_those_of_sentences_one_by_one(
     assert words == [[tuple(w) for w in sentences] for sentences in documents]
 
 
+def test_a_treebank_grammar_that_remembers_no_sisters_has_fewer_phrases() -> None:
+    trees = [Tree("S", tuple(Tree(tag, (), "a") for tag in tags)) for tags in ("XYZ", "YZX", "ZXY")]
+    sizes = []
+    for horizontal in (0, 1):
+        settings = {"max_iterations": 1, "rounds": 1, "horizontal": horizontal}
+        model = CompositeLanguageModel(1, trees, **settings).fit([[["a", "a", "a"]] * 3])
+        sizes.append(model.fit_.model.shape.grammar.phrases)
+        (tree,) = model.parse([["a", "a", "a"]])
+        assert len(tree.children) == 3  # nothing of the split nodes is left
+    assert sizes == [2, 4]
+
+
 def test_topics_of_the_sentences_before_choose_the_scores(parser: CompositeLanguageModel) -> None:
     before = parser.answers_.topics_before([[["banks", "fell"]] * 5])
     assert before.shape == (5, 2)

@@ -41,7 +41,7 @@ from mrflearn.training.composite_trainer import Settings
 from mrflearn.training.em import EM
 
 Figures: TypeAlias = NDArray[np.float64]
-WEIGHT_STEPS = 5  # of EM, each time the weights of levels have their turn
+WEIGHT_STEPS = 3  # of EM, each time the weights of levels have their turn
 
 
 @dataclass(frozen=True)
