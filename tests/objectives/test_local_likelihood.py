@@ -31,6 +31,6 @@ def test_small_losses_under_large_scores(estimator: Estimator) -> None:
         value, slope = call(weights.to(kind))
         values.append(float(value))
         slopes.append(slope.double())
-    # Sums of scores are near 2e7: their difference in float32 would be off by more than 1 %.
+    # Expected and observed counts, added up apart in float32, would differ by more than this.
     assert values[0] == pytest.approx(values[1], rel=2e-3)
     torch.testing.assert_close(slopes[0], slopes[1], rtol=2e-3, atol=1e-6)
