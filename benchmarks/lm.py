@@ -1,8 +1,9 @@
 """Language models against their peers on the same text, in one run, as ratios.
 
 n-gram models: training (KenLM's lmplz, NLTK) and scoring (KenLM reads our ARPA file: the same
-model, so perplexities must agree).  Word vectors: seconds and rank correlation with people's
-scores, beside gensim.  Kernels: the lifted bound's value and gradient beside the float64 twin.
+model, so perplexities must agree).  Word vectors: rank correlation with people's scores, and
+seconds (ours with reading the file), beside gensim.  Kernels: the lifted bound's value and
+gradient beside the float64 twin.
 Sizes: the same training of a text once, four and sixteen times over, which should take as long.
 
 Text: Penn Treebank under MRFLEARN_DATA (for sizes WikiText-2), else built-in English.  A peer that
@@ -11,21 +12,20 @@ cannot run says why.  `lm.py vectors sizes` runs these parts alone.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+from rivals import ask_process, best
 
-from mrflearn import NgramLanguageModel
+from mrflearn import NgramLanguageModel, WordVectors
 from mrflearn.data.english import sample_documents
 from mrflearn.data.similarity import read_pairs
 from mrflearn.data.text import read_sentences, write_sentences
@@ -40,7 +40,6 @@ from mrflearn.statistics.moments import merge
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-lm" / "bin" / "python"
 REPEATS, SECONDS, THREADS = 3, 600, 2
-EVALUATIONS = 60  # of the lifted bound, for word vectors
 SIZE_WORDS, SIZE_EVALUATIONS, SIZE_REPEATS = 2_000, 8, 3
 
 
@@ -75,27 +74,7 @@ def ask(peer: str, task: dict[str, Any]) -> dict[str, Any]:
         return {"error": "not installed: run benchmarks/setup_lm_peers.py"}
     # -I keeps the script's folder off the path: a peer's file may be named like its library.
     command = [str(PEERS), "-I", str(HERE / "lm_peers" / f"{peer}.py")]
-    try:
-        done = subprocess.run(
-            command, input=json.dumps(task), capture_output=True, text=True, timeout=SECONDS,
-            check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {SECONDS} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-        return {"error": lines[-1][:90]}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
-
-
-def best(action: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, Any]:
-    """Least seconds of a few runs, and what the last one gave."""
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        answer = action()
-        times.append(time.perf_counter() - began)
-    return min(times), answer
+    return ask_process(command, task, seconds=SECONDS, threads=None)
 
 
 def row(name: str, ours: float, peer: str, theirs: dict[str, Any], note: str = "") -> list[str]:
@@ -132,11 +111,8 @@ def scoring(text: Corpus, folder: Path) -> Iterator[list[str]]:
 
 
 def vectors(text: Corpus, folder: Path) -> Iterator[list[str]]:
-    from mrflearn.estimators.language_model import LanguageModel
-
     dims = 30
-    language_model = LanguageModel(dims=dims, bound="stars", max_evaluations=EVALUATIONS)
-    seconds, model = best(lambda: language_model.fit(text.train), 1)
+    seconds, model = best(lambda: WordVectors(dims).fit(text.train))
     spaces = {"ours": CosineSpace(model.vocabulary_.words, model.vectors_)}
     for epochs in (5, 20):
         path = folder / "vectors.txt"

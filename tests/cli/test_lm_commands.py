@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mrflearn.cli.engine import Engine, shard_paths
 from mrflearn.data.corpus import count_corpus
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.statistics.counting import count_text
@@ -171,3 +172,59 @@ def test_word_vectors_are_not_written_as_an_arpa_file(model, tmp_path):
     assert failed.code == 1
     assert "no ARPA file" in failed.err
     assert not (tmp_path / "m.arpa").exists()
+
+
+def test_windows_and_triples(text, tmp_path):
+    options = ("--bound", "windows", "--triples", "--dims", "4", "--max-evaluations", "100")
+    found = run("train", "lm", str(text), "-o", str(tmp_path / "m"), *options, "-q", "--json")
+    assert found.code == 0, found.err
+    assert found.json()["bound"] == "windows"
+    assert found.json()["slack"] < 1e-3
+    filled = run("fill", str(tmp_path / "m"), "the cat _ on the mat", "--top", "1")
+    assert "sat" in filled.out
+    assert run("score", str(tmp_path / "m"), str(text), "--method", "ring").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--triples",), "--bound windows"),
+        (("--bound", "windows", "--weights", "0.9,0.1"), "windows have none"),
+        (("--bound", "stars", "--weights", "0.9,0.1"), "stars have none"),
+    ],
+)
+def test_options_of_other_bounds_are_refused(text, tmp_path, options, said):
+    found = run("train", "lm", str(text), "-o", str(tmp_path / "m"), *options)
+    assert found.code == 2
+    assert said in found.err
+
+
+def test_odd_texts_give_a_right_answer_or_a_clear_error(text, tmp_path):
+    content = {
+        "one": b"word\n",
+        "long": b"a b c d e f g h " * 125_000 + b"\n",
+        "strangers": b"nothing known\nhere\n",
+        "junk": bytes(range(256)) * 40,
+        "blank": b"\n  \n\n",
+    }
+    for name, octets in content.items():
+        (tmp_path / name).write_bytes(octets)
+    brief = ("-o", str(tmp_path / "m"), "--max-evaluations", "10", "--dims", "2", "-q", "--json")
+
+    def train(*arguments):
+        return run("train", "lm", *arguments, *brief)
+
+    assert train(str(tmp_path / "one")).json()["vocabulary"] == 3
+    assert train(str(tmp_path / "long")).json()["train_bound_per_position"] > -2.2
+    unknown = train(str(text), "--valid", str(tmp_path / "strangers")).json()
+    assert unknown["valid_bound_per_position"] < unknown["train_bound_per_position"]
+    junk = train(str(tmp_path / "junk"))
+    assert (junk.code, "junk:2: this line is not UTF-8 text" in junk.err) == (1, True)
+    blank = train(str(text), "--valid", str(tmp_path / "blank"))
+    assert (blank.code, "blank: there are no words" in blank.err) == (1, True)
+
+
+def test_workers_elsewhere_are_told_whole_paths():
+    given = [Path("part-1.txt"), Path("/texts/part-2.txt")]
+    assert shard_paths(given, Engine.local) == given
+    assert shard_paths(given, Engine.spark) == [Path.cwd() / "part-1.txt", given[1]]

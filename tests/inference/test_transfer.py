@@ -9,7 +9,7 @@ import torch
 
 from mrflearn.errors import InferenceError
 from mrflearn.inference import transfer
-from support.rings import all_rings, random_model, ring_log_partition, ring_scores
+from support.rings import all_rings, random_model, ring_log_partition, ring_scores, with_triples
 
 
 @pytest.mark.parametrize(("offsets", "states", "positions"), [(1, 4, 6), (2, 3, 7), (3, 2, 11)])
@@ -35,43 +35,57 @@ def test_gradients_of_rings_are_marginals():
 
 
 def test_triples_are_exact():
-    model = random_model(2, 3, seed=3)
-    triples = torch.randn(3, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    rings = all_rings(3, 6)
-    extra = triples[rings, rings.roll(-1, 1), rings.roll(-2, 1)].sum(1)
-    expected = float((ring_scores(model, rings) + extra).logsumexp(0))
-    found = transfer.ring_log_partition(model.unary, model.scores().tables(), 6, triples)
-    assert float(found) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("offsets", [1, 2, 3])
-def test_sentences_are_exact(offsets):
-    model = random_model(offsets, 3, seed=offsets)
+    model = with_triples(random_model(2, 3, seed=3), seed=3)
     tables = model.scores().tables()
-    found = transfer.sentence_log_partitions(model.unary, tables, separator=1, longest=4)
+    found = transfer.ring_log_partition(model.unary, tables, 6, model.triples)
+    assert float(found) == pytest.approx(ring_log_partition(model, 6), rel=1e-12)
+
+
+def test_words_in_gaps_of_rings_with_triples_are_conditionals():
+    model = with_triples(random_model(2, 3, seed=4), seed=4)
+    rest = torch.tensor([0, 2, 1, 1, 0])
+    rings = torch.cat([rest.expand(3, -1), torch.arange(3).unsqueeze(1)], 1)
+    expected = ring_scores(model, rings).log_softmax(0)
+    before, after = rest[[-1, -2]], rest[[0, 1]]
+    found = model.scores().conditional(before[None], after[None])[0].log_softmax(0)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(("offsets", "triples"), [(1, False), (2, False), (2, True), (3, True)])
+def test_sentences_are_exact(offsets, triples):
+    model = random_model(offsets, 3, seed=offsets)
+    model = with_triples(model, seed=offsets) if triples else model
+    tables, three = model.scores().tables(), model.triples
+    found = transfer.sentence_log_partitions(model.unary, tables, 1, 4, three)
     for length, value in enumerate(found):
         sentences = itertools.product([0, 2], repeat=length)
         scores = [
-            transfer.sentence_score(model.unary, tables, 1, torch.tensor(s, dtype=torch.int64))
+            transfer.sentence_score(
+                model.unary, tables, 1, torch.tensor(s, dtype=torch.int64), three
+            )
             for s in sentences
         ]
         assert float(value) == pytest.approx(float(torch.stack(scores).logsumexp(0)), rel=1e-12)
 
 
-@pytest.mark.parametrize("offsets", [1, 2])
-def test_lemma_1(offsets):
+@pytest.mark.parametrize(("offsets", "triples"), [(1, False), (2, False), (2, True)])
+def test_lemma_1(offsets, triples):
     """The product of sentence models is the ring, given where its separators are."""
     model, separator, lengths = random_model(offsets, 3, seed=offsets), 2, (2, 3)
+    model = with_triples(model, seed=offsets) if triples else model
     tables = model.scores().tables()
     pad = [separator] * offsets
     corpora = list(itertools.product([0, 1], repeat=sum(lengths)))
     rings = torch.tensor([[*pad, *c[: lengths[0]], *pad, *c[lengths[0] :]] for c in corpora])
     given_separators = ring_scores(model, rings).log_softmax(0)
-    totals = transfer.sentence_log_partitions(model.unary, tables, separator, max(lengths))
+    totals = transfer.sentence_log_partitions(
+        model.unary, tables, separator, max(lengths), model.triples
+    )
     for corpus, expected in zip(corpora, given_separators, strict=True):
         parts = torch.tensor(corpus[: lengths[0]]), torch.tensor(corpus[lengths[0] :])
         product = sum(
-            transfer.sentence_score(model.unary, tables, separator, part) - totals[len(part)]
+            transfer.sentence_score(model.unary, tables, separator, part, model.triples)
+            - totals[len(part)]
             for part in parts
         )
         assert float(product) == pytest.approx(float(expected), abs=1e-10)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from mrflearn.errors import DataError
 from mrflearn.models.neighbour_lm import (
     BilinearPairs,
     ExplicitPairs,
@@ -20,17 +23,22 @@ from mrflearn.objectives.lifted_normaliser import (
     window_normaliser,
 )
 from mrflearn.statistics.moments import Moments, PairCounts
+from mrflearn.statistics.triples import TripleCounts
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 
 LIKE = torch.zeros(1, dtype=torch.float64)
 
 
-def ring_moments(states: int, positions: int, offsets: int, seed: int) -> Moments:
-    """Moments of one random ring, without separators."""
+def random_ring(states: int, positions: int, seed: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
     ring = generator.integers(states, size=positions)
-    ring = np.where(generator.random(positions) < 0.5, np.roll(ring, 1), ring)
+    return np.where(generator.random(positions) < 0.5, np.roll(ring, 1), ring)
+
+
+def ring_moments(states: int, positions: int, offsets: int, seed: int) -> Moments:
+    """Moments of one random ring, without separators."""
+    ring = random_ring(states, positions, seed)
     pairs = []
     for offset in range(1, offsets + 1):
         codes, count = np.unique(ring * states + np.roll(ring, -offset), return_counts=True)
@@ -88,6 +96,51 @@ def test_gradients_are_slopes(kind, form):
             values.append(float(value))
         slope = (values[0] - values[1]) / 2e-5
         assert float(gradient @ direction) == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def triple_counts(states: int, positions: int, seed: int) -> Moments:
+    """`ring_moments` at two offsets, with the triples of the same ring."""
+    moments = ring_moments(states, positions, 2, seed)
+    ring = random_ring(states, positions, seed)
+    codes = (ring * states + np.roll(ring, -1)) * states + np.roll(ring, -2)
+    found, count = np.unique(codes, return_counts=True)
+    return replace(moments, triples=TripleCounts(found, count.astype(np.int64)))
+
+
+def test_gradients_with_triples_are_slopes():
+    moments, model = triple_counts(4, 60, seed=1), model_of("low-rank", 4, 2)
+    generator = torch.Generator().manual_seed(3)
+    triples = 0.3 * torch.randn(4, 4, 4, generator=generator, dtype=torch.float64)
+    bound = bound_of("windows", replace(model, triples=triples), moments)
+    direction = torch.randn(bound.start.shape, generator=generator, dtype=torch.float64)
+
+    def settled_at(point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        for _ in range(8):
+            answer = bound(point)
+        return answer
+
+    gradient = settled_at(bound.start)[1].clone()
+    ends = [float(settled_at(bound.start + sign * 1e-5 * direction)[0]) for sign in (1, -1)]
+    slope = (ends[0] - ends[1]) / 2e-5
+    assert float(gradient @ direction) == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def test_free_triples_reach_the_entropy_of_a_word_given_two():
+    moments = triple_counts(3, 6000, seed=5)
+    three = moments.triples.count.reshape(3, 3, 3) / moments.positions  # strictly positive
+    model = NeighbourModel(
+        torch.zeros(3).double(), ExplicitPairs.zeros(2, 3), torch.zeros(3, 3, 3).double()
+    )
+    bound = bound_of("windows", model, moments)
+    outcome = minimise(bound, bound.start, LBFGS(max_iterations=500, tolerance=1e-9, delta=None))
+    assert outcome.value == pytest.approx(entropy(three) - entropy(three.sum(2)), abs=1e-6)
+
+
+def test_triples_without_counts_are_refused():
+    model = replace(model_of("explicit", 3, 2), triples=torch.zeros(3, 3, 3).double())
+    bound = bound_of("windows", model, ring_moments(3, 60, 2, seed=1))
+    with pytest.raises(DataError, match="three words in a row"):
+        bound(bound.start)
 
 
 def entropy(p: np.ndarray) -> float:

@@ -23,3 +23,11 @@ def test_map_places_every_word():
     (axes,) = vector_map(list("abcde"), vectors).axes
     assert [text.get_text() for text in axes.texts] == list("abcde")
     assert axes.collections[0].get_offsets().shape == (5, 2)
+
+
+def test_labels_of_words_in_one_place_stand_apart():
+    vectors = np.repeat(np.eye(3, dtype=np.float32), [3, 1, 1], axis=0)
+    (axes,) = vector_map(["one", "two", "three", "far", "away"], vectors).axes
+    heights = [text.get_position()[1] for text in axes.texts]
+    assert len(set(heights[:3])) == 3
+    assert heights[3] == heights[4] == heights[0]

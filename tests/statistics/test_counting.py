@@ -45,6 +45,13 @@ def assert_is_ring(moments, ring, context):
     assert moments.offsets == tuple((offset,) for offset in range(1, context + 1))
     for offset, pair in enumerate(moments.pairs, start=1):
         assert as_dict(pair) == pairs_by_hand(ring, offset)
+    if context == 1:
+        assert moments.triples is None
+        return
+    three = zip(ring, ring[1:] + ring[:1], ring[2:] + ring[:2], strict=True)
+    expected = Counter((x * 4 + y) * 4 + z for x, y, z in three)
+    codes, counts = moments.triples.codes.tolist(), moments.triples.count.tolist()
+    assert list(zip(codes, counts, strict=True)) == sorted(expected.items())
 
 
 def assert_same(one, two):
@@ -55,6 +62,10 @@ def assert_same(one, two):
     for mine, theirs in zip(one.pairs, two.pairs, strict=True):
         for field in ("left", "right", "count"):
             np.testing.assert_array_equal(getattr(mine, field), getattr(theirs, field))
+    assert (one.triples is None) == (two.triples is None)
+    if one.triples is not None:
+        np.testing.assert_array_equal(one.triples.codes, two.triples.codes)
+        np.testing.assert_array_equal(one.triples.count, two.triples.count)
 
 
 @given(corpora, contexts)

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
-from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
-from mrflearn.cli.options import Device, MinimumCount, Quiet, Seed, VocabularySize
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
+from mrflearn.cli.options import (
+    Checkpoint,
+    Device,
+    MinimumCount,
+    Quiet,
+    Resume,
+    Seed,
+    VocabularySize,
+)
 from mrflearn.cli.output import Output
 from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
@@ -73,16 +81,23 @@ def lm(
         str | None, typer.Option(help="Weights of the chains, such as 0.9,0.1; or validation.")
     ] = None,
     form: Annotated[Form, typer.Option(help="How pair scores are held.")] = Form.low_rank,
-    l2: Annotated[float, typer.Option(min=0.0, help="Penalty, nats per position.")] = 3e-6,
+    triples: Annotated[
+        bool,
+        typer.Option(
+            "--triples",
+            help="Score three words in a row too: up to 128 words, with --bound windows.",
+        ),
+    ] = False,
+    l2: Annotated[
+        float, typer.Option(min=0.0, help="Price of squared parameters, nats a position.")
+    ] = 3e-6,
     minimum_count: MinimumCount = 1,
     vocabulary_size: VocabularySize = None,
     max_evaluations: Annotated[int, typer.Option(min=1, help="When to stop at the latest.")] = 600,
     device: Device = "cpu",
     seed: Seed = 0,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file to save training to, now and then.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     plot: Annotated[Path | None, picture_of("the curve of the bound")] = None,
     engine: EngineOption = Engine.local,
     master: Master = None,
@@ -100,6 +115,8 @@ def lm(
     from mrflearn.estimators.language_model import LanguageModel
 
     _refuse_idle(estimator, bound, weights, checkpoint, resume)
+    if triples and bound is not BoundName.windows:
+        raise typer.BadParameter(f"--triples go with --bound windows; {bound} cannot bound them.")
     model = LanguageModel(
         context,
         dims,
@@ -107,6 +124,7 @@ def lm(
         bound=bound.value,
         weights=_weights(weights),
         form=form.value,
+        triples=triples,
         l2=l2,
         minimum_count=minimum_count,
         vocabulary_size=vocabulary_size,
@@ -162,7 +180,7 @@ def _source(
         if _holds_moments(path):
             raise MrflearnError(f"{path}: moments are counts already; learn from one such file.")
     with place_to_run(engine, master, jobs) as place:
-        return model.count_shards(paths, place)
+        return model.count_shards(shard_paths(paths, engine), place)
 
 
 def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:

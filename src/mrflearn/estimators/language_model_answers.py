@@ -51,7 +51,9 @@ def draw_sentences(
     separator, scores = learned.vocabulary.separator, learned.model.scores()
     if scores.states ** (scores.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
         wide = scores.double()
-        sentences = exact_sentences(wide.unary, wide.tables(), separator, drawn.tolist(), own)
+        sentences = exact_sentences(
+            wide.unary, wide.tables(), separator, drawn.tolist(), own, wide.triples
+        )
     else:
         lengths = torch.from_numpy(drawn)
         sentences = gibbs_sentences(scores, separator, lengths, sweeps, own)

@@ -54,8 +54,8 @@ def restore(stored: StoredModel) -> tuple[dict[str, Any], dict[str, Any], Learne
         ceiling = Ceiling(**{**kept["ceiling"], "weights": tuple(kept["ceiling"]["weights"])})
         vocabulary = Vocabulary(tuple(kept["words"]))
         duals, lengths = tensors.pop("duals"), tensors.pop("lengths")
-        unary = tensors.pop("unary")
-        model = NeighbourModel(unary, FORMS[kept["form"]](**tensors))
+        unary, triples = tensors.pop("unary"), tensors.pop("triples", None)
+        model = NeighbourModel(unary, FORMS[kept["form"]](**tensors), triples)
         if len(vocabulary) != model.states or duals.shape != (model.offsets, model.states):
             raise StorageError("words, duals and scores differ in number.")
         learned = Learned(model, duals, ceiling, vocabulary, lengths.cpu().numpy())

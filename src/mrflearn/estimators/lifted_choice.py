@@ -31,6 +31,7 @@ from mrflearn.objectives.lifted_normaliser import (
     window_normaliser,
 )
 from mrflearn.statistics.moments import Moments
+from mrflearn.statistics.triples import MOST_STATES
 
 Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 WINDOW_START = (0.7, 0.3)  # of the two offsets, where training by windows begins
@@ -47,9 +48,18 @@ class ChosenBound:
     weights: tuple[float, ...]
 
     @classmethod
-    def of(cls, name: BoundName, weights: Sequence[float] | None, moments: Moments) -> ChosenBound:
+    def of(
+        cls,
+        name: BoundName,
+        weights: Sequence[float] | None,
+        moments: Moments,
+        *,
+        triples: bool = False,
+    ) -> ChosenBound:
         """The bound for these moments; weights not given are the default ones."""
         offsets = len(moments.offsets)
+        if triples:
+            _check_triples(name, moments)
         if name == "stars":
             return cls(name, (1 / (offsets + 1),) * offsets)
         if name == "chains":
@@ -68,12 +78,7 @@ class ChosenBound:
         if self.name == "stars":
             return StarNormaliser()
         if self.name == "windows":
-            most = MOST_WORDS[duals.device.type]
-            if duals.shape[1] > most:
-                raise MrflearnError(
-                    f"{duals.shape[1]:,} words are too many for windows of two (at most {most:,} "
-                    "here). Try a GPU (device cuda), a smaller vocabulary, or chains."
-                )
+            _check_size(duals)
             return window_normaliser(duals[0])
         rho = torch.tensor(self.weights).to(duals)
         return chain_normaliser(rho, duals, recorded=duals.is_cuda)
@@ -96,8 +101,33 @@ class ChosenBound:
             return star_ceiling(scores, duals)
         start = after.vectors.right if isinstance(after, SpectralNormaliser) else None
         if self.name == "windows":
+            _check_size(duals)
             return window_ceiling(scores, start)
         return chain_ceiling(scores, duals, self.weights, start)
+
+
+def _check_size(duals: Float[Tensor, "k c"]) -> None:
+    states, most = duals.shape[1], MOST_WORDS[duals.device.type]
+    if states > most:
+        raise MrflearnError(
+            f"{states:,} words are too many for windows of two (at most {most:,} here). Try a GPU "
+            "(device cuda), a smaller vocabulary, or chains."
+        )
+
+
+def _check_triples(name: BoundName, moments: Moments) -> None:
+    if name != "windows":
+        raise MrflearnError(
+            f"scores of three words in a row are bounded by windows, not by {name}: choose "
+            "bound windows (it needs a context of 2)."
+        )
+    if moments.states > MOST_STATES:
+        raise MrflearnError(
+            f"{moments.states:,} words have {moments.states**3:,} triples; scores of triples are "
+            f"for at most {MOST_STATES} words. Try a smaller vocabulary."
+        )
+    if moments.triples is None:
+        raise MrflearnError("these moments hold no counts of triples; count the text itself.")
 
 
 def _sum_one(weights: Sequence[float] | None, offsets: int) -> tuple[float, ...]:

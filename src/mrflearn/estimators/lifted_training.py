@@ -27,6 +27,7 @@ from mrflearn.training.outcome import Outcome
 Form = Literal["low-rank", "bilinear", "explicit"]
 SMOOTHING = 1e-4  # of word frequencies in the scales of parameters
 RATIOS = (0.2, 0.087, 0.03)  # of one offset's weight to that of the one before it
+FEW_WORDS = 1000
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
 
 
@@ -45,6 +46,7 @@ class LiftedSettings:
     bound: BoundName = "chains"
     weights: Sequence[float] | None = None
     form: Form = "low-rank"
+    triples: bool = False
     dims: int = 30
     l2: float = 3e-6
     max_evaluations: int = 600
@@ -74,7 +76,7 @@ def train_lifted(
     valid: Moments | None = None,
 ) -> LiftedFit:
     """The model whose bound is best: on the validation moments if there are any."""
-    chosen = ChosenBound.of(settings.bound, settings.weights, moments)
+    chosen = ChosenBound.of(settings.bound, settings.weights, moments, triples=settings.triples)
     if chosen.name == "stars" and moments.separator is not None:
         moments = moments.rounded_up()
     device = choose_device(settings.device)
@@ -90,7 +92,7 @@ def train_lifted(
             max_evaluations=settings.max_evaluations,
             tolerance=1e-7,
         ),
-        penalty=ScaledL2(settings.l2, tuple(model.pairs.parameters()), bound),
+        penalty=ScaledL2(settings.l2, model.penalised(), bound),
         callbacks=_watchers(bound, valid, settings),
         progress=settings.progress,
         checkpoint=settings.checkpoint,
@@ -122,6 +124,8 @@ def starting_point(moments: Moments, settings: LiftedSettings, weights: tuple[fl
     """Where training begins: at an earlier model if one is given, else near the best."""
     if settings.start is None:
         model = starting_model(moments, settings, weights)
+        if settings.triples:
+            model = replace(model, triples=model.unary.new_zeros((model.states,) * 3))
         return Start(model, model.unary.new_zeros(model.offsets, model.states))
     start = settings.start
     shape = len(moments.offsets), moments.states
@@ -130,6 +134,8 @@ def starting_point(moments: Moments, settings: LiftedSettings, weights: tuple[fl
             f"the earlier model has {start.model.states:,} words and {start.model.offsets} "
             f"offsets, the text {shape[1]:,} and {shape[0]}: training cannot go on from it."
         )
+    if (start.model.triples is not None) != settings.triples:
+        raise MrflearnError("the earlier model and this one differ in their scores of triples.")
     return start
 
 
@@ -137,8 +143,10 @@ def starting_model(
     moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]
 ) -> NeighbourModel:
     """Where training begins: half the spectral scores, or none for free tables."""
-    like = torch.zeros(1, dtype=torch.float32)
     offsets, states = len(moments.offsets), moments.states
+    # Few words, often in the same order, make matrices hard to follow in single precision.
+    double = settings.bound == "windows" and states <= FEW_WORDS
+    like = torch.zeros(1, dtype=torch.float64 if double else torch.float32)
     if settings.form == "explicit":
         tables = ExplicitPairs.zeros(offsets, states)
         return NeighbourModel(log_frequencies(moments, tables.table), tables)
@@ -155,7 +163,7 @@ def starting_model(
         )
     # One right vector a word: the first offset's, and matrices that scale it for the others.
     rho = torch.tensor(weights) / weights[0]
-    unit = torch.eye(settings.dims)
+    unit = torch.eye(settings.dims).to(like)
     return replace(
         model, pairs=BilinearPairs(pairs.left, rho.view(-1, 1, 1) * unit, pairs.right[0])
     )

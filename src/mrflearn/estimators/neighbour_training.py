@@ -35,7 +35,7 @@ def train_direct(
     `pl` is by L-BFGS over the whole text, `pl-sgd` by minibatches of 100 words with rates that
     fall by Adagrad.  The penalty is that of the bounds: `l2` times the number of positions.
     """
-    chosen = ChosenBound.of(settings.bound, settings.weights, moments)
+    chosen = ChosenBound.of(settings.bound, settings.weights, moments, triples=settings.triples)
     device = choose_device(settings.device)
     start = starting_point(moments, settings, chosen.weights).model.to(
         torch.float64 if estimator == "ml" else torch.float32, device

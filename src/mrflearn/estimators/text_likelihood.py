@@ -80,7 +80,7 @@ def likelihood(
     if method == "bound":
         normaliser = learned.ceiling.per_position(positions, moments.states)
     elif method == "ring":
-        exact = ring_log_partition(scores.unary, _small_tables(scores), positions)
+        exact = ring_log_partition(scores.unary, _small_tables(scores), positions, scores.triples)
         normaliser = float(exact) / positions
     elif method == "ais":
         generator = torch.Generator(device=scores.unary.device).manual_seed(seed)
@@ -106,8 +106,10 @@ def _of_sentences(learned: Learned, ids: NDArray[np.int32]) -> float:
     words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
     lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
     longest = max(len(line) for line in lines)
-    totals = sentence_log_partitions(scores.unary, tables, separator, longest)
-    parts = [sentence_score(scores.unary, tables, separator, line) for line in lines]
+    totals = sentence_log_partitions(scores.unary, tables, separator, longest, scores.triples)
+    parts = [
+        sentence_score(scores.unary, tables, separator, line, scores.triples) for line in lines
+    ]
     return float(sum(part - totals[len(line)] for part, line in zip(parts, lines, strict=True)))
 
 

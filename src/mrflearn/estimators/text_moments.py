@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
@@ -45,5 +47,6 @@ def moments_of(text: Text | Moments, vocabulary: Vocabulary | None, context: int
     counter.add(encode_corpus(hold(text), vocabulary))
     moments = counter.moments()
     if not moments.words:
-        raise DataError("there are no words in this text. Is the file empty?")
+        name = f"{text}: " if isinstance(text, (str, os.PathLike)) else ""
+        raise DataError(f"{name}there are no words in this text. Is the file empty?")
     return moments

@@ -52,6 +52,18 @@ class PerronVectors:
         """log (u^T v)."""
         return (self.left + self.right).logsumexp(1)
 
+    def mixed_with(self, before: PerronVectors, growth: Float[Tensor, "k"]) -> PerronVectors:
+        """What M + lambda makes of the vectors before, where M makes these.
+
+        A matrix that goes round in circles has further eigenvalues as large as lambda but not as
+        positive, and would take vectors round with it.
+        """
+        shift = growth.unsqueeze(1)
+        return PerronVectors(
+            torch.logaddexp(self.left, before.left + shift),
+            torch.logaddexp(self.right, before.right + shift),
+        )
+
     def alone(self, k: int) -> PerronVectors:
         """The vectors of one matrix."""
         return PerronVectors(self.left[k : k + 1], self.right[k : k + 1])
@@ -75,22 +87,33 @@ def power_steps(
 
 @torch.no_grad()
 def follow(
-    scores: PowerScores, vectors: PerronVectors, *, tolerance: float, most: int
+    scores: PowerScores,
+    vectors: PerronVectors,
+    *,
+    tolerance: float,
+    most: int,
+    gap: float = math.inf,
 ) -> PerronVectors:
     """Vectors after as many steps as each matrix needs until its share of the value stands still.
 
     A step gives u^T v, u^T M v and u^T M M v: two quotients, whose difference is what is left of
-    the error before the step.
+    the error before the step.  Vectors that hardly reach the states that matter stand still too,
+    and others go round in circles: with a finite `gap` steps are mixed with standing still, and go
+    on until the proven limit of lambda is that near to the value.
     """
     found = []
     for k, weight in enumerate(scores.weights):
         own, chain = vectors.alone(k), scores.alone(k)
-        for _ in range(most):
+        for step in range(most):
             further = chain.both_steps(own)
             between = PerronVectors(own.left, further.right).overlap()
             moved = own.overlap() + further.overlap() - 2 * between
+            value, limit = between - own.overlap(), (further.right - own.right).amax(1)
+            still = weight * torch.maximum(moved.abs() / tolerance, (limit - value) / gap)
+            if gap < math.inf and step > 1 and step % 2 == 0:
+                further = further.mixed_with(own, value)
             own = further.normalised()
-            if float(weight * moved.abs()) <= tolerance:
+            if float(still) <= 1:
                 break
         found.append(own)
     return PerronVectors(
@@ -127,8 +150,7 @@ def certify(
         if upper - lower <= tolerance:
             break
         if step % 2:
-            # Every other step is with M + lambda: a matrix that goes round in circles has further
-            # eigenvalues as large as lambda but not as positive, and M alone would go round too.
+            # With M + lambda, see `PerronVectors.mixed_with`.
             middle = growth.logsumexp(1, keepdim=True) - math.log(growth.shape[1])
             after = torch.logaddexp(after, right + middle)
         right = _normalised(after)

@@ -55,7 +55,7 @@ def annealed_ring(
     weights = scores.unary.new_zeros(chains, dtype=torch.float64)
     for step in range(1, temperatures + 1):
         # [Neal 2001, eq. 7] The ratio of two neighbouring densities, at the state before.
-        weights += _pair_score(scores, rings) / temperatures
+        weights += _joint_score(scores, rings) / temperatures
         _sweep(scores, rings, step / temperatures, generator)
     base = positions * float(scores.unary.double().logsumexp(0))
     log_mean = float(weights.logsumexp(0)) - math.log(chains)
@@ -65,13 +65,15 @@ def annealed_ring(
     return RingEstimate((base + log_mean) / positions, error / positions, 1 / squares, positions)
 
 
-def _pair_score(scores: NeighbourScores, rings: Int[Tensor, "n p"]) -> Float[Tensor, "n"]:
+def _joint_score(scores: NeighbourScores, rings: Int[Tensor, "n p"]) -> Float[Tensor, "n"]:
     spread = scores.offsets, -1, -1
     total = scores.unary.new_zeros(len(rings), dtype=torch.float64)
     pairs = zip(scores.left.expand(spread), scores.right.expand(spread), strict=True)
     for offset, (left, right) in enumerate(pairs, start=1):
         products = left[rings] * right[rings.roll(-offset, 1)]
         total += products.sum((1, 2)).double()
+    if scores.triples is not None:
+        total += scores.triples[rings, rings.roll(-1, 1), rings.roll(-2, 1)].sum(1).double()
     return total
 
 

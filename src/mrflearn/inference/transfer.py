@@ -68,12 +68,16 @@ def window_moves(
 
 
 def sentence_log_partitions(
-    unary: Float[Tensor, "c"], tables: Float[Tensor, "k c c"], separator: int, longest: int
+    unary: Float[Tensor, "c"],
+    tables: Float[Tensor, "k c c"],
+    separator: int,
+    longest: int,
+    triples: Float[Tensor, "c c c"] | None = None,
 ) -> Float[Tensor, "m"]:
     """log Z of sentences of 0, 1, ..., `longest` words between separators.
 
-    Scores counted are those of the words, of the K separators that follow, and of every pair with
-    its right end among them: for whole corpora they add up to the scores of the ring.
+    Scores counted are those of the words, of the K separators that follow, and of every pair or
+    triple with its right end among them: for whole corpora they add up to the scores of the ring.
     """
     offsets, states = tables.shape[:2]
     if states ** (offsets + 1) > MOST_STEP_ENTRIES:
@@ -81,7 +85,7 @@ def sentence_log_partitions(
             f"{states} words and {offsets} neighbours are too many for exact sentence "
             "probabilities. Try method='ais' or 'bound'."
         )
-    steps = _next_scores(unary, tables)
+    steps = _next_scores(unary, tables, triples)
     ends = _closing(steps, separator).flatten()
     forward = _opening(unary, offsets, separator)
     closed = [_logsumexp(forward.flatten() + ends)]
@@ -98,9 +102,10 @@ def exact_sentences(
     separator: int,
     lengths: Sequence[int],
     generator: torch.Generator,
+    triples: Float[Tensor, "c c c"] | None = None,
 ) -> list[Int[Tensor, "m"]]:
     """Independent sentences of these lengths, exactly from their distribution."""
-    steps = _next_scores(unary, tables)
+    steps = _next_scores(unary, tables, triples)
     words = _words_only(steps, separator)
     rest = [_closing(steps, separator)]  # by words still to come: all scores after a window
     for _ in range(max(lengths, default=0)):
@@ -121,15 +126,18 @@ def sentence_score(
     tables: Float[Tensor, "k c c"],
     separator: int,
     words: Int[Tensor, "m"],
+    triples: Float[Tensor, "c c c"] | None = None,
 ) -> Float[Tensor, ""]:
     """The score of one sentence, counted as `sentence_log_partitions` counts."""
     offsets = len(tables)
     edge = words.new_full((offsets,), separator)
     line = torch.cat([edge, words, edge])
     score = unary[line[offsets:]].sum()
+    right = torch.arange(offsets, len(line), device=line.device)
     for offset, table in enumerate(tables, start=1):
-        right = torch.arange(offsets, len(line), device=line.device)
         score = score + table[line[right - offset], line[right]].sum()
+    if triples is not None:
+        score = score + triples[line[right - 2], line[right - 1], line[right]].sum()
     return score
 
 

@@ -137,6 +137,10 @@ class NeighbourModel:
         unary, triples = others.pop("unary"), others.pop("triples", None)
         return NeighbourModel(unary, self.pairs.with_parameters(others), triples)
 
+    def penalised(self) -> tuple[str, ...]:
+        """The names of the parameters that a penalty keeps small: all but scores of words."""
+        return tuple(name for name in self.parameters() if name != "unary")
+
     def to(self, dtype: torch.dtype, device: torch.device | None = None) -> NeighbourModel:
         """The same model in other numbers, or elsewhere."""
         moved = {name: value.to(device, dtype) for name, value in self.parameters().items()}

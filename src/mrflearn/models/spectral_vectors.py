@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 
 from mrflearn.errors import DataError
 
@@ -18,7 +19,10 @@ def spectral_vectors(scores: csr_array, dims: int, seed: int) -> NDArray[np.floa
             "Is this a text of more than a few words, one sentence a line?"
         )
     rank = min(dims, *scores.shape)
-    left, size, _ = randomized_svd(scores, rank, random_state=seed)
+    # Sparse products take most of the time, in one thread; on a busy machine the threads of the
+    # many small dense steps between them would wait for each other five times as long.
+    with threadpool_limits(1, user_api="blas"):
+        left, size, _ = randomized_svd(scores, rank, random_state=seed)
     vectors = np.zeros((scores.shape[0], dims), np.float32)
     vectors[:, :rank] = left * np.sqrt(size)
     # A word without scores has no direction, not that of rounding errors.

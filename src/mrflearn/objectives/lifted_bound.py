@@ -8,14 +8,15 @@ the value is a mean over positions, so that neither time nor result depends on t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.errors import DataError
 from mrflearn.graph.neighbour_scores import NeighbourScores
 from mrflearn.kernels.pair_expectation import SparsePairs, pair_expectation
 from mrflearn.models.neighbour_lm import NeighbourModel
@@ -34,18 +35,32 @@ class Frequencies:
 
     unary: Float[Tensor, "c"]
     pairs: SparsePairs
+    triples: tuple[Int[Tensor, "t"], Float[Tensor, "t"]] | None = None
 
     @classmethod
     def of(cls, moments: Moments, like: Tensor) -> Frequencies:
-        positions = moments.positions
+        positions, triples = moments.positions, None
         unary = torch.from_numpy(moments.unary / positions).to(like)
         entries = [(pair.left, pair.right, pair.count / positions) for pair in moments.pairs]
-        return cls(unary, SparsePairs.of(entries, moments.states, like.dtype, like.device))
+        if moments.triples is not None:
+            codes = torch.from_numpy(moments.triples.codes).to(like.device)
+            triples = codes, torch.from_numpy(moments.triples.count / positions).to(like)
+        pairs = SparsePairs.of(entries, moments.states, like.dtype, like.device)
+        return cls(unary, pairs, triples)
 
     def mean_score(self, scores: NeighbourScores) -> Float[Tensor, ""]:
         """The mean over positions of all scores: <moments, theta>."""
-        pairs = pair_expectation(scores.left, scores.right, self.pairs)
-        return self.unary @ scores.unary + pairs
+        mean = self.unary @ scores.unary
+        mean = mean + pair_expectation(scores.left, scores.right, self.pairs)
+        if scores.triples is None:
+            return mean
+        if self.triples is None:
+            raise DataError(
+                "this model scores three words in a row, which these moments do not count; count "
+                "the text itself."
+            )
+        codes, shares = self.triples
+        return mean + shares @ scores.triples.flatten()[codes]
 
 
 @final
@@ -133,15 +148,20 @@ def word_scales(
     offset = word.new_ones(1) if weights is None else weights.sqrt()
     by_offset = offset.view(-1, 1, 1)
     right = parameters.get("right")
-    shaped = {
-        "unary": word,
-        "table": by_offset * word.unsqueeze(1) * word,
-        "left": word.unsqueeze(1),
-        "right": word.unsqueeze(1) * (by_offset if right is not None and right.ndim == 3 else 1),
-        "transitions": by_offset,
-        DUALS: word,
+    # Tables and triples grow as squares and cubes of the vocabulary: made only where they are used.
+    shaped: dict[str, Callable[[], Tensor]] = {
+        "unary": lambda: word,
+        "table": lambda: by_offset * word.unsqueeze(1) * word,
+        "left": lambda: word.unsqueeze(1),
+        "right": lambda: (
+            word.unsqueeze(1) * (by_offset if right is not None and right.ndim == 3 else 1)
+        ),
+        "transitions": lambda: by_offset,
+        # The geometric mean: triples that occur are far more frequent than if words were free.
+        "triples": lambda: (word.view(-1, 1, 1) * word.unsqueeze(1) * word) ** (1 / 3),
+        DUALS: lambda: word,
     }
     return {
-        name: shaped.get(name, word.new_ones(())).expand(value.shape)
+        name: (shaped[name]() if name in shaped else word.new_ones(())).expand(value.shape)
         for name, value in parameters.items()
     }

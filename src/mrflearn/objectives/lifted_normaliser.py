@@ -25,6 +25,7 @@ Lay: TypeAlias = Callable[[NeighbourScores, Tensor], PowerScores]
 FIRST_STEPS = 20  # at most
 # By how much the value may move between two power steps: a line search takes it for noise.
 DRIFT = {torch.float32: 5e-5, torch.float64: 1e-10}
+GAP = {torch.float32: float("inf"), torch.float64: 1e-3}  # see `follow`
 MOST_STEPS = {torch.float32: 8, torch.float64: 100}
 STEPS_UNSEEN, MOST_REPEATS = 4, 10  # on a GPU, where a recorded evaluation cannot look
 
@@ -52,7 +53,7 @@ class Normaliser(Protocol):
         """Take the gradients of the leaves in."""
 
     def prepare(self, scores: NeighbourScores, duals: Float[Tensor, "k c"]) -> None:
-        """Get ready for a training that begins with these scores."""
+        """Gets ready for a training that begins with these scores."""
 
 
 @final
@@ -117,7 +118,8 @@ class SpectralNormaliser:
         return value
 
     def _followed(self, matrices: PowerScores, most: int) -> PerronVectors:
-        return follow(matrices, self.vectors, tolerance=DRIFT[self.left.dtype], most=most)
+        dtype = self.left.dtype
+        return follow(matrices, self.vectors, tolerance=DRIFT[dtype], most=most, gap=GAP[dtype])
 
     def _value(self, matrices: PowerScores) -> Tensor:
         return self.weights @ (matrices.quotients(self.left, self.right) - self.vectors.overlap())

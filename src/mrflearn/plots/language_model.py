@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from mrflearn.plots.figure import COLOURS, INK, panels
 from mrflearn.training.outcome import Row
 
+LETTER = 7.0  # points
+MAP_POINTS = 400.0  # about as wide as the map is drawn
+SHIFTS = (2.0, -6.0, 9.0, -13.0, 5.0, -9.0, 12.0, -16.0, 16.0, -20.0)  # points, tried in turn
+
 
 def bound_curve(history: Sequence[Row]) -> Any:
     """A figure of the bounds per position against evaluations: training and validation."""
@@ -35,8 +39,30 @@ def vector_map(words: Sequence[str], vectors: NDArray[np.float32]) -> Any:
     unit = centred / np.maximum(sizes, np.finfo(np.float32).tiny)
     places = unit @ np.linalg.svd(unit, full_matrices=False)[2][:2].T
     axes.scatter(places[:, 0], places[:, 1], s=4, color=COLOURS[0])
-    for word, (x, y) in zip(words, places, strict=True):
-        axes.annotate(word, (x, y), fontsize=7, color=INK)
+    extent = np.maximum(np.ptp(places, axis=0), np.finfo(np.float32).tiny)
+    points = (places - places.min(0)) / extent * MAP_POINTS
+    for word, place, shift in zip(words, places, _shifts(words, points), strict=True):
+        axes.annotate(
+            word, place, (2, shift), textcoords="offset points", fontsize=LETTER, color=INK
+        )
     axes.set_xticks([])
     axes.set_yticks([])
     return figure
+
+
+def _shifts(words: Sequence[str], points: NDArray[np.float32]) -> list[float]:
+    """How far up or down each label moves, in points, so as to cover no label before it."""
+    taken: list[tuple[float, float, float]] = []  # left and right end, height
+    found = []
+    for word, (x, y) in zip(words, points.tolist(), strict=True):
+        right = x + 0.6 * LETTER * len(word)
+
+        def is_free(shift: float, left: float = x, end: float = right, at: float = y) -> bool:
+            return not any(
+                left < b and a < end and abs(at + shift - height) < LETTER for a, b, height in taken
+            )
+
+        shift = next((s for s in SHIFTS if is_free(s)), SHIFTS[0])
+        taken.append((x, right, y + shift))
+        found.append(shift)
+    return found

@@ -77,7 +77,7 @@ def add_language_model(page: Page, model: Any) -> None:
             "The proven lower bound on the log-likelihood per position; the model that is best on "
             "the validation text is kept.",
         )
-    if model.form != "explicit":
+    if model.form != "explicit":  # free tables have no vectors
         add_words(page, model)
 
 

@@ -13,6 +13,7 @@ from mrflearn.data.files import PathLike
 from mrflearn.data.vocabulary import LINE_END_ID, Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.statistics.moments import Counts, Moments, PairCounts, sum_by_key
+from mrflearn.statistics.triples import MOST_STATES, TripleCounts
 
 SENTENCES_AT_A_TIME = 20_000
 
@@ -57,6 +58,8 @@ class MomentsCounter:
         self._unary = np.zeros(len(vocabulary), np.int64)
         self._pairs = [_Runs() for _ in range(context)]
         self._lengths = _Runs()
+        few = context > 1 and len(vocabulary) <= MOST_STATES
+        self._triples = _Runs() if few else None
 
     def add(self, ids: NDArray[np.int32]) -> None:
         """Count the next ids; `LINE_END_ID` ends a sentence, and empty sentences are skipped."""
@@ -71,6 +74,10 @@ class MomentsCounter:
         for offset, runs in enumerate(self._pairs, start=1):
             left = ring[self.context - offset : -offset].astype(np.int64)
             runs.add(*np.unique(left * states + symbols, return_counts=True))
+        if self._triples is not None:
+            row = ring[self.context - 2 :].astype(np.int64)
+            codes = (row[:-2] * states + row[1:-1]) * states + row[2:]
+            self._triples.add(*np.unique(codes, return_counts=True))
         self._tail = ring[-self.context :]
 
     def _add_lengths(self, ends: NDArray[np.bool_], closing: NDArray[np.bool_]) -> None:
@@ -94,6 +101,7 @@ class MomentsCounter:
             length_counts=length_counts,
             separator=self.vocabulary.separator,
             vocabulary=self.vocabulary,
+            triples=None if self._triples is None else TripleCounts(*self._triples.total()),
         )
 
 

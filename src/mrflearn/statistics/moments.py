@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
+from mrflearn.statistics.triples import TripleCounts
 
 Offset: TypeAlias = tuple[int, ...]
 Counts: TypeAlias = NDArray[np.int64]
@@ -50,6 +51,7 @@ class Moments:
     `unary[x]` counts state x and `pairs[l]` the pairs at `offsets[l]`; sentences of `lengths[i]`
     words were seen `length_counts[i]` times (both empty where unknown).  `separator` is the id of
     `<S>`, None on a torus; `filler` of its occurrences only round up the number of positions.
+    `triples` are three states in a row, None where they were not counted.
     """
 
     offsets: tuple[Offset, ...]
@@ -60,6 +62,7 @@ class Moments:
     separator: int | None
     vocabulary: Vocabulary | None = None
     filler: int = 0
+    triples: TripleCounts | None = None
 
     def __post_init__(self) -> None:
         _check(self)
@@ -122,13 +125,17 @@ class Moments:
             _sum_of_codes([pair.codes(self.states), corner], [pair.count, [more]], self.states)
             for pair in self.pairs
         )
-        return replace(self, unary=unary, pairs=pairs, filler=self.filler + more)
+        triples = self.triples
+        if triples is not None:
+            triples = triples.plus_repeats(self.separator, self.states, more)
+        filler = self.filler + more
+        return replace(self, unary=unary, pairs=pairs, filler=filler, triples=triples)
 
 
 def merge(*moments: Moments) -> Moments:
     """Counts of all the corpora as one: what counting their concatenation gives.
 
-    Filler is left out; `rounded_up` puts it back for the whole.
+    Filler is left out; `rounded_up` puts it back for the whole.  Triples stay if all have them.
     """
     if not moments:
         raise DataError("nothing to merge: give at least one record of moments.")
@@ -144,8 +151,15 @@ def merge(*moments: Moments) -> Moments:
         np.concatenate([part.lengths for part in parts]),
         np.concatenate([part.length_counts for part in parts]),
     )
-    unary = np.sum([part.unary for part in parts], axis=0)
-    return replace(parts[0], unary=unary, pairs=pairs, lengths=lengths, length_counts=length_counts)
+    triples = [part.triples for part in parts if part.triples is not None]
+    return replace(
+        parts[0],
+        unary=np.sum([part.unary for part in parts], axis=0),
+        pairs=pairs,
+        lengths=lengths,
+        length_counts=length_counts,
+        triples=triples[0].plus(triples[1:]) if len(triples) == len(parts) else None,
+    )
 
 
 def lattice_moments(
@@ -229,6 +243,12 @@ def _check(moments: Moments) -> None:
         )
     if moments.separator is not None and not 0 <= moments.separator < moments.states:
         raise DataError(f"the separator {moments.separator} is outside 0..{moments.states - 1}.")
+    triples = moments.triples
+    if triples is not None and triples.count.sum() != moments.positions:
+        raise DataError(
+            f"{triples.count.sum()} triples, but {moments.positions} positions; on a ring every "
+            "position begins one."
+        )
     for offset, pair in zip(moments.offsets, moments.pairs, strict=True):
         _check_pairs(pair, moments.states, moments.positions, offset)
 

@@ -14,6 +14,7 @@ from mrflearn.data.files import PathLike, open_binary, write_binary
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, StorageError
 from mrflearn.statistics.moments import Moments, PairCounts
+from mrflearn.statistics.triples import TripleCounts
 
 FORMAT = "mrflearn moments"
 FORMAT_VERSION = 1
@@ -21,7 +22,7 @@ PAIR_FIELDS = ("left", "right", "count")
 
 
 def save_moments(moments: Moments, path: PathLike) -> None:
-    """Write the moments, their vocabulary included; a name that ends in `.gz` is gzipped."""
+    """Writes the moments, their vocabulary included; a name that ends in `.gz` is gzipped."""
     tensors: dict[str, NDArray[Any]] = {
         "unary": moments.unary,
         "lengths": moments.lengths,
@@ -29,6 +30,8 @@ def save_moments(moments: Moments, path: PathLike) -> None:
     }
     for number, pair in enumerate(moments.pairs):
         tensors |= {f"{field}.{number}": getattr(pair, field) for field in PAIR_FIELDS}
+    if moments.triples is not None:
+        tensors |= {"triples": moments.triples.codes, "triple_counts": moments.triples.count}
     if moments.vocabulary is not None:
         tensors["vocabulary"] = _bytes_of_words(moments.vocabulary)
     header = {
@@ -94,7 +97,14 @@ def _moments(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Moment
         separator=header["separator"],
         vocabulary=None if words is None else _words_of_bytes(words),
         filler=int(header["filler"]),
+        triples=_triples(tensors),
     )
+
+
+def _triples(tensors: dict[str, NDArray[Any]]) -> TripleCounts | None:
+    if "triples" not in tensors:
+        return None
+    return TripleCounts(tensors["triples"], tensors["triple_counts"])
 
 
 def _bytes_of_words(vocabulary: Vocabulary) -> NDArray[np.uint8]:
