@@ -1,23 +1,22 @@
 """Charts against their peers on the same scores, in one run on one core, as ratios.
 
-Inside and outside of a full grammar of 30 phrases and 60 preterminals: torch-struct.  The grammar
-of a treebank (the sample under MRFLEARN_DATA, else built-in English): NLTK, which finds best
-parses only.  A time counts only where the answers agree; a peer that cannot run says why.
+Inside and outside of a full grammar of 30 phrases and 60 preterminals: torch-struct, and NLTK,
+which finds best parses only and is stopped after a minute.  The grammar of a treebank (the sample
+under MRFLEARN_DATA, else built-in English): NLTK.  A time counts only where the answers agree; a
+peer that cannot run says why.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from rivals import ask_process, best
 
 from mrflearn.data.english import sample_documents
 from mrflearn.data.ptb import read_trees
@@ -29,7 +28,7 @@ from mrflearn.statistics.treebank import TreebankCounts, normal_form
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-composite" / "bin" / "python"
-REPEATS, SECONDS = 3, 300
+REPEATS, SECONDS, PATIENCE = 3, 300, 60
 PHRASES, PRETERMINALS = 30, 60
 
 
@@ -38,34 +37,15 @@ def ask(peer: str, task: dict[str, Any]) -> dict[str, Any]:
     if not PEERS.exists():
         return {"error": "not installed: run benchmarks/setup_peers.py composite"}
     command = [str(PEERS), "-I", str(HERE / "composite_peers" / f"{peer}.py")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            command, input=json.dumps(task), capture_output=True, text=True, timeout=SECONDS,
-            check=False, env=environment,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {SECONDS} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-        return {"error": lines[-1][:90]}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
-
-
-def best(action: Callable[[], Any]) -> tuple[float, Any]:
-    """Least seconds of a few runs, and what the last one gave."""
-    times = []
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        answer = action()
-        times.append(time.perf_counter() - began)
-    return min(times), answer
+    return ask_process(command, task, seconds=SECONDS)
 
 
 def row(work: str, ours: float, peer: str, theirs: dict[str, Any], note: str = "") -> list[str]:
     if "error" in theirs:
         return [work, f"{1e3 * ours:.1f}", peer, "-", "-", theirs["error"]]
     ratio = f"{theirs['seconds'] / ours:.0f}x"
+    if theirs.get("score", 0.0) is None:
+        ratio, note = f"> {ratio}", f"{peer} was stopped, unfinished"
     return [work, f"{1e3 * ours:.1f}", peer, f"{1e3 * theirs['seconds']:.0f}", ratio, note]
 
 
@@ -101,6 +81,38 @@ def full_grammars(folder: Path) -> Iterator[list[str]]:
         yield row(work, seconds, "torch-struct", theirs, note if "error" not in theirs else "")
 
 
+def full_grammars_by_nltk() -> Iterator[list[str]]:
+    """Inside and outside beside NLTK's best parse, random tags in a full grammar."""
+    shape = RuleShape.full(PHRASES, PRETERMINALS)
+    generator = torch.Generator().manual_seed(0)
+    rules = torch.randn(PHRASES, shape.symbols**2, generator=generator).log_softmax(-1).flatten()
+    start = torch.randn(PHRASES, generator=generator).log_softmax(-1)
+    rules, start = rules.double(), torch.cat([start, start.new_full((PRETERMINALS,), -torch.inf)])
+    start = start.double()
+    search, charts = ParseSearch(shape), InsideOutside(shape)
+    for length in (3, 20, 40):
+        tags = torch.randint(PRETERMINALS, (length,), generator=generator)
+        arguments = one_of_each(tags, shape), torch.tensor([length]), rules, start
+        single = [x.float() if x.is_floating_point() else x for x in arguments]
+        seconds, _ = best(lambda a=single: charts(*a))
+        task = _as_productions(shape, rules, start, tags) | {"limit": PATIENCE}
+        theirs = ask("nltk_viterbi", task)
+        note = ""
+        if theirs.get("score") is not None:
+            score = search.best(*arguments)[0].score
+            note = f"best parse: both {score:.3f}"
+            if abs(theirs["score"] - score) > 1e-6:
+                theirs = {"error": f"answers differ: {score} and {theirs['score']}"}
+        yield row(f"inside + outside, {length} tags", seconds, "NLTK Viterbi", theirs, note)
+
+
+def one_of_each(tags: torch.Tensor, shape: RuleShape) -> torch.Tensor:
+    """Scores of words whose preterminals are known."""
+    words = torch.full((len(tags), shape.preterminals), -torch.inf, dtype=torch.float64)
+    words[torch.arange(len(tags)), tags] = 0.0
+    return words
+
+
 def treebank() -> tuple[str, list[Tree]]:
     data = os.environ.get("MRFLEARN_DATA")
     if data and Path(data, "treebank-sample").is_dir():
@@ -119,9 +131,7 @@ def treebank_grammars() -> Iterator[list[str]]:
     for length in (5, 10, 15):
         tree = next(t for t in map(normal_form, trees) if t is not None and len(t.words) == length)
         tags = torch.tensor([counts.preterminals.index(tag) for tag in tree.tags])
-        words = torch.full((length, shape.preterminals), -torch.inf, dtype=torch.float64)
-        words[torch.arange(length), tags] = 0.0
-        arguments = words, torch.tensor([length]), rules, start
+        arguments = one_of_each(tags, shape), torch.tensor([length]), rules, start
         seconds, parses = best(lambda a=arguments: search.best(*a))
         theirs = ask("nltk_viterbi", _as_productions(shape, rules, start, tags))
         if "error" not in theirs and abs(theirs["score"] - parses[0].score) > 1e-6:
@@ -152,7 +162,7 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     rows = [["work", "mrflearn ms", "peer", "peer ms", "ratio", "remark"]]
     with tempfile.TemporaryDirectory() as name:
-        for part in (full_grammars(Path(name)), treebank_grammars()):
+        for part in (full_grammars(Path(name)), full_grammars_by_nltk(), treebank_grammars()):
             for found in part:
                 print("  ".join(found[:3]), file=sys.stderr)
                 rows.append(found)

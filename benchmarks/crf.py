@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from runpy import run_path
 from typing import Any
+
+from rivals import ask_process
 
 from mrflearn.evaluation.chunks import chunk_report
 from mrflearn.evaluation.tagging import tagging_report
@@ -71,18 +72,8 @@ def synthetic_case(iterations: int) -> Case:
 
 def ask(engine: str, python: Path, problem: dict[str, Any]) -> dict[str, Any]:
     """The engine's answer, or a record with the reason why there is none."""
-    done = subprocess.run(
-        [str(python), str(HERE / "peers" / f"{engine}.py")],
-        input=json.dumps(problem),
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-        return {"error": lines[-1][:120]}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    command = [str(python), str(HERE / "peers" / f"{engine}.py")]
+    return ask_process(command, problem)
 
 
 def row(case: Case, engine: str, found: dict[str, Any], rival: dict[str, Any] | None) -> list[str]:

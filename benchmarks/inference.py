@@ -6,15 +6,14 @@ limits on time and memory, so that one that cannot cope says so and harms nothin
 
 from __future__ import annotations
 
-import json
 import resource
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rivals import ask_process
 
 HERE = Path(__file__).parent
 MEMORY = 8 * 2**30  # bytes of address space
@@ -78,23 +77,11 @@ def ask(engine: str, python: Path, problem: dict[str, Any]) -> dict[str, Any]:
     """The engine's answer, or a record with the reason why there is none."""
     # -I keeps the script's folder off the path: a peer's file may be named like its library.
     command = [str(python), "-I", str(HERE / "peers" / f"{engine}.py")]
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(problem),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            preexec_fn=limited,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {SECONDS} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-        reason = lines[-1].removeprefix("numpy.core._exceptions.").split(" for an array")[0]
+    found = ask_process(command, problem, seconds=SECONDS, threads=None, prepare=limited)
+    if "error" in found and not found["error"].startswith("not done"):
+        reason = found["error"].removeprefix("numpy.core._exceptions.").split(" for an array")[0]
         return {"error": f"{reason[:80]} (limit {MEMORY >> 30} GiB)"}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    return found
 
 
 def compare(case: Case) -> list[str]:

@@ -12,19 +12,18 @@ cannot run says why.  `lm.py vectors sizes` runs these parts alone.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+from rivals import ask_process, best
 
 from mrflearn import NgramLanguageModel, WordVectors
 from mrflearn.data.english import sample_documents
@@ -75,27 +74,7 @@ def ask(peer: str, task: dict[str, Any]) -> dict[str, Any]:
         return {"error": "not installed: run benchmarks/setup_lm_peers.py"}
     # -I keeps the script's folder off the path: a peer's file may be named like its library.
     command = [str(PEERS), "-I", str(HERE / "lm_peers" / f"{peer}.py")]
-    try:
-        done = subprocess.run(
-            command, input=json.dumps(task), capture_output=True, text=True, timeout=SECONDS,
-            check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {SECONDS} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-        return {"error": lines[-1][:90]}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
-
-
-def best(action: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, Any]:
-    """Least seconds of a few runs, and what the last one gave."""
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        answer = action()
-        times.append(time.perf_counter() - began)
-    return min(times), answer
+    return ask_process(command, task, seconds=SECONDS, threads=None)
 
 
 def row(name: str, ours: float, peer: str, theirs: dict[str, Any], note: str = "") -> list[str]:

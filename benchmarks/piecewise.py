@@ -12,12 +12,12 @@ Each estimator runs in a process of its own; of several runs the quickest counts
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from rivals import ask_process
 
 HERE = Path(__file__).parent
 ESTIMATORS = ("pwpl", "pl", "pw", "edge-pl", "bp")
@@ -39,17 +39,8 @@ print(json.dumps(found))
 def ask(estimator: str, data: Path) -> dict[str, Any]:
     """One training and test in a process of its own."""
     experiment = HERE.parent / "experiments" / "piecewise"
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(experiment), str(data), estimator],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-        return {"error": lines[-1][:120]}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    command = [sys.executable, "-c", CHILD, str(experiment), str(data), estimator]
+    return ask_process(command)
 
 
 def row(estimator: str, runs: list[dict[str, Any]], peer: float | None) -> list[str]:

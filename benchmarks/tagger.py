@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from runpy import run_path
 from typing import Any
+
+from rivals import ask_process
 
 from mrflearn.evaluation.tagging import tagging_report
 
@@ -35,18 +36,7 @@ def ask(engine: str, problem: dict[str, Any]) -> dict[str, Any]:
     python, script, own = ENGINES[engine]
     if not python.exists():
         return {"error": f"{python.parent.parent.name} is not there: make bench-tagger makes it"}
-    done = subprocess.run(
-        [str(python), str(HERE / "peers" / f"{script}.py")],
-        input=json.dumps(problem | own),
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-        return {"error": lines[-1][:120]}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    return ask_process([str(python), str(HERE / "peers" / f"{script}.py")], problem | own)
 
 
 def measure(name: str, data: Path, folder: Path, engines: list[str]) -> list[list[str]]:

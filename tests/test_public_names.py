@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import mrflearn
 
 PUBLIC = {
@@ -36,8 +38,11 @@ def test_public_names_are_a_decision() -> None:
     assert not hasattr(mrflearn, "Teapot")
 
 
-def test_import_loads_nothing_heavy() -> None:
-    heavy = "torch", "sklearn", "scipy", "matplotlib", "networkx"
-    code = f"import mrflearn, sys; print([m for m in {heavy!r} if m in sys.modules])"
+HEAVY = "torch", "numpy", "sklearn", "scipy", "matplotlib", "networkx"
+
+
+@pytest.mark.parametrize("module", ["mrflearn", "mrflearn.cli.main"])
+def test_import_loads_nothing_heavy(module: str) -> None:
+    code = f"import {module}, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -1,12 +1,24 @@
-"""NLTK's best parse of a tag string.  A task on stdin, an answer on stdout."""
+"""NLTK's best parse of a tag string.  A task on stdin, an answer on stdout.
+
+A task may have a limit in seconds; an answer without a score was stopped by it.
+"""
 
 import json
 import math
+import signal
 import sys
 import time
 
 from nltk.grammar import PCFG, Nonterminal, ProbabilisticProduction
 from nltk.parse import ViterbiParser
+
+
+class LateError(Exception):
+    pass
+
+
+def late(*_: object) -> None:
+    raise LateError
 
 
 def main() -> None:
@@ -20,10 +32,17 @@ def main() -> None:
         for left, right, chance in task["rules"]
     ]
     parser = ViterbiParser(PCFG(Nonterminal("ROOT"), rules), max_time=None)
+    signal.signal(signal.SIGALRM, late)
+    score = None
     began = time.perf_counter()
-    (tree,) = parser.parse(task["words"])
-    seconds = time.perf_counter() - began
-    print(json.dumps({"seconds": seconds, "score": tree.logprob() * math.log(2)}))
+    signal.setitimer(signal.ITIMER_REAL, task.get("limit", 0))
+    try:
+        (tree,) = parser.parse(task["words"])
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        score = tree.logprob() * math.log(2)
+    except LateError:
+        pass
+    print(json.dumps({"seconds": time.perf_counter() - began, "score": score}))
 
 
 if __name__ == "__main__":

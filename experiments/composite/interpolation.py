@@ -17,7 +17,7 @@ def token_probabilities(model: CompositeLanguageModel, documents: Documents) -> 
     """p of every token, ends too, after the words before it in its sentence and document."""
     answers = model.answers_
     found = answers.model
-    text, ready = answers._ready(documents)
+    text, ready = answers.ready(documents)
     shares = torch.from_numpy(answers._fold(text, ready).before).to(found.weights)
     wiring = found.shape.grammar
     result = np.zeros(len(text.stream) - 1)

@@ -56,7 +56,7 @@ class Scale:
 SCALES = {
     "smoke": Scale(10, 5, 0, 0, {"built-in": 2}, 1, 1),
     "medium": Scale(100, 20, 0, 0, {"built-in": 8}),
-    "short": Scale(0, 0, 3914, 100, {"treebank": 5, "Brown": 20}, longest=20),
+    "short": Scale(0, 0, 3914, 100, {"treebank": 5, "Brown": 20}, 6, 2, longest=20),
     "full": Scale(300, 20, 3914, 500, {"built-in": 8, "treebank": 5, "Brown": 50}),
 }
 
@@ -117,8 +117,7 @@ def _combination(name: str, parts: str, text: Text, scale: Scale) -> dict[str, A
     row |= {"curve": [[r.iteration, r.value] for r in model.fit_.history]}
     if model.topics > 1:
         row |= {"topic_words": model.topic_words(8), "shares": model.fit_.prior.tolist()}
-    # Left out for treebank grammars, whose next words are dear: sentences go one by one.
-    if parts in ALONE and (parts != "PCFG" or text.floor is not None):
+    if parts in ALONE:
         for part, documents in (("held", text.held), ("test", text.test)):
             logs = np.log(token_probabilities(model, documents))
             row[f"{part}_log_probabilities"] = logs.round(5).tolist()

@@ -17,7 +17,7 @@ from mrflearn.data.trees import Tree, remove_traces
 Documents = list[list[list[str]]]
 D = TypeVar("D")
 LONGEST = 40
-FRESH = 2005  # the seed of the built-in test documents; settings were chosen on text of seed 1
+FRESH = 2006  # the seed of the built-in test documents; settings were chosen on text of seed 1
 JUDGED_BEFORE = 0  # of every ten documents the one that is held out
 FRESH_TREES, FRESH_BROWN = 5, 3  # and the one to test on, which no setting was chosen on
 TREES_PER_DOCUMENT = 20  # the sample has lost its documents: runs of sentences stand for them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from typing import Any
 
@@ -21,6 +22,7 @@ def measure(task: Task, parts: Parts, point: Point, jobs: int) -> dict[str, Any]
     began, cpu = time.perf_counter(), time.process_time()
     model = fitted(task, parts.train, point, jobs)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     began = time.perf_counter()
     found = predicted(task, model, parts.test)
     outcome = model.outcome_
@@ -34,6 +36,7 @@ def measure(task: Task, parts: Parts, point: Point, jobs: int) -> dict[str, Any]
         "train_seconds": seconds,
         "train_cpu_seconds": cpu,
         "optimiser_seconds": outcome.seconds,
+        "peak_mb": peak,  # of the process so far
         "test_seconds": time.perf_counter() - began,
         "jobs": jobs,
     }

@@ -90,11 +90,11 @@ def _measure(
     """Those points that are wanted and not there yet, the data of each draw made once."""
     done = rows.done()
     wanted = (p for p in points if not options.estimators or p.estimator in options.estimators)
-    waiting = (point for point in wanted if point.key not in done)
-    groups = groupby(waiting, lambda p: (p.task, p.draw, p.size))
+    groups = groupby(wanted, lambda p: (p.task, p.draw, p.size))
     own, of = map(int, options.share.split("/"))
     for number, ((task, draw, size), points) in enumerate(groups):
-        chosen = list(points) if number % of == own - 1 else []
+        mine = number % of == own - 1
+        chosen = [point for point in points if mine and point.key not in done]
         parts = TASKS[task].parts(Path(options.data), draw, size) if chosen else None
         if parts is not None and options.scale == "smoke":
             parts = parts._replace(test=parts.test[:SMOKE_TESTS])

@@ -86,8 +86,21 @@ def test_mistakes_are_told(place: Path) -> None:
         (["--levels", "xy"], 1, "no level"),
         (["--resume"], 2, "--checkpoint"),
         (["--restarts", "2"], 2, "--restarts"),
+        (["--horizontal", "0"], 2, "--horizontal"),
     ):
         failed = run(*start, *extra)
         assert failed.code == code
         assert says in failed.err
     assert not Path(out).exists()
+
+
+def test_trees_come_in_order_however_many_are_parsed_at_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, text = str(place / "m"), str(place / "text.txt")
+    whole = run("parse", model, text).out
+    monkeypatch.setattr("mrflearn.cli.parse.AT_ONCE", 3)
+    assert run("parse", model, text).out == whole
+    (place / "ordered").write_text(whole)
+    told = [" ".join(tree.words) for tree in read_trees(place / "ordered")]
+    assert told == [line for line in TEXT.splitlines() if line]

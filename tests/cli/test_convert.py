@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mrflearn import MarkovField
 from mrflearn.data.conversion import convert_file
 from mrflearn.errors import DataError
+from mrflearn.inference.junction_tree import JunctionTree
 from support.command import run
 
 COLUMNS = "The DT B-NP\ncat NN I-NP\nsat VBD B-VP\n\nDogs NNS B-NP\nbark VBP B-VP\n\n"
@@ -71,3 +74,32 @@ def test_a_broken_file_of_each_format(tmp_path: Path, broken: str) -> None:
     assert found.err.startswith(f"mrflearn: {source}")
     assert len(found.err.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_a_field_becomes_a_network_of_the_same_distribution(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 3, (60, 4))
+    field = MarkovField("chain:4", l2=0.1).fit(rows)
+    field.save(tmp_path / "field")
+    target = tmp_path / "field.uai"
+    assert run("convert", str(tmp_path / "field"), str(target)).code == 0
+    found = run("infer", str(target), "--json").json()
+    beliefs = JunctionTree()(field.potentials_)
+    assert found["log_partition"] == pytest.approx(float(beliefs.log_partition.sum()))
+    np.testing.assert_allclose(found["marginals"], beliefs.variables.numpy(), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rest", "code", "says"),
+    [
+        (["field.csv"], 1, "a field is exported to a name in .uai"),
+        (["field.uai", "--scheme", "IOB2"], 2, "--scheme: for files"),
+        (["field.uai", "--to", "uai"], 2, "--to: for files"),
+    ],
+)
+def test_models_become_what_they_can(tmp_path: Path, rest: list[str], code: int, says: str) -> None:
+    MarkovField("chain:3", l2=0.1).fit([[0, 1, 0], [1, 1, 0]]).save(tmp_path / "field")
+    name, *options = rest
+    found = run("convert", str(tmp_path / "field"), str(tmp_path / name), *options)
+    assert found.code == code
+    assert says in found.err
+    assert not (tmp_path / name).exists()

@@ -127,7 +127,7 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path) -
         {"true": "O", "predicted": "B-VP", "tokens": text.count("saw VBD O")}
     ]
     assert answer["unseen_tokens"] == 0
-    assert answer["unseen_accuracy"] is None
+    assert answer["accuracy_unseen"] is None
     assert 0 < answer["calibration_error"] < 1
     assert (tmp_path / "sure.png").exists()
     wrong = str(tmp_path / "wrong.txt")

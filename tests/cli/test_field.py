@@ -32,7 +32,7 @@ def model(table: Path) -> Path:
     output = table.parent / "model"
     done = run("train", "field", str(table), "--columns", ",".join(NAMES), "-q", "-o", str(output))
     assert done.code == 0, done.err
-    assert "3 variables, 3 edges, learned from 300 samples by pl" in done.out
+    assert "3 variables, 3 edges, learned from 300 samples by ml" in done.out
     return output
 
 
@@ -149,7 +149,7 @@ def test_shards_are_learned_from_together(table: Path, tmp_path: Path, jobs: str
         (["{table}"], "cannot read 'text'"),
         (["{table}", "--columns", "left,wrong"], "no column 'wrong'"),
         (["{table}", "--columns", "left,right,alone", "--graph", "grid:2x2"], "has 4 variables"),
-        (["{table}", "{table}", "--columns", "left,alone"], "give it samples"),
+        (["{table}", "{table}", "--columns", "left,alone", "--estimator", "pl"], "give it samples"),
         (["{family}", "{family}"], "one file"),
         (["{family}", "--molecule", "rna"], "not of the rna alphabet"),
         (["{table}", "--engine", "spark"], "needs --master"),

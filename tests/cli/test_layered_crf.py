@@ -87,7 +87,7 @@ def test_a_skip_chain_learns_one_column(folder: Path) -> None:
         "-o", str(folder / "skip"),
     )  # fmt: skip
     assert found.code == 0, found.err
-    assert found.out.startswith(f"{folder / 'skip'}: skip CRF of chunk (3 labels)")
+    assert found.out.startswith(f"{folder / 'skip'}: skip-chain CRF of chunk (3 labels)")
     model = load(folder / "skip")
     assert model.rule == "same-word"
     assert "skip 0" in [template.name for template in model.model_.templates]
@@ -112,16 +112,16 @@ def test_grmm_text_trains_and_tags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "problem"),
     [
-        (["--labels", "pos,chunk", "--structure", "chain"], 2, "--labels names 2"),
-        (["--labels", "pos,chunk", "--structure", "skip"], 2, "--labels names 2"),
+        (["--labels", "pos,chunk", "--structure", "chain"], 2, "one label a token, and here are 2"),
+        (["--labels", "pos,chunk", "--structure", "skip"], 2, "one label a token, and here are 2"),
         (["--labels", "pos,stress"], 1, "there is no column 'stress'"),
         (["--labels", "pos,chunk", "--structure", "tree"], 2, "'tree' is not one of"),
         (["--labels", "pos,chunk", "--estimator", "em"], 2, "'em' is not one of"),
-        (["--labels", "pos,chunk", "--order", "2"], 2, "--order has no effect"),
-        (["--labels", "pos,chunk", "--valid", "x"], 2, "--valid has no effect"),
+        (["--labels", "pos,chunk", "--order", "2"], 2, "--order: has no effect"),
+        (["--labels", "pos,chunk", "--valid", "x"], 2, "--valid: has no effect"),
         (["--labels", "pos,chunk", "--algorithm", "ap"], 2, "--algorithm ap has no effect"),
-        (["--labels", "pos,chunk", "--skip-rule", "same-word"], 2, "--skip-rule has no effect"),
-        (["--labels", "chunk", "--skip-rule", "same-word"], 2, "--skip-rule has no effect"),
+        (["--labels", "pos,chunk", "--skip-rule", "same-word"], 2, "--skip-rule: has no effect"),
+        (["--labels", "chunk", "--skip-rule", "same-word"], 2, "--skip-rule: has no effect"),
     ],
 )
 def test_what_cannot_be_is_refused(

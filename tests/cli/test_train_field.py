@@ -54,7 +54,7 @@ def test_too_few_samples_are_told_and_nothing_is_written(tmp_path: Path) -> None
         "--molecule rna",
         "--drop-inserts",
         "--missing",
-        "--jobs 2",
+        "--jobs 2 --estimator pl",
     ],
 )
 def test_options_without_an_effect_are_refused(samples: Path, tmp_path: Path, words: str) -> None:

@@ -21,7 +21,7 @@ from mrflearn import CRF, load, word_features
 from mrflearn.data.crfsuite_text import read_crfsuite
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
 from mrflearn.statistics.compiled import compile_features
-from support.tagged_items import all_paths, log_sum, random_data
+from support.tagged_items import assert_exact_answers, log_sum, random_data, scores_of
 
 X, Y = random_data(0, sequences=40)
 V, Z = random_data(1, sequences=15)
@@ -32,28 +32,8 @@ def fitted() -> CRF:
     return CRF(dtype="float64").fit(X, Y)
 
 
-def scores_of(crf: CRF, sequence: Any) -> dict[tuple[str, ...], float]:
-    return all_paths(sequence, crf.classes_, crf.state_features_, crf.transition_features_)
-
-
 def test_answers_are_those_of_enumeration(fitted: CRF) -> None:
-    best, lists = fitted.predict(V), fitted.n_best(V, 4)
-    chances, entropy = fitted.predict_marginals(V), fitted.entropy(V)
-    logs = fitted.log_prob(V, Z)
-    for i, sequence in enumerate(V):
-        scores = scores_of(fitted, sequence)
-        total = log_sum(scores)
-        ranked = sorted(scores, key=lambda path: -scores[path])[:4]
-        assert tuple(best[i]) == ranked[0]
-        assert [tuple(path) for path, _ in lists[i]] == ranked[: len(lists[i])]
-        exact = {path: math.exp(score - total) for path, score in scores.items()}
-        assert [p for _, p in lists[i]] == pytest.approx([exact[path] for path in ranked])
-        assert logs[i] == pytest.approx(scores[tuple(Z[i])] - total)
-        assert entropy[i] == pytest.approx(-sum(p * math.log(p) for p in exact.values()))
-        for t, row in enumerate(chances[i]):
-            for label in fitted.classes_:
-                wanted = sum(p for path, p in exact.items() if path[t] == label)
-                assert row[label] == pytest.approx(wanted)
+    assert_exact_answers(fitted, V, Z)
 
 
 def test_partial_labels_have_the_probability_of_what_they_allow(fitted: CRF) -> None:

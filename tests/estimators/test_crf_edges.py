@@ -6,7 +6,6 @@ import itertools
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from mrflearn.data.spans import tags_to_spans
 from mrflearn.errors import DataError
 from mrflearn.models import chain_crf
 from mrflearn.statistics.compiled import compile_features
-from support.tagged_items import all_paths, log_sum, random_data, with_edges
+from support.tagged_items import assert_exact_answers, log_sum, random_data, scores_of, with_edges
 
 X, Y = random_data(0, sequences=40)
 V, Z = random_data(1, sequences=15)
@@ -27,34 +26,13 @@ def fitted() -> CRF:
     return CRF(dtype="float64", c2=0.1).fit(X, Y)
 
 
-def scores_of(crf: CRF, sequence: Any) -> dict[tuple[str, ...], float]:
-    tables = crf.state_features_, crf.transition_features_, crf.edge_features_
-    return all_paths(sequence, crf.classes_, *tables)
-
-
 @pytest.mark.parametrize("at_once", [1, 2**22])
 def test_answers_are_those_of_enumeration(
     fitted: CRF, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chain_crf, "NUMBERS_IN_TABLES", at_once)
-    best, lists = fitted.predict(V), fitted.n_best(V, 4)
-    chances, entropy = fitted.predict_marginals(V), fitted.entropy(V)
-    logs = fitted.log_prob(V, Z)
-    for i, sequence in enumerate(V):
-        scores = scores_of(fitted, sequence)
-        total = log_sum(scores)
-        ranked = sorted(scores, key=lambda path: -scores[path])[:4]
-        assert tuple(best[i]) == ranked[0]
-        assert [tuple(path) for path, _ in lists[i]] == ranked[: len(lists[i])]
-        exact = {path: math.exp(score - total) for path, score in scores.items()}
-        assert [p for _, p in lists[i]] == pytest.approx([exact[path] for path in ranked])
-        assert logs[i] == pytest.approx(scores[tuple(Z[i])] - total)
-        assert entropy[i] == pytest.approx(-sum(p * math.log(p) for p in exact.values()))
-        for t, row in enumerate(chances[i]):
-            for label in fitted.classes_:
-                wanted = sum(p for path, p in exact.items() if path[t] == label)
-                assert row[label] == pytest.approx(wanted)
-    assert fitted.predict(compile_features(V)) == best
+    assert_exact_answers(fitted, V, Z)
+    assert fitted.predict(compile_features(V)) == fitted.predict(V)
 
 
 def test_partial_labels_and_rules_are_exact(fitted: CRF) -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.data.spans import SCHEMES, Span, spans_to_tags
+from mrflearn.data.spans import SCHEMES, spans_to_tags
 from mrflearn.errors import DataError
-from mrflearn.evaluation.chunks import ChunkScore, chunk_report, span_report
+from mrflearn.evaluation.chunks import ChunkScore, chunk_report
 
 TAGS = ["O", *(f"{letter}-{label}" for letter in "BIES" for label in ("X", "Y"))]
 tag_lists = st.lists(st.sampled_from(TAGS), max_size=8)
@@ -102,14 +102,6 @@ def test_schemes_do_not_matter(tags: list[str], first: str, second: str) -> None
     truth, predicted = (spans_to_tags(spans, len(tags), s) for s in (first, second))
     score = chunk_report([truth], [predicted]).total
     assert score.correct == score.predicted == score.actual == len(spans)
-    assert span_report([spans], [spans]).total == score
-
-
-def test_spans_given_twice_count_once() -> None:
-    span, other = Span(0, 2, "X"), Span(2, 3, "Y")
-    score = span_report([[span]], [[span, span, other]])
-    assert score.total == ChunkScore(1, 2, 1)
-    assert score.by_label["Y"] == ChunkScore(0, 1, 0)
 
 
 def test_complaints() -> None:

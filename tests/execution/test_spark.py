@@ -14,14 +14,16 @@ import numpy as np
 import pytest
 import torch
 
-from mrflearn import MarkovField
+from mrflearn import CompositeLanguageModel, MarkovField
 from mrflearn.errors import DataError, ExecutionError
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.spark import Spark
 from mrflearn.graph.builders import grid
+from mrflearn.objectives.expected_counts import ExpectedCounts
 from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.shards import CountShard, count_shards
 from mrflearn.statistics.text_shards import count_text_shards
+from support import tasks
 from support.labelled_fields import assert_partitions_add_up, labelled
 from support.spark_cluster import SparkCluster, why_not
 from support.tasks import slow_square
@@ -99,6 +101,17 @@ def test_text_counted_on_the_cluster_is_text_counted_here(spark: Spark, tmp_path
     assert_same_moments(there, count_text_shards([whole], Serial(), minimum_count=2))
 
 
+def test_expected_counts_on_the_cluster_are_those_here(spark: Spark) -> None:
+    text = [[["the", "cat", "sat"], ["the", "dog", "ran", "home"]], [["a", "cat", "ran"]] * 3] * 5
+    answers = CompositeLanguageModel(2, (2, 3), 2, max_iterations=1, rounds=1).fit(text).answers_
+    task = ExpectedCounts(answers.model, torch.from_numpy(answers.topics_before(text)))
+    work = [batch for document in text for _, batch in answers.ready([document])[1]]
+    there, here = (place.total(task, work) for place in (spark, Serial()))
+    assert there.log_likelihood == pytest.approx(here.log_likelihood, rel=1e-12)
+    for name in ("weights", "tags", "rules", "start", "documents"):
+        torch.testing.assert_close(getattr(there, name), getattr(here, name), rtol=1e-12, atol=0)
+
+
 def test_an_error_comes_home_whole(spark: Spark, shards: list[Path], tmp_path: Path) -> None:
     broken = tmp_path / "broken.csv"
     broken.write_text("0,1,0,1,0,1,0,1,0\n0,1\n")
@@ -112,6 +125,16 @@ def test_order_is_kept_and_nothing_is_nothing(spark: Spark) -> None:
     assert spark.total(abs, range(-20, 0)) == 210
     with pytest.raises(ExecutionError, match="nothing to add up"):
         spark.total(abs, [])
+
+
+def test_parts_are_added_up_and_worked_on(spark: Spark) -> None:
+    expected = list(Serial().map_totals(tasks.powers, range(20), tasks.weighed))
+    found = list(spark.map_totals(tasks.powers, range(20), tasks.weighed))
+    assert found == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(DataError, match="here:3: three is no number"):
+        spark.map_totals(tasks.complain_of_parts, range(9), tasks.weighed)
+    with pytest.raises(ExecutionError, match="nothing to add up"):
+        spark.map_totals(tasks.powers, [], tasks.weighed)
 
 
 def test_a_lost_worker_does_not_lose_the_job(

@@ -18,17 +18,7 @@ from mrflearn.inference import clique_tree
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.junction_tree import JunctionTree
 from support.fields import SHAPES, fields, random_field, tiny_field
-
-# log Z of the Ising grids below for couplings of strength 1 and 0.5, by an independent
-# transfer-matrix program; 4x4 and 10x10 also by libDAI's junction tree.
-ISING = {
-    (4, 1.0): 16.632677720058343,
-    (4, 0.5): 14.721949421159193,
-    (10, 1.0): 116.5975182829346,
-    (10, 0.5): 95.37350119934787,
-    (16, 1.0): 282.38035679637574,
-    (16, 0.5): 236.46454474986677,
-}
+from support.grids import EXACT
 
 
 def lattice_edges(side: int) -> list[tuple[int, int]]:
@@ -55,10 +45,10 @@ def ising(side: int, strength: float, dtype: torch.dtype = torch.float64) -> Pot
     return Potentials(graph, (DenseTable(fields_.unsqueeze(-1) * spins), DenseTable(pairs)))
 
 
-@pytest.mark.parametrize(("side", "strength"), ISING, ids=str)
+@pytest.mark.parametrize(("side", "strength"), EXACT, ids=str)
 def test_ising_grids_have_their_known_values(side: int, strength: float) -> None:
     beliefs = JunctionTree()(ising(side, strength))
-    assert float(beliefs.log_partition) == pytest.approx(ISING[side, strength], rel=1e-12)
+    assert float(beliefs.log_partition) == pytest.approx(EXACT[side, strength], rel=1e-12)
 
 
 def test_ising_marginals_are_those_of_another_library() -> None:
@@ -70,7 +60,7 @@ def test_ising_marginals_are_those_of_another_library() -> None:
 def test_single_precision_keeps_six_digits_on_a_wide_grid() -> None:
     beliefs = JunctionTree()(ising(10, 1.0, torch.float32))
     assert beliefs.log_partition.dtype == torch.float32
-    assert float(beliefs.log_partition) == pytest.approx(ISING[10, 1.0], rel=1e-6)
+    assert float(beliefs.log_partition) == pytest.approx(EXACT[10, 1.0], rel=1e-6)
 
 
 def test_a_sixteen_by_sixteen_grid_takes_seconds_not_minutes() -> None:

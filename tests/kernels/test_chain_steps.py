@@ -38,13 +38,3 @@ def test_steps_shrink_as_sequences_end():
     steps = Steps.of(torch.tensor([1, 3, 0, 2]))
     assert steps.sizes == (3, 2, 1)
     assert steps.order.tolist() == [1, 3, 0, 2]
-
-
-@given(st.integers(0, 4), st.integers(0, 5), st.integers(0, 10**6))
-def test_a_mask_with_holes_is_closed_up(b, n, seed):
-    mask = torch.rand(b, n, generator=torch.Generator().manual_seed(seed)) < 0.6
-    steps = Steps.of_mask(mask)
-    tokens = torch.arange(b * n).view(b, n)
-    for i in range(b):
-        kept = steps.source[steps.sequence == i]
-        assert kept.tolist() == tokens[i][mask[i]].tolist()

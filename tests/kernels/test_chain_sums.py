@@ -55,18 +55,6 @@ def test_pair_counts_are_weighted_sums_of_pair_probabilities(scale):
     assert_close(found.pair_counts(steps, weight), weighted)
 
 
-def test_a_mask_with_holes_means_the_chain_of_what_is_left():
-    chains = random_chains(7, [6, 6, 6], 3)
-    mask = torch.tensor([[1, 0, 1, 1, 0, 1], [0, 0, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0]]).bool()
-    steps = Steps.of_mask(mask)
-    rows = steps.pack(chains.unary.flatten(0, 1))
-    value = chain_sums.log_partition(rows, chains.transition, steps)
-    for i in range(3):
-        left = chains.unary[i, mask[i]][None]
-        alone = chain.log_partition(left, chains.transition, mask[i].sum()[None])
-        assert_close(value[i], alone[0])
-
-
 def test_memory_of_a_gradient_is_given_back_at_once():
     chains = random_chains(0, [4, 3], 2)
     unary = chains.unary.requires_grad_()

@@ -23,14 +23,6 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(tiles, "SMALLEST_SHARE", 5)
 
 
-@pytest.fixture(params=[1, 2])
-def threads(request):
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
-
-
 @pytest.mark.usefixtures("small_tiles", "threads")
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @settings(max_examples=20)

@@ -28,14 +28,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(tiles, "SMALLEST_SHARE", 5)
 
 
-@pytest.fixture(params=[1, 2])
-def threads(request):
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
-
-
 @pytest.mark.usefixtures("small_blocks", "threads")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-11), (torch.float32, 3e-4)])
 @settings(max_examples=20)

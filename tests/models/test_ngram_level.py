@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.models.ngram_level import NgramLevel, bucket_count
+from mrflearn.models.ngram_level import NgramLevel, bucket_count, with_blind
 
 VOCABULARY = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
 STREAM = np.array([0, 2, 3, 2, 0, 2, 2, 4, 0, 3, 0, 2, 3, 4, 0])
@@ -28,6 +28,15 @@ def test_one_preterminal_for_all_is_the_plain_model() -> None:
     level = NgramLevel.learn(STREAM, 3, VOCABULARY)
     found = level.tagged(STREAM, np.ones((5, 1)))[:, 0]
     assert found == pytest.approx(np.exp(level.model.log_probabilities(STREAM)), abs=1e-12)
+
+
+def test_blind_to_preterminals_it_is_the_plain_model_given_that_the_sentence_goes_on() -> None:
+    level = NgramLevel.learn(STREAM, 3, VOCABULARY)
+    context = [2, 3]
+    each = [level.tagged(np.array([0, *context, w]), with_blind(TAGS))[-1, -1] for w in range(1, 5)]
+    plain = np.exp(level.model.next_symbol(context))
+    assert each == pytest.approx(plain[1:] / plain[1:].sum(), abs=1e-12)
+    assert with_blind(TAGS)[:, :-1] == pytest.approx(TAGS)
 
 
 def test_buckets_tell_what_is_known_of_the_context() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mrflearn.errors import DataError
 from mrflearn.statistics.edges import edge
-from mrflearn.statistics.templates import read_templates
+from mrflearn.statistics.templates import Templates, read_template
 from mrflearn.statistics.word_features import word_features, word_shape
 
 WORDS = ("He", "reckons", "the")
@@ -20,7 +20,7 @@ def test_templates_read_cells_around_each_token(tmp_path: Path) -> None:
     file.write_text(
         "# Unigram\nU00:%x[-2,0]\nU01:%x[0,0]/%x[1,1]\nU02:100%\nB\n\nu:x=%x[ 2 , 0 ]!\nb\n"
     )
-    templates = read_templates(file)
+    templates = Templates.of(read_template(file))
     assert templates.columns == 2
     assert templates((WORDS, TAGS)) == [
         ["U00:_B-2", "U01:He/VBZ", "U02:100%", "u:x=the!"],
@@ -32,13 +32,13 @@ def test_templates_read_cells_around_each_token(tmp_path: Path) -> None:
 def test_marks_count_from_the_end_of_the_sentence(tmp_path: Path) -> None:
     file = tmp_path / "template"
     file.write_text("U:%x[-3,0]%x[3,0]\n")
-    assert read_templates(file)((("w",),)) == [["U:_B-3_B+3"]]
+    assert Templates.of(read_template(file))((("w",),)) == [["U:_B-3_B+3"]]
 
 
 def test_lines_of_b_make_attributes_of_transitions(tmp_path: Path) -> None:
     file = tmp_path / "template"
     file.write_text("U00:%x[0,0]\nB\nB01:%x[-1,0]/%x[0,1]\n*02:%x[0,1]\n")
-    assert read_templates(file)((WORDS, TAGS))[1] == [
+    assert Templates.of(read_template(file))((WORDS, TAGS))[1] == [
         "U00:reckons",
         edge("B01:He/VBZ"),
         "*02:VBZ",
@@ -57,14 +57,14 @@ def test_lines_that_are_no_templates(tmp_path: Path, line: str, words: str) -> N
     file = tmp_path / "template"
     file.write_text(line + "\n")
     with pytest.raises(DataError, match=words):
-        read_templates(file)
+        Templates.of(read_template(file))
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     file = tmp_path / "template"
     file.write_text("U:%x[0,3]\n")
     with pytest.raises(DataError, match=r"read column 3 .* there are 2"):
-        read_templates(file)((WORDS, TAGS))
+        Templates.of(read_template(file))((WORDS, TAGS))
 
 
 def test_word_features_look_at_spelling_and_neighbours() -> None:

@@ -8,6 +8,9 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import pytest
+
+from mrflearn import CRF
 from mrflearn.statistics.edges import MARK, edge
 
 LABELS = ("A", "B", "C", "D", "E")
@@ -103,3 +106,30 @@ def log_sum(scores: Sequence[float] | Mapping[Any, float]) -> float:
     values = list(scores.values()) if isinstance(scores, Mapping) else list(scores)
     top = max(values)
     return top + math.log(sum(math.exp(value - top) for value in values))
+
+
+def scores_of(crf: CRF, sequence: Sequence[Item]) -> dict[tuple[str, ...], float]:
+    """The score of every labelling under the weights of a fitted chain."""
+    tables = crf.state_features_, crf.transition_features_, crf.edge_features_
+    return all_paths(sequence, crf.classes_, *tables)
+
+
+def assert_exact_answers(crf: CRF, X: Sequence[Sequence[Item]], y: Sequence[Sequence[str]]) -> None:
+    """Best labellings, probabilities, marginals and entropies are those of enumeration."""
+    best, lists = crf.predict(X), crf.n_best(X, 4)
+    chances, entropy = crf.predict_marginals(X), crf.entropy(X)
+    logs = crf.log_prob(X, y)
+    for i, sequence in enumerate(X):
+        scores = scores_of(crf, sequence)
+        total = log_sum(scores)
+        ranked = sorted(scores, key=lambda path: -scores[path])[:4]
+        assert tuple(best[i]) == ranked[0]
+        assert [tuple(path) for path, _ in lists[i]] == ranked[: len(lists[i])]
+        exact = {path: math.exp(score - total) for path, score in scores.items()}
+        assert [p for _, p in lists[i]] == pytest.approx([exact[path] for path in ranked])
+        assert logs[i] == pytest.approx(scores[tuple(y[i])] - total)
+        assert entropy[i] == pytest.approx(-sum(p * math.log(p) for p in exact.values()))
+        for t, row in enumerate(chances[i]):
+            for label in crf.classes_:
+                wanted = sum(p for path, p in exact.items() if path[t] == label)
+                assert row[label] == pytest.approx(wanted)

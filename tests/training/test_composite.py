@@ -13,7 +13,7 @@ from mrflearn.execution.executor import Serial
 from mrflearn.inference.inside_outside import InsideOutside
 from mrflearn.models.hidden_backoff import common_weights
 from mrflearn.models.plsa import PLSA, document_counts
-from mrflearn.training.composite import TextStep, Trial, WeightStep
+from mrflearn.training.composite import RulePrior, TextStep, Trial, WeightStep
 from mrflearn.training.composite_batches import Judged, batches, part
 from mrflearn.training.em import EM
 from support.composites import STATES, batch_of, random_model, text_of
@@ -37,7 +37,7 @@ def test_the_likelihood_never_falls(
 ) -> None:
     model = random_model(documents, levels, seed=seed, grammar=(2, 2) if grammar else None)
     train = [batch_of(model, documents)]
-    step = TextStep(model, train, Serial())
+    step = TextStep(model, train, Serial(), RulePrior.around(model, 3.0 if tied else 0.0))
     outcome = EM(6, 0.0).fit(step, step.start(SHARES))  # EM raises where it falls
     values = [row.value for row in outcome.history]
     assert values[-1] <= values[0]
@@ -55,7 +55,7 @@ def test_topics_alone_are_plsa() -> None:
     only = torch.zeros_like(model.weights)
     only[:, :, 0] = 1
     model = model.with_tensors({**model.tensors(), "weights": only})
-    step = TextStep(model, [batch_of(model, documents)], Serial())
+    step = TextStep(model, [batch_of(model, documents)], Serial(), RulePrior.around(model, 0.0))
     words = [np.array([1, 2, 2, 0, 3, 0]), np.array([4, 1, 0, 2, 2, 0])]  # ends are words
     alone = PLSA(model.tables[0][:-2, 0].numpy(), SHARES.numpy())
     parameters = step.start(SHARES)
@@ -74,7 +74,7 @@ def test_a_grammar_alone_is_a_pcfg() -> None:
     only[:, :, 0] = 1
     model = model.with_tensors({**model.tensors(), "weights": only})
     shares = torch.ones(2, 1, dtype=torch.float64)
-    step = TextStep(model, [batch_of(model, documents)], Serial())
+    step = TextStep(model, [batch_of(model, documents)], Serial(), RulePrior.around(model, 0.0))
     value, new = step(step.start(shares))
     wiring = model.shape.grammar
     assert wiring is not None
@@ -106,8 +106,8 @@ def test_shards_add_up_to_the_whole() -> None:
         own = batches(part(text, chosen), values.at(places), model.shape)
         single += [batch for _, batch in own]
     whole = [batch for _, batch in batches(text, values, model.shape)]
-    one = TextStep(model, whole, Serial())
-    many = TextStep(model, single, Serial())
+    one = TextStep(model, whole, Serial(), RulePrior.around(model, 1.0))
+    many = TextStep(model, single, Serial(), RulePrior.around(model, 1.0))
     for left, right in zip(_numbers(one), _numbers(many), strict=True):
         assert_close(left, right, rtol=0, atol=1e-10)
 

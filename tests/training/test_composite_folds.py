@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -14,6 +12,7 @@ from mrflearn.execution.executor import Serial
 from mrflearn.models.composite_lm import maximise_tables
 from mrflearn.models.ngram_level import NgramLevel
 from mrflearn.objectives.expected_counts import ExpectedCounts
+from mrflearn.training.composite import RulePrior
 from mrflearn.training.composite_folds import FOLDS, Folds, deleted, fold_numbers, total
 from support.composites import batch_of, random_model, text_of
 
@@ -65,15 +64,17 @@ def test_the_model_of_the_others_is_what_they_teach() -> None:
         Serial().total(task, [batch_of(model, [documents[0]])]),
         Serial().total(task, [batch_of(model, [documents[1]])]),
     ]
-    rest = deleted(model, total(counts), counts[1])
+    rest = deleted(model, total(counts), counts[1], RulePrior.around(model, 0.5))
     expected = maximise_tables(model.shape, counts[0].tables, model.tables)
     for mine, wanted in zip(rest.tables, expected, strict=True):
         assert_close(mine, wanted, rtol=0, atol=1e-9)
     wiring = model.shape.grammar
     assert wiring is not None
-    times = (counts[0].rules + model.rules.exp()).reshape(wiring.phrases, -1)
+    times = (counts[0].rules + 0.5 * model.rules.exp()).reshape(wiring.phrases, -1)
     wanted = (times / times.sum(dim=1, keepdim=True)).reshape(-1)
     assert_close(rest.rules.exp(), wanted, rtol=0, atol=1e-9)
-    alone = deleted(model, counts[0], counts[0])  # nothing is left: as before
-    assert_close(alone.rules, model.rules)
-    assert_close(alone.tables[0], replace(model).tables[0])
+    alone = deleted(
+        model, counts[0], counts[0], RulePrior.around(model, 0.0)
+    )  # nothing is left: words as before
+    assert_close(alone.tables[0], model.tables[0])
+    assert (alone.rules > -torch.inf).all()

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import remark
+from mrflearn.cli.asking import refuse_idle
 from mrflearn.errors import MrflearnError
 
 
@@ -21,6 +22,7 @@ class ChunkScheme(StrEnum):
 
 
 def convert(
+    context: typer.Context,
     source: Annotated[Path, typer.Argument(help="A file (gzip and - are fine), or a model.")],
     target: Annotated[Path, typer.Argument(help="The file, or model, to write.")],
     source_format: Annotated[
@@ -45,7 +47,11 @@ def convert(
     """
     from mrflearn.data.conversion import convert_file
 
-    if _convert_model(source, target):
+    if source.is_dir() or _is_model_to_be(source, target):
+        options = ("source_format", "target_format", "columns", "keep", "scheme")
+        reason = "for files; a model becomes what the name to write ends in."
+        refuse_idle(context, dict.fromkeys(options, reason))
+        _convert_model(source, target)
         remark(f"{source} -> {target}")
         return
     reads, writes = convert_file(
@@ -60,22 +66,24 @@ def convert(
     remark(f"{source} ({reads}) -> {target} ({writes})")
 
 
-def _convert_model(source: Path, target: Path) -> bool:
-    """Whether a model was written to a file, or an ARPA file to a model directory."""
-    if source.is_dir():
-        from mrflearn.estimators.loading import load
+def _is_model_to_be(source: Path, target: Path) -> bool:
+    """Whether an ARPA file is to become a model directory."""
+    return Path(source.name.removesuffix(".gz")).suffix == ".arpa" and not target.suffix
 
-        model = load(source)
-        if not hasattr(model, "export"):
-            raise MrflearnError(
-                f"{source} holds a {type(model).__name__}, which no other format can hold; "
-                "language models become .arpa files or word vectors."
-            )
-        model.export(target)
-        return True
-    if Path(source.name.removesuffix(".gz")).suffix == ".arpa" and not target.suffix:
+
+def _convert_model(source: Path, target: Path) -> None:
+    """Writes a model to a file, or an ARPA file to a model directory."""
+    if not source.is_dir():
         from mrflearn.estimators.ngram import NgramLanguageModel
 
         NgramLanguageModel.from_arpa(source).save(target)
-        return True
-    return False
+        return
+    from mrflearn.estimators.loading import load
+
+    model = load(source)
+    if not hasattr(model, "export"):
+        raise MrflearnError(
+            f"{source} holds a {type(model).__name__}, which no other format can hold; "
+            "language models become .arpa files or word vectors, fields .uai networks."
+        )
+    model.export(target)

@@ -25,7 +25,17 @@ EngineOption = Annotated[Engine, typer.Option("--engine", help="local: this mach
 Master = Annotated[
     str | None, typer.Option("--master", help="For spark: spark://HOST:7077, yarn, local[2] ...")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Cores to work on; -1: all.")]
+
+
+def _checked(jobs: int) -> int:
+    if jobs < 1 and jobs != -1:
+        raise typer.BadParameter(f"{jobs} is no number of cores; -1 stands for all of them.")
+    return jobs
+
+
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", help="Cores to work on; -1: all.", callback=_checked)
+]
 
 
 def shard_paths(paths: Sequence[Path], engine: Engine) -> list[Path]:

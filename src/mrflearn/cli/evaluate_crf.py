@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import say, say_json, say_table
 from mrflearn.cli.convert import ChunkScheme
-from mrflearn.cli.labelling import batches
+from mrflearn.cli.labelling import batches, mistakes_of, tell_mistakes
 from mrflearn.cli.pictures import keep
+from mrflearn.cli.tagger_files import figures, tell_figures
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
@@ -45,19 +46,12 @@ def evaluate_crf(crf: CRF, file: Path, view: LabelView, as_json: bool) -> None:
         "file": str(file),
         "sentences": tokens.sentences.total,
         "tokens": tokens.tokens.total,
-        "accuracy": tokens.tokens.accuracy,
+        **figures(tokens),
         "sentence_accuracy": tokens.sentences.accuracy,
     }
-    if tokens.seen is not None and tokens.unseen is not None:
-        answer["seen_accuracy"] = tokens.seen.accuracy
-        answer["unseen_accuracy"] = tokens.unseen.accuracy
-        answer["unseen_tokens"] = tokens.unseen.total
     if are_chunk_tags(table.labels):
         answer |= _chunk_figures(chunk_report(truth, found))
-    answer["mistakes"] = [
-        {"true": true, "predicted": guess, "tokens": count}
-        for true, guess, count in table.worst(view.mistakes)
-    ]
+    answer["mistakes"] = mistakes_of(table, view.mistakes)
     reliable = _reliability(crf, file, truth) if view.calibration else None
     if reliable is not None:
         answer["calibration_error"] = reliable.expected_error
@@ -132,17 +126,14 @@ def draw(file: Path, table: Any, reliable: Reliability | None) -> None:
 
 def _tell(answer: dict[str, Any], reliable: Reliability | None) -> None:
     say(f"{answer['file']}: {answer['sentences']:,} sentences, {answer['tokens']:,} tokens")
-    shares = [name for name in answer if name.endswith("accuracy")]
-    say("; ".join(f"{name.replace('_', ' ')} {100 * answer[name]:.2f} %" for name in shares))
+    say(tell_figures(answer))
+    say(f"whole sentences {100 * answer['sentence_accuracy']:.2f} %")
     if "f1" in answer:
         say()
         rows = [_row("all", answer)]
         rows += [_row(name, own) for name, own in answer["by_label"].items()]
         say_table(["chunks, %", "precision", "recall", "F1", "true"], rows)
-    if answer["mistakes"]:
-        say()
-        wrong = [[m["true"], m["predicted"], str(m["tokens"])] for m in answer["mistakes"]]
-        say_table(["true label", "predicted", "tokens"], wrong)
+    tell_mistakes(answer["mistakes"], "true label")
     if reliable is not None:
         say()
         tell_reliability(reliable)

@@ -31,15 +31,15 @@ def evaluate_parses(fitted: Any, file: Path, as_json: bool) -> None:
         say_json(answer)
         return
     say(
-        f"labelled brackets: precision {total.precision:.4f}, recall {total.recall:.4f}, "
-        f"F1 {total.f1:.4f} ({report.sentences} sentences; exact {report.exact:.4f}, "
-        f"tags {report.tagging:.4f})"
+        f"labelled brackets: precision {100 * total.precision:.2f} %, recall "
+        f"{100 * total.recall:.2f} %, F1 {100 * total.f1:.2f} % ({report.sentences:,} sentences; "
+        f"exact {100 * report.exact:.2f} %, tags {100 * report.tagging:.2f} %)"
     )
     common = sorted(report.by_label.items(), key=lambda item: -item[1].actual)[:10]
     rows = [
-        [name, f"{s.precision:.3f}", f"{s.recall:.3f}", f"{s.f1:.3f}", str(s.actual)]
+        [name, *(f"{100 * share:.2f}" for share in (s.precision, s.recall, s.f1)), str(s.actual)]
         for name, s in common
     ]
-    say_table(["label", "precision", "recall", "F1", "brackets"], rows)
+    say_table(["brackets, %", "precision", "recall", "F1", "true"], rows)
     if report.unparsed:
         remark(f"{report.unparsed} sentences have no parse; their brackets count as missed")

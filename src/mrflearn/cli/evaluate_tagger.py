@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mrflearn.cli.answers import remark, say, say_json, say_table
+from mrflearn.cli.answers import remark, say, say_json
 from mrflearn.cli.evaluate_crf import LabelView, draw, tell_reliability
+from mrflearn.cli.labelling import mistakes_of, tell_mistakes
 from mrflearn.cli.tagger_files import Tagger, figures, rate, read_truth, source_kept, tell_figures
 
 if TYPE_CHECKING:
@@ -28,10 +29,7 @@ def evaluate_tagger(tagger: Tagger, file: Path, view: LabelView, as_json: bool) 
         **figures(report),
         "sentence_accuracy": report.sentences.accuracy,
         "unknown_tags": _unknown_tags(truth, tagger.classes_),
-        "mistakes": [
-            {"true": true, "predicted": guess, "tokens": count}
-            for true, guess, count in table.worst(view.mistakes)
-        ],
+        "mistakes": mistakes_of(table, view.mistakes),
         "confusion": {"labels": table.labels, "counts": table.counts.tolist()},
     }
     reliable = _reliability(tagger, words, truth) if view.calibration else None
@@ -74,10 +72,7 @@ def _tell(answer: dict[str, Any], reliable: Reliability | None) -> None:
     say(f"{answer['file']}: {answer['sentences']:,} sentences, {answer['tokens']:,} tokens")
     say(tell_figures(answer))
     say(f"whole sentences {100 * answer['sentence_accuracy']:.2f} %")
-    if answer["mistakes"]:
-        say()
-        wrong = [[m["true"], m["predicted"], str(m["tokens"])] for m in answer["mistakes"]]
-        say_table(["true tag", "predicted", "tokens"], wrong)
+    tell_mistakes(answer["mistakes"], "true tag")
     if reliable is not None:
         say()
         tell_reliability(reliable)

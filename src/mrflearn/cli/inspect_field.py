@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import say, say_json, say_table
 from mrflearn.cli.pictures import keep
 from mrflearn.errors import MrflearnError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _draw(
     else:
         matrix = field.strength_matrix_
     if view.edges:
-        order = np.argsort(-np.abs(strength), kind="stable")[: view.top]
+        order = _strongest(strength, view.top)
         signed = what == "coupling"  # norms and contact scores have no sign
         figure = draw_graph(edges[order], strength[order], names, what, signed=signed)
     else:
@@ -80,7 +81,14 @@ def _draw(
     keep(figure, view.plot)
 
 
+def _strongest(strength: NDArray[np.float64], top: int) -> NDArray[np.int64]:
+    """Where the edges stand whose strengths are largest, the first of equals first."""
+    order: NDArray[np.int64] = (-abs(strength)).argsort(kind="stable")
+    return order[:top]
+
+
 def _strongest_contacts(scores: NDArray[np.float64], view: FieldView) -> NDArray[np.int64]:
+    import numpy as np
     import torch
 
     from mrflearn.graph.contacts import strongest_pairs
@@ -108,7 +116,7 @@ def _tell_couplings(
     as_json: bool,
 ) -> None:
     edges = field.edges_
-    order = np.argsort(-np.abs(strength), kind="stable")[:top]
+    order = _strongest(strength, top)
     if as_json:
         say_json(
             {

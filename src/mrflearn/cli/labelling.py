@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from mrflearn.cli.answers import say, say_table
 from mrflearn.errors import StorageError
+
+if TYPE_CHECKING:
+    from mrflearn.evaluation.tagging import Confusion
 
 T = TypeVar("T")
 Labeller = TypeVar("Labeller")
@@ -40,3 +44,19 @@ def document_mark(columns: int) -> str:
     from mrflearn.data.columns import DOCUMENT_MARK
 
     return " ".join([DOCUMENT_MARK, "-X-", *["O"] * (columns - 1)])
+
+
+def mistakes_of(table: Confusion, most: int) -> list[dict[str, Any]]:
+    """The labels that are taken for others most often."""
+    return [
+        {"true": true, "predicted": guess, "tokens": count}
+        for true, guess, count in table.worst(most)
+    ]
+
+
+def tell_mistakes(mistakes: list[dict[str, Any]], what: str) -> None:
+    """Says which labels are taken for others, as a table below what was said."""
+    if mistakes:
+        say()
+        rows = [[own["true"], own["predicted"], str(own["tokens"])] for own in mistakes]
+        say_table([what, "predicted", "tokens"], rows)

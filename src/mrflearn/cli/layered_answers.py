@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mrflearn.cli.answers import say, say_json, say_table
-from mrflearn.cli.labelling import batches, with_recipe
+from mrflearn.cli.labelling import batches, mistakes_of, with_recipe
 from mrflearn.cli.train_layered import words_of
 
 if TYPE_CHECKING:
@@ -100,11 +100,7 @@ def evaluate_layered(
     report = layers_report(truth, found)
     layers = {name: _figures(own) for name, own in report.layers.items()}
     for name, figures in layers.items():
-        table = confusion(truth[name], found[name])
-        figures["mistakes"] = [
-            {"true": true, "predicted": guess, "tokens": count}
-            for true, guess, count in table.worst(mistakes)
-        ]
+        figures["mistakes"] = mistakes_of(confusion(truth[name], found[name]), mistakes)
     first = next(iter(report.layers.values())).tagging
     answer = {
         "file": str(file),

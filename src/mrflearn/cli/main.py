@@ -28,6 +28,7 @@ from mrflearn.cli import (
     tag,
     train,
 )
+from mrflearn.cli.wording import in_own_words, options_of
 from mrflearn.errors import MrflearnError
 
 app = typer.Typer(
@@ -79,7 +80,8 @@ def main() -> None:
     try:
         app()
     except MrflearnError as error:
-        sys.stderr.write(f"mrflearn: {error}\n")
+        options = options_of(typer.main.get_command(app), sys.argv[1:])
+        sys.stderr.write(f"mrflearn: {in_own_words(str(error), options)}\n")
         sys.exit(1)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone; say nothing more, as other tools do.

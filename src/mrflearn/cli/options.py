@@ -19,3 +19,7 @@ VocabularySize = Annotated[
     int | None,
     typer.Option("--vocabulary-size", min=3, help="Keep the most frequent words only."),
 ]
+Checkpoint = Annotated[
+    Path | None, typer.Option("--checkpoint", help="A file to save training to every minute.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")]

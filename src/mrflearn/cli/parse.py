@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,8 @@ import typer
 from mrflearn.cli.answers import Json, remark, say, say_json
 from mrflearn.cli.asking import load_for
 from mrflearn.cli.options import ModelFolder
+
+AT_ONCE = 2000  # sentences parsed together: enough of each length, and the first trees come soon
 
 
 def parse(
@@ -26,14 +29,36 @@ def parse(
     from mrflearn.data.documents import read_documents
 
     fitted = load_for("parse", model)
+    documents = read_documents(text)
+    if getattr(fitted, "topics", 1) == 1:
+        documents = _pieces(documents)
     missing = 0
-    for document in read_documents(text):
-        for number, words in enumerate(document):
-            (tree,) = fitted.parse([words], document=document[:number])
-            missing += tree is None
-            if as_json:
-                say_json({"words": words, "tree": None if tree is None else str(tree)})
-            else:
-                say("()" if tree is None else str(tree))
+    for portion in _portions(documents):
+        for sentences, trees in zip(portion, fitted.parse_documents(portion), strict=True):
+            for words, tree in zip(sentences, trees, strict=True):
+                missing += tree is None
+                if as_json:
+                    say_json({"words": words, "tree": None if tree is None else str(tree)})
+                else:
+                    say("()" if tree is None else str(tree))
     if missing:
         remark(f"{missing} sentences cannot be produced by the grammar and have no tree")
+
+
+def _pieces(documents: Iterable[list[list[str]]]) -> Iterator[list[list[str]]]:
+    """Documents in pieces, where nothing of a document helps its later sentences."""
+    for document in documents:
+        for first in range(0, len(document), AT_ONCE):
+            yield document[first : first + AT_ONCE]
+
+
+def _portions(documents: Iterable[list[list[str]]]) -> Iterator[list[list[list[str]]]]:
+    """Some documents at a time, as many as have enough sentences."""
+    portion: list[list[list[str]]] = []
+    for document in documents:
+        portion.append(document)
+        if sum(map(len, portion)) >= AT_ONCE:
+            yield portion
+            portion = []
+    if portion:
+        yield portion

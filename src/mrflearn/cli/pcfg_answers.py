@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from mrflearn.cli.answers import remark, say, say_json, say_table
 from mrflearn.errors import DataError
@@ -20,8 +19,8 @@ def score_sentences(model: PCFG, text: Path, as_json: bool) -> None:
 
     sentences = [words for words in read_sentences(text) if len(words)]
     values = model.score_samples(sentences)
-    possible = np.isfinite(values)
-    if not possible.any():
+    possible = [math.isfinite(value) for value in values]
+    if not any(possible):
         raise DataError(
             "the grammar can produce none of the sentences. Is there one sentence a line, in words "
             "like the treebank's?",
@@ -35,11 +34,11 @@ def score_sentences(model: PCFG, text: Path, as_json: bool) -> None:
     if missing:
         remark(f"{missing} sentences cannot be produced by the grammar and are left out")
     if as_json:
-        own = {"perplexity": float(np.exp(nats)), "tokens": tokens, "nats_per_token": nats}
+        own = {"perplexity": math.exp(nats), "tokens": tokens, "nats_per_token": nats}
         size = {"vocabulary": len(model.vocabulary_), "policy": policy}
         say_json({**own, "sentences": len(parsed), "without_parse": missing, **size})
         return
-    say(f"perplexity {np.exp(nats):.2f} over {tokens:,} tokens ({len(parsed):,} sentence ends)")
+    say(f"perplexity {math.exp(nats):.2f} over {tokens:,} tokens ({len(parsed):,} sentence ends)")
     say(f"vocabulary of {len(model.vocabulary_):,}; {policy}")
 
 

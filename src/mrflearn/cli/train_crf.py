@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Jobs
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
@@ -19,7 +20,7 @@ from mrflearn.cli.train_layered import (
     SkipRule,
     Structure,
     choose_structure,
-    refuse,
+    learned_by,
     tell,
     train_layered,
 )
@@ -38,6 +39,7 @@ class Algorithm(StrEnum):
 
 
 def crf(
+    context: typer.Context,
     file: Annotated[
         Path, typer.Argument(help="Labelled words: columns, .conllu, .mrg, .crfsuite, .grmm ...")
     ],
@@ -55,7 +57,10 @@ def crf(
     ] = None,
     estimator: Annotated[
         Estimator | None,
-        typer.Option(help="ml: exact (default of a chain); pw: piecewise (default of others) ..."),
+        typer.Option(
+            help="ml: exact (default of a chain); pw: piecewise (default of others); auto: as "
+            "suits the data, and says why ..."
+        ),
     ] = None,
     skip_rule: Annotated[
         SkipRule | None,
@@ -85,7 +90,7 @@ def crf(
         typer.Option(min=0.0, help="Strength of the L2 penalty: 1 of a chain, else 0.05."),
     ] = None,
     max_iterations: Annotated[
-        int | None, typer.Option(min=1, help="Default: until nothing is gained.")
+        int | None, typer.Option(min=1, help="When to stop at the latest; default: at no count.")
     ] = None,
     min_freq: Annotated[float, typer.Option(min=0.0, help="Drop features seen less often.")] = 0.0,
     order: Annotated[int, typer.Option(min=1, max=2, help="2: three labels in a row.")] = 1,
@@ -101,7 +106,6 @@ def crf(
 
     Example: mrflearn train crf train.txt --columns word,pos,chunk --labels pos,chunk -o both
     """
-    from mrflearn.estimators.crf import CRF
     from mrflearn.statistics.recipes import Recipe
 
     if calibrate and dev is None:
@@ -114,45 +118,26 @@ def crf(
         template=template,
     )
     chosen = choose_structure(structure, len(recipe.layers))
-    if chosen is not Structure.skip:
-        refuse(chosen, {"--skip-rule": skip_rule is not None})
+    refuse_idle(context, _idle(chosen))
+    if algorithm is Algorithm.ap:
+        _refuse_for_perceptron(chosen, estimator)
+    usual = Estimator.ml if chosen is Structure.chain else Estimator.pw
+    settings = {
+        "estimator": (estimator or usual).value,
+        "algorithm": algorithm.value,
+        "c1": c1,
+        "max_iterations": max_iterations,
+        "min_freq": min_freq,
+        "n_jobs": jobs,
+        "random_state": seed,
+        "verbose": not quiet,
+    }
     if chosen is not Structure.chain:
-        unused = {"--valid": dev is not None, "--order": order != 1, "--device": device != "cpu"}
-        refuse(chosen, unused | {"--algorithm ap": algorithm is Algorithm.ap})
-        settings = {
-            "estimator": (estimator or Estimator.pw).value,
-            "algorithm": algorithm.value,
-            "c1": c1,
-            "c2": 0.05 if c2 is None else c2,
-            "max_iterations": max_iterations,
-            "min_freq": min_freq,
-            "n_jobs": jobs,
-            "random_state": seed,
-            "verbose": not quiet,
-        }
-        layered = Layered(chosen, settings, skip_rule)
-        tell(train_layered(recipe, file, layered, output), as_json)
+        settings["c2"] = 0.05 if c2 is None else c2
+        tell(train_layered(recipe, file, Layered(chosen, settings, skip_rule), output), as_json)
         return
-    if algorithm is Algorithm.ap and estimator not in (None, Estimator.ml):
-        raise typer.BadParameter(f"--algorithm ap has no --estimator {estimator.value}.")
-    model = CRF(
-        algorithm=algorithm.value,
-        c1=c1,
-        c2=1.0 if c2 is None else c2,
-        max_iterations=max_iterations,
-        min_freq=min_freq,
-        order=order,
-        estimator=(estimator or Estimator.ml).value,
-        device=device,
-        n_jobs=jobs,
-        random_state=seed,
-        verbose=not quiet,
-    )
-    held_out = recipe.labelled(dev) if dev is not None else (None, None)
-    model.fit(*recipe.labelled(file), *held_out)
-    model.recipe_ = recipe
-    if calibrate and dev is not None:
-        model.calibrate(*recipe.labelled(dev))
+    settings |= {"c2": 1.0 if c2 is None else c2, "order": order, "device": device}
+    model = _learn_chain(recipe, file, settings, dev, calibrate=calibrate)
     model.save(output)
     answer = _answer(model, recipe, output)
     write_report(model, output, answer, quiet=quiet)
@@ -162,6 +147,36 @@ def crf(
         _tell(answer)
 
 
+def _idle(structure: Structure) -> dict[str, str]:
+    """The options that would have no effect, each with the reason."""
+    names = [] if structure is Structure.chain else ["dev", "order", "device"]
+    names += [] if structure is Structure.skip else ["skip_rule"]
+    return dict.fromkeys(names, f"has no effect with --structure {structure.value}.")
+
+
+def _refuse_for_perceptron(structure: Structure, estimator: Estimator | None) -> None:
+    if structure is not Structure.chain:
+        raise typer.BadParameter(
+            f"--algorithm ap has no effect with --structure {structure.value}: it is for chains."
+        )
+    if estimator not in (None, Estimator.auto, Estimator.ml):
+        raise typer.BadParameter(f"--algorithm ap has no --estimator {estimator.value}.")
+
+
+def _learn_chain(
+    recipe: Recipe, file: Path, settings: dict[str, Any], dev: Path | None, *, calibrate: bool
+) -> CRF:
+    from mrflearn.estimators.crf import CRF
+
+    model = CRF(**settings)
+    held_out = recipe.labelled(dev) if dev is not None else (None, None)
+    model.fit(*recipe.labelled(file), *held_out)
+    model.recipe_ = recipe
+    if calibrate and dev is not None:
+        model.calibrate(*recipe.labelled(dev))
+    return model
+
+
 def _answer(model: CRF, recipe: Recipe, output: Path) -> dict[str, Any]:
     outcome = model.outcome_
     return {
@@ -169,6 +184,7 @@ def _answer(model: CRF, recipe: Recipe, output: Path) -> dict[str, Any]:
         "format": recipe.format,
         "columns": recipe.columns,
         "labels": model.classes_,
+        "estimator": learned_by(model),
         "attributes": model.num_attributes_,
         "objective": outcome.value,
         "iterations": outcome.iterations,

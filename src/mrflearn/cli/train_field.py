@@ -73,13 +73,14 @@ def field(
     estimator: Annotated[
         Estimator,
         typer.Option(
-            help="auto: as suits graph and samples, and says why; "
+            help="auto: ml where the graph is narrow, lap where values are missing or cliques are "
+            "many, pl elsewhere, and says which; "
             "lap: each clique from its neighbourhood, for small degree and any size; "
             "pl: pseudolikelihood; ml: exact, for small widths; bp: loopy; "
             "consensus: each variable by itself, averaged; pw: each clique by itself; "
             "pmm: pseudo-moment matching, in closed form."
         ),
-    ] = Estimator.pl,
+    ] = Estimator.auto,
     auxiliary: Annotated[
         Auxiliary, typer.Option(help="For lap: what a clique's neighbours may follow.")
     ] = Auxiliary.exact,
@@ -108,10 +109,10 @@ def field(
 ) -> None:
     """Learn a Markov random field with free parameters on every variable and edge.
 
-    Alignments on the complete graph by pl are learned as CCMpred does, with its default penalties.
+    Alignments on the complete graph by auto or pl are learned as CCMpred does, with its penalties.
     Several files, or one with --engine spark, are counted where they are read (lap, ml, bp, pw).
 
-    Example: mrflearn train field spikes.txt --graph complete --estimator pl -o spikes-model
+    Example: mrflearn train field spikes.txt --graph complete -o spikes-model
     """
     from mrflearn.estimators.field import MarkovField
 
@@ -150,7 +151,8 @@ def field(
     learned_by = Estimator.pl.value if family else estimator.value
     if hasattr(model, "choice_"):
         learned_by = model.choice_.estimator
-        remark(f"--estimator auto: {learned_by}, since {model.choice_.reason}")
+        if not quiet:
+            remark(f"--estimator auto: {learned_by}, since {model.choice_.reason}")
     answer = _answer(model, count, output, learned_by)
     write_report(model, output, answer, quiet=quiet)
     _tell(answer, as_json)
@@ -159,8 +161,8 @@ def field(
 def _idle(estimator: Estimator, *, sharded: bool, alignment: bool, family: bool) -> dict[str, str]:
     """The options that would have no effect, each with the reason."""
     idle: dict[str, str] = {}
-    if estimator not in (Estimator.auto, Estimator.lap):
-        idle["auxiliary"] = "only the estimator lap has auxiliary fields"
+    if estimator is not Estimator.lap:
+        idle["auxiliary"] = "only lap has auxiliary fields; say --estimator lap"
     if family:
         idle |= dict.fromkeys(("l1", "l2"), "the price for a family is --l2-couplings")
     else:
@@ -211,7 +213,7 @@ def _answer(model: Any, samples: int | None, output: Path, estimator: str) -> di
         "variables": model.n_features_in_,
         "edges": len(model.edges_),
         "estimator": estimator,
-        "value": outcome.value,
+        "objective": outcome.value,
         "iterations": outcome.iterations,
         "evaluations": outcome.evaluations,
         "converged": outcome.converged,
@@ -231,6 +233,6 @@ def _tell(answer: dict[str, Any], as_json: bool) -> None:
         + f" by {answer['estimator']} in {answer['seconds']:.2f} s"
     )
     say(
-        f"objective {answer['value']:.6g} nats after {answer['iterations']} iterations: "
+        f"objective {answer['objective']:.6g} nats after {answer['iterations']} iterations: "
         f"{answer['reason']}"
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from mrflearn.cli.answers import say, say_json
+from mrflearn.cli.answers import remark, say, say_json
 from mrflearn.cli.report import write_report
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Structure(StrEnum):
 class Estimator(StrEnum):
     """What training makes small."""
 
+    auto = "auto"
     ml = "ml"
     bp = "bp"
     pl = "pl"
@@ -57,19 +58,10 @@ def choose_structure(wanted: Structure | None, labels: int) -> Structure:
     chosen = wanted or (Structure.factorial if labels > 1 else Structure.chain)
     if chosen is not Structure.factorial and labels > 1:
         raise typer.BadParameter(
-            f"--structure {chosen.value} learns one column of labels, and --labels names {labels}: "
-            "name one, or take --structure factorial."
+            f"--structure {chosen.value} learns one label a token, and here are {labels}: name one "
+            "column with --labels, or take --structure factorial."
         )
     return chosen
-
-
-def refuse(structure: Structure, given: dict[str, bool]) -> None:
-    """An error where an option was given that a structure has no use for."""
-    for name, was_given in given.items():
-        if was_given:
-            raise typer.BadParameter(
-                f"{name} has no effect with --structure {structure.value}: leave it out."
-            )
 
 
 def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) -> dict[str, Any]:
@@ -98,6 +90,15 @@ def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) ->
     return answer
 
 
+def learned_by(model: Any) -> str:
+    """The estimator that a CRF was trained by; of one chosen for it, it is said why."""
+    choice = getattr(model, "choice_", None)
+    if choice is None:
+        return str(model.estimator)
+    remark(f"--estimator auto: {choice.estimator}, since {choice.reason}")
+    return str(choice.estimator)
+
+
 def words_of(examples: list[Example], file: Path) -> list[list[str]]:
     """The words that a rule for skip edges reads."""
     from mrflearn.errors import DataError
@@ -118,7 +119,7 @@ def _answer(model: Any, recipe: Recipe, layered: Layered, output: Path) -> dict[
         "model": str(output),
         "class": type(model).__name__,
         "structure": layered.structure.value,
-        "estimator": layered.settings["estimator"],
+        "estimator": learned_by(model),
         "format": recipe.format,
         "columns": recipe.columns,
         "labels": names,
@@ -138,7 +139,8 @@ def tell(answer: dict[str, Any], as_json: bool) -> None:
         say_json(answer)
         return
     layers = ", ".join(f"{name} ({len(own)} labels)" for name, own in answer["labels"].items())
-    say(f"{answer['model']}: {answer['structure']} CRF of {layers}")
+    structure = "skip-chain" if answer["structure"] == "skip" else answer["structure"]
+    say(f"{answer['model']}: {structure} CRF of {layers}")
     say(
         f"{answer['attributes']:,} attributes, {answer['weights']:,} weights, learned by "
         f"{answer['estimator']} in {answer['seconds']:.2f} s"

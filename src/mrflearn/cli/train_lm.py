@@ -12,7 +12,15 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
-from mrflearn.cli.options import Device, MinimumCount, Quiet, Seed, VocabularySize
+from mrflearn.cli.options import (
+    Checkpoint,
+    Device,
+    MinimumCount,
+    Quiet,
+    Resume,
+    Seed,
+    VocabularySize,
+)
 from mrflearn.cli.output import Output
 from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
@@ -80,16 +88,16 @@ def lm(
             help="Score three words in a row too: up to 128 words, with --bound windows.",
         ),
     ] = False,
-    l2: Annotated[float, typer.Option(min=0.0, help="Penalty, nats per position.")] = 3e-6,
+    l2: Annotated[
+        float, typer.Option(min=0.0, help="Price of squared parameters, nats a position.")
+    ] = 3e-6,
     minimum_count: MinimumCount = 1,
     vocabulary_size: VocabularySize = None,
     max_evaluations: Annotated[int, typer.Option(min=1, help="When to stop at the latest.")] = 600,
     device: Device = "cpu",
     seed: Seed = 0,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file to save training to, now and then.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     plot: Annotated[Path | None, picture_of("the curve of the bound")] = None,
     engine: EngineOption = Engine.local,
     master: Master = None,

@@ -60,7 +60,7 @@ def tagger(
     ] = Bound.chains,
     l2: Annotated[
         str | None,
-        typer.Option(help="Price of a squared weight; of several (0.1,0.3) the best on --valid."),
+        typer.Option(help="Price of squared parameters; of several (0.1,0.3) the best on --valid."),
     ] = None,
     unlabelled: Annotated[
         Path | None, typer.Option(help="Sentences without tags, to learn from as well.")

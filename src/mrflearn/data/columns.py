@@ -95,7 +95,7 @@ def parse_columns(
 def write_columns(
     path: PathLike, sentences: Iterable[ColumnSentence], separator: str = " "
 ) -> None:
-    """Write one token a line; where `document` rises, a document mark comes first."""
+    """Writes one token a line; where `document` rises, a document mark comes first."""
     split = _splitter(None if separator == " " else separator)
     document = 0
     with write_text(path) as stream:

@@ -94,7 +94,7 @@ def read_conllu(path: PathLike) -> Iterator[ConlluSentence]:
 
 
 def write_conllu(path: PathLike, sentences: Iterable[ConlluSentence]) -> None:
-    """Write sentences as they are; what would not read back the same is a `DataError`."""
+    """Writes sentences as they are; what would not read back the same is a `DataError`."""
     with write_text(path) as stream:
         for sentence in sentences:
             previous = "0"

@@ -67,7 +67,7 @@ def read_crfsuite(path: PathLike) -> Iterator[AttributeSequence]:
 
 
 def write_crfsuite(path: PathLike, sequences: Iterable[AttributeSequence]) -> None:
-    """Write sequences, weights other than 1 in full precision."""
+    """Writes sequences, weights other than 1 in full precision."""
     with write_text(path) as stream:
         for sequence in sequences:
             for label, item in zip(sequence.labels, sequence.items, strict=True):

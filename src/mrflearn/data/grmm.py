@@ -58,7 +58,7 @@ def read_grmm(path: PathLike) -> Iterator[LayeredSequence]:
 
 
 def write_grmm(path: PathLike, sequences: Iterable[LayeredSequence]) -> None:
-    """Write sequences, one space between cells; the file appears when complete."""
+    """Writes sequences, one space between cells; the file appears when complete."""
     layers: int | None = None
     with write_text(path) as stream:
         for sequence in sequences:

@@ -67,7 +67,7 @@ def read_trees(path: PathLike) -> Iterator[Tree]:
 
 
 def write_trees(path: PathLike, trees: Iterable[Tree]) -> None:
-    """Write one tree a line, without an outer unlabelled bracket."""
+    """Writes one tree a line, without an outer unlabelled bracket."""
     with write_text(path) as stream:
         for tree in trees:
             for node in tree.nodes():

@@ -66,7 +66,7 @@ def read_seminars(*paths: PathLike) -> Iterator[Seminar]:
 
 
 def write_seminar(path: PathLike, seminar: Seminar) -> None:
-    """Write an announcement with its fields as inline tags."""
+    """Writes an announcement with its fields as inline tags."""
     tagged = _tagged(seminar)
     if _parsed(tagged, path) != seminar:
         raise DataError(

@@ -133,7 +133,7 @@ def _check(tags: Sequence[str], expected: Sequence[str], scheme: Scheme) -> None
             previous = tags[position - 1] if position else "the beginning"
             raise DataError(
                 f"tag {position} is '{tag}' after {previous}; {scheme} would have '{right}' "
-                "there. Is it another scheme? detect_scheme says which."
+                "there. Is it another of the schemes IOB1, IOB2 and BIOES?"
             )
 
 

@@ -47,7 +47,7 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
         if "" in words or "" in tags:
             bad = next(word + slash + tag for word, slash, tag in parts if not (word and tag))
             raise DataError(
-                f"'{bad}' is no word/tag token. Columns are read by read_columns.",
+                f"'{bad}' is no word/tag token. Is this a file of columns, not of tagged text?",
                 path=path,
                 line=number,
             )
@@ -55,7 +55,7 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
 
 
 def write_tagged(path: PathLike, sentences: Iterable[TaggedSentence]) -> None:
-    """Write one sentence a line, and a document mark wherever document or genre changes."""
+    """Writes one sentence a line, and a document mark wherever document or genre changes."""
     place: tuple[str | None, str | None] = (None, None)
     with write_text(path) as stream:
         for sentence in sentences:

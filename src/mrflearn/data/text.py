@@ -27,7 +27,7 @@ def read_sentences(*paths: PathLike, keep_blank: bool = False) -> Iterator[list[
 
 
 def write_sentences(path: PathLike, sentences: Iterable[Sequence[str]]) -> None:
-    """Write one sentence a line, tokens joined by one space; the file appears when complete."""
+    """Writes one sentence a line, tokens joined by one space; the file appears when complete."""
     with write_text(path) as stream:
         for number, tokens in enumerate(sentences, start=1):
             line = " ".join(tokens)

@@ -70,7 +70,7 @@ class Vocabulary:
             raise DataError(error.problem, path=path) from error
 
     def save(self, path: PathLike) -> None:
-        """Write one word a line, in the order of the ids."""
+        """Writes one word a line, in the order of the ids."""
         for index, word in enumerate(self.words):
             if "\n" in word or word.endswith("\r"):
                 raise DataError(f"word {index}, {word!r}, cannot be one line of a text file.")

@@ -19,15 +19,17 @@ from mrflearn.data.vocabulary import UNKNOWN, Vocabulary
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.composite_answers import Answers
 from mrflearn.estimators.composite_grammar import GrammarLike, choose_grammar
+from mrflearn.estimators.composite_parsing import parse_documents, parse_sentences
 from mrflearn.estimators.composite_sampling import sample_documents
 from mrflearn.estimators.composite_storage import read_composite, stored_composite
 from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.left_to_right import refuse_marks, unknown_policy
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.processes import executor_for
+from mrflearn.execution.threads import one_thread
 from mrflearn.models.composite_lm import CompositeShape
 from mrflearn.models.hidden_backoff import Level
-from mrflearn.models.ngram_arpa import BEGIN, END
 from mrflearn.models.ngram_level import bucket_count
 from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.document_stream import DocumentStream
@@ -39,7 +41,7 @@ from mrflearn.training.composite_trainer import Settings
 from mrflearn.training.em import EM
 
 Figures: TypeAlias = NDArray[np.float64]
-WEIGHT_STEPS = 5  # of EM, each time the weights of levels have their turn
+WEIGHT_STEPS = 3  # of EM, each time the weights of levels have their turn
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class CompositeLanguageModel(FrontDoor):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @one_thread()
     def fit(
         self,
         X: Documents,
@@ -174,6 +177,7 @@ class CompositeLanguageModel(FrontDoor):
         """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
         return self._fitted().vocabulary
 
+    @one_thread()
     def score_samples(self, X: Documents) -> Figures:
         """The log-probability of each sentence with its end, given those before in its document.
 
@@ -181,6 +185,7 @@ class CompositeLanguageModel(FrontDoor):
         """
         return self._fitted().score_sentences(hold_documents(X))
 
+    @one_thread()
     def text_score(self, X: Documents) -> TextScore:
         """The log-probability of documents, and what it is spread over."""
         documents = hold_documents(X)
@@ -201,6 +206,7 @@ class CompositeLanguageModel(FrontDoor):
         """The perplexity per token; sentence ends and unknown words count as tokens."""
         return self.text_score(X).perplexity
 
+    @one_thread()
     def parse(
         self, sentences: Sequence[Sequence[str]], *, document: Document = ()
     ) -> list[Tree | None]:
@@ -208,22 +214,34 @@ class CompositeLanguageModel(FrontDoor):
 
         None where the grammar cannot produce a sentence.
         """
-        return self._fitted().parse(sentences, document)
+        return parse_sentences(self._fitted(), sentences, document)
 
+    @one_thread()
+    def parse_documents(self, X: Documents) -> list[list[Tree | None]]:
+        """The most probable tree of each sentence, after those before it in its document.
+
+        Sentences of one length are parsed together, which is many times faster than one by one.
+        """
+        return parse_documents(self._fitted(), hold_documents(X))
+
+    @one_thread()
     def next_word(
         self, words: Sequence[str] = (), top: int = 10, *, document: Document = ()
     ) -> list[tuple[str, float]]:
         """The most probable continuations of a sentence's beginning; `</s>` is its end."""
         return self._fitted().next_word(words, top, document)
 
+    @one_thread()
     def topic_words(self, top: int = 10) -> list[list[tuple[str, float]]]:
         """For each topic the words that tell it best from the others, with p(word | topic)."""
         return self._fitted().topic_words(top)
 
+    @one_thread()
     def document_topics(self, X: Documents) -> Figures:
         """The topic shares of each document, once it is read to its end."""
         return self._fitted().document_topics(hold_documents(X))
 
+    @one_thread()
     def sample(
         self, count: int = 1, *, sentences: int = 10, seed: int | None = None, longest: int = 200
     ) -> list[list[list[str]]]:
@@ -253,21 +271,13 @@ class CompositeLanguageModel(FrontDoor):
     @property
     def unknown_policy_(self) -> str:
         """How words outside the vocabulary are scored, in words."""
-        share = "an ordinary word of the training text"
-        if not self.unknown_seen_:
-            share = "which the training text did not hold"
-        return f"words outside the vocabulary are scored as {UNKNOWN}, {share}"
+        return unknown_policy(self.unknown_seen_)
 
     def _vocabulary(self, documents: Sequence[Document]) -> Vocabulary:
         counts = Counter(word for sentences in documents for words in sentences for word in words)
         if not counts:
             raise DataError("the documents hold no words. Is the file empty?")
-        for mark in (BEGIN, END):
-            if mark in counts:
-                raise DataError(
-                    f"the text holds the word {mark} {counts[mark]} times, which here stands for "
-                    "the edge of a sentence. Take it out: every line is a sentence."
-                )
+        refuse_marks(counts)
         return Vocabulary.from_counts(
             counts, size=self.vocabulary_size, minimum_count=self.minimum_count
         )

@@ -11,11 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from mrflearn.data.documents import Document
-from mrflearn.data.trees import Tree
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators.composite_trees import tree_of
-from mrflearn.inference.parses import ParseSearch
 from mrflearn.inference.prefix import Prefix
 from mrflearn.models.composite_lm import CompositeModel
 from mrflearn.models.hidden_backoff import Tokens
@@ -55,7 +52,7 @@ class Answers:
 
     def score_sentences(self, documents: Sequence[Document]) -> Figures:
         """log p of each sentence after those before it in its document."""
-        text, ready = self._ready(documents)
+        text, ready = self.ready(documents)
         if not len(text):
             raise DataError("there is nothing to score: no words. Is the file empty?")
         shares = torch.from_numpy(self._fold(text, ready).before).to(self.model.weights)
@@ -66,32 +63,14 @@ class Answers:
 
     def document_topics(self, documents: Sequence[Document]) -> Figures:
         """The topic shares of each document after its last sentence; the prior's if it is empty."""
-        text, ready = self._ready(documents)
+        text, ready = self.ready(documents)
         after = self._fold(text, ready).after if len(text) else {}
         return np.stack([after.get(d, self.fit.prior) for d in range(len(documents))])
 
-    def parse(self, sentences: Sequence[Sequence[str]], document: Document) -> list[Tree | None]:
-        """The most probable tree of each sentence, None where there is none."""
-        wiring = self.model.shape.grammar
-        if wiring is None:
-            raise MrflearnError(
-                "this model was trained without a grammar; it has no trees to give."
-            )
-        trees: list[Tree | None] = [None] * len(sentences)
-        spoken = [i for i, words in enumerate(sentences) if len(words)]
-        text, ready = self._ready([[sentences[i]] for i in spoken])
-        shares = self.document_topics([document])[0]
-        topics = torch.from_numpy(shares).to(self.model.weights).expand(len(text), -1)
-        for numbers, batch in ready:
-            scores = self._scores(batch, topics)
-            model = self.model
-            found = ParseSearch(wiring).best(
-                scores.log(), batch.tokens.lengths, model.rules, model.start
-            )
-            for number, parse in zip(numbers.tolist(), found, strict=True):
-                words = sentences[spoken[number]]
-                trees[spoken[number]] = tree_of(parse, words, self.names, self.binarised)
-        return trees
+    def topics_before(self, documents: Sequence[Document]) -> Figures:
+        """The topic shares before each sentence that has words."""
+        text, ready = self.ready(documents)
+        return self._fold(text, ready).before if len(text) else self.fit.prior[None]
 
     def next_word(
         self, words: Sequence[str], top: int, document: Document
@@ -106,9 +85,9 @@ class Answers:
         else:
             scores = torch.zeros(0, wiring.preterminals, dtype=torch.float64)
             if ids:
-                _, ((_, batch),) = self._ready([[words]])
+                _, ((_, batch),) = self.ready([[words]])
                 topics = torch.from_numpy(shares).to(model.weights).unsqueeze(0)
-                scores = self._scores(batch, topics).double().cpu()
+                scores = self.scores(batch, topics).double().cpu()
             logs = (model.rules.double().cpu(), model.start.double().cpu())
             found = Prefix.of(*logs, wiring.to(torch.device("cpu")))(scores.log())
             chances = figures @ found.follows[-1].exp().numpy()
@@ -132,7 +111,8 @@ class Answers:
         common = given @ self.fit.prior
         with np.errstate(divide="ignore", invalid="ignore"):
             tells = np.where(given > 0, given * np.log(given / common[:, None]), 0)
-        best = np.argsort(-tells, axis=0, kind="stable")[:top]
+        tells[self.vocabulary.separator] = -np.inf  # the edge of a sentence is no word
+        best = np.argsort(-tells, axis=0, kind="stable")[: min(top, len(tells) - 1)]
         return [
             [(self.vocabulary.words[w], float(given[w, h])) for w in best[:, h]]
             for h in range(given.shape[1])
@@ -179,7 +159,7 @@ class Answers:
         places -= np.arange(size) != edge
         return index.rows(stream)[:, places]
 
-    def _ready(
+    def ready(
         self, documents: Sequence[Document]
     ) -> tuple[DocumentStream, list[tuple[Counts, Batch]]]:
         """Documents in batches, each sentence with topic shares of its own."""
@@ -196,7 +176,8 @@ class Answers:
         return fold_in(self.model, text, ready, self.fit.prior, self.fit.strength)
 
     @torch.no_grad()
-    def _scores(self, batch: Batch, topics: torch.Tensor) -> torch.Tensor:
+    def scores(self, batch: Batch, topics: torch.Tensor) -> torch.Tensor:
+        """p(token | preterminal) of each token of a batch, topics by the row of its sentence."""
         tokens = batch.tokens.to(self.model.weights.device, self.model.weights.dtype)
         return explain_tokens(self.model, tokens, topics[tokens.document]).scores
 

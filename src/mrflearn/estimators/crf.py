@@ -16,6 +16,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, MrflearnError, StorageError
 from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.chain_questions import ChainQuestions
+from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_chains
 from mrflearn.estimators.crf_inputs import compiled
 from mrflearn.estimators.crf_training import Settings, estimate_memory, train
 from mrflearn.estimators.crf_validation import Validation
@@ -56,7 +57,8 @@ class CRF(ChainQuestions):
     pa_type, error_sensitive, averaging, variance, gamma: of `"pa"` and `"arow"`, which are not
         offered; they, and trainer_cls, must stay None.
     estimator: `"ml"` (exact), or quicker per step and approximate: `"pwpl"`, `"pw"` (a transition
-        with its two tokens is a piece), `"pl"`, `"edge-pl"`, `"bp"` or `"pw-reweighted"`.
+        with its two tokens is a piece), `"pl"`, `"edge-pl"`, `"bp"` or `"pw-reweighted"`;
+        `"auto"` takes the one that suits the data, and `choice_` says which and why.
     order: 2 gives weights to three labels in a row; attributes of transitions need order 1.
     class_weight: {label: weight} or `"balanced"`; the mean over its labels weighs a sequence.
     batch_size: sequences in a step of l2sgd and ap.
@@ -96,7 +98,7 @@ class CRF(ChainQuestions):
         keep_tempfiles: bool | None = None,
         trainer_cls: None = None,
         *,
-        estimator: Estimator = "ml",
+        estimator: Wanted = "ml",
         order: int = 1,
         class_weight: ClassWeight = None,
         batch_size: int = 32,
@@ -260,7 +262,7 @@ class CRF(ChainQuestions):
     def _train(
         self, start: ChainCRF, data: ChainData, validation: Validation | None, pull: bool
     ) -> Self:
-        settings = self._settings(validation)
+        settings = self._settings(validation, self._chosen(start, data))
         if self.verbose:
             sys.stderr.write(estimate_memory(start, data, settings) + "\n")
         self.outcome_: Outcome[ChainCRF] = train(start, data, settings, pull)
@@ -298,7 +300,19 @@ class CRF(ChainQuestions):
             raise DataError("X_dev and y_dev go together: one of them is missing.")
         return None if X is None or y is None else Validation.of(X, y, support)
 
-    def _settings(self, validation: Validation | None) -> Settings:
+    def _chosen(self, start: ChainCRF, data: ChainData) -> Estimator:
+        """The estimator asked for, or the one that suits the data."""
+        if self.estimator != "auto":
+            return self.estimator
+        self.choice_: Choice = choose_for_chains(
+            start.support,
+            data.features.tokens,
+            algorithm=self.algorithm,
+            device=start.state.device.type,
+        )
+        return self.choice_.estimator
+
+    def _settings(self, validation: Validation | None, estimator: Estimator) -> Settings:
         for name in NOT_OFFERED:
             if getattr(self, name) is not None:
                 raise MrflearnError(f"{name} is an option of CRFsuite that this CRF has not.")
@@ -307,7 +321,8 @@ class CRF(ChainQuestions):
             callbacks.append(EarlyStopping(validation, patience=self.patience))
         own = Settings.__dataclass_fields__.keys() & self.get_params().keys()
         return Settings(
-            **{name: getattr(self, name) for name in own - {"callbacks"}},
+            **{name: getattr(self, name) for name in own - {"callbacks", "estimator"}},
+            estimator=estimator,
             cores=count_cores(self.n_jobs),
             seed=self.random_state,
             progress=self.verbose,

@@ -8,12 +8,13 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import Method, log_probabilities
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Layers, split_layers
 from mrflearn.execution.executor import Executor
 from mrflearn.models.sequence_batches import FeaturesOn
-from mrflearn.objectives.field_objectives import Estimator, Pieces
+from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import compile_labels
@@ -26,7 +27,8 @@ class FactorialCRF(LayeredSequences):
     `X` is what `CRF` takes: lists of sequences of items.  `y[i][k]` are the labels of layer k of
     sequence i; None in place of a label is unknown, a set is any of these.
 
-    estimator: "pw" (piecewise), "pwpl", "pl", "edge-pl", "pw-reweighted", "bp" or "ml".
+    estimator: "pw" (piecewise), "pwpl", "pl", "edge-pl", "pw-reweighted", "bp" or "ml"; "auto"
+        takes the one that suits the data, and `choice_` says which and why.
     coupled: pairs of layers joined at each token; None joins each layer to the next.
     features_on: "edges" (as in the paper), "nodes" or "both".
     pieces: of "pw": "factors", or "edges" with the factors of their ends.
@@ -41,7 +43,7 @@ class FactorialCRF(LayeredSequences):
 
     def __init__(
         self,
-        estimator: Estimator = "pw",
+        estimator: Wanted = "pw",
         *,
         coupled: Sequence[tuple[int, int]] | None = None,
         features_on: FeaturesOn = "edges",

@@ -39,11 +39,11 @@ class MarkovField(FieldQuestions):
     graph: `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a
         networkx graph whose node order is the column order, or a `FactorGraph` (any cliques).
     states: states of every variable, one number or one each; None takes the largest seen.
-    estimator: `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
+    estimator: `"auto"` takes the one that suits graph and samples, and `choice_` says which and
+        why; `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
         (pseudolikelihood, any graph), `"ml"` (exact maximum likelihood, small width), `"bp"` (the
         same with loopy belief propagation), `"consensus"` (each variable by itself, then averaged),
-        `"pw"` (each clique by itself) or `"pmm"` (pseudo-moment matching, in closed form);
-        `"auto"` takes the one that suits graph and samples, and `choice_` says which and why.
+        `"pw"` (each clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).
     auxiliary: what LAP lets the neighbours of a clique follow: `"exact"` (the structure of the true
         marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
     l2: price of the square of every parameter.
@@ -56,7 +56,7 @@ class MarkovField(FieldQuestions):
         graph: Any = "complete",
         *,
         states: int | Sequence[int] | None = None,
-        estimator: Estimator | Literal["auto"] = "pl",
+        estimator: Estimator | Literal["auto"] = "auto",
         auxiliary: Auxiliary = "exact",
         l2: float = 0.0,
         l1: float = 0.0,

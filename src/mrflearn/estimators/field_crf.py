@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mrflearn.errors import MrflearnError, StorageError
 from mrflearn.estimators import field_crf_storage
+from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
 from mrflearn.estimators.crf_training import Settings
 from mrflearn.estimators.field_crf_answers import (
     FieldMarginals,
@@ -46,7 +47,7 @@ class FieldCRF(FrontDoor):
     have into a `FieldBatch`.
     """
 
-    estimator: Estimator
+    estimator: Wanted
     pieces: Pieces | None  # None: as suits the estimator
     shares: Shares = "uniform"  # a front door may offer others
     c1: float
@@ -69,6 +70,7 @@ class FieldCRF(FrontDoor):
     verbose: bool
     model_: LogLinearField
     outcome_: Outcome[LogLinearField]
+    choice_: Choice  # of estimator="auto": which it took, and why
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
@@ -118,16 +120,19 @@ class FieldCRF(FrontDoor):
         field = LogLinearField.zeros(templates, KINDS[self.dtype])
         if start is not None:
             field = start.on(templates)
-        if self.verbose:
-            weights = sum(part.numel() for part in field.parameters().values())
-            graph = batch.graph
-            sys.stderr.write(
-                f"{graph.components:,} examples, {graph.variables:,} variables, "
-                f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights.\n"
-            )
-        self.outcome_ = train_field(field, batch, self._settings(templates))
+        weights = sum(part.numel() for part in field.parameters().values())
+        graph = batch.graph
+        self._tell(
+            f"{graph.components:,} examples, {graph.variables:,} variables, "
+            f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
+        )
+        self.outcome_ = train_field(field, batch, self._settings(templates, self._chosen(batch)))
         self.model_ = self.outcome_.model
         return self
+
+    def _tell(self, remark: str) -> None:
+        if self.verbose:
+            sys.stderr.write(remark + "\n")
 
     def _decode(self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None) -> Labelling:
         """The best labels of unlabelled examples, among the allowed ones."""
@@ -147,16 +152,24 @@ class FieldCRF(FrontDoor):
         """Which weights are the same one; None: each is free."""
         return None
 
-    def _settings(self, templates: tuple[Template, ...]) -> FieldSettings:
+    def _chosen(self, batch: FieldBatch) -> Estimator:
+        """The estimator asked for, or the one that suits the graphs."""
+        if self.estimator != "auto":
+            return self.estimator
+        self.choice_ = choose_for_graphs(batch, self.pieces)
+        return self.choice_.estimator
+
+    def _settings(self, templates: tuple[Template, ...], estimator: Estimator) -> FieldSettings:
         own = Settings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
         optimisation = Settings(
-            **{name: getattr(self, name) for name in own},
+            **{name: getattr(self, name) for name in own - {"estimator"}},
+            estimator=estimator,
             cores=count_cores(self.n_jobs),
             seed=self.random_state,
             progress=self.verbose,
         )
-        pieces = natural_pieces(self.estimator) if self.pieces is None else self.pieces
-        principle = Principle(self.estimator, pieces, self.shares)
+        pieces = natural_pieces(estimator) if self.pieces is None else self.pieces
+        principle = Principle(estimator, pieces, self.shares)
         return FieldSettings(principle, optimisation, self.executor, self._tie(templates))
 
     def _fitted(self) -> LogLinearField:

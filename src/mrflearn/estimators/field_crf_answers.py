@@ -27,7 +27,6 @@ from mrflearn.objectives.field_likelihood import spans_of
 
 Method = Literal["auto", "exact", "bp", "trw"]
 Answering = Chain | JunctionTree | BeliefPropagation | TreeReweighted
-NAMES = {Chain: "exact", JunctionTree: "exact", BeliefPropagation: "bp", TreeReweighted: "trw"}
 EXACT = JunctionTree(memory_limit=2**30)
 APPROXIMATE = BeliefPropagation(max_sweeps=500, tolerance=1e-5, damping=0.3)
 

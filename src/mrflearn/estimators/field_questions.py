@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mrflearn.data.files import PathLike
+from mrflearn.data.uai import write_network
+from mrflearn.errors import MrflearnError
 from mrflearn.estimators.field_answers import pairs, zero_sum_tables
 from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.draw import Draw, Drawing
 
@@ -72,6 +77,12 @@ class FieldQuestions(FrontDoor):
     def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
         """New rows: exact where the width allows, else by Gibbs (see `draw` for which)."""
         return np.asarray(self.draw(count, seed=seed).samples.cpu())
+
+    def export(self, path: PathLike) -> None:
+        """Writes the field as a network in UAI format, which other inference programs read."""
+        if Path(str(path).removesuffix(".gz")).suffix != ".uai":
+            raise MrflearnError(f"{path}: a field is exported to a name in .uai.")
+        write_network(path, to_uai(self.potentials_))
 
     def draw(self, count: int, *, seed: int | None = None) -> Draw:
         """New rows together with how they were made."""

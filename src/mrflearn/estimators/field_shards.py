@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mrflearn.data.files import PathLike
 from mrflearn.data.samples import SampleTable, read_sample_chunks
@@ -18,7 +20,8 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.statistics.neighbourhood_counts import Columns
 from mrflearn.statistics.observations import CliqueCounts
 from mrflearn.statistics.shards import CountShard, Histograms, Scope, count_shards
-from mrflearn.training.lap import SolveBlock, blocks_of, lap
+from mrflearn.training.lap import Block, SolveBlock, blocks_of, lap
+from mrflearn.training.local import LocalSolution
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,37 @@ def learn_from_shards(
 def _by_neighbourhoods(
     training: FieldTraining, graph: FactorGraph, shards: Shards, executor: Executor
 ) -> Fitted:
+    """Counts of a block are added up and solved where they are: its parameters alone come home."""
     problems = training.local_problems(graph, missing=shards.missing)
-    seen = shards.count([(h.scope, h.shape.sizes) for h in problems], graph, executor)
-    blocks = blocks_of(problems, seen.counts, missing=shards.missing)
+    blocks = blocks_of(problems, missing=shards.missing)
     task = SolveBlock(training.local_solver(), missing=shards.missing)
-    return lap(graph, blocks, task, executor.map)
+
+    def solved(_: Callable[..., Any], blocks: Iterable[Block]) -> Iterable[LocalSolution]:
+        held = list(blocks)
+        scopes = [(block.problems.scope, block.problems.shape.sizes) for block in held]
+        count = CountShard(scopes, graph.states, shards.missing, shards.columns)
+        return executor.map_totals(CountParts(count), shards.paths, SolveCounted(held, task))
+
+    return lap(graph, blocks, task, solved)
+
+
+@dataclass(frozen=True, eq=False)
+class CountParts:
+    """The histograms of one file, block by block."""
+
+    count: CountShard
+
+    def __call__(self, path: PathLike) -> tuple[Tensor, ...]:
+        return self.count(path).counts
+
+
+@dataclass(frozen=True, eq=False)
+class SolveCounted:
+    """The solution of the block of a given number, from what all files together have seen."""
+
+    blocks: Sequence[Block]
+    solve: SolveBlock
+
+    def __call__(self, summed: tuple[int, Tensor]) -> LocalSolution:
+        number, counts = summed
+        return self.solve(replace(self.blocks[number], counts=counts))

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import Method, best_lists, log_probabilities
 from mrflearn.estimators.graph_inputs import Graphs, mirrored_templates, mirrored_tie
@@ -17,7 +18,7 @@ from mrflearn.execution.executor import Executor
 from mrflearn.inference.constraints import allowed_states
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.templates import Template
-from mrflearn.objectives.field_objectives import Estimator, Pieces
+from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.objectives.reweighted import Shares
 from mrflearn.statistics.features import Numbering
 from mrflearn.training.callbacks import Callback, Watcher
@@ -48,7 +49,8 @@ class GraphCRF(FieldCRF):
     estimator: `"pw"` (each factor by itself), `"pwpl"` (each variable within each factor),
         `"pl"` (each variable given all around it), `"edge-pl"` (the variables of each factor given
         all around them), `"ml"` (exact; small width), `"bp"` (loopy belief propagation) or
-        `"pw-reweighted"` (a convex combination of pieces).
+        `"pw-reweighted"` (a convex combination of pieces); `"auto"` takes the one that suits the
+        graphs, and `choice_` says which and why.
     connected: whether a graph in several parts is refused, as one with an edge forgotten.
     pieces: of `"pw"` and `"pwpl"`: `"edges"` (an edge takes the features of its ends with it; the
         default) or `"factors"`; of `"pw"` also lists of kinds of factors, each list one piece an
@@ -65,7 +67,7 @@ class GraphCRF(FieldCRF):
 
     def __init__(
         self,
-        estimator: Estimator = "pw",
+        estimator: Wanted = "pw",
         *,
         connected: bool = True,
         pieces: Pieces | None = None,

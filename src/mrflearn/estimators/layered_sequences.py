@@ -78,7 +78,9 @@ class LayeredSequences(FieldCRF):
         if from_chain:
             # [Sutton and McCallum 2009, 5.1.3] From uniform weights loopy BP may not converge.
             alone = sequence_batch(wiring, features, labels, weight=weight)
+            self._tell("first without skip edges, by maximum likelihood:")
             start = clone(self).set_params(estimator="ml")._learn(alone).model_
+            self._tell(f"now with skip edges, by {self.estimator}:")
         batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
         self._learn(batch, start)
         for own in labels:

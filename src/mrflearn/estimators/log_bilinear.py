@@ -14,7 +14,7 @@ from torch import Tensor
 from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError, StorageError
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.left_to_right import LeftToRight
 from mrflearn.execution.device import choose_device
 from mrflearn.models.log_bilinear import LogBilinearModel
 from mrflearn.models.ngram import TokenScores
@@ -32,7 +32,7 @@ from mrflearn.training.outcome import Outcome
 ROWS = 2048  # contexts scored at once; bounds memory, changes no result
 
 
-class LogBilinearLanguageModel(FrontDoor):
+class LogBilinearLanguageModel(LeftToRight):
     """The log-bilinear model of Mnih & Hinton 2007 over the words to the left.
 
     optimiser: `"adagrad"`, or `"sgd"` whose rate is halved whenever the validation score falls
@@ -112,15 +112,6 @@ class LogBilinearLanguageModel(FrontDoor):
         values = _log_probabilities(model, self._predictions(stream))
         ends = stream[1:] == self.vocabulary_.separator
         return TokenScores(values, ends, stream[1:] == self.vocabulary_.unknown)
-
-    def score(self, X: Text, y: object = None) -> float:
-        """The mean log-probability of a token, in nats; sentence ends count as tokens."""
-        del y
-        return float(self.token_scores(X).log_probability.mean())
-
-    def perplexity(self, X: Text) -> float:
-        """The perplexity per token; sentence ends and unknown words count as tokens."""
-        return float(np.exp(-self.score(X)))
 
     def next_word(self, words: Sequence[str] = (), top: int = 10) -> list[tuple[str, float]]:
         """The most probable continuations of a sentence's beginning; `</s>` is its end."""

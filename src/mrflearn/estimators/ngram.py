@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.files import PathLike
-from mrflearn.data.vocabulary import UNKNOWN, Vocabulary
+from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError, StorageError
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.left_to_right import LeftToRight, refuse_marks, unknown_policy
 from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
 from mrflearn.models.ngram import BackoffTable, NgramModel, TokenScores
-from mrflearn.models.ngram_arpa import BEGIN, END, from_arpa, to_arpa
+from mrflearn.models.ngram_arpa import END, from_arpa, to_arpa
 from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.ngrams import count_ngrams, sentence_stream
 
 
-class NgramLanguageModel(FrontDoor):
+class NgramLanguageModel(LeftToRight):
     """An n-gram language model with interpolated modified Kneser-Ney smoothing.
 
     order: the longest n-gram; a trigram model looks at two words before each.
@@ -55,12 +55,7 @@ class NgramLanguageModel(FrontDoor):
             raise MrflearnError(f"order={self.order}: an n-gram has at least one word.")
         text = hold(X)
         counts = count_corpus(text)
-        for mark in (BEGIN, END):
-            if mark in counts:
-                raise DataError(
-                    f"the text holds the word {mark} {counts[mark]} times, which here stands for "
-                    "the edge of a sentence. Take it out: every line is a sentence."
-                )
+        refuse_marks(counts)
         vocabulary = Vocabulary.from_counts(
             counts, size=self.vocabulary_size, minimum_count=self.minimum_count
         )
@@ -98,15 +93,6 @@ class NgramLanguageModel(FrontDoor):
         scores = self.token_scores(X)
         before = np.concatenate([[0], np.flatnonzero(scores.ends)[:-1] + 1])
         return np.asarray(np.add.reduceat(scores.log_probability, before))
-
-    def score(self, X: Text, y: object = None) -> float:
-        """The mean log-probability of a token, in nats; sentence ends count as tokens."""
-        del y
-        return float(self.token_scores(X).log_probability.mean())
-
-    def perplexity(self, X: Text) -> float:
-        """The perplexity per token; sentence ends and unknown words count as tokens."""
-        return float(np.exp(-self.score(X)))
 
     def next_word(self, words: Sequence[str] = (), top: int = 10) -> list[tuple[str, float]]:
         """The most probable continuations of a sentence's beginning; `</s>` is its end."""
@@ -178,10 +164,7 @@ class NgramLanguageModel(FrontDoor):
     @property
     def unknown_policy_(self) -> str:
         """How words outside the vocabulary are scored, in words."""
-        share = "an ordinary word of the training text"
-        if not self.unknown_seen_:
-            share = "which the training text did not hold"
-        return f"words outside the vocabulary are scored as {UNKNOWN}, {share}"
+        return unknown_policy(self.unknown_seen_)
 
     @property
     def _separator(self) -> int:

@@ -18,6 +18,7 @@ from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError, StorageError
 from mrflearn.estimators.composite_trees import tree_of
 from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.execution.threads import one_thread
 from mrflearn.inference.inside_outside import InsideOutside
 from mrflearn.inference.parses import ParseSearch
 from mrflearn.inference.prefix import Prefix
@@ -79,6 +80,7 @@ class PCFG(FrontDoor):
         self.prefix_: Prefix | None = None  # made when a next word is first asked for
         return self
 
+    @one_thread()
     def parse(self, X: Sentences, *, document: object = ()) -> list[Tree | None]:
         """The most probable tree of each sentence, or None where the grammar has none.
 
@@ -90,6 +92,13 @@ class PCFG(FrontDoor):
         pairs = zip(parses, X, strict=True)
         return [tree_of(parse, words, model.names, True) for parse, words in pairs]
 
+    def parse_documents(self, X: Iterable[Sentences]) -> list[list[Tree | None]]:
+        """The most probable tree of each sentence of each document, all parsed together."""
+        held = list(X)
+        found = iter(self.parse([words for sentences in held for words in sentences]))
+        return [[next(found) for _ in sentences] for sentences in held]
+
+    @one_thread()
     def parse_n(self, X: Sentences, count: int) -> list[list[tuple[Tree, float]]]:
         """The `count` most probable trees of each sentence, with their share of its probability."""
         model = self._fitted()
@@ -103,6 +112,7 @@ class PCFG(FrontDoor):
             found.append([pair for pair in zip(trees, shares, strict=True) if pair[0] is not None])  # type: ignore[misc]
         return found
 
+    @one_thread()
     def score_samples(self, X: Sentences) -> NDArray[np.float64]:
         """The log-probability of each sentence in nats, all its trees summed; -inf without any."""
         charts = InsideOutside(self._fitted().shape)
@@ -120,6 +130,7 @@ class PCFG(FrontDoor):
         """The perplexity per token; sentence ends and unknown words count as tokens."""
         return float(np.exp(-self.score(X)))
 
+    @one_thread()
     def next_word(self, words: Sequence[str] = (), top: int = 10) -> list[tuple[str, float]]:
         """The most probable continuations of a sentence's beginning; `</s>` is its end."""
         model = self._fitted()
@@ -139,6 +150,7 @@ class PCFG(FrontDoor):
         names = {model.vocabulary.separator: END}
         return [(names.get(i, model.vocabulary.words[i]), float(chances[i])) for i in best]
 
+    @one_thread()
     def sample(self, count: int = 1, *, seed: int | None = None, longest: int = 200) -> list[Tree]:
         """New trees of at most `longest` words; longer ones are drawn again."""
         sampler = TreeSampler(self._fitted())

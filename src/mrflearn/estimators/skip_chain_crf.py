@@ -10,13 +10,14 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import Method, log_probabilities
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, joined_tokens
 from mrflearn.execution.executor import Executor
 from mrflearn.models.sequence_batches import FeaturesOn
-from mrflearn.objectives.field_objectives import Estimator, Pieces
+from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import compile_labels
@@ -43,7 +44,7 @@ class SkipChainCRF(LayeredSequences):
 
     def __init__(
         self,
-        estimator: Estimator = "pw",
+        estimator: Wanted = "pw",
         *,
         rule: Rule = "capitalised",
         start: Literal["zero", "chain"] = "zero",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeVar
 
-from mrflearn.data.spans import Scheme, Span, tags_to_spans
+from mrflearn.data.spans import Scheme, tags_to_spans
 from mrflearn.errors import DataError
 
 Item = TypeVar("Item")
@@ -68,18 +68,6 @@ def chunk_report(
             continue
         spans = tags_to_spans(tags)
         guessed.update(span.label for span in spans)
-        correct.update(span.label for span in set(true_spans).intersection(spans))
-    return _report(correct, guessed, actual)
-
-
-def span_report(
-    truth: Iterable[Iterable[Span]], predicted: Iterable[Iterable[Span]]
-) -> ChunkReport:
-    """The scores of chunks that are spans already."""
-    correct, guessed, actual = Counter[str](), Counter[str](), Counter[str]()
-    for true_spans, spans in _zip(truth, predicted):
-        actual.update(span.label for span in set(true_spans))
-        guessed.update(span.label for span in set(spans))
         correct.update(span.label for span in set(true_spans).intersection(spans))
     return _report(correct, guessed, actual)
 

@@ -34,11 +34,10 @@ def recovery(estimate: NDArray[np.float64], truth: NDArray[np.float64]) -> Recov
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far an inference's answers are from published ones; None where none are published."""
+    """How far an inference's log Z is from the published one."""
 
-    log_partition_error: float | None = None  # in the unit of the published figure
-    log_base: str | None = None  # the base in which the published figure is nearest: "e" or "10"
-    largest_marginal_error: float | None = None
+    log_partition_error: float  # in the unit of the published figure
+    log_base: str  # the base in which the published figure is nearest: "e" or "10"
 
 
 def partition_agreement(log_partition: float, published: float) -> Agreement:

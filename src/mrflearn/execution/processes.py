@@ -7,20 +7,20 @@ import pickle
 import signal
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError
-from mrflearn.execution.executor import Executor, Serial, added_up
+from mrflearn.execution.executor import Executor, Serial, added_up, parts_added_up
 
 Item = TypeVar("Item")
+Part = TypeVar("Part")
 Result = TypeVar("Result")
 AHEAD = 2  # items handed out before they are needed, for each process
 
@@ -68,6 +68,14 @@ class Processes:
     def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
         return added_up(self.map(task, items))
 
+    def map_totals(
+        self,
+        task: Callable[[Item], Sequence[Part]],
+        items: Iterable[Item],
+        finish: Callable[[tuple[int, Part]], Result],
+    ) -> Iterator[Result]:
+        return self.map(finish, enumerate(parts_added_up(self.map(task, items))))
+
     def close(self) -> None:
         """Ends the processes once their work is done; the next `map` starts new ones."""
         if self._pool is not None:
@@ -77,12 +85,7 @@ class Processes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self.close() if kind is None else self._end()
 
     def _started(self) -> ProcessPoolExecutor:

@@ -8,17 +8,18 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
-from types import TracebackType
+from itertools import chain, pairwise
 from typing import Any, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError, MissingExtraError
-from mrflearn.execution.executor import added_up
+from mrflearn.execution.executor import added_up, parts_added_up
 
 Item = TypeVar("Item")
+Part = TypeVar("Part")
 Result = TypeVar("Result")
+Outcome = tuple[bool, Any]  # (False, a result), or (True, the error that was met)
 SLICES_PER_CORE = 4  # so that a lost or slow worker costs little
 
 
@@ -59,6 +60,24 @@ class Spark:
         sums: Iterator[Result] = (part[0] for part in self._run(task, items, each=False))
         return added_up(sums)
 
+    def map_totals(
+        self,
+        task: Callable[[Item], Sequence[Part]],
+        items: Iterable[Item],
+        finish: Callable[[tuple[int, Part]], Result],
+    ) -> Iterator[Result]:
+        """The parts go from worker to worker; the driver, which is one, sees the last results."""
+        parts = SLICES_PER_CORE * self._context.defaultParallelism
+
+        def plan(rows: Any, sent: Any) -> Any:
+            summed = rows.mapPartitions(partial(_parts, sent)).reduceByKey(_plus, parts)
+            return summed.map(partial(_finish, sent))
+
+        answers = _without_errors(self._collect((task, finish), items, plan))
+        if not answers:
+            raise ExecutionError("there is nothing to add up: no items were given, or no parts.")
+        return (result for _, result in sorted(answers, key=lambda answer: answer[0]))
+
     def close(self) -> None:
         """Leaves the cluster."""
         self._context.stop()
@@ -66,50 +85,105 @@ class Spark:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _run(self, task: Any, items: Iterable[Any], *, each: bool) -> list[list[Any]]:
         """The results of every slice: one for each item, or their sum."""
+
+        def plan(rows: Any, sent: Any) -> Any:
+            return rows.mapPartitions(partial(_work, sent, each))
+
+        return _without_errors(self._collect(task, items, plan))
+
+    def _collect(
+        self, work: Any, items: Iterable[Any], plan: Callable[[Any, Any], Any]
+    ) -> list[Outcome]:
+        """What a plan (of rows, and the work that was sent to all workers) comes to."""
         held = list(items)
         if not held:
             return []
         slices = min(len(held), SLICES_PER_CORE * self._context.defaultParallelism)
-        sent = self._context.broadcast(pickle.dumps(task))
+        sent = self._context.broadcast(pickle.dumps(work))
         try:
-            rows = self._context.parallelize(held, slices)
-            answers = rows.mapPartitions(partial(_work, sent, each)).collect()
+            outcomes: list[Outcome] = plan(self._context.parallelize(held, slices), sent).collect()
         except Exception as error:  # py4j's
             raise ExecutionError(f"the Spark job failed: {_cause(error)}") from error
         finally:
             sent.destroy()
-        for failed, value in answers:
-            if failed:
-                raise value
-        return [value for _, value in answers]
+        return outcomes
 
 
-def _work(task: Any, each: bool, items: Iterator[Any]) -> Iterator[tuple[bool, Any]]:
-    """What one slice comes to, on a worker: (False, results), or (True, the error they met).
+# Errors are handed back as values: they come home whole, and Spark does not try three times more
+# what cannot succeed.
 
-    An error is handed back as a value: it comes home whole, and Spark does not try three times
-    more what cannot succeed.
-    """
-    import torch
 
-    torch.set_num_threads(1)
-    call = pickle.loads(task.value)  # noqa: S301 - sent by the driver
+def _work(sent: Any, each: bool, items: Iterator[Any]) -> Iterator[Outcome]:
+    """What one slice comes to, on a worker."""
     try:
-        results = [call(item) for item in items]
-        if results:
-            yield False, results if each else [added_up(results)]
+        results = map(_received(sent), items)
+        first = next(results, None)
+        if first is not None:
+            rest = chain([first], results)
+            yield False, list(rest) if each else [added_up(rest)]
     except Exception as error:
         yield True, error
+
+
+def _parts(sent: Any, items: Iterator[Any]) -> Iterator[tuple[int, Outcome]]:
+    """The summed parts of one slice, each with its number."""
+    task, _ = _received(sent)
+    held = list(items)
+    if not held:
+        return
+    try:
+        for number, part in enumerate(parts_added_up(map(task, held))):
+            yield number, (False, part)
+    except Exception as error:
+        yield 0, (True, error)
+
+
+def _plus(one: Outcome, other: Outcome) -> Outcome:
+    """The sum of two parts, or the error that either met."""
+    for each in (one, other):
+        if each[0]:
+            return each
+    return False, one[1] + other[1]
+
+
+def _finish(sent: Any, summed: tuple[int, Outcome]) -> Outcome:
+    """What is to be made of one sum."""
+    number, (failed, part) = summed
+    if failed:
+        return True, part
+    try:
+        return False, (number, _received(sent)[1]((number, part)))
+    except Exception as error:
+        return True, error
+
+
+def _received(sent: Any) -> Any:
+    """What the driver sent, on a worker, which computes with one thread."""
+    global _latest  # a worker may serve several tasks of one job
+    if _latest is None or _latest[0] is not sent:
+        import torch
+
+        torch.set_num_threads(1)
+        _latest = (sent, pickle.loads(sent.value))  # noqa: S301 - sent by the driver
+    return _latest[1]
+
+
+_latest: tuple[Any, Any] | None = None
+
+
+def _without_errors(outcomes: Iterable[Outcome]) -> list[Any]:
+    """The results; raises the first error instead, where there is one."""
+    results = []
+    for failed, value in outcomes:
+        if failed:
+            raise value
+        results.append(value)
+    return results
 
 
 def _cause(error: Exception) -> str:

@@ -47,10 +47,10 @@ def chart_batches(lengths: Int[Tensor, "b"], numbers: int, shape: RuleShape) -> 
 
 def numbers_of(length: int, shape: RuleShape) -> int:
     """About how many numbers the inside and outside of one sentence take, with what they need."""
-    # Inside and outside, each kept by start and by end.
-    table = 4 * (length + 1) ** 2 * shape.phrases
+    phrases = shape.phrases
     if shape.dense:
-        # Products of two phrases; rules beside each word.
-        return table + 2 * length * shape.phrases**2 + 2 * length * shape.phrases * shape.symbols
-    rules = max(len(block.rule) for block in vars(shape.blocks).values())
-    return table + 4 * length * rules
+        # Two tables, each kept twice; products of two phrases; rules beside each word.
+        table = 4 * (length + 1) ** 2 * phrases
+        return table + 2 * length * phrases**2 + 2 * length * phrases * shape.symbols
+    pairs = max(len(block.rule) for block in vars(shape.blocks).values())
+    return length**2 * phrases + 4 * length * pairs

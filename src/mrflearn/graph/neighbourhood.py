@@ -49,13 +49,13 @@ class Neighbourhoods:
         return len(self.scope)
 
     def part(self, start: int, stop: int) -> Neighbourhoods:
-        """Some of the cliques."""
+        """Some of the cliques, in memory of their own: with a view the whole would travel."""
         return Neighbourhoods(
             self.shape,
-            self.scope[start:stop],
-            self.factors[start:stop],
-            None if self.absent is None else self.absent[:, start:stop],
-            None if self.surplus is None else self.surplus[start:stop],
+            self.scope[start:stop].clone(),
+            self.factors[start:stop].clone(),
+            None if self.absent is None else self.absent[:, start:stop].clone(),
+            None if self.surplus is None else self.surplus[start:stop].clone(),
         )
 
 

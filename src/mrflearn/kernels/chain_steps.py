@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 
@@ -39,13 +39,6 @@ class Steps:
         if width is not None:
             first = torch.arange(len(lengths), device=lengths.device) * width
         return cls._of(lengths, first)
-
-    @classmethod
-    def of_mask(cls, mask: Bool[Tensor, "b n"]) -> Steps:
-        """The layout of the tokens that a mask keeps of a padded batch; holes are closed up."""
-        steps = cls.of(mask.sum(dim=1))
-        kept = mask.flatten().nonzero().squeeze(1)
-        return cls(steps.lengths, steps.order, steps.rank, kept[steps.source], steps.sizes)
 
     @classmethod
     def _of(cls, lengths: Int[Tensor, "b"], first: Int[Tensor, "b"]) -> Steps:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.kernels.chart import DenseChart, SparseChart
+from mrflearn.kernels.chart import DenseChart, SparseChart, WideChart
 from mrflearn.kernels.inside_input import GrammarWeights, near_one
 from mrflearn.kernels.rule_shape import RuleShape
 
@@ -66,9 +66,13 @@ def expected_counts(
     return ChartCounts(value, words, rules, start)
 
 
-def chart_of(words: Float[Tensor, "b n p"], grammar: GrammarWeights) -> DenseChart | SparseChart:
-    """The inside of all spans, by the kernel that suits the grammar."""
-    return DenseChart.of(words, grammar) if grammar.shape.dense else SparseChart.of(words, grammar)
+def chart_of(
+    words: Float[Tensor, "b n p"], grammar: GrammarWeights
+) -> DenseChart | SparseChart | WideChart:
+    """The inside of all spans, by the kernel that suits the grammar and the device."""
+    if grammar.shape.dense:
+        return DenseChart.of(words, grammar)
+    return WideChart.of(words, grammar) if words.is_cuda else SparseChart.of(words, grammar)
 
 
 def _shares(value: Float[Tensor, "b x"]) -> tuple[Float[Tensor, "b"], Float[Tensor, "b x"]]:

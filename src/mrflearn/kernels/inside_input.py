@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.kernels.rule_shape import RuleShape
-from mrflearn.kernels.rule_weights import SparseRules
+from mrflearn.kernels.rule_weights import ListedRules
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ class GrammarWeights:
         return self.start[self.shape.phrases :]
 
     @cached_property
-    def listed(self) -> SparseRules:
-        """The rules in blocks, for grammars where few rules have a weight."""
-        return SparseRules.of(self.shape.blocks, self.rules, self.shape.phrases)
+    def listed(self) -> ListedRules:
+        """The rules as matrices, for grammars where few rules have a weight."""
+        return ListedRules.of(self.shape.blocks, self.rules, self.shape.phrases)
 
     def shift(self, word_shift: Float[Tensor, "b n"]) -> Float[Tensor, "b"]:
         """What to add to the logarithm of a sum over parses."""

@@ -123,7 +123,7 @@ def _add_tile(
     total: Float[Tensor, "r"],
     sums: Float[Tensor, "r d"] | None,
 ) -> None:
-    """Add a tile of base-2 scores to running sums that are relative to the running peak."""
+    """Adds a tile of base-2 scores to running sums that are relative to the running peak."""
     higher = torch.maximum(peak, tile.amax(1))
     shift = higher.masked_fill(higher == -math.inf, 0.0)
     shrink = (peak - shift).exp2_()

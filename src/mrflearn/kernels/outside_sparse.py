@@ -6,24 +6,24 @@ inside times outside is the probability that a symbol stands over a span.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
-from mrflearn.kernels.inside_sparse import WordRows
+from mrflearn.kernels.inside_sparse import SpanRows, largest
 from mrflearn.kernels.rule_sums import add_sums
-from mrflearn.kernels.rule_weights import SparseRules, WeighedBlock
-from mrflearn.kernels.span_rows import SpanRows, largest_of, split_groups
+from mrflearn.kernels.rule_weights import ListedRules, WeighedBlock
 from mrflearn.kernels.span_table import bounded_exp, factor
+from mrflearn.kernels.word_rows import WordRows
 
 
 def expected_counts(
     words: Float[Tensor, "p n b"],
-    rules: SparseRules,
+    rules: ListedRules,
     inside: SpanRows,
     rows: WordRows,
     root: Float[Tensor, "a b"],
@@ -35,32 +35,33 @@ def expected_counts(
     `root` and its scale are the outside of whole sentences; sentence b counts `weight[b]` times.
     """
     n = words.shape[1]
-    outside = SpanRows.empty(words, rules.symbols)
-    outside.put(n, root.unsqueeze(1), root_scale.unsqueeze(0))
-    counts = words.new_zeros(rules.rules)
-    descent = _Descent(words, rules, rows, inside, outside, weight, counts)
+    inside.value[1], inside.scale[1] = words, torch.zeros_like(words[0], dtype=torch.float64)
+    outside = SpanRows.empty(words, n)
+    outside.put(n, root.unsqueeze(1).clone(), root_scale.unsqueeze(0))
+    descent = _Descent(rules, rows, inside, outside, weight, words.new_zeros(rules.rules))
     for width in range(n - 1, 1, -1):
         # Phrases that cannot stand here must not decide the scale.
         value, top = descent.to_phrases(width)
-        outside.put(width, torch.where(inside.at(width)[0] > 0, value, 0.0), top)
+        outside.put(width, torch.where(inside.value[width] > 0, value, 0.0), top)
     value, top = descent.to_words()
-    return words * value * (bounded_exp(top, words.dtype) * weight), counts
+    return words * value * (bounded_exp(top, words.dtype) * weight), descent.counts
 
 
-class _Splits(NamedTuple):
-    """For spans of one width, all parents with another part of two words or more."""
+class _Part(NamedTuple):
+    """Sums over parents and other parts, for each pair of symbols these can be."""
 
-    left: Float[Tensor, "m k b"]  # factors where the span is the left part, by the other's width
-    right: Float[Tensor, "m k b"]  # where it is the right part, by the other's falling width
-    top: Float[Tensor, "m b"]  # the scale of everything that is summed for a span
+    rules: WeighedBlock
+    matrix: Tensor  # from pairs to the symbols of the spans themselves
+    symbol: Int[Tensor, "r"]  # each rule's symbol for the span itself
+    pair: Int[Tensor, "r"]  # each rule's pair
+    total: Float[Tensor, "q m b"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Descent:
     """One step down at a time: from spans that are done to the parts they may have."""
 
-    words: Float[Tensor, "p n b"]
-    rules: SparseRules
+    rules: ListedRules
     rows: WordRows
     inside: SpanRows
     outside: SpanRows
@@ -69,112 +70,87 @@ class _Descent:
 
     def to_phrases(self, width: int) -> tuple[Float[Tensor, "a m b"], Float[Tensor, "m b"]]:
         """The outside of spans of a width, and its scale."""
-        splits, rules = self._splits(width), self.rules
-        here, scale = self.inside.at(width)
-        value = torch.zeros_like(here)
-        pairs = self._as_left(rules.phrases, width, splits)
-        add_sums(value, rules.phrases.to_left, pairs)
-        own = here * (bounded_exp(scale + splits.top, here.dtype) * self.weight)
-        self._count(rules.phrases, own, rules.phrases.block.left, pairs)
-        add_sums(value, rules.phrases.to_right, self._as_right(rules.phrases, width, splits))
-        self._beside_words(value, width, splits.top)
-        return value, splits.top
+        top, rules = self._top(width), self.rules
+        longer = range(2, len(top))
+        value = torch.zeros_like(self.inside.value[width])
+        left = self._as_left(rules.phrases, width, longer, top)
+        self._add(value, left)
+        self._count(left, width, top)
+        self._add(value, self._as_right(rules.phrases, width, longer, top))
+        parent, scale = self.outside.value[width + 1], self.outside.scale[width + 1]
+        scaled = parent * factor(scale, top[1:], parent.dtype)
+        found = scaled.index_select(0, rules.word_left.block.above_right.first)
+        found.mul_(self.rows.left[:, : len(scale)])
+        value[:, 1:] += add_sums(torch.zeros_like(parent), rules.word_left.right_ends[1], found)
+        scaled = parent * factor(scale, top[:-1], parent.dtype)
+        found = scaled.index_select(0, rules.word_right.block.above_left.first)
+        found.mul_(self.rows.right[:, width:])
+        value[:, :-1] += add_sums(torch.zeros_like(parent), rules.word_right.left_ends[1], found)
+        return value, top
 
     def to_words(self) -> tuple[Float[Tensor, "p n b"], Float[Tensor, "n b"]]:
         """The outside of single words, and its scale."""
-        splits, rules, words = self._splits(1), self.rules, self.words
-        value, top = torch.zeros_like(words), splits.top
-        own = words * (bounded_exp(top, words.dtype) * self.weight)
-        pairs = self._as_left(rules.word_left, 1, splits)
-        add_sums(value, rules.word_left.to_left, pairs)
-        self._count(rules.word_left, own, rules.word_left.block.left, pairs)
-        pairs = self._as_right(rules.word_right, 1, splits)
-        add_sums(value, rules.word_right.to_right, pairs)
-        self._count(rules.word_right, own, rules.word_right.block.right, pairs)
-        self._two_words(value, own, top)
+        top, rules = self._top(1), self.rules
+        longer = range(2, len(top))
+        value = torch.zeros_like(self.inside.value[1])
+        for part in (
+            self._as_left(rules.word_left, 1, longer, top),
+            self._as_right(rules.word_right, 1, longer, top),
+            self._as_left(rules.words, 1, [1], top),
+        ):
+            self._add(value, part)
+            self._count(part, 1, top)
+        self._add(value, self._as_right(rules.words, 1, [1], top))
         return value, top
 
-    def _two_words(
-        self, value: Float[Tensor, "p n b"], own: Float[Tensor, "p n b"], top: Float[Tensor, "n b"]
-    ) -> None:
-        """Add what words get from parents of two words, and count their rules."""
-        rules, words = self.rules.words, self.words
-        parent, scale = self.outside.at(2)
+    def _top(self, width: int) -> Float[Tensor, "m b"]:
+        """The largest scale of anything that is summed for the spans of a width."""
+        outside, inside = self.outside.scale, self.inside.scale
+        m = len(inside[width])
+        none = inside[width].new_full((m, inside[width].shape[1]), -torch.inf)
+        scales = []
+        for other in range(1, m):  # words of the other part; parents begin at m - other places
+            edge = none[:other]
+            scales.append(torch.cat([outside[width + other] + inside[other][width:], edge]))
+            before = inside[other][: m - other]
+            scales.append(torch.cat([edge, outside[width + other] + before]))
+        return largest(*scales)
+
+    def _as_left(
+        self, rules: WeighedBlock, width: int, others: Iterable[int], top: Float[Tensor, "m b"]
+    ) -> _Part:
+        """What spans get as left parts beside parts of some lengths."""
         pairs = rules.block.above_right
-        above = (parent * factor(scale, top[:-1], words.dtype)).index_select(0, pairs.first)
-        found = above.mul_(words[pairs.second, 1:])
-        value[:, :-1] = add_sums(value[:, :-1].clone(), rules.to_left, found)
-        self._count(rules, own[:, :-1], rules.block.left, found)
+        total = self.weight.new_zeros(len(pairs), *top.shape)
+        for other in others:
+            m = len(top) - other
+            after, scale = self.inside.value[other], self.inside.scale[other]
+            parent, above = self.outside.value[width + other], self.outside.scale[width + other]
+            share = factor(above + scale[width:], top[:m], parent.dtype)
+            pairs.add_products(total[:, :m], parent, after[:, width:], share)
+        return _Part(rules, rules.to_left, rules.block.left, pairs.of_rule, total)
+
+    def _as_right(
+        self, rules: WeighedBlock, width: int, others: Iterable[int], top: Float[Tensor, "m b"]
+    ) -> _Part:
+        """What spans get as right parts beside parts of some lengths."""
         pairs = rules.block.above_left
-        above = (parent * factor(scale, top[1:], words.dtype)).index_select(0, pairs.first)
-        found = above.mul_(words[pairs.second, :-1])
-        value[:, 1:] = add_sums(value[:, 1:].clone(), rules.to_right, found)
+        total = self.weight.new_zeros(len(pairs), *top.shape)
+        for other in others:
+            m = len(top) - other
+            before, scale = self.inside.value[other][:, :m], self.inside.scale[other][:m]
+            parent, above = self.outside.value[width + other], self.outside.scale[width + other]
+            share = factor(above + scale, top[other:], parent.dtype)
+            pairs.add_products(total[:, other:], parent, before, share)
+        return _Part(rules, rules.to_right, rules.block.right, pairs.of_rule, total)
 
-    def _splits(self, width: int) -> _Splits:
-        """The factors of all parents and other parts for the spans of a width."""
-        inside, outside, n = self.inside, self.outside, self.inside.length
-        m = n - width + 1
-        # In step: parents of width + 2 ... n words and other parts of 2 ... n - width words; and
-        # in step the other way round where spans are kept by their ends.
-        as_left = outside.start_scale[:m, width + 2 :] + inside.start_scale[width:, 2:m]
-        as_right = outside.end_scale[width:, : max(m - 2, 0)] + inside.end_scale[:m, width : n - 1]
-        above = outside.at(width + 1)[1]
-        edges = (pad(above, (0, 0, *side), value=-torch.inf) for side in ((1, 0), (0, 1)))
-        top = largest_of(as_left, as_right, *edges)
-        kind, under = self.words.dtype, top.unsqueeze(1)
-        return _Splits(factor(as_left, under, kind), factor(as_right, under, kind), top)
+    def _add(self, value: Float[Tensor, "x m b"], part: _Part) -> None:
+        add_sums(value, part.matrix, part.total)
 
-    def _as_left(self, rules: WeighedBlock, width: int, splits: _Splits) -> Float[Tensor, "q m b"]:
-        """Parents times right parts of two words or more, for spans that are the left part."""
-        pairs, m = rules.block.above_right, len(splits.top)
-        total = self.words.new_zeros(len(pairs), *splits.top.shape)
-        parents = self.outside.by_start[:, :m, width + 2 :]
-        others = self.inside.by_start[:, width:, 2:m]
-        for i, j in split_groups(m - 2, total.numel(), total.device):
-            left = m - 2 - i  # spans further right have no room for another part of so many words
-            total[:, :left] += pairs.products(
-                parents[:, :left, i:j], others[:, :left, i:j], splits.left[:left, i:j]
-            )
-        return total
-
-    def _as_right(self, rules: WeighedBlock, width: int, splits: _Splits) -> Float[Tensor, "q m b"]:
-        """Parents times left parts of two words or more, for spans that are the right part."""
-        pairs, m, n = rules.block.above_left, len(splits.top), self.inside.length
-        total = self.words.new_zeros(len(pairs), *splits.top.shape)
-        parents = self.outside.by_end[:, width:, : max(m - 2, 0)]
-        others = self.inside.by_end[:, :m, width : n - 1]
-        for i, j in split_groups(m - 2, total.numel(), total.device):
-            skip = m - j  # spans further left have no room for another part of so many words
-            total[:, skip:] += pairs.products(
-                parents[:, skip:, i:j], others[:, skip:, i:j], splits.right[skip:, i:j]
-            )
-        return total
-
-    def _beside_words(
-        self, value: Float[Tensor, "a m b"], width: int, top: Float[Tensor, "m b"]
-    ) -> None:
-        """Add what spans of a width get where the other part is one word."""
-        parent, scale = self.outside.at(width + 1)
-        left, right = self.rules.word_left, self.rules.word_right
-        above = parent * factor(scale, top[1:], parent.dtype)
-        found = above.index_select(0, left.block.above_right.first)
-        found.mul_(self.rows.left[:, : len(scale)])
-        value[:, 1:] += add_sums(torch.zeros_like(parent), left.right_ends[1], found)
-        above = parent * factor(scale, top[:-1], parent.dtype)
-        found = above.index_select(0, right.block.above_left.first)
-        found.mul_(self.rows.right[:, width:])
-        value[:, :-1] += add_sums(torch.zeros_like(parent), right.left_ends[1], found)
-
-    def _count(
-        self,
-        rules: WeighedBlock,
-        own: Float[Tensor, "x m b"],
-        symbol: Int[Tensor, "r"],
-        pairs: Float[Tensor, "q m b"],
-    ) -> None:
-        """Count the rules of which spans are a part: `symbol` themselves, the rest in pairs."""
-        of_rule = rules.block.above_right.of_rule
-        if symbol is rules.block.right:
-            of_rule = rules.block.above_left.of_rule
-        found = own.index_select(0, symbol).mul_(pairs.index_select(0, of_rule)).sum(dim=(1, 2))
-        self.counts[rules.block.rule] += found * rules.weight
+    def _count(self, part: _Part, width: int, top: Float[Tensor, "m b"]) -> None:
+        """Counts the rules of which spans of a width are a part."""
+        dtype = part.total.dtype
+        share = bounded_exp(self.inside.scale[width] + top, dtype) * self.weight
+        here = (self.inside.value[width] * share).index_select(0, part.symbol)
+        found = here.mul_(part.total.index_select(0, part.pair)).sum(dim=(1, 2))
+        self.counts[part.rules.block.rule] += found * part.rules.weight

@@ -47,6 +47,17 @@ class Pairs:
             self.second, torch.arange(len(self), device=self.first.device), self.sizes[1], len(self)
         )
 
+    def add_products(
+        self,
+        total: Float[Tensor, "q m b"],
+        first: Float[Tensor, "x m b"],
+        second: Float[Tensor, "y m b"],
+        factor: Float[Tensor, "m b"],
+    ) -> None:
+        """Adds factor * first * second of each pair."""
+        scaled = first.index_select(0, self.first).mul_(factor)
+        total.addcmul_(scaled, second.index_select(0, self.second))
+
     def products(
         self,
         first: Float[Tensor, "x m k b"],

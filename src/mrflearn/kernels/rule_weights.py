@@ -60,7 +60,7 @@ class WeighedBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRules:
+class ListedRules:
     """All rules of a grammar in four blocks, by whether a part is a phrase or a word."""
 
     rules: int
@@ -71,7 +71,7 @@ class SparseRules:
     words: WeighedBlock
 
     @classmethod
-    def of(cls, blocks: RuleBlocks, weight: Float[Tensor, "r"], phrases: int) -> SparseRules:
+    def of(cls, blocks: RuleBlocks, weight: Float[Tensor, "r"], phrases: int) -> ListedRules:
         """The rules with a weight for each."""
         named = {n: WeighedBlock(b, weight[b.rule]) for n, b in vars(blocks).items()}
         return cls(len(weight), phrases, **named)

@@ -22,7 +22,7 @@ from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.local_blocks import lay_out
 from mrflearn.objectives.local_likelihood import LocalLikelihood
-from mrflearn.objectives.local_problems import Local, Problems, find_problems
+from mrflearn.objectives.local_problems import Problems, find_problems
 from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems
 from mrflearn.objectives.pieces import named_pieces, split_batch
 from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
@@ -31,7 +31,6 @@ Estimator = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
 NAMED_PIECES = ("factors", "edges")
 Pieces = Literal["factors", "edges"] | Sequence[Sequence[str]]
 ValueAndGradient = Callable[[Tensor], tuple[Tensor, Tensor]]
-LOCAL: tuple[Local, ...] = get_args(Local)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,7 +53,7 @@ class Normaliser(Protocol):
         """Take the gradients of the leaves in."""
 
     def prepare(self, scores: NeighbourScores, duals: Float[Tensor, "k c"]) -> None:
-        """Get ready for a training that begins with these scores."""
+        """Gets ready for a training that begins with these scores."""
 
 
 @final

@@ -22,7 +22,7 @@ PAIR_FIELDS = ("left", "right", "count")
 
 
 def save_moments(moments: Moments, path: PathLike) -> None:
-    """Write the moments, their vocabulary included; a name that ends in `.gz` is gzipped."""
+    """Writes the moments, their vocabulary included; a name that ends in `.gz` is gzipped."""
     tensors: dict[str, NDArray[Any]] = {
         "unary": moments.unary,
         "lengths": moments.lengths,

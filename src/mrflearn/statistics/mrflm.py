@@ -18,7 +18,7 @@ from mrflearn.statistics.moments import Counts, Moments, PairCounts, sum_by_key
 
 
 def write_mrflm(moments: Moments, path: PathLike) -> None:
-    """Write the pairs as MRF-LM reads them; sentence lengths and words are not part of it."""
+    """Writes the pairs as MRF-LM reads them; sentence lengths and words are not part of it."""
     if moments.offsets != tuple((step,) for step in range(1, moments.context + 1)):
         raise DataError(
             f"MRF-LM knows the offsets 1, 2, ... K of a text; these are {moments.offsets}.",

@@ -8,14 +8,11 @@ seen, and `strange` for any word after a context that was not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mrflearn.statistics.ngrams import Counts, count_ngrams, windows
-
-Flags: TypeAlias = NDArray[np.bool_]
 
 
 @final

@@ -18,7 +18,7 @@ from mrflearn.data.files import PathLike, read_lines
 from mrflearn.data.grmm import read_grmm
 from mrflearn.data.text import read_sentences, split_tokens
 from mrflearn.errors import DataError, StorageError
-from mrflearn.statistics.templates import Templates, parse_template
+from mrflearn.statistics.templates import Templates, read_template
 from mrflearn.statistics.word_features import word_features
 
 MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
@@ -74,9 +74,7 @@ class Recipe:
         """The recipe for a file: what is not given is read off its name and its first line."""
         kind = format or _guess(path)
         layers = (labels,) if isinstance(labels, str) else tuple(labels or ())
-        lines = None
-        if template is not None:
-            lines = tuple(line for _, line in read_lines(template))
+        lines = None if template is None else read_template(template)
         if kind in MADE:
             if columns or template or (layers and kind == "crfsuite"):
                 raise DataError(f"{MADE[kind]} has its features made: no columns, no template.")
@@ -199,8 +197,7 @@ class Recipe:
 
     @cached_property
     def _templates(self) -> Templates:
-        lines = self.template or ()
-        return Templates(tuple(made for line in lines for made in parse_template(line)))
+        return Templates.of(self.template or ())
 
     def _check_template(self) -> None:
         if self.template is not None and self._templates.columns > len(self.seen):
@@ -264,9 +261,13 @@ def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
     if str(path) == "-" and wanted:
         return wanted
     found = next((len(tokens.layers) for tokens in read_grmm(path)), 0)
-    if not found or (wanted and len(wanted) != found):
+    if not found:
+        raise DataError("there is no token to learn from.", path=path)
+    if wanted and len(wanted) != found:
         raise DataError(
-            f"there are {found} labels a token, and {len(wanted)} names for them.", path=path
+            f"there are {found} labels a token, and {len(wanted)} names for them: name them all, "
+            "or none.",
+            path=path,
         )
     return wanted or tuple(f"layer{number}" for number in range(1, found + 1))
 

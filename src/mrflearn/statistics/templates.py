@@ -44,6 +44,11 @@ class Templates:
 
     templates: tuple[Template, ...]
 
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Templates:
+        """The templates that the lines of a file hold."""
+        return cls(tuple(made for line in lines for made in parse_template(line)))
+
     @property
     def columns(self) -> int:
         """How many columns the templates need."""
@@ -60,15 +65,16 @@ class Templates:
         return [list(own) for own in zip(*made, strict=True)] or [[] for _ in columns[0]]
 
 
-def read_templates(path: PathLike) -> Templates:
-    """The templates of a CRF++ or Wapiti file."""
-    found = []
+def read_template(path: PathLike) -> tuple[str, ...]:
+    """The lines of a CRF++ or Wapiti file, each of which is understood."""
+    lines = []
     for number, line in read_lines(path):
         try:
-            found += parse_template(line)
+            parse_template(line)
         except DataError as error:
             raise DataError(error.problem, path=path, line=number) from None
-    return Templates(tuple(found))
+        lines.append(line)
+    return tuple(lines)
 
 
 def parse_template(line: str) -> list[Template]:

@@ -7,7 +7,7 @@ else held.  Within a phase no step makes its text less probable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias, final
 
@@ -25,7 +25,33 @@ from mrflearn.objectives.expected_counts import Batch, Expected, ExpectedCounts
 from mrflearn.training.em import Parameters
 
 Figures: TypeAlias = NDArray[np.float64]
-Replaced: TypeAlias = Callable[[Parameters], CompositeModel]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RulePrior:
+    """Uses of rules and start symbols that a grammar is taken to have seen before the text.
+
+    A Dirichlet prior: beside an n-gram model words say little of trees, and EM alone would forget
+    what a treebank said of them.
+    """
+
+    rules: Float[Tensor, "r"]
+    start: Float[Tensor, "s"]
+
+    @classmethod
+    def around(cls, model: CompositeModel, uses: float) -> RulePrior:
+        """So many uses of each phrase, and as many sentences, by the rules of a model."""
+        return cls(uses * model.rules.exp(), uses * model.start.exp())
+
+    def added(self, found: Expected) -> Expected:
+        """The counts with these uses."""
+        return replace(found, rules=found.rules + self.rules, start=found.start + self.start)
+
+    def log_density(self, model: CompositeModel) -> float:
+        """The logarithm of the prior of a model's rules, up to a constant."""
+        pairs = ((self.rules, model.rules), (self.start, model.start))
+        return sum(float((uses * logs)[uses > 0].sum()) for uses, logs in pairs)
 
 
 @final
@@ -36,6 +62,7 @@ class TextStep:
     model: CompositeModel
     batches: Sequence[Batch]
     executor: Executor
+    remembered: RulePrior
 
     def start(self, documents: Float[Tensor, "d h"]) -> Parameters:
         """The parameters to begin with."""
@@ -46,11 +73,9 @@ class TextStep:
         found = checked(self.executor.total(ExpectedCounts(model, documents), self.batches))
         drawn = found.documents.sum(dim=1, keepdim=True)
         shares = found.documents / torch.where(drawn > 0, drawn, 1.0)
-        new = {**parameters, **maximised(model, found).tensors()}
-        return -found.log_likelihood, {
-            **new,
-            "documents": torch.where(drawn > 0, shares, documents),
-        }
+        new = {**parameters, **maximised(model, self.remembered.added(found)).tensors()}
+        new["documents"] = torch.where(drawn > 0, shares, documents)
+        return -found.log_likelihood - self.remembered.log_density(model), new
 
 
 def maximised(model: CompositeModel, found: Expected) -> CompositeModel:

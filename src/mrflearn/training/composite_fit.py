@@ -102,7 +102,8 @@ def _best_start(trainers: list[Trainer]) -> Trainer:
     values = []
     for trainer in trainers:
         some = [batch for batch in trainer.train if batch.charted][:3]
-        step = TextStep(trainer.model, some or trainer.train[:3], trainer.executor)
+        some = some or trainer.train[:3]
+        step = TextStep(trainer.model, some, trainer.executor, trainer.remembered)
         em = replace(trainer.settings.em, max_iterations=5)
         values.append(em.fit(step, step.start(trainer.documents)).value)
     return trainers[int(np.argmin(values))]

@@ -20,11 +20,12 @@ from mrflearn.models.ngram_level import NgramLevel
 from mrflearn.objectives.expected_counts import Expected
 from mrflearn.statistics.document_stream import DocumentStream
 from mrflearn.statistics.ngrams import Counts
-from mrflearn.training.composite import maximised
+from mrflearn.training.composite import RulePrior, maximised
 from mrflearn.training.composite_batches import Given, Judged, part
 
 Figures: TypeAlias = NDArray[np.float64]
 FOLDS = 5
+RARE = 1e-3  # uses that a rule has had at least
 FEW_DOCUMENTS = 10  # below so many, sentences are divided instead
 
 
@@ -66,14 +67,15 @@ class Folds:
         return joined.at(np.argsort(places))
 
 
-def deleted(model: CompositeModel, whole: Expected, own: Expected) -> CompositeModel:
+def deleted(
+    model: CompositeModel, whole: Expected, own: Expected, remembered: RulePrior
+) -> CompositeModel:
     """The model that the rest of a text would have taught.
 
-    One use of each phrase under the rules so far is added, lest a rule be lost altogether for
-    having been used in one fold only.
+    A rule that the fold alone has used is made improbable, not impossible: it is needed there.
     """
-    rest = whole.without(own)
-    rules, start = rest.rules + model.rules.exp(), rest.start + model.start.exp()
+    rest = remembered.added(whole.without(own))
+    rules, start = rest.rules.clamp(min=RARE), rest.start.clamp(min=RARE)
     return maximised(model, replace(rest, rules=rules, start=start))
 
 

@@ -21,6 +21,7 @@ from mrflearn.statistics.document_stream import DocumentStream
 Figures: TypeAlias = NDArray[np.float64]
 PLSA_STEPS = 30
 MOST_DOCUMENTS = 0.5  # the share of documents above which a word is no sign of a topic
+UNIFORM = 0.1  # how much of another level's weight the uniform distribution begins with
 OTHER_TAGS = 0.1  # times that a word is taken to have been seen with tags in their common shares
 
 
@@ -138,5 +139,7 @@ def _equal_weights(shape: CompositeShape, given: bool) -> Float[Tensor, "b a l"]
     """
     shown = [True] * len(shape.levels)
     shown += [given, given and shape.tags > 1, bool(shape.levels) or not given]
-    weights = torch.tensor(shown, dtype=torch.float64).repeat(shape.buckets, shape.tags, 1)
+    begun = torch.tensor(shown, dtype=torch.float64)
+    begun[-1] *= UNIFORM if begun[:-1].any() else 1
+    weights = begun.repeat(shape.buckets, shape.tags, 1)
     return weights / weights.sum(dim=2, keepdim=True)

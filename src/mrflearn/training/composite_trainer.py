@@ -17,7 +17,7 @@ from mrflearn.models.hidden_backoff import common_weights
 from mrflearn.objectives.expected_counts import Batch, Expected, ExpectedCounts
 from mrflearn.statistics.ngrams import Counts
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
-from mrflearn.training.composite import TextStep, Trial, WeightStep, checked
+from mrflearn.training.composite import RulePrior, TextStep, Trial, WeightStep, checked
 from mrflearn.training.composite_batches import batches
 from mrflearn.training.composite_folding import best_strength
 from mrflearn.training.composite_folds import Folds, deleted, total
@@ -30,6 +30,7 @@ Figures: TypeAlias = NDArray[np.float64]
 TIED_PRIOR = 5.0  # uses of levels that weights are taken to have come from, the same for all tags
 TAG_PRIOR = 20.0  # uses that a preterminal's own weights need to count as much as the common ones
 CARRIED = ("tag_of_word", "common")  # what a checkpoint needs beside the model's own numbers
+TREEBANK_USES = 30.0  # uses of each phrase that a treebank's rules count for beside the text
 MOST_JUDGED = 60_000  # tokens enough to fit weights to: further folds are left aside
 
 
@@ -77,9 +78,13 @@ class Trainer:
     train: list[Batch] = field(default_factory=list)
     best: Best | None = None
     common: Float[Tensor, "b a l"] = field(init=False)  # weights as if preterminals were one
+    remembered: RulePrior = field(init=False)
 
     def __post_init__(self) -> None:
         self.common = self.model.weights
+        wiring = self.model.shape.grammar
+        treebank = wiring is not None and not wiring.dense
+        self.remembered = RulePrior.around(self.model, TREEBANK_USES if treebank else 0.0)
 
     def prepare(self) -> None:
         """Puts the text into batches, with what the n-gram models make of it by now."""
@@ -110,7 +115,7 @@ class Trainer:
         models, texts, ready = [], [], []
         for number in self._judged():
             rest = whole.without(counts[number])
-            models.append(deleted(self.model, whole, counts[number]))
+            models.append(deleted(self.model, whole, counts[number], self.remembered))
             texts.append(self.folds.each[number].text)
             ready.append(self._batches(number, self._tag_shares(rest), own_rows=True))
         self.strength, shares = best_strength(models, texts, ready, self.prior)
@@ -150,7 +155,7 @@ class Trainer:
     def learn_text(self, number: int, *, resume: bool) -> bool:
         """Fits words, rules and topic shares to the training text; True where asked to stop."""
         settings = self.settings
-        step = TextStep(self.model, self.train, self.executor)
+        step = TextStep(self.model, self.train, self.executor, self.remembered)
         each = -(-settings.em.max_iterations // settings.rounds)
         em = replace(settings.em, max_iterations=each)
         outcome = em.fit(

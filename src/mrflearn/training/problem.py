@@ -81,13 +81,17 @@ class Problem:
     @property
     def branches(self) -> bool:
         """Whether the value may depend on where training has been."""
-        return any(isinstance(own, Remembering) and own.branches for own in self.functions)
+        return any(own.branches for own in self._remembering)
 
     def stay(self) -> None:
         """Tells functions with a memory that training stands where it evaluated last."""
-        for function in self.functions:
-            if isinstance(function, Remembering):
-                function.stay()
+        for own in self._remembering:
+            own.stay()
+
+    @property
+    def _remembering(self) -> list[Remembering]:
+        functions: Sequence[object] = self.functions
+        return [own for own in functions if isinstance(own, Remembering)]
 
     def part(
         self, index: int, vector: Float[Tensor, "p"]

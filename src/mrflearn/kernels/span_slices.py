@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-AT_ONCE = {"cpu": 2**17, "cuda": 2**26}  # numbers: a step's products should stay in the cache
+AT_ONCE = 2**26  # numbers that the products of a step may take
 
 
 @dataclass(frozen=True, eq=False)
-class SpanRows:
+class SpanSlices:
     """Spans by their first word and width, and again by their end and falling width.
 
     All left parts of a span are one slice, and so are all its right parts, and the two slices are
@@ -30,7 +30,7 @@ class SpanRows:
     end_scale: Float[Tensor, "n+1 n+1 b"]
 
     @classmethod
-    def empty(cls, like: Float[Tensor, "p n b"], symbols: int) -> SpanRows:
+    def empty(cls, like: Float[Tensor, "p n b"], symbols: int) -> SpanSlices:
         """A table of zeros for the sentences of a tensor of words."""
         size = (like.shape[1] + 1, like.shape[1] + 1, like.shape[2])
         numbers = [like.new_zeros((symbols, *size)) for _ in range(2)]
@@ -59,9 +59,9 @@ class SpanRows:
         return self.by_start[:, spans, width], self.start_scale[spans, width]
 
 
-def split_groups(splits: int, numbers: int, device: torch.device) -> Iterator[tuple[int, int]]:
+def split_groups(splits: int, numbers: int) -> Iterator[tuple[int, int]]:
     """All splits in groups, first and end, where each one of a group makes so many numbers."""
-    step = max(1, AT_ONCE.get(device.type, 2**17) // max(numbers, 1))
+    step = max(1, AT_ONCE // max(numbers, 1))
     for first in range(0, splits, step):
         yield first, min(first + step, splits)
 
