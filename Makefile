@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-tagger spark-cluster clean
+.PHONY: demo test check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -63,6 +63,11 @@ bench-lm: $(READY)
 
 bench-potts: $(READY)
 	$(BIN)/python benchmarks/potts.py
+
+# One worker against two; needs Java 17.
+bench-spark: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	$(BIN)/python benchmarks/spark.py
 
 bench-tagger: $(READY)
 	$(PYTHON) benchmarks/setup_peers.py tagger

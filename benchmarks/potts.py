@@ -4,10 +4,11 @@
     MRFLEARN_DATA=... python benchmarks/potts.py --family PF00014.fasta
     python benchmarks/potts.py --alignment FILE --published MY.json --device cuda
 
-The peers are C programs that no package installs, so their figures come from a file (--published):
-the objective where each stopped, its seconds on one core, its strongest contacts.  Ours are
-measured now, with the same penalties, sequence weights and objective.  Published lists have ten;
---matrix compares all L strongest with scores that CCMpred wrote here (`ccmpred ALN MATRIX`).
+CCMpred and plmc are C programs that no package installs, so the figures of peers come from a file
+(--published): the objective where each stopped, its seconds, its strongest contacts.  Ours are
+measured now, with the same penalties, sequence weights and objective.  Where a peer's list has all
+L strongest contacts, the share in common comes first.  --matrix compares with scores in CCMpred's
+format: its own (`ccmpred ALN MATRIX`) or those of the exact optimum (`potts_reference.py`).
 """
 
 from __future__ import annotations
@@ -52,6 +53,14 @@ def measure(alignment: Path, device: str) -> tuple[PottsField, dict[str, Any]]:
         **ended,
         "contacts": strongest(contacts, rows.shape[1]),
     }
+
+
+def in_common(ours: list[str], other: list[str], name: str) -> str:
+    """How many of two lists of the same length are on both."""
+    shared = len({*ours} & {*other})
+    return (
+        f"{shared} of our {len(ours)} strongest contacts ({100 * shared / len(ours):.1f} %): {name}"
+    )
 
 
 def reached(field: PottsField, objective: float) -> str:
@@ -101,13 +110,16 @@ def main() -> None:
     if options.json:
         print(json.dumps({"family": alignment.name, "ours": ours, "published": published}))
         return
+    for name, peer in published.items():
+        if len(peer["contacts"]) == len(ours["contacts"]):
+            print(in_common(ours["contacts"], peer["contacts"], name))
+    if options.matrix is not None:
+        print(in_common(ours["contacts"], other, str(options.matrix)))
     spent = f"{ours['wall']:.1f} s on the clock, {ours['processor']:.1f} s of processor"
     print(f"{alignment.name}: {spent}")
     print(f"objective {ours['objective']:,.1f} after {ours['evaluations']} evaluations")
     for name, peer in published.items():
         print("\n".join(compare(field, ours, name, peer)))
-    if "shared_with_matrix" in ours:
-        print(f"of the L strongest, {100 * ours['shared_with_matrix']:.1f} % are the matrix's too")
 
 
 if __name__ == "__main__":

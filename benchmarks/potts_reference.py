@@ -14,9 +14,10 @@ import json
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 LETTERS = "-ACDEFGHIKLMNPQRSTVWY"
+EVERY = 20  # steps between two writings
 FIELDS, COUPLINGS = 0.01, 0.2  # CCMpred's defaults; the second for every other column
 
 
@@ -46,6 +47,12 @@ class Objective:
         self.price = COUPLINGS * (self.columns - 1)
         self.pairs = np.triu_indices(self.columns, 1)
         self.split = self.columns * (self.states - 1)
+
+    def start(self) -> np.ndarray:
+        """No couplings, and the fields of the frequencies of each column."""
+        seen = (self.weight @ self.seen).reshape(self.columns, -1) + 0.2
+        fields = np.log(seen[:, 1:] / seen[:, :1])
+        return np.append(fields.ravel(), np.zeros(len(self.pairs[0]) * self.states**2))
 
     def square(self, tables: np.ndarray) -> np.ndarray:
         """All couplings as one symmetric matrix (column, state) x (column, state)."""
@@ -94,6 +101,15 @@ def scores(tables: np.ndarray, columns: int) -> np.ndarray:
     return corrected
 
 
+def write(objective: Objective, found: OptimizeResult, path: Path, ending: str) -> None:
+    """The matrix of scores to a file; what is known about it to standard output."""
+    couplings = found.x[objective.split :].reshape(-1, objective.states, objective.states)
+    np.savetxt(path, scores(couplings, objective.columns), fmt="%.8f", delimiter="\t")
+    value, slope = objective(found.x)
+    said = {"objective": value, "steepest slope": float(np.abs(slope).max()), "ending": ending}
+    print(json.dumps(said), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("alignment", type=Path, help="one sequence a line")
@@ -101,20 +117,23 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=2000)
     options = parser.parse_args()
     objective = Objective(read(options.alignment))
-    tables = len(objective.pairs[0]) * objective.states**2
-    start = np.zeros(objective.split + tables)
+    steps = 0
+
+    def keep(intermediate_result: OptimizeResult) -> None:
+        nonlocal steps
+        steps += 1
+        if steps % EVERY == 0:  # a search that is cut short loses little
+            write(objective, intermediate_result, options.matrix, f"{steps} steps so far")
+
     found = minimize(
         objective,
-        start,
+        objective.start(),
         jac=True,
         method="L-BFGS-B",
+        callback=keep,
         options={"maxiter": options.iterations, "maxfun": 10**6, "ftol": 1e-13, "gtol": 1e-4},
     )
-    couplings = found.x[objective.split :].reshape(-1, objective.states, objective.states)
-    np.savetxt(options.matrix, scores(couplings, objective.columns), fmt="%.8f", delimiter="\t")
-    steepest = float(np.abs(found.jac).max())
-    said = {"objective": found.fun, "evaluations": found.nfev, "steepest slope": steepest}
-    print(json.dumps({**said, "ending": str(found.message)}))
+    write(objective, found, options.matrix, str(found.message))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
     make bench-spark                                  # a 100 x 100 grid, 80,000 samples in 8 shards
     python benchmarks/spark.py --side 60 --rows 4000  # smaller
 
-Each worker is a process with one core.  Every place does the same job twice and the second one
-counts: by then workers have started and shards are in the system's cache.  Needs pyspark and
-Java 17 (extra `spark`).
+Each worker is a process with one core.  A cluster does the same job twice and the second one
+counts: by then its workers have started.  Needs pyspark and Java 17 (extra `spark`).
 """
 
 from __future__ import annotations
@@ -51,13 +50,14 @@ def cluster_of(workers: int) -> Iterator[Executor]:
         yield place
 
 
-def second_time(place: Executor, side: int, shards: list[Path]) -> tuple[float, np.ndarray]:
-    """Seconds of the second of two equal jobs, and its couplings."""
-    for _ in range(2):
+def last_of(jobs: int, place: Executor, side: int, shards: list[Path]) -> tuple[float, np.ndarray]:
+    """Seconds of the last of some equal jobs, and its couplings."""
+    for number in range(jobs):
         begun = time.perf_counter()
         field = MarkovField(f"grid:{side}x{side}", estimator="lap", l2=0.1)
         field.fit_shards(shards, place)
         seconds = time.perf_counter() - begun
+        sys.stderr.write(f"{type(place).__name__}, job {number + 1}: {seconds:.1f} s\n")
     return seconds, field.couplings_
 
 
@@ -75,13 +75,15 @@ def main() -> None:
     seconds: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         shards = write_shards(Path(folder), options.side, options.rows, options.shards)
-        seconds["this process"], expected = second_time(Serial(), options.side, shards)
+        answers = []
         for workers in options.workers:
             with cluster_of(workers) as place:
                 name = f"{workers} worker{'s' * (workers > 1)}"
-                seconds[name], found = second_time(place, options.side, shards)
-            if not np.array_equal(found, expected):
-                sys.exit(f"{name}: the answers differ from those of one process")
+                seconds[name], found = last_of(2, place, options.side, shards)
+                answers.append(found)
+        seconds["this process"], expected = last_of(1, Serial(), options.side, shards)
+        if not all(np.array_equal(found, expected) for found in answers):
+            sys.exit("the answers of the cluster differ from those of one process")
     first, *_, last = (f"{n} worker{'s' * (n > 1)}" for n in options.workers)
     cliques = 3 * options.side**2 - 2 * options.side
     print(f"{last} are {seconds[first] / seconds[last]:.2f} times as fast as {first}")

@@ -119,7 +119,7 @@ def measure_scaling(rows: Rows, scale: Scale) -> None:
             if rows.has(point):
                 continue
             # Small problems are over in no time: the best of several is the time without noise.
-            repeats = max(1, min(20, 200_000 // cliques))
+            repeats = max(1, min(20, 60_000 // cliques))
             seconds = min(
                 estimate(f"grid:{side}x{side}", data, ESTIMATORS[name])[1] for _ in range(repeats)
             )

@@ -21,6 +21,7 @@ from mrflearn.statistics.counting import count_sentences
 
 PART, CHOICE = "best bound", "best bound, candidates"
 HELD_OUT = 0.1
+PATIENCE = 8  # checks of the held-out text
 
 
 @dataclass(frozen=True)
@@ -36,20 +37,19 @@ class Candidate:
         weights = None if self.first is None else (self.first, 1 - self.first)
         return LiftedSettings(
             bound=self.bound, weights=weights, dims=self.dims, l2=self.l2,
-            max_evaluations=evaluations, device=device,
+            max_evaluations=evaluations, patience=PATIENCE, device=device,
         )  # fmt: skip
 
 
 CHAINS = [
     Candidate("chains", first, dims, l2)
     for first, dims, l2 in (
-        (0.993, 200, 4e-6), (0.997, 200, 4e-6), (0.985, 200, 4e-6), (0.993, 200, 6e-6),
-        (0.993, 200, 2e-6), (0.993, 100, 4e-6),
+        (0.993, 200, 4e-6), (0.997, 200, 4e-6), (0.985, 200, 4e-6), (0.997, 200, 6e-6),
     )
 ]  # fmt: skip
 WINDOWS = [
     Candidate("windows", None, dims, l2)
-    for dims, l2 in ((100, 3e-6), (200, 3e-6), (200, 6e-6), (100, 6e-6), (60, 3e-6))
+    for dims, l2 in ((100, 3e-6), (200, 3e-6), (200, 6e-6), (200, 1e-5), (300, 6e-6))
 ]
 CANDIDATES = {
     "smoke": [Candidate("chains", 0.9, 5, 1e-5), Candidate("windows", None, 5, 1e-5)],
@@ -68,7 +68,8 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
         point = {"part": CHOICE, "text": text.name, **asdict(candidate), "device": device}
         rows.measure(point, lambda s=settings: _held_out(text.train, cut, s, WORDS[scale]))
     for bound in ("chains", "windows"):
-        choices = [row for row in rows.of(CHOICE) if row["point"]["bound"] == bound]
+        asked = {"text": text.name, "bound": bound}.items()
+        choices = [row for row in rows.of(CHOICE) if asked <= row["point"].items()]
         if not choices:
             continue
         best = max(choices, key=lambda row: row["figures"]["held_out"])

@@ -44,7 +44,7 @@ def main() -> None:
     sections = {
         "Figure 5: exact and lifted training of 12 tokens": figure5.report(rows, options.output),
         "Figure 6: validation bounds": figure6.report(rows, options.output),
-        "Table 1, word vectors and gaps": vectors.report(rows),
+        "Table 1 and word vectors": vectors.report(rows),
         "Gaps of the validation text": gaps.report(rows),
         "The best certified bound": best_bound.report(rows),
         "Time against the size of the text": sizes.report(rows),

@@ -23,7 +23,7 @@ PART = "sizes"
 TIMES = (1, 4, 16)
 REPEATS = 5
 VOCABULARIES: dict[str, tuple[int | None, ...]] = {"smoke": (100,), "full": (10_000, None)}
-EVALUATIONS = {"cpu": 8, "cuda": 40}
+EVALUATIONS = {"cpu": 8, "cuda": 20}
 
 
 def run(rows: Rows, scale: str, data: Any, device: str) -> None:

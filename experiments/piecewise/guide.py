@@ -23,8 +23,8 @@ FOLDER = HERE / "results-guide"
 # What is trained, the score it is judged by, and the estimators, dear ones first.
 TASKS = {
     "tags-both": ("tag_accuracy", ("ml", "pw", "pwpl", "pl")),
-    "seminars": ("token_f1", ("bp", "pw", "pwpl", "pl")),
-    "chunks-223": ("chunk_f1", ("bp", "pw", "pwpl", "pl")),
+    "seminars": ("token_f1", ("pw", "pwpl", "pl")),
+    "chunks-223": ("chunk_f1", ("pw", "pwpl", "pl", "edge-pl")),
     "tags": ("tag_accuracy", ("ml", "pw", "pwpl", "pl")),
 }
 TITLES = {
@@ -42,10 +42,9 @@ def child(task: str, estimator: str, data: Path, iterations: int | None) -> dict
     from tasks import TASKS as KNOWN
 
     own, draw = KNOWN[task], 1
-    start = "chain" if (task, estimator) == ("seminars", "bp") else "zero"
     size = own.size if iterations is None else 40
     parts, held = own.parts(data, draw, size), _held_mb()
-    found = measure(own, parts, Point(task, estimator, draw, size, iterations, start), 1)
+    found = measure(own, parts, Point(task, estimator, draw, size, iterations), 1)
     score = found[TASKS[task][0]]
     if isinstance(score, dict):  # of the fields: all alike
         score = sum(score.values()) / len(score)

@@ -51,12 +51,13 @@ def _strengths(rows: Rows) -> list[str]:
     tuned = chosen(rows, "names")
     if not tuned:
         return []
-    columns = " | ".join(f"held out, c2 = {c2:g}" for c2 in STRENGTHS)
+    columns = " | ".join(f"held out, c2 = {c2:g}" for c2 in sorted(STRENGTHS))
     lines = ["", "## Names, the prior of each estimator chosen on a fifth of the training part", ""]
     lines += [f"| estimator | {columns} | chosen | F1 |", "|---" * (len(STRENGTHS) + 3) + "|"]
     for estimator, c2 in sorted(tuned.items()):
         scores = tried(rows, "names", estimator)
-        cells = [f"{100 * scores[own]:.2f}" for own in STRENGTHS] + [f"{c2:g}"]
+        cells = [f"{100 * scores[own]:.2f}" if own in scores else "-" for own in sorted(STRENGTHS)]
+        cells.append(f"{c2:g}")
         found = [
             row[SCORE] for row in rows if Point(**row["point"]) == Point("names", estimator, c2=c2)
         ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mrflearn.cli.engine import Engine, shard_paths
 from mrflearn.data.corpus import count_corpus
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.statistics.counting import count_text
@@ -221,3 +222,9 @@ def test_odd_texts_give_a_right_answer_or_a_clear_error(text, tmp_path):
     assert (junk.code, "junk:2: this line is not UTF-8 text" in junk.err) == (1, True)
     blank = train(str(text), "--valid", str(tmp_path / "blank"))
     assert (blank.code, "blank: there are no words" in blank.err) == (1, True)
+
+
+def test_workers_elsewhere_are_told_whole_paths():
+    given = [Path("part-1.txt"), Path("/texts/part-2.txt")]
+    assert shard_paths(given, Engine.local) == given
+    assert shard_paths(given, Engine.spark) == [Path.cwd() / "part-1.txt", given[1]]

@@ -81,6 +81,14 @@ def test_all_that_train_have_these_options_and_end_alike() -> None:
         assert [own.opts[0] for own in command.params[-2:]] == ["--quiet", "--json"]
 
 
+@pytest.mark.parametrize("words", [words for words, own in COMMANDS.items() if option(own, "-j")])
+def test_jobs_are_a_number_of_cores(words: str) -> None:
+    for jobs in ("0", "-2"):
+        found = run(*words.split(), "absent.txt", "-o", "absent", "--jobs", jobs)
+        assert found.code == 2
+        assert f"{jobs} is no number of cores" in found.err
+
+
 def test_pictures_are_drawn_and_held_out_data_is_named_alike() -> None:
     for command in COMMANDS.values():
         plot, valid = option(command, "--plot"), option(command, "--valid")

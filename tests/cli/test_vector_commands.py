@@ -114,21 +114,21 @@ def test_what_vectors_cannot_do_is_told(model, text, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "code", "complaint"),
     [
-        (("empty.txt",), "no words"),
-        (("column.txt",), "one word a line"),
-        (("x.moments", "column.txt"), "alone"),
-        (("x.moments", "--jobs", "2"), "--jobs"),
-        (("column.txt", "--engine", "spark"), "--master"),
-        (("missing.txt",), "missing.txt"),
+        (("empty.txt",), 1, "no words"),
+        (("column.txt",), 1, "one word a line"),
+        (("x.moments", "column.txt"), 1, "alone"),
+        (("x.moments", "--jobs", "2"), 2, "--jobs"),
+        (("column.txt", "--engine", "spark"), 2, "--master"),
+        (("missing.txt",), 1, "missing.txt"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else str(value),
 )
-def test_mistakes(tmp_path, monkeypatch, arguments, complaint):
+def test_mistakes(tmp_path, monkeypatch, arguments, code, complaint):
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").write_text("\n\n")
     Path("column.txt").write_text("a\nb\n")
     found = run("train", "vectors", *arguments, "-o", "m", "-q")
-    assert found.code == (2 if "--engine" in arguments else 1)  # usage, or input
+    assert found.code == code
     assert complaint in found.err

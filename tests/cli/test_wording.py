@@ -31,7 +31,6 @@ def test_settings_become_options(message: str, told: str) -> None:
     ("words", "told"),
     [
         (["crf", "--algorithm", "l2sgd", "--c1", "1"], "--c1 1.0 (L1) needs --algorithm lbfgs"),
-        (["crf", "--jobs", "0"], "--jobs 0: give a number of cores"),
         (["lm", "--weights", "validation", "-q"], "--weights validation needs a validation text"),
     ],
 )

@@ -48,6 +48,15 @@ def test_an_error_comes_back_whole(place: Executor) -> None:
 def test_no_items_have_no_sum(place: Executor) -> None:
     with pytest.raises(ExecutionError, match="nothing to add up"):
         place.total(tasks.third, [])
+    with pytest.raises(ExecutionError, match="nothing to add up"):
+        list(place.map_totals(tasks.powers, [], tasks.weighed))
+
+
+def test_parts_are_added_up_and_worked_on(place: Executor) -> None:
+    expected = [50.0, 10 * sum(n / 3 for n in range(50)), 100 * sum(n * n / 3 for n in range(50))]
+    assert list(place.map_totals(tasks.powers, range(50), tasks.weighed)) == expected
+    with pytest.raises(DataError, match="here:3: three is no number"):
+        list(place.map_totals(tasks.complain_of_parts, range(9), tasks.weighed))
 
 
 def test_a_sum_changes_no_result(place: Executor) -> None:

@@ -23,6 +23,7 @@ from mrflearn.objectives.expected_counts import ExpectedCounts
 from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.shards import CountShard, count_shards
 from mrflearn.statistics.text_shards import count_text_shards
+from support import tasks
 from support.labelled_fields import assert_partitions_add_up, labelled
 from support.spark_cluster import SparkCluster, why_not
 from support.tasks import slow_square
@@ -124,6 +125,16 @@ def test_order_is_kept_and_nothing_is_nothing(spark: Spark) -> None:
     assert spark.total(abs, range(-20, 0)) == 210
     with pytest.raises(ExecutionError, match="nothing to add up"):
         spark.total(abs, [])
+
+
+def test_parts_are_added_up_and_worked_on(spark: Spark) -> None:
+    expected = list(Serial().map_totals(tasks.powers, range(20), tasks.weighed))
+    found = list(spark.map_totals(tasks.powers, range(20), tasks.weighed))
+    assert found == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(DataError, match="here:3: three is no number"):
+        spark.map_totals(tasks.complain_of_parts, range(9), tasks.weighed)
+    with pytest.raises(ExecutionError, match="nothing to add up"):
+        spark.map_totals(tasks.powers, [], tasks.weighed)
 
 
 def test_a_lost_worker_does_not_lose_the_job(

@@ -55,3 +55,19 @@ def die(number: int) -> int:
 def sleep(seconds: float) -> float:
     time.sleep(seconds)
     return seconds
+
+
+def powers(n: int) -> list[float]:
+    """Three parts, each to be added up by itself."""
+    return [1.0, n / 3, n * n / 3]
+
+
+def weighed(summed: tuple[int, float]) -> float:
+    """What becomes of the sum of one part."""
+    number, total = summed
+    return 10**number * total
+
+
+def complain_of_parts(number: int) -> list[int]:
+    """The same complaint from a task whose results have parts."""
+    return [complain(number)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise
 
 import pytest
@@ -162,6 +163,13 @@ def test_blocks_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     for other in (in_ones, streamed):
         for a, b in zip(whole.tables, other.tables, strict=True):
             assert_close(a.dense(), b.dense(), rtol=1e-9, atol=1e-9)
+
+
+def test_a_block_travels_without_the_whole_it_was_cut_from() -> None:
+    blocks = list(blocks_of(neighbourhoods(grid(60, 60), "dense")))
+    assert len(blocks) > 10
+    for block in blocks:  # bytes: the shape, and for every clique its variables and factors
+        assert len(pickle.dumps(block)) < 6_000 + 400 * len(block.problems)
 
 
 def test_missing_values_cost_little_and_bias_nothing() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,7 +25,22 @@ EngineOption = Annotated[Engine, typer.Option("--engine", help="local: this mach
 Master = Annotated[
     str | None, typer.Option("--master", help="For spark: spark://HOST:7077, yarn, local[2] ...")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Cores to work on; -1: all.")]
+
+
+def _checked(jobs: int) -> int:
+    if jobs < 1 and jobs != -1:
+        raise typer.BadParameter(f"{jobs} is no number of cores; -1 stands for all of them.")
+    return jobs
+
+
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", help="Cores to work on; -1: all.", callback=_checked)
+]
+
+
+def shard_paths(paths: Sequence[Path], engine: Engine) -> list[Path]:
+    """The paths as workers can read them: those of a cluster run in folders of their own."""
+    return [path.absolute() if engine is Engine.spark else path for path in paths]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Jobs
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
@@ -20,7 +21,6 @@ from mrflearn.cli.train_layered import (
     Structure,
     choose_structure,
     learned_by,
-    refuse,
     tell,
     train_layered,
 )
@@ -39,6 +39,7 @@ class Algorithm(StrEnum):
 
 
 def crf(
+    context: typer.Context,
     file: Annotated[
         Path, typer.Argument(help="Labelled words: columns, .conllu, .mrg, .crfsuite, .grmm ...")
     ],
@@ -105,11 +106,8 @@ def crf(
 
     Example: mrflearn train crf train.txt --columns word,pos,chunk --labels pos,chunk -o both
     """
-    from mrflearn.estimators.crf import CRF
     from mrflearn.statistics.recipes import Recipe
 
-    if jobs < 1 and jobs != -1:
-        raise typer.BadParameter(f"--jobs {jobs}: name a number of cores, or -1 for all of them.")
     if calibrate and dev is None:
         raise typer.BadParameter("probabilities are calibrated on held-out data: name --valid.")
     recipe = Recipe.of(
@@ -120,45 +118,26 @@ def crf(
         template=template,
     )
     chosen = choose_structure(structure, len(recipe.layers))
-    if chosen is not Structure.skip:
-        refuse(chosen, {"--skip-rule": skip_rule is not None})
+    refuse_idle(context, _idle(chosen))
+    if algorithm is Algorithm.ap:
+        _refuse_for_perceptron(chosen, estimator)
+    usual = Estimator.ml if chosen is Structure.chain else Estimator.pw
+    settings = {
+        "estimator": (estimator or usual).value,
+        "algorithm": algorithm.value,
+        "c1": c1,
+        "max_iterations": max_iterations,
+        "min_freq": min_freq,
+        "n_jobs": jobs,
+        "random_state": seed,
+        "verbose": not quiet,
+    }
     if chosen is not Structure.chain:
-        unused = {"--valid": dev is not None, "--order": order != 1, "--device": device != "cpu"}
-        refuse(chosen, unused | {"--algorithm ap": algorithm is Algorithm.ap})
-        settings = {
-            "estimator": (estimator or Estimator.pw).value,
-            "algorithm": algorithm.value,
-            "c1": c1,
-            "c2": 0.05 if c2 is None else c2,
-            "max_iterations": max_iterations,
-            "min_freq": min_freq,
-            "n_jobs": jobs,
-            "random_state": seed,
-            "verbose": not quiet,
-        }
-        layered = Layered(chosen, settings, skip_rule)
-        tell(train_layered(recipe, file, layered, output), as_json)
+        settings["c2"] = 0.05 if c2 is None else c2
+        tell(train_layered(recipe, file, Layered(chosen, settings, skip_rule), output), as_json)
         return
-    if algorithm is Algorithm.ap and estimator not in (None, Estimator.auto, Estimator.ml):
-        raise typer.BadParameter(f"--algorithm ap has no --estimator {estimator.value}.")
-    model = CRF(
-        algorithm=algorithm.value,
-        c1=c1,
-        c2=1.0 if c2 is None else c2,
-        max_iterations=max_iterations,
-        min_freq=min_freq,
-        order=order,
-        estimator=(estimator or Estimator.ml).value,
-        device=device,
-        n_jobs=jobs,
-        random_state=seed,
-        verbose=not quiet,
-    )
-    held_out = recipe.labelled(dev) if dev is not None else (None, None)
-    model.fit(*recipe.labelled(file), *held_out)
-    model.recipe_ = recipe
-    if calibrate and dev is not None:
-        model.calibrate(*recipe.labelled(dev))
+    settings |= {"c2": 1.0 if c2 is None else c2, "order": order, "device": device}
+    model = _learn_chain(recipe, file, settings, dev, calibrate=calibrate)
     model.save(output)
     answer = _answer(model, recipe, output)
     write_report(model, output, answer, quiet=quiet)
@@ -166,6 +145,36 @@ def crf(
         say_json(answer)
     else:
         _tell(answer)
+
+
+def _idle(structure: Structure) -> dict[str, str]:
+    """The options that would have no effect, each with the reason."""
+    names = [] if structure is Structure.chain else ["dev", "order", "device"]
+    names += [] if structure is Structure.skip else ["skip_rule"]
+    return dict.fromkeys(names, f"has no effect with --structure {structure.value}.")
+
+
+def _refuse_for_perceptron(structure: Structure, estimator: Estimator | None) -> None:
+    if structure is not Structure.chain:
+        raise typer.BadParameter(
+            f"--algorithm ap has no effect with --structure {structure.value}: it is for chains."
+        )
+    if estimator not in (None, Estimator.auto, Estimator.ml):
+        raise typer.BadParameter(f"--algorithm ap has no --estimator {estimator.value}.")
+
+
+def _learn_chain(
+    recipe: Recipe, file: Path, settings: dict[str, Any], dev: Path | None, *, calibrate: bool
+) -> CRF:
+    from mrflearn.estimators.crf import CRF
+
+    model = CRF(**settings)
+    held_out = recipe.labelled(dev) if dev is not None else (None, None)
+    model.fit(*recipe.labelled(file), *held_out)
+    model.recipe_ = recipe
+    if calibrate and dev is not None:
+        model.calibrate(*recipe.labelled(dev))
+    return model
 
 
 def _answer(model: CRF, recipe: Recipe, output: Path) -> dict[str, Any]:

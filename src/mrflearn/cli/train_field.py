@@ -10,7 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
 from mrflearn.cli.asking import refuse_idle
-from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
 from mrflearn.cli.field_rows import (
     Columns,
     DropInserts,
@@ -134,7 +134,8 @@ def field(
             raise MrflearnError("edges are found in one file on this machine; name the graph.")
         with place_to_run(engine, master, jobs) as place:
             model = MarkovField(graph, states=states, **choices, **common)
-            model.fit_shards(samples, place, columns=picked(columns), missing=missing)
+            paths = shard_paths(samples, engine)
+            model.fit_shards(paths, place, columns=picked(columns), missing=missing)
     else:
         if master is not None:
             raise typer.BadParameter("--master goes with --engine spark.")

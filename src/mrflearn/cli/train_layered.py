@@ -64,15 +64,6 @@ def choose_structure(wanted: Structure | None, labels: int) -> Structure:
     return chosen
 
 
-def refuse(structure: Structure, given: dict[str, bool]) -> None:
-    """An error where an option was given that a structure has no use for."""
-    for name, was_given in given.items():
-        if was_given:
-            raise typer.BadParameter(
-                f"{name} has no effect with --structure {structure.value}: leave it out."
-            )
-
-
 def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) -> dict[str, Any]:
     """Trains and saves the model; gives what there is to say of it."""
     examples = recipe.layered(file)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
-from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
 from mrflearn.cli.options import (
     Checkpoint,
     Device,
@@ -180,7 +180,7 @@ def _source(
         if _holds_moments(path):
             raise MrflearnError(f"{path}: moments are counts already; learn from one such file.")
     with place_to_run(engine, master, jobs) as place:
-        return model.count_shards(paths, place)
+        return model.count_shards(shard_paths(paths, engine), place)
 
 
 def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
-from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
 from mrflearn.cli.options import MinimumCount, Quiet, Seed, VocabularySize
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -84,7 +84,7 @@ def _moments(
     if held and len(paths) > 1:
         raise MrflearnError(f"{held[0]}: moments are counts already; give one such file alone.")
     if (held or str(paths[0]) == "-") and (engine is Engine.spark or master or jobs != 1):
-        raise MrflearnError(f"{paths[0]} is read here: no --engine, --master or --jobs.")
+        raise typer.BadParameter(f"{paths[0]} is read here: no --engine, --master or --jobs.")
     if held:
         from mrflearn.statistics.moments_file import load_moments
 
@@ -92,7 +92,7 @@ def _moments(
     if len(paths) == 1 and engine is Engine.local and master is None and jobs == 1:
         return model.count(paths[0])
     with place_to_run(engine, master, jobs) as place:
-        return model.count_shards(paths, place)
+        return model.count_shards(shard_paths(paths, engine), place)
 
 
 def _tell(answer: dict[str, Any]) -> None:

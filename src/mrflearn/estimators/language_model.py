@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from mrflearn.data.corpus import Text, encode_corpus, hold
 from mrflearn.data.files import PathLike
-from mrflearn.data.vectors import NamedVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.estimators.language_model_answers import draw_sentences, fill_gap
 from mrflearn.estimators.language_model_file import Learned, restore, store
 from mrflearn.estimators.lifted_training import (
@@ -25,7 +23,7 @@ from mrflearn.estimators.lifted_training import (
     train_lifted,
     train_on_best_weights,
 )
-from mrflearn.estimators.nearest_words import NearestWords
+from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
 from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
@@ -39,7 +37,7 @@ from mrflearn.statistics.text_shards import count_text_shards
 Estimator = Literal["bound"] | Direct
 
 
-class LanguageModel(FrontDoor):
+class LanguageModel(WordSpace):
     """A field in which every word is bound to `context` neighbours on each side.
 
     dims: dimensions of the word vectors.
@@ -203,23 +201,6 @@ class LanguageModel(FrontDoor):
         """
         generator = np.random.default_rng(self.random_state if seed is None else seed)
         return draw_sentences(self._fitted(), count, generator, sweeps)
-
-    def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
-        """The words with the nearest vectors, by the cosine of their angle."""
-        return NearestWords.of(self.vocabulary_, self.vectors_).to_word(word, top)
-
-    def analogy(
-        self, first: str, second: str, third: str, top: int = 10
-    ) -> list[tuple[str, float]]:
-        """Words that are to `third` as `second` is to `first`."""
-        nearest = NearestWords.of(self.vocabulary_, self.vectors_)
-        return nearest.analogy(first, second, third, top)
-
-    def export(self, path: PathLike) -> None:
-        """Writes the word vectors in the text format of word2vec."""
-        if str(path).removesuffix(".gz").endswith(".arpa"):
-            raise MrflearnError(f"{path}: word vectors are no ARPA file; choose a name in .txt.")
-        write_vectors(path, NamedVectors(self.vocabulary_.words, self.vectors_))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""

@@ -1,7 +1,8 @@
-"""Which words have similar vectors."""
+"""Which words have similar vectors, asked of any model that has them."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -9,8 +10,11 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from mrflearn.data.files import PathLike
+from mrflearn.data.vectors import NamedVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
+from mrflearn.estimators.front_door import FrontDoor
 
 
 @final
@@ -49,3 +53,36 @@ class NearestWords:
         order = (int(index) for index in np.argsort(-cosine, kind="stable"))
         allowed = [i for i in order if words[i] not in without and i != self.vocabulary.separator]
         return [(words[index], float(cosine[index])) for index in allowed[:top]]
+
+
+class WordSpace(FrontDoor):
+    """A model with a vector for every word of its vocabulary."""
+
+    @property
+    @abstractmethod
+    def vocabulary_(self) -> Vocabulary:
+        """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
+
+    @property
+    @abstractmethod
+    def vectors_(self) -> NDArray[np.float32]:
+        """The vector of each word, in the order of the vocabulary."""
+
+    def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
+        """The words with the nearest vectors, by the cosine of their angle."""
+        return NearestWords.of(self.vocabulary_, self.vectors_).to_word(word, top)
+
+    def analogy(
+        self, first: str, second: str, third: str, top: int = 10
+    ) -> list[tuple[str, float]]:
+        """Words that are to `third` as `second` is to `first`."""
+        nearest = NearestWords.of(self.vocabulary_, self.vectors_)
+        return nearest.analogy(first, second, third, top)
+
+    def export(self, path: PathLike) -> None:
+        """Writes the vectors of words, not of `<S>`, in the text format of word2vec."""
+        if str(path).removesuffix(".gz").endswith(".arpa"):
+            raise DataError("word vectors are no ARPA file; choose a name in .txt.", path=path)
+        words, edge = self.vocabulary_.words, self.vocabulary_.separator
+        kept = [index for index in range(len(words)) if index != edge]
+        write_vectors(path, NamedVectors(tuple(words[i] for i in kept), self.vectors_[kept]))

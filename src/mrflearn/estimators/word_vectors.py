@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from mrflearn.data.corpus import Text
 from mrflearn.data.files import PathLike
-from mrflearn.data.vectors import NamedVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, StorageError
-from mrflearn.estimators.front_door import FrontDoor
-from mrflearn.estimators.nearest_words import NearestWords
+from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.text_moments import checked_moments, counted
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.models.spectral_vectors import spectral_vectors
@@ -30,7 +28,7 @@ from mrflearn.statistics.moments import Moments
 from mrflearn.statistics.text_shards import count_text_shards
 
 
-class WordVectors(FrontDoor):
+class WordVectors(WordSpace):
     """Words as points: near each other where they stand near the same words.
 
     The scores of a Markov random field that is alike at all offsets have a closed form, and the
@@ -96,25 +94,6 @@ class WordVectors(FrontDoor):
         """The vector of each word, in the order of the vocabulary; that of `<S>` is zero."""
         found: NDArray[np.float32] = self._after_fit("_vectors")
         return found
-
-    def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
-        """The words with the nearest vectors, by the cosine of their angle."""
-        return NearestWords.of(self.vocabulary_, self.vectors_).to_word(word, top)
-
-    def analogy(
-        self, first: str, second: str, third: str, top: int = 10
-    ) -> list[tuple[str, float]]:
-        """Words that are to `third` as `second` is to `first`."""
-        nearest = NearestWords.of(self.vocabulary_, self.vectors_)
-        return nearest.analogy(first, second, third, top)
-
-    def export(self, path: PathLike) -> None:
-        """Writes the word vectors in the text format of word2vec."""
-        if str(path).removesuffix(".gz").endswith(".arpa"):
-            raise DataError("word vectors are no ARPA file; choose a name in .txt.", path=path)
-        words, edge = self.vocabulary_.words, self.vocabulary_.separator
-        kept = [index for index in range(len(words)) if index != edge]  # its vector is zero
-        write_vectors(path, NamedVectors(tuple(words[i] for i in kept), self.vectors_[kept]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""

@@ -145,7 +145,10 @@ def _parts(sent: Any, items: Iterator[Any]) -> Iterator[tuple[int, Outcome]]:
 
 def _plus(one: Outcome, other: Outcome) -> Outcome:
     """The sum of two parts, or the error that either met."""
-    return next((each for each in (one, other) if each[0]), (False, one[1] + other[1]))
+    for each in (one, other):
+        if each[0]:
+            return each
+    return False, one[1] + other[1]
 
 
 def _finish(sent: Any, summed: tuple[int, Outcome]) -> Outcome:

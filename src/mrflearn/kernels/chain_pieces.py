@@ -71,28 +71,19 @@ def given_neighbours(
     peak = unary.amax(dim=1, keepdim=True)
     weight = (unary - peak).exp_()
     value = torch.dot(peak.squeeze(1).double(), (left.amount + right.amount).double())
-    slopes: Tensor | None = None
-    pairs = []
+    slopes, pairs = [], []
     for side, scores in ((left, table), (right, table.t())):
-        shift = scores.amax(dim=1, keepdim=True)
-        kernel = torch.cat([(scores - shift).exp_(), torch.ones_like(scores[:1])])
-        own = kernel.index_select(0, side.state)
-        total = torch.linalg.vecdot(weight, own)
+        shift = scores.amax(dim=1)
+        kernel = torch.cat([(scores - shift[:, None]).exp_(), torch.ones_like(scores[:1])])
+        own = kernel.index_select(0, side.state).mul_(weight)
+        total = own.sum(dim=1)
         if not bool((total > SMALLEST[unary.dtype]).all()):
             return given_neighbours_reference(unary, table, left, right)
-        shifts = torch.cat([shift.squeeze(1), shift.new_zeros(1)]).double()
-        per_state = torch.zeros_like(shifts).index_add_(0, side.state, side.amount.double())
-        value += torch.dot(total.double().log(), side.amount.double())
-        value += torch.dot(shifts, per_state)
-        scale = side.amount / total
-        summed = embedding_bag(
-            side.order, weight, side.begin, mode="sum", per_sample_weights=scale[side.order]
-        )
-        pairs.append(kernel[:-1] * summed[:-1])
-        own *= scale[:, None]
-        slopes = own if slopes is None else slopes.add_(own)
-    assert slopes is not None  # noqa: S101 - there are two sides
-    return PieceSums(value, slopes.mul_(weight), pairs[0] + pairs[1].t())
+        shifts = torch.cat([shift, shift.new_zeros(1)])[side.state]
+        value += torch.dot(total.double().log() + shifts, side.amount.double())
+        slopes.append(own.mul_((side.amount / total)[:, None]))
+        pairs.append(embedding_bag(side.order, own, side.begin, mode="sum")[:-1])
+    return PieceSums(value, slopes[0].add_(slopes[1]), pairs[0] + pairs[1].t())
 
 
 def given_neighbours_reference(

@@ -33,6 +33,34 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
+class Gold:
+    """The known labels of problems: each (problem, cell) once, and how often it was seen."""
+
+    problem: Int64[Tensor, "g"]
+    cell: Int64[Tensor, "g"]
+    times: Float[Tensor, "g"]
+
+    @classmethod
+    def of(cls, batch: FieldBatch, own: Problems) -> Gold:
+        cell = torch.zeros(len(own), dtype=torch.int64)
+        for variables in own.scope.T:
+            cell = cell * batch.graph.states[variables] + batch.states[variables]
+        return cls(torch.arange(len(own)), cell, own.weight)
+
+    def merged(self, number: Int64[Tensor, "g"], cells: int) -> Gold:
+        """The same labels, problem i being problem `number[i]` now."""
+        code, place = torch.unique(number * cells + self.cell, return_inverse=True)
+        times = torch.zeros(len(code), dtype=torch.float64).index_add_(0, place, self.times)
+        return Gold(code.div(cells, rounding_mode="floor"), code % cells, times)
+
+    def between(self, begin: int, end: int, kind: torch.dtype) -> Gold:
+        """The labels of the problems from `begin` on and before `end`, numbered from 0."""
+        low, high = torch.searchsorted(self.problem, torch.tensor([begin, end])).tolist()
+        some = slice(low, high)
+        return Gold(self.problem[some] - begin, self.cell[some], self.times[some].to(kind))
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """Problems whose labels are known: their scores add up what the sources say."""
 
@@ -40,6 +68,7 @@ class Block:
     shape: tuple[int, ...]
     weight: Float[Tensor, "n"] | None  # None: each counts once
     sources: tuple[Source, ...]
+    gold: Gold
     place: tuple[int, slice]  # which record of problems, and where in it
 
 
@@ -100,8 +129,9 @@ class _Cut:
 
     def __call__(self, own: Problems, members: list[Members], number: int) -> Iterator[Block]:
         shape = tuple(int(n) for n in self.batch.graph.states[own.scope[0]])
+        gold = Gold.of(self.batch, own)
         if self.merge:
-            own, members = _merged(own, members)
+            own, members, gold = _merged(own, members, gold, math.prod(shape))
         count = len(own.weight)
         most = max(1, min(NUMBERS_IN_BLOCK // math.prod(shape), -(-count // self.least)))
         plain = bool((own.weight == 1).all())
@@ -117,6 +147,7 @@ class _Cut:
                 tuple(
                     self._source(part, inside, shape) for part, inside in parts if len(inside.row)
                 ),
+                gold.between(begin, end, self.model.dtype),
                 (number, slice(begin, end)),
             )
 
@@ -135,18 +166,21 @@ def _members(batch: FieldBatch, part: Part, plan: SlicePlan) -> Members:
     return Members(int(part.problem.max()) + 1, part.problem, group.table[part.factor], other)
 
 
-def _merged(own: Problems, members: list[Members]) -> tuple[Problems, list[Members]]:
+def _merged(
+    own: Problems, members: list[Members], gold: Gold, cells: int
+) -> tuple[Problems, list[Members], Gold]:
     """The same problems, those of one member that read the same scores merged into one."""
     if len(members) != 1 or len(members[0].row) != len(own):
-        return own, members
+        return own, members, gold
     alike = torch.stack([members[0].row, members[0].other], dim=1)
     distinct, number = alike.unique(dim=0, return_inverse=True)
     if len(distinct) == len(own):
-        return own, members
+        return own, members, gold
     weight = torch.zeros(len(distinct), dtype=torch.float64).index_add_(0, number, own.weight)
     row, other = distinct.unbind(dim=1)
     merged = Members(len(row), torch.arange(len(row)), row, other)
-    return Problems(own.scope[: len(row)], weight, own.parts), [merged]
+    problems = Problems(own.scope[: len(row)], weight, own.parts)
+    return problems, [merged], gold.merged(number, cells)
 
 
 def _between(members: Members, begin: int, end: int) -> Members:

@@ -3,6 +3,9 @@
     value = sum over problems of log sum exp(scores) - score of the labels
     gradient = expected minus observed counts of every weight
 
+Both differences are taken problem by problem, before anything is added up: most problems are all
+but certain, and sums of scores, taken apart, would lose in float32 what is left to gain.
+
 Letters in shapes: p: all weights of a model; n: problems of a block; l: cells.
 """
 
@@ -51,8 +54,8 @@ class LocalLikelihood:
         found = self.threads.map(
             lambda blocks: self._solve(model, tables, blocks), self._dealt(self.laid.blocks)
         )
-        value = -torch.dot(self.laid.observed, vector.double())
-        gradient = -self.laid.observed
+        value = torch.zeros((), dtype=torch.float64)
+        gradient = torch.zeros_like(self.laid.observed)
         for more, slopes in found:
             value = value + more
             gradient = gradient + slopes.gradient(self.laid, self.layout)
@@ -91,7 +94,7 @@ class LocalLikelihood:
         slopes = Slopes.zeros(model, tables)
         for block in blocks:
             scores = block_scores(model, tables, block)
-            value += log_sums(scores, block)
+            value += losses(scores, block)
             slopes.add(block, scores)
         return value, slopes
 
@@ -182,17 +185,18 @@ def block_scores(
     return total.flatten(1)
 
 
-def log_sums(scores: Float[Tensor, "n l"], block: Block) -> Float[Tensor, ""]:
-    """The summed log-sum-exps; the scores become the slopes, in place."""
-    peak = scores.amax(dim=1, keepdim=True)
-    scores -= peak
+def losses(scores: Float[Tensor, "n l"], block: Block) -> Float[Tensor, ""]:
+    """The summed -log p of the known labels; the scores become the slopes, in place."""
+    gold = block.gold
+    scores -= scores.amax(dim=1, keepdim=True)
+    reached = scores[gold.problem, gold.cell].double()
     total = scores.exp_().sum(dim=1)
-    value = peak.squeeze(1).double() + total.double().log()
+    value = gold.times.double() @ (total.double().log()[gold.problem] - reached)
     if block.weight is not None:
-        value = value * block.weight
         total = total / block.weight
     scores /= total[:, None]
-    return value.sum()
+    scores[gold.problem, gold.cell] -= gold.times
+    return value
 
 
 def _partial(block: Block, view: tuple[int, ...]) -> bool:
