@@ -185,7 +185,7 @@ class Interrupting:
         return Serial().total(task, items)
 
 
-@pytest.mark.parametrize("after", [3, 8, 50])  # counts of folds, weights, words
+@pytest.mark.parametrize("after", [3, 8, 36])  # counts of folds, weights, words
 def test_ctrl_c_ends_in_good_order(whole: CompositeLanguageModel, after: int) -> None:
     stopped = clone(whole).fit(TRAIN, executor=Interrupting(after))
     assert len(stopped.fit_.history) < len(whole.fit_.history)
