@@ -43,6 +43,13 @@ def check_graph_crf(printed: str) -> None:
     assert printed.splitlines()[-1].startswith("{0: 'left', 1: 'left', 2: 'left', 3: 'right'")
 
 
+def check_crf_estimators(printed: str) -> None:
+    *rows, choice = printed.splitlines()
+    assert [row.split()[0] for row in rows] == ["ml", "pw", "pwpl", "pl"]
+    assert all(float(row.split()[1]) > 0.8 for row in rows)
+    assert choice.startswith("ml since")
+
+
 def check_tagger(printed: str) -> None:
     for name in ("second order", "first order", "joint field", "50 labelled sentences"):
         assert 0.5 < number(name, printed) <= 1
@@ -58,6 +65,7 @@ def check_composite(printed: str) -> None:
 CHECKS: dict[str, Callable[[str], None]] = {
     "README.md": check_readme,
     "crf.md": check_crf,
+    "crf-estimators.md": check_crf_estimators,
     "graph-crf.md": check_graph_crf,
     "tagger.md": check_tagger,
     "composite.md": check_composite,

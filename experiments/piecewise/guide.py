@@ -29,7 +29,7 @@ TASKS = {
 }
 TITLES = {
     "tags": "chain, 45 labels, features on tokens",
-    "tags-both": "chain, 45 labels, features on tokens and transitions",
+    "tags-both": "chain, 45 labels, features on transitions too",
     "chunks-223": "factorial, 45 and 3 labels",
     "seminars": "skip chain, 5 labels",
 }

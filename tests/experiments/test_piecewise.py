@@ -50,3 +50,9 @@ def test_tables_are_made_of_real_text(tmp_path: Path, data_folder: Path) -> None
     assert [row["point"]["estimator"] for row in rows] == ["pl", "pw"]
     assert all(row["train_sentences"] == 40 and row["pos_accuracy"] > 0.5 for row in rows)
     assert "GRMM's setting" in (tmp_path / "results.md").read_text()
+
+
+def test_the_table_of_the_guide_is_the_measured_one() -> None:
+    measured = ROOT / "experiments" / "piecewise" / "results-guide" / "guide.md"
+    page = ROOT / "docs" / "start" / "crf-estimators.md"
+    assert measured.read_text().strip() in page.read_text()

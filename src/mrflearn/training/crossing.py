@@ -16,7 +16,7 @@ from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
 from mrflearn.training.quasi_newton import QuasiNewtonState
 
-MOST_CROSSINGS = 20  # on seminar announcements one or two were needed
+MOST_CROSSINGS = 20  # on half of the seminar announcements one was needed
 
 
 def cross(

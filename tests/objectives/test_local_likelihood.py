@@ -1,0 +1,36 @@
+"""Local problems that are all but certain keep their small losses, in float32 too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.support.labelled_fields import labelled
+
+from mrflearn.execution.threads import Threads
+from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
+
+TOKENS, SCORE, GAP = 2000, 1e4, 40.0
+
+
+@pytest.mark.parametrize("estimator", ["pl", "edge-pl", "pw", "pwpl"])
+def test_small_losses_under_large_scores(estimator: Estimator) -> None:
+    nodes = [(token,) for token in range(TOKENS)]
+    found = labelled(0, [(TOKENS, {"node": nodes})], everything=True)
+    batch = replace(found.batch, states=torch.ones_like(found.batch.states))
+    layout = Layout.of(found.field.parameters())
+    (cell,) = (own.cell for own in found.field.templates)
+    weights = layout.flatten(dict.fromkeys(found.field.parameters(), SCORE + GAP * cell.double()))
+    values, slopes = [], []
+    for kind in (torch.float32, torch.float64):
+        field = LogLinearField.zeros(found.field.templates, kind)
+        call = field_objective(field, batch, Principle(estimator), Threads(1))
+        value, slope = call(weights.to(kind))
+        values.append(float(value))
+        slopes.append(slope.double())
+    # Expected and observed counts, added up apart in float32, would differ by more than this.
+    assert values[0] == pytest.approx(values[1], rel=2e-3)
+    torch.testing.assert_close(slopes[0], slopes[1], rtol=2e-3, atol=1e-6)
