@@ -3,7 +3,7 @@
     python experiments/lap/run.py --scale smoke     # a minute
     python experiments/lap/run.py --scale full      # half an hour on one core
 
-Rows go to OUTPUT/rows-SCALE.jsonl; a run that was stopped goes on where it was.  Tables and
+Rows go to OUTPUT/rows.jsonl; a run that was stopped goes on where it was.  Tables and
 pictures are made from the rows, so they can be made again at any time (--only-draw).  Several
 processes may share the work, each with its own --output, --part and --runs: the files of rows are
 then joined.
@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 from report import write_report
-from rows import Rows
 
-import mrflearn
 from mrflearn import MarkovField
+from mrflearn.evaluation.rows import Rows
 from mrflearn.graph.builders import graph_from_text
 from mrflearn.inference.draw import Drawing
 from mrflearn.models.tabular import TabularModel
@@ -95,14 +94,15 @@ def measure_accuracy(rows: Rows, scale: Scale, parts: list[str], runs: range) ->
         for run in (run for run in runs if run < scale.runs[figure]):
             for samples in scale.samples:
                 place: dict[str, Any] = {"figure": figure, "samples": samples, "run": run}
-                left = {k: v for k, v in ESTIMATORS.items() if not rows.has({**place, "name": k})}
+                left = {k: v for k, v in ESTIMATORS.items() if {**place, "name": k} not in rows}
                 if not left:
                     continue
                 drawn = Drawing()(field, samples, seed=1_000 * run + 1).samples
                 data = drawn.numpy().astype(np.uint8)
                 for name, settings in left.items():
                     values, seconds = estimate(graph, data, settings)
-                    rows.append({**place, "name": name, **about(seconds), "values": values})
+                    figures = {"seconds": seconds, "load": os.getloadavg()[0], "values": values}
+                    rows.append({**place, "name": name}, figures)
                 say(f"{figure} ({graph}): {samples:,} samples, run {run + 1}")
 
 
@@ -115,23 +115,17 @@ def measure_scaling(rows: Rows, scale: Scale) -> None:
         noise = generator.integers(0, 4, (scale.scaling_samples, side * side - 1), dtype=np.uint8)
         data[:, 1:] &= data[:, :-1] | (noise > 0)
         for name in ("LAP_E", "LAP_D", "LAP_P"):
-            point = {"figure": "scaling", "cliques": cliques, "name": name}
-            if rows.has(point):
+            point: dict[str, Any] = {"figure": "scaling", "cliques": cliques, "name": name}
+            point |= {"samples": scale.scaling_samples}
+            if point in rows:
                 continue
             # Small problems are over in no time: the best of several is the time without noise.
             repeats = max(1, min(20, 60_000 // cliques))
             seconds = min(
                 estimate(f"grid:{side}x{side}", data, ESTIMATORS[name])[1] for _ in range(repeats)
             )
-            rows.append({**point, "samples": scale.scaling_samples, **about(seconds)})
+            rows.append(point, {"seconds": seconds, "load": os.getloadavg()[0]})
             say(f"scaling: {cliques:,} cliques by {name} in {seconds:.2f} s")
-
-
-def about(seconds: float) -> dict[str, Any]:
-    """What a row says about the circumstances."""
-    threads = torch.get_num_threads()
-    version = {"mrflearn": mrflearn.__version__, "torch": torch.__version__}
-    return {"seconds": seconds, "threads": threads, "load": os.getloadavg()[0], "version": version}
 
 
 def say(text: str) -> None:
@@ -148,12 +142,12 @@ def main() -> None:
         "--runs", type=int, nargs=2, default=(0, 1000), help="the first, and one past the last"
     )
     options = parser.parse_args()
-    rows, parts = Rows(options.output / f"rows-{options.scale}.jsonl"), options.part or PARTS
+    rows, parts = Rows(options.output / "rows.jsonl"), options.part or PARTS
     if not options.only_draw:
         measure_accuracy(rows, SCALES[options.scale], parts, range(*options.runs))
         if "scaling" in parts:
             measure_scaling(rows, SCALES[options.scale])
-    write_report(list(rows), options.output)
+    write_report([{**row["point"], **row} for row in rows], options.output)
     say(f"tables and pictures: {options.output}")
 
 
