@@ -93,6 +93,8 @@ def report(rows: Rows) -> list[str]:
         cells = [str(row["point"][name]) for name in names]
         cells += [f"{figures['held_out']:.4f}", str(figures["best_after"])]
         lines.append("| " + " | ".join(cells) + " |")
+    if not rows.of(PART):
+        return [*lines, "", "The best of each has not been trained on the whole text yet."]
     lines += ["", "| " + " | ".join([*names, "validation", "test", "seconds"]) + " |"]
     lines.append("|---" * (len(names) + 3) + "|")
     for row in rows.of(PART):

@@ -135,6 +135,16 @@ def test_a_model_of_two_settings_is_refused(tmp_path: Path, whole: CompositeLang
         CompositeLanguageModel.load(tmp_path / "m")
 
 
+def test_weights_of_other_levels_are_refused(tmp_path: Path, whole: CompositeLanguageModel) -> None:
+    whole.save(tmp_path / "m")
+    config = tmp_path / "m" / "config.json"
+    settings = json.loads(config.read_text())
+    settings["settings"]["own"]["level_names"].remove("h")
+    config.write_text(json.dumps(settings))
+    with pytest.raises(StorageError, match="weights for other levels"):
+        CompositeLanguageModel.load(tmp_path / "m")
+
+
 def test_long_sentences_teach_words_and_are_scored_whole() -> None:
     text = [[["a", "b"] * 4, ["a", "b"], ["a", "b", "a"]]] * 10
     model = CompositeLanguageModel(1, (2, 2), longest=3, max_iterations=3).fit(text)
@@ -175,7 +185,7 @@ class Interrupting:
         return Serial().total(task, items)
 
 
-@pytest.mark.parametrize("after", [3, 8, 50])  # counts of folds, weights, words
+@pytest.mark.parametrize("after", [3, 8, 36])  # counts of folds, weights, words
 def test_ctrl_c_ends_in_good_order(whole: CompositeLanguageModel, after: int) -> None:
     stopped = clone(whole).fit(TRAIN, executor=Interrupting(after))
     assert len(stopped.fit_.history) < len(whole.fit_.history)

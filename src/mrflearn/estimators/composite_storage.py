@@ -13,7 +13,7 @@ from mrflearn.errors import DataError, GraphError, MrflearnError, StorageError
 from mrflearn.estimators.composite_answers import Answers
 from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.composite_lm import RULE_COLUMNS, CompositeModel, CompositeShape
-from mrflearn.models.hidden_backoff import Level
+from mrflearn.models.hidden_backoff import GIVEN, Level
 from mrflearn.models.ngram import BackoffTable, NgramModel
 from mrflearn.models.ngram_level import NgramLevel
 from mrflearn.models.storage import StoredModel
@@ -70,6 +70,8 @@ def read_composite(stored: StoredModel) -> tuple[dict[str, Any], Answers]:
         for level, table in zip(shape.levels, tables, strict=True):
             if tuple(table.shape) != shape.table_shape(level):
                 raise DataError(f"level '{level}' has a table of another size than its text.")
+        if model.weights.shape[2] != len(shape.levels) + GIVEN:
+            raise DataError("it has weights for other levels than it has; an earlier version's?")
         order = settings["order"]
         ngrams = _ngrams(order, vocabulary, tensors) if order > 1 else None
         fit = CompositeFit(

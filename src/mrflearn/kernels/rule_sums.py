@@ -38,8 +38,9 @@ class RuleSums:
     def weighed(self, weight: Float[Tensor, "r"]) -> Tensor:
         """The matrix for weights of the rules."""
         with warnings.catch_warnings():
-            # torch calls this layout "beta", once a process, at whoever comes first.
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
+            # torch says once a process, at whoever comes first, that this layout is "beta", and
+            # some versions that its indices are not checked.
+            warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
             return torch.sparse_csr_tensor(
                 self.first,
                 self.source,

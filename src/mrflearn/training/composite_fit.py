@@ -36,7 +36,7 @@ class CompositeFit:
     tag_of_word: Figures  # p(preterminal | word), which the n-gram model is told tags by
     prior: Figures  # shares of topics in the training text
     strength: float  # tokens that the prior is worth
-    history: tuple[Row, ...]  # of the training text, round after round
+    history: tuple[Row, ...]  # of the training text and a treebank's rules, round after round
     held_out: tuple[float, ...]  # log-likelihoods of folds judged by others, between rounds
     reason: str
 
