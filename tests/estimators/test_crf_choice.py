@@ -91,9 +91,3 @@ def test_the_command_line_says_what_was_chosen_and_why(tmp_path: Path) -> None:
     found = run("train", "crf", str(file), *words, "--labels", "a,b")
     assert found.json()["estimator"] == "pw"
     assert "--estimator auto: pw, since the graphs have loops" in found.err
-
-
-def test_jobs_are_cores(tmp_path: Path) -> None:
-    found = run("train", "crf", "none.txt", "--jobs", "0", "-o", str(tmp_path / "model"))
-    assert found.code == 2
-    assert "--jobs 0: name a number of cores, or -1" in " ".join(found.err.split())
