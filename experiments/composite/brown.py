@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rows import Rows
 from run import PARTS
 from texts import Text, brown, treebank
 
-import mrflearn
 from mrflearn import CompositeLanguageModel
+from mrflearn.evaluation.rows import Rows
 
 TREES, TOPICS = 3914, 50
+SETTINGS = ("model", "horizontal", "iterations", "rounds", "documents")
 
 
 def model_of(options: argparse.Namespace, text: Text) -> CompositeLanguageModel:
@@ -48,9 +48,8 @@ def measure(options: argparse.Namespace, text: Text, name: str) -> dict[str, Any
     model = model_of(options, text)
     model.fit(text.train, checkpoint=checkpoint, resume=checkpoint.exists())
     seconds = time.perf_counter() - begun
-    row: dict[str, Any] = {"text": "Brown", "model": options.model}
-    row |= {k: getattr(options, k) for k in ("horizontal", "iterations", "rounds", "documents")}
-    row |= {"held_out": model.perplexity(text.held), "training_documents": len(text.train)}
+    row: dict[str, Any] = {"held_out": model.perplexity(text.held)}
+    row |= {"training_documents": len(text.train)}
     if options.judge == "test":
         score = model.text_score(text.test)
         row |= {"perplexity": score.perplexity, "tokens": score.tokens}
@@ -60,7 +59,7 @@ def measure(options: argparse.Namespace, text: Text, name: str) -> dict[str, Any
     if model.topics > 1:
         row |= {"topic_words": model.topic_words(8), "shares": model.fit_.prior.tolist()}
     checkpoint.unlink(missing_ok=True)
-    return {**row, "version": mrflearn.__version__}
+    return row
 
 
 def main() -> None:
@@ -80,13 +79,13 @@ def main() -> None:
     torch.set_num_threads(1)
     name = f"brown-{options.model.replace(' ', '')}-{options.horizontal}"
     rows = Rows(options.output / f"{name}.jsonl")
-    point = {k: getattr(options, k) for k in ("model", "horizontal", "iterations", "documents")}
-    if rows.has(point):
+    point = {k: getattr(options, k) for k in SETTINGS}
+    point |= {"text": "Brown", "scale": f"{options.iterations} steps"}
+    if point in rows:
         return
     text = brown(options.data, options.documents, treebank(options.data, TREES).trees)
     options.output.mkdir(parents=True, exist_ok=True)
-    row = measure(options, text, name)
-    rows.append(row)
+    row = rows.append(point, measure(options, text, name))
     shown = {k: v for k, v in row.items() if k not in ("curve", "topic_words", "shares")}
     print(shown, flush=True)
 

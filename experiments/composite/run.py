@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from interpolation import best_weights, token_probabilities
 from report import write_report
-from rows import Rows
 from texts import Text, brown, built_in, treebank
 
-import mrflearn
 from mrflearn import CompositeLanguageModel, NgramLanguageModel
+from mrflearn.evaluation.rows import Rows
 
 PARTS = {
     "trigram": (True, False, False),
@@ -43,6 +42,7 @@ class Scale:
     In training, sentences above `longest` teach words and topics but not the grammar.
     """
 
+    name: str
     documents: int
     sentences: int
     trees: int
@@ -54,10 +54,13 @@ class Scale:
 
 
 SCALES = {
-    "smoke": Scale(10, 5, 0, 0, {"built-in": 2}, 1, 1),
-    "medium": Scale(100, 20, 0, 0, {"built-in": 8}),
-    "short": Scale(0, 0, 3914, 100, {"treebank": 5, "Brown": 20}, 6, 2, longest=20),
-    "full": Scale(300, 20, 3914, 500, {"built-in": 8, "treebank": 5, "Brown": 50}),
+    scale.name: scale
+    for scale in (
+        Scale("smoke", 10, 5, 0, 0, {"built-in": 2}, 1, 1),
+        Scale("medium", 100, 20, 0, 0, {"built-in": 8}),
+        Scale("short", 0, 0, 3914, 100, {"treebank": 5, "Brown": 20}, 6, 2, longest=20),
+        Scale("full", 300, 20, 3914, 500, {"built-in": 8, "treebank": 5, "Brown": 50}),
+    )
 }
 
 
@@ -90,19 +93,19 @@ def model_of(name: str, text_name: str, text: Text, scale: Scale) -> CompositeLa
 def measure(rows: Rows, name: str, text: Text, scale: Scale, chosen: list[str]) -> None:
     """A row for each combination, for Kneser-Ney of orders 3 and 5, and for interpolations."""
     for parts in chosen:
-        if not rows.has({"text": name, "model": parts}):
-            row = _combination(name, parts, text, scale)
-            rows.append(row)
+        point = {"text": name, "scale": scale.name, "model": parts}
+        if point not in rows:
+            row = rows.append(point, _combination(name, parts, text, scale))
             print(f"{name}: {parts}: perplexity {row['perplexity']:.2f}", flush=True)
     for order in (3, 5):
-        point = {"text": name, "model": f"Kneser-Ney {order}-gram"}
-        if not rows.has(point):
+        point = {"text": name, "scale": scale.name, "model": f"Kneser-Ney {order}-gram"}
+        if point not in rows:
             settings = {"vocabulary_size": text.vocabulary_size}
             plain = NgramLanguageModel(order, minimum_count=text.minimum_count, **settings)
             plain.fit([words for d in text.train for words in d])
             value = plain.perplexity([words for d in text.test for words in d])
-            rows.append({**point, "perplexity": value, "floor": text.floor})
-    _interpolate(rows, name, text.floor)
+            rows.append(point, {"perplexity": value, "floor": text.floor})
+    _interpolate(rows, name, scale, text.floor)
 
 
 def _combination(name: str, parts: str, text: Text, scale: Scale) -> dict[str, Any]:
@@ -111,8 +114,8 @@ def _combination(name: str, parts: str, text: Text, scale: Scale) -> dict[str, A
     model = model_of(parts, name, text, scale).fit(text.train)
     seconds = time.perf_counter() - begun
     score = model.text_score(text.test)
-    row: dict[str, Any] = {"text": name, "model": parts, "perplexity": score.perplexity}
-    row |= {"tokens": score.tokens, "held_out": model.perplexity(text.held)}
+    row: dict[str, Any] = {"perplexity": score.perplexity, "tokens": score.tokens}
+    row |= {"held_out": model.perplexity(text.held)}
     row |= {"vocabulary": len(model.vocabulary_), "seconds": round(seconds, 1)}
     row |= {"curve": [[r.iteration, r.value] for r in model.fit_.history]}
     if model.topics > 1:
@@ -121,25 +124,26 @@ def _combination(name: str, parts: str, text: Text, scale: Scale) -> dict[str, A
         for part, documents in (("held", text.held), ("test", text.test)):
             logs = np.log(token_probabilities(model, documents))
             row[f"{part}_log_probabilities"] = logs.round(5).tolist()
-    return {**row, "floor": text.floor, "version": mrflearn.__version__}
+    return {**row, "floor": text.floor}
 
 
-def _interpolate(rows: Rows, name: str, floor: float | None) -> None:
+def _interpolate(rows: Rows, name: str, scale: Scale, floor: float | None) -> None:
     """Rows for mixtures of parts trained alone, with the best weights for held-out documents."""
-    alone = {r["model"]: r for r in rows if r["text"] == name and "held_log_probabilities" in r}
+    mine = rows.latest(text=name, scale=scale.name)
+    alone = {r["point"]["model"]: r for r in mine if "held_log_probabilities" in r}
     for combination, chosen in PARTS.items():
         parts = [part for part, taken in zip(ALONE, chosen, strict=True) if taken]
-        point = {"text": name, "model": f"interpolation: {combination}"}
-        if len(parts) < 2 or rows.has(point) or not all(part in alone for part in parts):
+        point = {"text": name, "scale": scale.name, "model": f"interpolation: {combination}"}
+        if len(parts) < 2 or point in rows or not all(part in alone for part in parts):
             continue
         held, test = (
             [np.exp(alone[part][f"{which}_log_probabilities"]) for part in parts]
             for which in ("held", "test")
         )
         weights = best_weights(held)
-        row: dict[str, Any] = {**point, "perplexity": _perplexity(test, weights), "floor": floor}
+        row: dict[str, Any] = {"perplexity": _perplexity(test, weights), "floor": floor}
         row |= {"held_out": _perplexity(held, weights)}
-        rows.append(row | {"weights": dict(zip(parts, weights.tolist(), strict=True))})
+        rows.append(point, row | {"weights": dict(zip(parts, weights.tolist(), strict=True))})
 
 
 def _perplexity(columns: list[np.ndarray], weights: np.ndarray) -> float:
@@ -156,7 +160,7 @@ def main() -> None:
     parser.add_argument("--only-draw", action="store_true")
     options = parser.parse_args()
     scale = SCALES[options.scale]
-    rows = Rows(options.output / f"rows-{options.scale}.jsonl")
+    rows = Rows(options.output / "rows.jsonl")
     if not options.only_draw:
         for name, text in texts(scale, options.data).items():
             if options.text in (None, name):

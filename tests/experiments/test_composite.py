@@ -27,8 +27,8 @@ def run(output: Path) -> str:
 
 def test_every_combination_runs_once_and_a_second_run_only_reports(tmp_path: Path) -> None:
     run(tmp_path)
-    rows = (tmp_path / "rows-smoke.jsonl").read_text()
-    found = {r["model"]: r for r in map(json.loads, rows.splitlines())}
+    rows = (tmp_path / "rows.jsonl").read_text()
+    found = {r["point"]["model"]: r for r in map(json.loads, rows.splitlines())}
     mixed = [name for name in found if name.startswith("interpolation")]
     assert (len(found), len(mixed)) == (13, 4)
     assert all(row["perplexity"] > row["floor"] > 1 for row in found.values())
@@ -39,4 +39,4 @@ def test_every_combination_runs_once_and_a_second_run_only_reports(tmp_path: Pat
     for name in ("perplexity", "em", "topics"):
         assert (tmp_path / f"built-in-{name}.png").stat().st_size > 500
     run(tmp_path)
-    assert (tmp_path / "rows-smoke.jsonl").read_text() == rows
+    assert (tmp_path / "rows.jsonl").read_text() == rows
