@@ -26,7 +26,7 @@ seconds on one core of a machine busy with other work; `make bench-piecewise` ti
 
 
 def write_report(rows: Rows, folder: Path) -> None:
-    """results.md with every table there are rows for, and the pictures."""
+    """report.md with every table there are rows for, and the pictures."""
     parts = [
         _chain_tables(rows),
         _chunk_tables(rows),
@@ -38,7 +38,7 @@ def write_report(rows: Rows, folder: Path) -> None:
     lines = ["# Piecewise training: results", "", CONDITIONS]
     for part in parts:
         lines += part
-    (folder / "results.md").write_text("\n".join(lines) + "\n")
+    (folder / "report.md").write_text("\n".join(lines) + "\n")
 
 
 def _chain_tables(rows: Rows) -> list[str]:

@@ -1,18 +1,11 @@
-"""Results as lines of JSON: appended, never deleted; a rerun continues where the last one ended."""
+"""What is measured, and the file of what was."""
 
 from __future__ import annotations
 
-import json
-import platform
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
 
-import mrflearn
+from mrflearn.evaluation import rows
+from mrflearn.evaluation.rows import Row
 
 
 @dataclass(frozen=True)
@@ -28,55 +21,23 @@ class Point:
     c2: float = 0.05  # half of one over the prior's variance, which is 10 in the paper
     held_out: bool = False  # the last fifth of the training sentences is the test set
 
-    @property
-    def key(self) -> str:
-        return json.dumps(vars(self), sort_keys=True)
 
+class Rows(rows.Rows):
+    """The file of results; rows of older runs lack settings that had one value then."""
 
-class Rows:
-    """The file of results."""
+    def done(self) -> set[Point]:
+        """The points that have been measured."""
+        return {Point(**row["point"]) for row in self}
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        if self.path.exists():
-            for line in self.path.read_text().splitlines():
-                yield json.loads(line)
-
-    def done(self) -> set[str]:
-        """The keys of the points that have been measured."""
-        return {Point(**row["point"]).key for row in self}
-
-    def append(self, point: Point, figures: Mapping[str, Any]) -> None:
-        """Adds a measurement and what it was made with."""
-        row = {"point": vars(point), **figures, **conditions()}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as stream:
-            stream.write(json.dumps(row) + "\n")
-
-    def of(self, task: str, estimator: str | None = None) -> list[dict[str, Any]]:
+    def of(self, task: str, estimator: str | None = None) -> list[Row]:
         """The last row of each point of a task with the paper's prior, by draws and sizes."""
-        latest = {Point(**row["point"]).key: row for row in self}
+        latest = {Point(**row["point"]): row for row in self}
         chosen = [
-            row
-            for row in latest.values()
-            if row["point"]["task"] == task
-            and estimator in (None, row["point"]["estimator"])
-            and not row["point"].get("held_out")
-            and row["point"].get("c2", Point.c2) == Point.c2
+            (point.draw, point.size or 0, row)
+            for point, row in latest.items()
+            if point.task == task
+            and estimator in (None, point.estimator)
+            and not point.held_out
+            and point.c2 == Point.c2
         ]
-        return sorted(chosen, key=lambda row: (row["point"]["draw"], row["point"]["size"] or 0))
-
-
-def conditions() -> dict[str, Any]:
-    """Versions, and the state of the code."""
-    git = ["git", "rev-parse", "--short", "HEAD"]
-    found = subprocess.run(git, cwd=Path(__file__).parent, capture_output=True, text=True)
-    return {
-        "commit": found.stdout.strip() or None,
-        "versions": {"mrflearn": mrflearn.__version__}
-        | {name: version(name) for name in ("torch", "numpy")},
-        "python": sys.version.split()[0],
-        "machine": platform.machine(),
-    }
+        return [row for *_, row in sorted(chosen, key=lambda own: own[:2])]

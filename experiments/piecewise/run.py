@@ -2,7 +2,7 @@
 
 python experiments/piecewise/run.py [--scale smoke|full] [--data FOLDER] [--only TASK ...]
 
-Rows are appended to rows.jsonl in the results folder; what is there already is not run again, so a
+Rows are appended to rows.jsonl in the output folder; what is there already is not run again, so a
 run may be stopped at any time, or after --minutes, and taken up later.
 """
 
@@ -69,7 +69,7 @@ def _synthetic(models: int, curves: int, sizes: tuple[int, ...], whole: int) -> 
 
 def main() -> None:
     options = _options()
-    folder = options.results or Path(__file__).parent / f"results-{options.scale}"
+    folder = options.output or Path(__file__).parent / f"results-{options.scale}"
     rows = Rows(folder / "rows.jsonl")
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
     _measure(plan(options.scale, options.only, options.draws, options.size), rows, options, until)
@@ -81,7 +81,7 @@ def main() -> None:
     from report import write_report  # needs matplotlib
 
     write_report(rows, folder)
-    print(folder / "results.md")
+    print(folder / "report.md")
 
 
 def _measure(
@@ -94,7 +94,7 @@ def _measure(
     own, of = map(int, options.share.split("/"))
     for number, ((task, draw, size), points) in enumerate(groups):
         mine = number % of == own - 1
-        chosen = [point for point in points if mine and point.key not in done]
+        chosen = [point for point in points if mine and point not in done]
         parts = TASKS[task].parts(Path(options.data), draw, size) if chosen else None
         if parts is not None and options.scale == "smoke":
             parts = parts._replace(test=parts.test[:SMOKE_TESTS])
@@ -102,7 +102,7 @@ def _measure(
             if until is not None and time.monotonic() > until:
                 break
             print(f"{task} {point.estimator} draw {draw}, {size or 'all'}", file=sys.stderr)
-            rows.append(point, measure(TASKS[task], parts, point, options.jobs))
+            rows.append(vars(point), measure(TASKS[task], parts, point, options.jobs))
 
 
 def _options() -> argparse.Namespace:
@@ -117,7 +117,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--share", default="1/1", help="2/6: of six processes this is the second")
     parser.add_argument("--rows-only", action="store_true", help="no tables, no pictures")
     parser.add_argument("--jobs", type=int, default=2, help="cores")
-    parser.add_argument("--results", type=Path)
+    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     if options.data is None and set(options.only) - {"hmm"}:
         sys.exit("name the folder of the data sets with --data or MRFLEARN_DATA")

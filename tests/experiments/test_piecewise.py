@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def run(output: Path, *options: str) -> list[dict]:
     """The rows that a run of the smallest scale leaves."""
     script = ROOT / "experiments" / "piecewise" / "run.py"
-    command = [sys.executable, str(script), "--scale", "smoke", "--results", str(output)]
+    command = [sys.executable, str(script), "--scale", "smoke", "--output", str(output)]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*command, "--jobs", "1", *options],
@@ -28,7 +28,7 @@ def run(output: Path, *options: str) -> list[dict]:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(output / "results.md")
+    assert done.stdout.strip() == str(output / "report.md")
     return [json.loads(line) for line in (output / "rows.jsonl").read_text().splitlines()]
 
 
@@ -36,7 +36,7 @@ def test_synthetic_data_needs_no_files_and_a_rerun_measures_nothing(tmp_path: Pa
     rows = run(tmp_path, "--only", "hmm")
     assert {row["point"]["estimator"] for row in rows} == {"pl", "pw", "pwpl"}
     assert all(0.2 < row["state_accuracy"] < 1 for row in rows)  # five states: 0.2 is a guess
-    told = (tmp_path / "results.md").read_text()
+    told = (tmp_path / "report.md").read_text()
     assert "Figure 3: 2 generating models" in told
     assert "Figure 4" in told
     assert all((tmp_path / f"figure-{k}.png").stat().st_size > 500 for k in (3, 4))
@@ -49,7 +49,7 @@ def test_tables_are_made_of_real_text(tmp_path: Path, data_folder: Path) -> None
     rows = run(tmp_path, *options)
     assert [row["point"]["estimator"] for row in rows] == ["pl", "pw"]
     assert all(row["train_sentences"] == 40 and row["pos_accuracy"] > 0.5 for row in rows)
-    assert "GRMM's setting" in (tmp_path / "results.md").read_text()
+    assert "GRMM's setting" in (tmp_path / "report.md").read_text()
 
 
 def test_the_table_of_the_guide_is_the_measured_one() -> None:
