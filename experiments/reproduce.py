@@ -18,17 +18,17 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# Experiments in the order of the page, and the option that names their folder of results.
-EXPERIMENTS = {
-    "lifted_lm": "--output",
-    "joint_tagger": "--output",
-    "piecewise": "--results",
-    "chain_crf": "--output",
-    "composite": "--output",
-    "lap": "--output",
-    "estimators": "--output",
-    "scale": "--output",
-}
+# In the order of the page.
+EXPERIMENTS = (
+    "lifted_lm",
+    "joint_tagger",
+    "piecewise",
+    "chain_crf",
+    "composite",
+    "lap",
+    "estimators",
+    "scale",
+)
 NEED_DATA = {"lifted_lm", "joint_tagger", "piecewise", "chain_crf"}
 
 
@@ -42,7 +42,7 @@ def run(name: str, scale: str) -> str:
     if name in NEED_DATA and not os.environ.get("MRFLEARN_DATA"):
         return f"{name}: left out: set MRFLEARN_DATA to the folder of data sets"
     script = HERE / name / "run.py"
-    place = [EXPERIMENTS[name], str(folder_of(name, scale))]
+    place = ["--output", str(folder_of(name, scale))]
     begun = time.perf_counter()
     ended = subprocess.run([sys.executable, str(script), "--scale", scale, *place], check=False)
     seconds = time.perf_counter() - begun
@@ -61,11 +61,11 @@ def write_page(scale: str, remarks: list[str]) -> Path:
     text += [*(f"- {line}" for line in remarks), ""]
     for name in EXPERIMENTS:
         folder = folder_of(name, scale)
-        tables = [path for path in (folder / "results.md", folder / "report.md") if path.exists()]
-        if not tables:
+        table = folder / "report.md"
+        if not table.exists():
             continue
         way = os.path.relpath(folder, page.parent)
-        body = tables[0].read_text(encoding="utf-8")
+        body = table.read_text(encoding="utf-8")
         body = re.sub(r"^#", "##", body, flags=re.MULTILINE)
         body = re.sub(r"(!\[[^]]*\]\()(?!http)", rf"\1{way}/", body)
         shown = set(re.findall(r"\]\((?:[^)]*/)?([^)/]+\.png)\)", body))
@@ -78,7 +78,7 @@ def write_page(scale: str, remarks: list[str]) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", choices=("smoke", "full"), default="full")
-    parser.add_argument("--only", nargs="*", choices=list(EXPERIMENTS), default=list(EXPERIMENTS))
+    parser.add_argument("--only", nargs="*", choices=EXPERIMENTS, default=EXPERIMENTS)
     parser.add_argument("--only-write", action="store_true", help="the page, from what is there")
     options = parser.parse_args()
     remarks = [] if options.only_write else [run(name, options.scale) for name in options.only]

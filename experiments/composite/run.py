@@ -10,6 +10,7 @@ made from the rows (--only-draw).
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,7 +154,8 @@ def _perplexity(columns: list[np.ndarray], weights: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", choices=SCALES, default="smoke")
-    parser.add_argument("--data", type=Path, help="the folder of data sets")
+    data = os.environ.get("MRFLEARN_DATA")
+    parser.add_argument("--data", type=Path, default=Path(data) if data else None)
     parser.add_argument("--output", "-o", type=Path, default=Path(__file__).parent / "output")
     parser.add_argument("--text", choices=("built-in", "treebank", "Brown"), help="this one only")
     parser.add_argument("--models", nargs="+", choices=PARTS, help="these combinations only")

@@ -51,7 +51,7 @@ def main() -> None:
     }
     pieces = [f"## {title}\n\n" + "\n".join(lines) for title, lines in sections.items() if lines]
     table = "\n\n".join(pieces) + "\n"
-    (options.output / "results.md").write_text(table, encoding="utf-8")
+    (options.output / "report.md").write_text(table, encoding="utf-8")
     print(table)
 
 
