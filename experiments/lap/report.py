@@ -53,11 +53,13 @@ def _verdicts(rows: Sequence[Row]) -> list[str]:
         own = [r for r in rows if r["figure"] == "scaling" and r["name"] == name]
         each = [r["seconds"] / r["cliques"] for r in own if r["cliques"] > LEAST_CLIQUES]
         if len(each) > 1:
-            widest, most = max(each) / min(each), max(r["cliques"] for r in own)
-            holds = "holds" if widest <= CONSTANT else "misses"
+            mean, most = sum(each) / len(each), max(r["cliques"] for r in own)
+            off = max(abs(seconds / mean - 1) for seconds in each)
+            holds = "holds" if off <= CONSTANT else "misses"
             lines.append(
-                f"- time a clique of {name}, {LEAST_CLIQUES:,} to {most:,} cliques: "
-                f"largest / smallest {widest:.2f} ({holds}: at most {CONSTANT})"
+                f"- time a clique of {name}, {LEAST_CLIQUES:,} to {most:,} cliques: within "
+                f"{100 * off:.0f} % of its mean ({holds}: at most {100 * CONSTANT:.0f} %); "
+                f"largest / smallest {max(each) / min(each):.2f}"
             )
     return lines
 
