@@ -14,7 +14,7 @@ from mrflearn.plots.figure import save
 
 Row = dict[str, Any]
 ENOUGH, CLOSE = 10_000, 1.20  # samples from which on, and within what ratio, errors are alike
-LEAST_CLIQUES, CONSTANT = 900, 1.25  # from where on, and within what ratio, time is linear
+LEAST_CLIQUES, CONSTANT = 900, 0.25  # from where on, and how near to its mean, time a clique is to stay
 
 
 def write_report(rows: Sequence[Row], output: Path) -> None:
