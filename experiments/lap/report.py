@@ -14,7 +14,7 @@ from mrflearn.plots.figure import save
 
 Row = dict[str, Any]
 ENOUGH, CLOSE = 10_000, 1.20  # samples from which on, and within what ratio, errors are alike
-LEAST_CLIQUES, CONSTANT = 900, 0.25  # from where on, and how near to its mean, time a clique is to stay
+LEAST_CLIQUES, CONSTANT = 900, 0.25  # from where on time a clique is to be this near its mean
 
 
 def write_report(rows: Sequence[Row], output: Path) -> None:
