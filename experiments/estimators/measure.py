@@ -1,6 +1,6 @@
 """One measurement in a process of its own, so that its memory is its own.
 
-    python measure.py '{"kind": "field", "graph": "grid:4x4", "estimator": "pl", ...}'
+    python measure.py '{"graph": "grid:4x4", "estimator": "pl", ...}'
 
 prints one JSON object.
 """
@@ -65,7 +65,7 @@ def main() -> None:
     torch.set_num_threads(1)
     point = json.loads(sys.argv[1])
     try:
-        found = {"field": measure_field}[point["kind"]](point)
+        found = measure_field(point)
     except MrflearnError as error:
         found = {"refused": str(error)}
     sys.stdout.write(json.dumps(found) + "\n")

@@ -3,7 +3,7 @@
     python experiments/estimators/run.py --scale smoke     # half a minute
     python experiments/estimators/run.py --scale full      # ten minutes on one core
 
-Rows go to OUTPUT/rows-SCALE.jsonl; a run that was stopped goes on where it was.  The table and the
+Rows go to OUTPUT/rows.jsonl; a run that was stopped goes on where it was.  The table and the
 picture are made from the rows.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from report import write_report
 
+from mrflearn.evaluation.rows import Rows
 from mrflearn.graph.builders import graph_from_text
 from mrflearn.graph.ising import random_ising
 from mrflearn.inference.draw import Drawing
@@ -44,23 +45,21 @@ SCALES = {
 }
 
 
-def measure(path: Path, scale: Scale) -> list[dict[str, Any]]:
+def measure(rows: Rows, scale: Scale) -> None:
     """A row for each graph, run and estimator; those already there are not measured again."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(row["graph"], row["run"], row["estimator"]) for row in rows}
-    path.parent.mkdir(parents=True, exist_ok=True)
     for graph in scale.graphs:
         for run in range(scale.runs):
-            left = [name for name in ESTIMATORS if (graph, run, name) not in done]
-            samples = draw(graph, run, scale.samples, path.parent) if left else None
-            for name in left:
-                point = {"kind": "field", "graph": graph, "run": run, "estimator": name}
-                point |= {"samples": scale.samples, "scale": STRENGTH}
-                rows.append({**point, **ask({**point, "rows": str(samples)})})
-                with path.open("a") as stream:
-                    stream.write(json.dumps(rows[-1]) + "\n")
-                sys.stderr.write(f"{graph}, run {run + 1}: {name}\n")
-    return rows
+            points = [
+                {"graph": graph, "run": run, "estimator": name, "samples": scale.samples}
+                for name in ESTIMATORS
+            ]
+            left = [point for point in points if point not in rows]
+            if not left:
+                continue
+            samples = draw(graph, run, scale.samples, rows.path.parent)
+            for point in left:
+                rows.append(point, ask({**point, "scale": STRENGTH, "rows": str(samples)}))
+                sys.stderr.write(f"{graph}, run {run + 1}: {point['estimator']}\n")
 
 
 def draw(graph: str, run: int, samples: int, folder: Path) -> Path:
@@ -85,8 +84,10 @@ def main() -> None:
     parser.add_argument("--scale", choices=SCALES, default="smoke")
     parser.add_argument("--output", type=Path, default=HERE / "output")
     options = parser.parse_args()
-    rows = measure(options.output / f"rows-{options.scale}.jsonl", SCALES[options.scale])
-    write_report(rows, options.output)
+    rows = Rows(options.output / "rows.jsonl")
+    options.output.mkdir(parents=True, exist_ok=True)
+    measure(rows, SCALES[options.scale])
+    write_report([{**row["point"], **row} for row in rows.latest()], options.output)
     sys.stderr.write(f"table and picture: {options.output}\n")
 
 

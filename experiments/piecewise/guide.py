@@ -13,10 +13,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from mrflearn.evaluation.rows import Rows
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "results-guide"
@@ -63,12 +64,11 @@ def _held_mb() -> float:
 
 def measured(tasks: list[str], data: Path, processes: int, iterations: int | None) -> None:
     """A row for each task and estimator that has none yet."""
-    done = {(row["task"], row["estimator"]) for row in read_rows()}
-    left = [(t, e) for t in tasks for e in TASKS[t][1] if (t, e) not in done]
-    FOLDER.mkdir(exist_ok=True)
+    rows = Rows(FOLDER / "rows.jsonl")
+    points = [{"task": task, "estimator": own} for task in tasks for own in TASKS[task][1]]
 
-    def ask(point: tuple[str, str]) -> None:
-        words = [sys.executable, __file__, "--data", str(data), "--child", *point]
+    def ask(point: dict[str, str]) -> None:
+        words = [sys.executable, __file__, "--data", str(data), "--child", *point.values()]
         if iterations is not None:
             words += ["--iterations", str(iterations)]
         ended = subprocess.run(
@@ -78,19 +78,10 @@ def measured(tasks: list[str], data: Path, processes: int, iterations: int | Non
             check=True,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
-        row = dict(zip(("task", "estimator"), point, strict=True)) | json.loads(ended.stdout)
-        with (FOLDER / "rows.jsonl").open("a") as stream:
-            stream.write(json.dumps(row) + "\n")
+        rows.append(point, json.loads(ended.stdout))
 
     with ThreadPoolExecutor(processes) as pool:
-        list(pool.map(ask, left))
-
-
-def read_rows() -> Iterator[dict[str, Any]]:
-    """What was measured."""
-    path = FOLDER / "rows.jsonl"
-    for line in path.read_text().splitlines() if path.exists() else []:
-        yield json.loads(line)
+        list(pool.map(ask, [point for point in points if point not in rows]))
 
 
 def write_guide() -> None:
@@ -98,7 +89,8 @@ def write_guide() -> None:
     from mrflearn.plots.curves import Curve, Panel, draw_panels
     from mrflearn.plots.figure import save
 
-    rows = {(row["task"], row["estimator"]): row for row in read_rows()}
+    found = Rows(FOLDER / "rows.jsonl").latest()
+    rows = {(row["point"]["task"], row["point"]["estimator"]): row for row in found}
     lines = [
         "| CRF | estimator | score | processor seconds | memory, MB |",
         "|---|---|---|---|---|",

@@ -152,7 +152,10 @@ def _states(
     for number, row in chunk:
         if len(row) != width:
             raise DataError(
-                f"{len(row)} cells, but the first line has {width}.", path=path, line=number
+                f"{len(row)} cells, but the first line has {width}. Is the line cut off? "
+                "A value that is not known is written NA.",
+                path=path,
+                line=number,
             )
     rows: Iterable[Sequence[str]] = (row for _, row in chunk)
     if picked != list(range(width)):

@@ -27,12 +27,10 @@ from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
 from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
-from mrflearn.execution.executor import Executor, Serial
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
 from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.moments import Moments
-from mrflearn.statistics.text_shards import count_text_shards
 
 Estimator = Literal["bound"] | Direct
 
@@ -138,16 +136,6 @@ class LanguageModel(WordSpace):
         self.bound_ = self.log_likelihood(moments).per_position
         self.valid_bound_ = None if held_out is None else self.log_likelihood(held_out).per_position
         return self
-
-    def count_shards(self, paths: Sequence[PathLike], executor: Executor | None = None) -> Moments:
-        """The moments of text files, to `fit`; counted wherever the executor runs, else here."""
-        return count_text_shards(
-            paths,
-            Serial() if executor is None else executor,
-            context=self.context,
-            size=self.vocabulary_size,
-            minimum_count=self.minimum_count,
-        )
 
     @property
     def vocabulary_(self) -> Vocabulary:

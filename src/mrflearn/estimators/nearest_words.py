@@ -15,6 +15,9 @@ from mrflearn.data.vectors import NamedVectors, write_vectors
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.execution.executor import Executor, Serial
+from mrflearn.statistics.moments import Moments
+from mrflearn.statistics.text_shards import count_text_shards
 
 
 @final
@@ -56,7 +59,21 @@ class NearestWords:
 
 
 class WordSpace(FrontDoor):
-    """A model with a vector for every word of its vocabulary."""
+    """A model with a vector for every word of its vocabulary, learned from counts of pairs."""
+
+    context: int
+    minimum_count: int
+    vocabulary_size: int | None
+
+    def count_shards(self, paths: Sequence[PathLike], executor: Executor | None = None) -> Moments:
+        """The moments of text files, to `fit`; counted wherever the executor runs, else here."""
+        return count_text_shards(
+            paths,
+            Serial() if executor is None else executor,
+            context=self.context,
+            size=self.vocabulary_size,
+            minimum_count=self.minimum_count,
+        )
 
     @property
     @abstractmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -11,12 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from mrflearn.data.corpus import Text
-from mrflearn.data.files import PathLike
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, StorageError
 from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.text_moments import checked_moments, counted
-from mrflearn.execution.executor import Executor, Serial
 from mrflearn.models.spectral_vectors import spectral_vectors
 from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.log_ratios import (
@@ -25,7 +22,6 @@ from mrflearn.statistics.log_ratios import (
     positive_log_ratios,
 )
 from mrflearn.statistics.moments import Moments
-from mrflearn.statistics.text_shards import count_text_shards
 
 
 class WordVectors(WordSpace):
@@ -71,16 +67,6 @@ class WordVectors(WordSpace):
         """The moments of a text, to `fit` or to keep."""
         return counted(
             text, self.context, size=self.vocabulary_size, minimum_count=self.minimum_count
-        )
-
-    def count_shards(self, paths: Sequence[PathLike], executor: Executor | None = None) -> Moments:
-        """The moments of text files, to `fit`; counted wherever the executor runs, else here."""
-        return count_text_shards(
-            paths,
-            Serial() if executor is None else executor,
-            context=self.context,
-            size=self.vocabulary_size,
-            minimum_count=self.minimum_count,
         )
 
     @property
