@@ -141,8 +141,9 @@ def add_composite(page: Page, model: Any) -> None:
         page.heading("Training")
         page.picture(
             em_curve(model.fit_.history),
-            "The log-likelihood of the training text, step by step of expectation-maximisation: it "
-            "never falls within a round; between rounds, weights of back-off levels are set anew.",
+            "The log-likelihood of the training text, and of a treebank's rules under their prior, "
+            "step by step of expectation-maximisation: it never falls within a round; between "
+            "rounds, weights of back-off levels are set anew.",
         )
     if model.topics > 1:
         page.heading("Topics")
