@@ -13,7 +13,7 @@ from rows import Point, Rows
 from tasks import TASKS
 
 STRENGTHS = (0.005, 0.015, 0.05, 0.15, 0.5, 1.5)  # c2; the paper's prior is 0.05
-TUNED, SCORE = ("tags", "tags-words", "tags-both"), "tag_accuracy"
+TUNED, SCORE = ("tags", "tags-words"), "tag_accuracy"
 ESTIMATORS = ("ml", "pwpl", "pl", "pw")  # in the order they run in: one process, one after another
 
 
