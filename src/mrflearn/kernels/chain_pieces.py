@@ -72,7 +72,8 @@ def given_neighbours(
 ) -> PieceSums:
     """log sum_y exp(unary_i(y) + table(before, y)), and the same for what comes after, summed.
 
-    These are the local terms of piecewise pseudolikelihood [Sutton and McCallum 2009, eq. 36].
+    Less the scores of the labels, these are the local terms of piecewise pseudolikelihood [Sutton
+    and McCallum 2009, eq. 36].
     """
     peak = unary.amax(dim=1, keepdim=True)
     weight = (unary - peak).exp_()
@@ -124,7 +125,8 @@ def whole_pieces(
 ) -> PieceSums:
     """log sum_xy exp(unary_i(x) + table(x, y) + unary_k(y)) of neighbours i and k, summed.
 
-    These are the pieces of piecewise training [Sutton and McCallum 2009, eq. 8].
+    Less the scores of the labels, these are the pieces of piecewise training [Sutton and McCallum
+    2009, eq. 8].
     """
     peak, below = unary.amax(dim=1, keepdim=True), table - table.max()
     weight, kernel = (unary - peak).exp_(), below.exp()
