@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 import mrflearn
 from mrflearn.errors import NotFittedError, StorageError
-from mrflearn.estimators.loading import KINDS
 from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.serving.tasks import tasks_of
 from support.front_doors import FrontDoor, front_doors
 
 DOORS = front_doors()
@@ -35,11 +35,6 @@ def saved(door: FrontDoor, fitted: Any, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("saved") / "model"
     fitted.save(path)
     return path
-
-
-def test_these_are_all_of_them() -> None:
-    assert DOORS.keys() == set(KINDS)
-    assert DOORS.keys() <= set(mrflearn.__all__)
 
 
 def test_settings_are_stored_as_they_are_given(door: FrontDoor) -> None:
@@ -82,6 +77,15 @@ def test_other_classes_refuse_it(fitted: Any, saved: Path) -> None:
         StorageError, match=f"holds a {type(fitted).__name__}, not a {other.__name__}"
     ):
         other.load(saved)
+
+
+def test_every_task_on_a_page_answers_its_own_example(fitted: Any) -> None:
+    if isinstance(fitted, mrflearn.CRF | mrflearn.FactorialCRF | mrflearn.SkipChainCRF):
+        with pytest.raises(StorageError, match="does not know how its features are made"):
+            tasks_of(fitted)
+        return
+    for task in tasks_of(fitted):
+        assert task.answer(task.example)
 
 
 @pytest.mark.parametrize("damage", ["settings", "tensors"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,15 +9,8 @@ import typer
 
 from mrflearn.cli.answers import remark
 from mrflearn.cli.asking import refuse_idle
+from mrflearn.cli.options import ChunkScheme
 from mrflearn.errors import MrflearnError
-
-
-class ChunkScheme(StrEnum):
-    """How chunks are written as tags."""
-
-    iob1 = "IOB1"
-    iob2 = "IOB2"
-    bioes = "BIOES"
 
 
 def convert(

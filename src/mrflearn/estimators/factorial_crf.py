@@ -11,7 +11,13 @@ from mrflearn.errors import DataError
 from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import Method, log_probabilities
-from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Layers, split_layers
+from mrflearn.estimators.layered_sequences import (
+    Decoded,
+    LayerChances,
+    LayeredSequences,
+    Layers,
+    split_layers,
+)
 from mrflearn.execution.executor import Executor
 from mrflearn.models.sequence_batches import FeaturesOn
 from mrflearn.objectives.field_objectives import Pieces
@@ -40,6 +46,8 @@ class FactorialCRF(LayeredSequences):
         probabilities "trw".
     executor: where values and gradients are summed; None: here, on `n_jobs` cores.
     """
+
+    reads_words = False
 
     def __init__(
         self,
@@ -117,9 +125,19 @@ class FactorialCRF(LayeredSequences):
 
     def predict_marginals(
         self, X: Iterable[Any], forced: Iterable[Any] | None = None
-    ) -> list[list[list[dict[str, float]]]]:
+    ) -> list[LayerChances]:
         """For each sequence, layer and token the probability of every label."""
         return self._probabilities(self._asked(X), forced)
+
+    def decode_layers(self, X: Iterable[Any], words: object = None) -> list[Decoded]:
+        """`decode`; words are not looked at."""
+        del words
+        return self.decode(X)
+
+    def layer_marginals(self, X: Iterable[Any], words: object = None) -> list[LayerChances]:
+        """`predict_marginals`; words are not looked at."""
+        del words
+        return self.predict_marginals(X)
 
     def n_best(
         self, X: Iterable[Any], n: int = 5, forced: Iterable[Any] | None = None

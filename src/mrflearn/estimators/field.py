@@ -9,12 +9,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrflearn.data.files import PathLike
 from mrflearn.errors import GraphError, StorageError
-from mrflearn.estimators.field_answers import Method, log_likelihoods
 from mrflearn.estimators.field_choice import choose_estimator
 from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
 from mrflearn.estimators.field_questions import FieldQuestions
@@ -50,6 +49,8 @@ class MarkovField(FieldQuestions):
     l1: price of each coupling: of the norm of its table under LAP, of every entry elsewhere.
     n_jobs: processes that share the local problems of `"lap"` and `"consensus"`; -1 is all cores.
     """
+
+    usual_method = "exact"
 
     def __init__(
         self,
@@ -153,14 +154,6 @@ class MarkovField(FieldQuestions):
     def potentials_(self) -> Potentials:
         """The learned field, in the reference gauge (tables vanish at state 0)."""
         return self._fitted().potentials()
-
-    def log_likelihood(self, X: ArrayLike, method: Method = "exact") -> NDArray[np.float64]:
-        """The log-probability of each row, in nats.
-
-        `exact` by junction tree; `ais` with log Z estimated by annealed importance sampling; `pl`
-        the sum of the log-probabilities of each variable given all the others.
-        """
-        return log_likelihoods(self.potentials_, X, method, self.random_state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""

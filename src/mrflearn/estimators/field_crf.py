@@ -7,7 +7,8 @@ import sys
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from heapq import nlargest
+from typing import Any, NamedTuple, Self
 
 import torch
 from jaxtyping import Bool, Int64
@@ -38,6 +39,15 @@ from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.outcome import Outcome
 
 KINDS = {"float32": torch.float32, "float64": torch.float64}
+
+
+class TopFeature(NamedTuple):
+    """A weight: where it stands, what it looks at, and for which labels it speaks."""
+
+    factors: str
+    attribute: str
+    labels: tuple[str, ...]
+    weight: float
 
 
 class FieldCRF(FrontDoor):
@@ -99,6 +109,23 @@ class FieldCRF(FrontDoor):
             template.name: weights_of(model, k, self._axis_labels(template))
             for k, template in enumerate(model.templates)
         }
+
+    @property
+    def num_attributes_(self) -> int:
+        """How many attributes have been seen."""
+        # Kinds of factors may share their names.
+        shared = {id(own.names): len(own.names) for own in self._fitted().templates}
+        return sum(shared.values())
+
+    def top_features(self, count: int = 20, label: str | None = None) -> list[TopFeature]:
+        """The heaviest weights, of all labels or of those that `label` is part of."""
+        found = [
+            TopFeature(factors, attribute, tuple(labels), weight)
+            for factors, weights in self.feature_weights().items()
+            for (attribute, *labels), weight in weights.items()
+            if label is None or label in labels
+        ]
+        return nlargest(count, found, key=lambda own: abs(own.weight))
 
     @abstractmethod
     def _axis_labels(self, template: Template) -> list[list[str]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from heapq import nlargest
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -27,6 +27,8 @@ from mrflearn.statistics.labels import CompiledLabels, compile_labels
 from mrflearn.statistics.recipes import Recipe
 
 Layers = list[list[str]]  # the labels of each layer of one sequence
+LayerChances = list[list[dict[str, float]]]  # for each layer and token, the labels' probabilities
+Words = Iterable[Sequence[str]]
 
 
 class Decoded(NamedTuple):
@@ -38,25 +40,25 @@ class Decoded(NamedTuple):
     converged: bool
 
 
-class TopFeature(NamedTuple):
-    """A weight: where it stands, what it looks at, and for which labels it speaks."""
-
-    factors: str
-    attribute: str
-    labels: tuple[str, ...]
-    weight: float
-
-
 class LayeredSequences(FieldCRF):
     """A CRF whose graphs are chains of labels over the tokens of sequences.
 
     A front door derives from it, and says which layers are coupled and which tokens are joined.
     """
 
+    reads_words: ClassVar[bool]  # whether edges depend on the words of the tokens
     features_on: FeaturesOn
     names_: tuple[Numbering, ...]  # the labels of each layer
     wiring_: SequenceWiring
     recipe_: Recipe  # only where features are made from files
+
+    @abstractmethod
+    def decode_layers(self, X: Iterable[Any], words: Words | None = None) -> list[Decoded]:
+        """The best labels of every layer; `words` are needed where `reads_words`."""
+
+    @abstractmethod
+    def layer_marginals(self, X: Iterable[Any], words: Words | None = None) -> list[LayerChances]:
+        """For each sequence, layer and token the probability of every label."""
 
     def _fit(
         self,
@@ -127,9 +129,7 @@ class LayeredSequences(FieldCRF):
         names = [list(own) for own in self.names_]
         return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
 
-    def _probabilities(
-        self, batch: FieldBatch, forced: Iterable[Any] | None
-    ) -> list[list[list[dict[str, float]]]]:
+    def _probabilities(self, batch: FieldBatch, forced: Iterable[Any] | None) -> list[LayerChances]:
         """For each sequence and layer, the probability of every label of each token."""
         found = self._marginals(batch, self._allowed(batch, forced)).variables
         by_layer = found.reshape(-1, len(self.names_), found.shape[1])
@@ -163,21 +163,6 @@ class LayeredSequences(FieldCRF):
     def _tokens(self, batch: FieldBatch) -> list[int]:
         counts = torch.bincount(batch.graph.component, minlength=batch.graph.components)
         return (counts // len(self.names_)).tolist()
-
-    @property
-    def num_attributes_(self) -> int:
-        """How many attributes have been seen."""
-        return len(self._fitted().templates[0].names)
-
-    def top_features(self, count: int = 20, label: str | None = None) -> list[TopFeature]:
-        """The heaviest weights, of all labels or of those that `label` is part of."""
-        found = [
-            TopFeature(factors, attribute, tuple(labels), weight)
-            for factors, weights in self.feature_weights().items()
-            for (attribute, *labels), weight in weights.items()
-            if label is None or label in labels
-        ]
-        return nlargest(count, found, key=lambda own: abs(own.weight))
 
     def _axis_labels(self, template: Template) -> list[list[str]]:
         """The labels along the axes of a group's factors; see `sequence_batches` for its name."""

@@ -161,6 +161,16 @@ class PCFG(FrontDoor):
             drawn += [] if tree is None else [usual_form(tree)]
         return drawn
 
+    def first_rules(self, n: int = 20) -> list[tuple[str, float]]:
+        """The most probable (rule, probability) at the root of a sentence."""
+        model = self._fitted()
+        shape, names = model.shape, model.names
+        joint = (model.start[: shape.phrases][shape.parent] + model.rules).exp()
+        best = joint.argsort(descending=True, stable=True)[:n].tolist()
+        columns = (shape.parent[best], shape.left[best], shape.right[best])
+        rules = zip(*(column.tolist() for column in columns), joint[best].tolist(), strict=True)
+        return [(f"{names[a]} -> {names[b]} {names[c]}", chance) for a, b, c, chance in rules]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
         model = self._fitted()

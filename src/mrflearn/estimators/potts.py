@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError, MrflearnError, StorageError
-from mrflearn.estimators.field_answers import Method, log_likelihoods
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
 from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.execution.device import choose_device
@@ -38,6 +37,8 @@ class PottsField(FieldQuestions):
     l2_couplings: price of the square of each coupling, for every other column (CCMpred's -l).
     tolerance: training stops where ten iterations lower the objective by less than this share.
     """
+
+    usual_method = "pl"  # families are too wide for exact answers
 
     def __init__(
         self,
@@ -94,10 +95,6 @@ class PottsField(FieldQuestions):
         """Corrected coupling strengths of all pairs of columns (APC of Frobenius norms)."""
         model = self._fitted()
         return np.asarray(contact_scores(model.pairs.t(), model.couplings, len(model.fields)).cpu())
-
-    def log_likelihood(self, X: ArrayLike, method: Method = "pl") -> NDArray[np.float64]:
-        """The log-probability of each row, in nats, by the methods of `MarkovField`."""
-        return log_likelihoods(self.potentials_, X, method, self.random_state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""

@@ -14,7 +14,13 @@ from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import Method, log_probabilities
-from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, joined_tokens
+from mrflearn.estimators.layered_sequences import (
+    Decoded,
+    LayerChances,
+    LayeredSequences,
+    Words,
+    joined_tokens,
+)
 from mrflearn.execution.executor import Executor
 from mrflearn.models.sequence_batches import FeaturesOn
 from mrflearn.objectives.field_objectives import Pieces
@@ -26,7 +32,6 @@ from mrflearn.training.callbacks import Callback, Watcher
 
 Rule = str | SkipRule
 GIVEN = "given"  # what a stored CRF says of a rule that was a function
-Words = Iterable[Sequence[str]]
 
 
 class SkipChainCRF(LayeredSequences):
@@ -41,6 +46,8 @@ class SkipChainCRF(LayeredSequences):
         with its weights; belief propagation ("bp") needs that to converge.
     Everything else is as of `FactorialCRF`.
     """
+
+    reads_words = True
 
     def __init__(
         self,
@@ -131,6 +138,14 @@ class SkipChainCRF(LayeredSequences):
         X, pairs = self._read(X, words)
         found = self._probabilities(self._asked(X, pairs), _as_layers(forced))
         return [own[0] for own in found]
+
+    def decode_layers(self, X: Iterable[Any], words: Words | None = None) -> list[Decoded]:
+        """`decode`, the labels being the only layer."""
+        return self.decode(X, () if words is None else words)
+
+    def layer_marginals(self, X: Iterable[Any], words: Words | None = None) -> list[LayerChances]:
+        """`predict_marginals`, the labels being the only layer."""
+        return [[own] for own in self.predict_marginals(X, () if words is None else words)]
 
     def n_best(
         self, X: Iterable[Any], words: Words, n: int = 5, forced: Iterable[Any] | None = None
