@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError, StorageError
+from mrflearn.errors import MrflearnError
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
 from mrflearn.estimators.crf_training import Settings
@@ -26,12 +25,11 @@ from mrflearn.estimators.field_crf_answers import (
     marginals,
 )
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import count_cores
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, weights_of
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.models.templates import Template, find_templates
 from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle, natural_pieces
 from mrflearn.objectives.reweighted import Shares
@@ -82,25 +80,18 @@ class FieldCRF(FrontDoor):
     outcome_: Outcome[LogLinearField]
     choice_: Choice  # of estimator="auto": which it took, and why
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
-        model = self._fitted()
-        settings = {**self.get_params(deep=False), "callbacks": [], "executor": None}
-        own = settings | {"state": self._state()}
-        write_model(path, field_crf_storage.to_stored(type(self).__name__, own, model))
+    def _learned_parts(self) -> Parts:
+        learned, tensors = field_crf_storage.stored(self._fitted())
+        return {**learned, **self._state()}, tensors
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:  # noqa: ARG003
-        """The CRF that a stored model holds; these CRFs work on the processor alone."""
-        settings, model = field_crf_storage.from_stored(stored)
-        state = settings.pop("state", {})
-        try:
-            self = cls(**{**settings, "callbacks": ()})
-        except TypeError as error:
-            raise StorageError(f"the stored CRF has a setting unknown here ({error}).") from error
-        self.model_ = model
-        self._restore(state)
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self.model_ = field_crf_storage.restored(learned, tensors)
+        self._restore(learned)
+
+    def _stored_settings(self) -> dict[str, Any]:
+        own = super()._stored_settings()
+        del own["callbacks"], own["executor"]
+        return own
 
     def feature_weights(self) -> dict[str, dict[tuple[str, ...], float]]:
         """For each kind of factor {(attribute, label, ...): weight} of all weights not 0."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from torch import Tensor
 
-from mrflearn.errors import DataError, StorageError
+from mrflearn.errors import DataError
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import best_lists
 from mrflearn.models.field_batch import FieldBatch
@@ -180,16 +180,12 @@ class LayeredSequences(FieldCRF):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        try:
-            self.names_ = tuple(Numbering(own, closed=True) for own in state["labels"])
-            sizes = tuple(len(own) for own in self.names_)
-            coupled = tuple((i, j) for i, j in state["coupled"])
-            self.wiring_ = SequenceWiring(sizes, coupled, self.features_on)
-            recipe = state["recipe"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise StorageError(f"the stored CRF contradicts itself ({error}).") from error
-        if recipe is not None:
-            self.recipe_ = Recipe.from_settings(recipe)
+        self.names_ = tuple(Numbering(own, closed=True) for own in state["labels"])
+        sizes = tuple(len(own) for own in self.names_)
+        coupled = tuple((i, j) for i, j in state["coupled"])
+        self.wiring_ = SequenceWiring(sizes, coupled, self.features_on)
+        if state["recipe"] is not None:
+            self.recipe_ = Recipe.from_settings(state["recipe"])
 
 
 def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Self
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import Method, log_probabilities
 from mrflearn.estimators.layered_sequences import (
     Decoded,
@@ -173,12 +171,10 @@ class SkipChainCRF(LayeredSequences):
         self._fitted()
         return list(self.names_[0])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory; a rule that is a function must be given again to `load`."""
-        plain = copy.copy(self)
-        if not isinstance(self.rule, str):
-            plain.rule = GIVEN
-        FieldCRF.save(plain, path)
+    def _stored_settings(self) -> dict[str, Any]:
+        # A rule that is a function must be given again to `load`.
+        own = super()._stored_settings()
+        return own if isinstance(self.rule, str) else {**own, "rule": GIVEN}
 
     @classmethod
     def load(
