@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Any, NamedTuple, Self
 
@@ -48,37 +48,39 @@ class TopFeature(NamedTuple):
     weight: float
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # scikit-learn compares and shows estimators
 class FieldCRF(FrontDoor):
     """The part of a CRF that does not depend on where its graphs come from.
 
-    A front door derives from it, keeps these settings under these names, and turns what its users
-    have into a `FieldBatch`.
+    A front door derives from it, adds its own settings to these (`GraphCRF` tells what they mean),
+    and turns what its users have into a `FieldBatch`.
     """
 
-    estimator: Wanted
-    pieces: Pieces | None  # None: as suits the estimator
-    shares: Shares = "uniform"  # a front door may offer others
-    c1: float
-    c2: float
-    min_freq: float
-    all_possible_pairs: bool
-    algorithm: str
-    max_iterations: int | None
-    num_memories: int
-    epsilon: float
-    period: int
-    delta: float
-    batch_size: int
-    inference: Method
-    callbacks: Sequence[Callback | Watcher]
-    executor: Executor | None
-    n_jobs: int | None
-    dtype: str
-    random_state: int
-    verbose: bool
-    model_: LogLinearField
-    outcome_: Outcome[LogLinearField]
-    choice_: Choice  # of estimator="auto": which it took, and why
+    estimator: Wanted = field(default="pw", kw_only=False)
+    pieces: Pieces | None = None  # None: as suits the estimator
+    shares: Shares = "uniform"
+    c1: float = 0.0
+    c2: float = 0.05
+    min_freq: float = 0.0
+    all_possible_pairs: bool = False
+    algorithm: str = "lbfgs"
+    max_iterations: int | None = None
+    num_memories: int = 6
+    epsilon: float = 1e-5
+    period: int = 10
+    delta: float = 1e-5
+    batch_size: int = 32
+    inference: Method = "auto"
+    callbacks: Sequence[Callback | Watcher] = ()
+    executor: Executor | None = None
+    n_jobs: int | None = None
+    dtype: str = "float32"
+    random_state: int = 0
+    verbose: bool = False
+
+    model_: LogLinearField = field(init=False)
+    outcome_: Outcome[LogLinearField] = field(init=False)
+    choice_: Choice = field(init=False)  # of estimator="auto": which it took, and why
 
     def _learned_parts(self) -> Parts:
         learned, tensors = field_crf_storage.stored(self._fitted())
@@ -135,16 +137,16 @@ class FieldCRF(FrontDoor):
         templates = self._templates(batch)
         if self.dtype not in KINDS:
             raise MrflearnError(f"dtype {self.dtype!r} is not one of {', '.join(KINDS)}.")
-        field = LogLinearField.zeros(templates, KINDS[self.dtype])
+        first = LogLinearField.zeros(templates, KINDS[self.dtype])
         if start is not None:
-            field = start.on(templates)
-        weights = sum(part.numel() for part in field.parameters().values())
+            first = start.on(templates)
+        weights = sum(part.numel() for part in first.parameters().values())
         graph = batch.graph
         self._tell(
             f"{graph.components:,} examples, {graph.variables:,} variables, "
             f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
         )
-        self.outcome_ = train_field(field, batch, self._settings(templates, self._chosen(batch)))
+        self.outcome_ = train_field(first, batch, self._settings(templates, self._chosen(batch)))
         self.model_ = self.outcome_.model
         return self
 

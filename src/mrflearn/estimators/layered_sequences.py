@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
 from mrflearn.models.templates import Template
+from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.statistics.class_weights import sequence_weights
 from mrflearn.statistics.compiled import CompiledFeatures, compile_features
 from mrflearn.statistics.features import Numbering
@@ -40,6 +42,7 @@ class Decoded(NamedTuple):
     converged: bool
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LayeredSequences(FieldCRF):
     """A CRF whose graphs are chains of labels over the tokens of sequences.
 
@@ -47,10 +50,12 @@ class LayeredSequences(FieldCRF):
     """
 
     reads_words: ClassVar[bool]  # whether edges depend on the words of the tokens
-    features_on: FeaturesOn
-    names_: tuple[Numbering, ...]  # the labels of each layer
-    wiring_: SequenceWiring
-    recipe_: Recipe  # only where features are made from files
+    features_on: FeaturesOn = "edges"
+    pieces: Pieces | None = "factors"
+
+    names_: tuple[Numbering, ...] = field(init=False)  # the labels of each layer
+    wiring_: SequenceWiring = field(init=False)
+    recipe_: Recipe = field(init=False)  # only where features are made from files
 
     @abstractmethod
     def decode_layers(self, X: Iterable[Any], words: Words | None = None) -> list[Decoded]:

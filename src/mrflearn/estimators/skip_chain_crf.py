@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.field_crf_answers import Method, log_probabilities
+from mrflearn.estimators.field_crf_answers import log_probabilities
 from mrflearn.estimators.layered_sequences import (
     Decoded,
     LayerChances,
@@ -19,19 +19,16 @@ from mrflearn.estimators.layered_sequences import (
     Words,
     joined_tokens,
 )
-from mrflearn.execution.executor import Executor
-from mrflearn.models.sequence_batches import FeaturesOn
-from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import compile_labels
 from mrflearn.statistics.skips import SKIP_RULES, SkipRule, Skips, apply_rule
-from mrflearn.training.callbacks import Callback, Watcher
 
 Rule = str | SkipRule
 GIVEN = "given"  # what a stored CRF says of a rule that was a function
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SkipChainCRF(LayeredSequences):
     """A chain whose far tokens are joined by a rule [Sutton and McCallum 2009, eq. 41].
 
@@ -42,61 +39,15 @@ class SkipChainCRF(LayeredSequences):
         any word; or a function from the words of a document to pairs of positions.
     start: "chain" first trains the chain without skip edges, by maximum likelihood, and begins
         with its weights; belief propagation ("bp") needs that to converge.
-    Everything else is as of `FactorialCRF`.
+    features_on: "edges" (as in the paper), "nodes" or "both".
+    pieces: of "pw": "factors", or "edges" with the factors of their ends.
+    Everything else is as of `GraphCRF`.
     """
 
-    reads_words = True
+    rule: Rule = "capitalised"
+    start: Literal["zero", "chain"] = "zero"
 
-    def __init__(
-        self,
-        estimator: Wanted = "pw",
-        *,
-        rule: Rule = "capitalised",
-        start: Literal["zero", "chain"] = "zero",
-        features_on: FeaturesOn = "edges",
-        pieces: Pieces = "factors",
-        c1: float = 0.0,
-        c2: float = 0.05,
-        min_freq: float = 0.0,
-        all_possible_pairs: bool = False,
-        algorithm: str = "lbfgs",
-        max_iterations: int | None = None,
-        num_memories: int = 6,
-        epsilon: float = 1e-5,
-        period: int = 10,
-        delta: float = 1e-5,
-        batch_size: int = 32,
-        inference: Method = "auto",
-        callbacks: Sequence[Callback | Watcher] = (),
-        executor: Executor | None = None,
-        n_jobs: int | None = None,
-        dtype: str = "float32",
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.rule = rule
-        self.start = start
-        self.features_on = features_on
-        self.pieces = pieces
-        self.c1 = c1
-        self.c2 = c2
-        self.min_freq = min_freq
-        self.all_possible_pairs = all_possible_pairs
-        self.algorithm = algorithm
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.batch_size = batch_size
-        self.inference = inference
-        self.callbacks = callbacks
-        self.executor = executor
-        self.n_jobs = n_jobs
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
+    reads_words = True
 
     def fit(
         self,
