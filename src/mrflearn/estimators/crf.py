@@ -20,8 +20,8 @@ from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_chains
 from mrflearn.estimators.crf_inputs import compiled
 from mrflearn.estimators.crf_training import Settings, estimate_memory, train
 from mrflearn.estimators.crf_validation import Validation
+from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device
-from mrflearn.execution.threads import count_cores
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.objectives.chain_blocks import ChainData
