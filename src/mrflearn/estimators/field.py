@@ -81,14 +81,15 @@ class MarkovField(FieldQuestions):
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learns from rows of states (samples x variables, counted from 0).
+        """Learns from rows of states (samples x variables, counted from 0), or of spins (-1 and 1).
 
-        Distinct rows with their counts as `sample_weight` are the same as all the rows.  -1 or NaN
-        is a missing value, which `"lap"` learns from.  One byte a state (`uint8`) is enough.
+        Distinct rows with their counts as `sample_weight` are the same as all the rows.  NaN, or -1
+        among states, is a missing value, which `"lap"` learns from.  One byte a state is enough.
         """
         del y  # scikit-learn passes it to every estimator
         device = choose_device(self.device)
-        table = torch.as_tensor(state_table(X))
+        states, self.spins_ = state_table(X)
+        table = torch.as_tensor(states)
         self.name_columns(getattr(X, "columns", None))
         graph = self._build(table).to(device)
         training = self._training(graph, missing=bool((table < 0).any()))
@@ -121,6 +122,7 @@ class MarkovField(FieldQuestions):
         shards = Shards(paths, columns, missing)
         self._keep(learn_from_shards(training, graph, shards, place, first.values))
         self.name_columns(first.names)
+        self.spins_ = first.spins
         return self
 
     def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
@@ -160,7 +162,7 @@ class MarkovField(FieldQuestions):
         `exact` by junction tree; `ais` with log Z estimated by annealed importance sampling; `pl`
         the sum of the log-probabilities of each variable given all the others.
         """
-        return log_likelihoods(self.potentials_, X, method, self.random_state)
+        return log_likelihoods(self.potentials_, X, method, self.random_state, spins=self.spins_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
@@ -168,6 +170,7 @@ class MarkovField(FieldQuestions):
         settings = {**self.get_params(), "graph": None, "states": None}
         settings["groups"] = [group.name for group in model.graph.groups]
         settings["names"] = list(getattr(self, "feature_names_in_", [])) or None
+        settings["spins"] = self.spins_
         write_model(path, StoredModel(type(self).__name__, settings, model.tensors()))
 
     @classmethod
@@ -175,7 +178,7 @@ class MarkovField(FieldQuestions):
         """The field that a stored model holds."""
         settings, tensors = dict(stored.settings), stored.tensors
         try:
-            names = settings.pop("names", None)
+            names, spins = settings.pop("names", None), settings.pop("spins", False)
             model = TabularModel.from_tensors(settings.pop("groups"), tensors)
             self = cls(**{**settings, "graph": model.graph, "device": device})
         except (KeyError, TypeError, GraphError) as error:
@@ -183,6 +186,7 @@ class MarkovField(FieldQuestions):
         self.model_ = model
         self.n_features_in_ = model.graph.variables
         self.name_columns(names)
+        self.spins_ = spins
         return self
 
     def _training(

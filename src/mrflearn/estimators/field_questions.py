@@ -22,6 +22,7 @@ class FieldQuestions(FrontDoor):
     """The questions that `MarkovField` and `PottsField` share."""
 
     random_state: int
+    spins_: bool = False  # learned from spins: -1 and 1 stand for the states 0 and 1
 
     @property
     @abstractmethod
@@ -75,8 +76,12 @@ class FieldQuestions(FrontDoor):
         return float(self.score_samples(X).mean())
 
     def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
-        """New rows: exact where the width allows, else by Gibbs (see `draw` for which)."""
-        return np.asarray(self.draw(count, seed=seed).samples.cpu())
+        """New rows: exact where the width allows, else by Gibbs (see `draw` for which).
+
+        Spins come back where spins were learned from, else states.
+        """
+        states = np.asarray(self.draw(count, seed=seed).samples.cpu())
+        return 2 * states - 1 if self.spins_ else states
 
     def export(self, path: PathLike) -> None:
         """Writes the field as a network in UAI format, which other inference programs read."""
@@ -85,6 +90,6 @@ class FieldQuestions(FrontDoor):
         write_network(path, to_uai(self.potentials_))
 
     def draw(self, count: int, *, seed: int | None = None) -> Draw:
-        """New rows together with how they were made."""
+        """New rows of states together with how they were made."""
         seed = self.random_state if seed is None else seed
         return Drawing()(self.potentials_, count, seed=seed)

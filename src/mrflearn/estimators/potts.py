@@ -97,7 +97,7 @@ class PottsField(FieldQuestions):
 
     def log_likelihood(self, X: ArrayLike, method: Method = "pl") -> NDArray[np.float64]:
         """The log-probability of each row, in nats, by the methods of `MarkovField`."""
-        return log_likelihoods(self.potentials_, X, method, self.random_state)
+        return log_likelihoods(self.potentials_, X, method, self.random_state, spins=self.spins_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a model directory, whole or not at all."""
@@ -118,7 +118,7 @@ class PottsField(FieldQuestions):
 
     def _rows(self, X: ArrayLike) -> tuple[Tensor, int]:
         """The sequences on the device, and how many states a column has."""
-        rows = state_rows(X, choose_device(self.device))
+        rows = state_rows(X, choose_device(self.device), spins=False)
         if rows.ndim != 2 or rows.shape[1] < 2:
             raise DataError(
                 f"an alignment is sequences x columns, two or more; this has the shape "
