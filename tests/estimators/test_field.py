@@ -142,3 +142,27 @@ def test_strengths_stand_in_a_symmetric_matrix(states: int) -> None:
     for (a, b), table, strength in parts:
         assert matrix[a, b] == strength
         assert abs(strength) == pytest.approx(np.sqrt((np.asarray(table) ** 2).sum()))
+
+
+def test_spins_give_what_states_give_and_come_back_as_spins(tmp_path: Path) -> None:
+    states = np.random.default_rng(1).integers(0, 2, (300, 4))
+    by_states = MarkovField("grid:2x2", estimator="ml").fit(states)
+    for spins in (2 * states - 1, 2.0 * states - 1):
+        by_spins = MarkovField("grid:2x2", estimator="ml").fit(spins)
+        np.testing.assert_array_equal(by_spins.couplings_, by_states.couplings_)
+        np.testing.assert_allclose(by_spins.score(spins), by_states.score(states))
+        np.testing.assert_allclose(by_spins.score(states), by_states.score(states))
+    by_spins.save(tmp_path / "model")
+    again = mrflearn.load(tmp_path / "model")
+    drawn = again.sample(50, seed=3)
+    assert set(drawn.ravel().tolist()) == {-1, 1}
+    np.testing.assert_array_equal((drawn + 1) // 2, by_states.sample(50, seed=3))
+
+
+def test_minus_one_beside_a_zero_is_missing() -> None:
+    states = np.random.default_rng(2).integers(0, 2, (300, 4))
+    states[0, 0] = -1
+    model = MarkovField("grid:2x2", estimator="lap").fit(states)
+    assert not model.spins_
+    with pytest.raises(DataError, match="Missing"):
+        model.score([[1, -1, 1, 1]])  # no spins were learned from

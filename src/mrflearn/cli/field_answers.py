@@ -55,7 +55,7 @@ def sample_field(field: FieldQuestions, count: int, seed: int, output: Path | No
     remark(f"drawn by: {drawn.method}")
     values = drawn.samples.cpu().numpy()
     if output is not None:
-        write_samples(output, SampleTable(None, values))
+        write_samples(output, SampleTable(None, values, field.spins_))
         return
-    for row in values.tolist():
+    for row in (2 * values - 1 if field.spins_ else values).tolist():
         say(" ".join(map(str, row)))

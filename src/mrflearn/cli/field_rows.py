@@ -38,11 +38,15 @@ Columns = Annotated[
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """States, the columns' names where the file has them, and how many states it can hold."""
+    """States, the columns' names where the file has them, and how many states it can hold.
+
+    `spins`: they stand in the file as -1 and 1.
+    """
 
     values: NDArray[np.int64]
     names: tuple[str, ...] | None = None
     states: int | None = None
+    spins: bool = False
 
 
 def is_alignment(path: Path) -> bool:
@@ -62,7 +66,7 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
     from mrflearn.data.samples import read_samples
 
     table = read_samples(path, columns=picked(columns))
-    return Rows(table.values, table.names)
+    return Rows(table.values, table.names, spins=table.spins)
 
 
 def whole_rows(rows: Rows, path: Path) -> NDArray[np.int64]:

@@ -147,6 +147,7 @@ def field(
             wires = _found(rows, common["states"], device) if graph == "learn" else graph
             model = MarkovField(wires, **choices, **common).fit(rows.values)
             model.name_columns(rows.names)
+            model.spins_ = rows.spins
     model.save(output)
     learned_by = Estimator.pl.value if family else estimator.value
     if hasattr(model, "choice_"):

@@ -21,8 +21,8 @@ from mrflearn.estimators.crf_inputs import compiled
 from mrflearn.estimators.crf_training import Settings, estimate_memory, train
 from mrflearn.estimators.crf_validation import Validation
 from mrflearn.estimators.front_door import Parts
+from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device
-from mrflearn.execution.threads import count_cores
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.objectives.chain_blocks import ChainData
 from mrflearn.objectives.field_objectives import Estimator

@@ -81,14 +81,15 @@ class MarkovField(FieldQuestions):
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learns from rows of states (samples x variables, counted from 0).
+        """Learns from rows of states (samples x variables, counted from 0), or of spins (-1 and 1).
 
-        Distinct rows with their counts as `sample_weight` are the same as all the rows.  -1 or NaN
-        is a missing value, which `"lap"` learns from.  One byte a state (`uint8`) is enough.
+        Distinct rows with their counts as `sample_weight` are the same as all the rows.  NaN, or -1
+        among states, is a missing value, which `"lap"` learns from.  One byte a state is enough.
         """
         del y  # scikit-learn passes it to every estimator
         device = choose_device(self.device)
-        table = torch.as_tensor(state_table(X))
+        states, self.spins_ = state_table(X)
+        table = torch.as_tensor(states)
         self.name_columns(getattr(X, "columns", None))
         graph = self._build(table).to(device)
         training = self._training(graph, missing=bool((table < 0).any()))
@@ -121,6 +122,7 @@ class MarkovField(FieldQuestions):
         shards = Shards(paths, columns, missing)
         self._keep(learn_from_shards(training, graph, shards, place, first.values))
         self.name_columns(first.names)
+        self.spins_ = first.spins
         return self
 
     def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
@@ -158,13 +160,15 @@ class MarkovField(FieldQuestions):
         model = self._fitted()
         names = list(getattr(self, "feature_names_in_", [])) or None
         groups = [group.name for group in model.graph.groups]
-        return {"groups": groups, "names": names}, model.tensors()
+        learned = {"groups": groups, "names": names, "spins": self.spins_}
+        return learned, model.tensors()
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = TabularModel.from_tensors(learned["groups"], tensors)
         self.graph = self.model_.graph
         self.n_features_in_ = self.graph.variables
         self.name_columns(learned["names"])
+        self.spins_ = bool(learned["spins"])
 
     def _stored_settings(self) -> dict[str, Any]:
         # The graph is among the tensors, with its states.

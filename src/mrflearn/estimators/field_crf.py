@@ -26,8 +26,8 @@ from mrflearn.estimators.field_crf_answers import (
 )
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
 from mrflearn.estimators.front_door import FrontDoor, Parts
+from mrflearn.execution.cores import count_cores
 from mrflearn.execution.executor import Executor
-from mrflearn.execution.threads import count_cores
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.models.templates import Template, find_templates

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from mrflearn.data.sample_rows import whole_numbers
+from mrflearn.data.samples import are_spins
 from mrflearn.errors import GraphError, MrflearnError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
@@ -17,26 +19,34 @@ from mrflearn.graph.factor_graph import FactorGraph
 Table = NDArray[np.integer[Any]]
 
 
-def state_table(X: ArrayLike) -> Table:
-    """Rows of states as whole numbers, in the type they came in if that is one; NaN becomes -1."""
+def state_table(X: ArrayLike) -> tuple[Table, bool]:
+    """Rows of states, and whether they came as spins; NaN becomes -1.
+
+    Whole numbers keep their type.  Where -1 and 1 are the only values they are spins, and become
+    the states 0 and 1; beside a 0, -1 is a missing value.
+    """
     values = np.asarray(X)
+    table: Table | None = None
     if values.dtype.kind == "b":
-        return values.astype(np.uint8)
-    if values.dtype.kind in "iu":
-        return values
-    if values.dtype.kind == "f":
-        known = np.where(np.isnan(values), -1, values)
-        if bool((known == np.floor(known)).all()):
-            return known.astype(np.int64)
-    raise MrflearnError(
-        f"samples must be whole numbers (states counted from 0, NaN or -1 where one is missing), "
-        f"not {values.dtype}."
-    )
+        table = values.astype(np.uint8)
+    elif values.dtype.kind in "iu":
+        table = values
+    elif values.dtype.kind == "f":
+        table = whole_numbers(values.astype(np.float64, copy=False))
+    if table is None:
+        raise MrflearnError(
+            "samples must be whole numbers (states counted from 0, or spins of -1 and 1; NaN or -1 "
+            f"where one is missing), not {values.dtype}."
+        )
+    return ((table > 0).astype(np.uint8), True) if are_spins(table) else (table, False)
 
 
-def state_rows(X: ArrayLike, device: torch.device) -> Tensor:
-    """The same as a tensor of int64, which numbers states everywhere else."""
-    return torch.as_tensor(state_table(X).astype(np.int64, copy=False), device=device)
+def state_rows(X: ArrayLike, device: torch.device, *, spins: bool = True) -> Tensor:
+    """The states as a tensor of int64; without `spins`, -1 is always a missing value."""
+    table, were_spins = state_table(X)
+    if were_spins and not spins:
+        table = np.asarray(X)
+    return torch.as_tensor(table.astype(np.int64, copy=False), device=device)
 
 
 def sample_weights(weights: ArrayLike, samples: int, device: torch.device) -> Tensor:

@@ -24,6 +24,7 @@ class FieldQuestions(FrontDoor):
 
     usual_method: ClassVar[Method]  # of `log_likelihood`
     random_state: int
+    spins_: bool = False  # learned from spins: -1 and 1 stand for the states 0 and 1
 
     @property
     @abstractmethod
@@ -37,7 +38,7 @@ class FieldQuestions(FrontDoor):
         the sum of the log-probabilities of each variable given all the others.
         """
         chosen = self.usual_method if method is None else method
-        return log_likelihoods(self.potentials_, X, chosen, self.random_state)
+        return log_likelihoods(self.potentials_, X, chosen, self.random_state, spins=self.spins_)
 
     @property
     def fields_(self) -> NDArray[np.float64]:
@@ -82,8 +83,12 @@ class FieldQuestions(FrontDoor):
         return float(self.score_samples(X).mean())
 
     def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
-        """New rows: exact where the width allows, else by Gibbs (see `draw` for which)."""
-        return np.asarray(self.draw(count, seed=seed).samples.cpu())
+        """New rows: exact where the width allows, else by Gibbs (see `draw` for which).
+
+        Spins come back where spins were learned from, else states.
+        """
+        states = np.asarray(self.draw(count, seed=seed).samples.cpu())
+        return 2 * states - 1 if self.spins_ else states
 
     def export(self, path: PathLike) -> None:
         """Writes the field as a network in UAI format, which other inference programs read."""
@@ -92,6 +97,6 @@ class FieldQuestions(FrontDoor):
         write_network(path, to_uai(self.potentials_))
 
     def draw(self, count: int, *, seed: int | None = None) -> Draw:
-        """New rows together with how they were made."""
+        """New rows of states together with how they were made."""
         seed = self.random_state if seed is None else seed
         return Drawing()(self.potentials_, count, seed=seed)

@@ -106,7 +106,7 @@ class PottsField(FieldQuestions):
 
     def _rows(self, X: ArrayLike) -> tuple[Tensor, int]:
         """The sequences on the device, and how many states a column has."""
-        rows = state_rows(X, choose_device(self.device))
+        rows = state_rows(X, choose_device(self.device), spins=False)
         if rows.ndim != 2 or rows.shape[1] < 2:
             raise DataError(
                 f"an alignment is sequences x columns, two or more; this has the shape "
