@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from mrflearn.graph.elimination import Elimination, Structure, TooWide, find_elimination
+from mrflearn.graph.elimination import Elimination, Structure, find_elimination
+from mrflearn.graph.elimination_orders import TooWide
 
 Axes = tuple[int, ...]
 
