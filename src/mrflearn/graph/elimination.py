@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 from mrflearn.graph.elimination_orders import HOPELESS, Neighbours, TooWide, orders
 
@@ -51,7 +50,6 @@ class Elimination:
         return max((len(clique) for clique in self.cliques), default=1) - 1
 
 
-@lru_cache(maxsize=64)
 def find_elimination(structure: Structure) -> Elimination | TooWide:
     """The elimination of fewest table entries that was found; the same one at every call."""
     near = structure.neighbours()

@@ -157,7 +157,10 @@ def _far_end(near: Neighbours, start: int) -> int:
 
 
 def _densest_core(near: Neighbours) -> int:
-    """The largest k such that some subgraph has k neighbours for every variable: width >= k."""
+    """A k such that some subgraph has k neighbours for every variable, so that width >= k.
+
+    The largest there is, or the first found beyond hope.
+    """
     near = [set(others) for others in near]
     heap = [(len(others), v) for v, others in enumerate(near)]
     heapq.heapify(heap)
@@ -168,6 +171,8 @@ def _densest_core(near: Neighbours) -> int:
             continue
         gone[variable] = True
         core = max(core, degree)
+        if core > HOPELESS:  # more would not matter, and dense graphs have many edges to go
+            break
         for other in near[variable]:
             near[other].discard(variable)
             heapq.heappush(heap, (len(near[other]), other))

@@ -11,11 +11,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.execution.threads import one_thread
-from mrflearn.graph.clique_plan import Plan, make_plan
+from mrflearn.graph.clique_plan import Plan, planned
 from mrflearn.graph.elimination_orders import TooWide
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.graph.replicas import Replicas, find_replicas
+from mrflearn.graph.replicas import Replicas
 from mrflearn.inference.beliefs import (
     Beliefs,
     Decoding,
@@ -46,8 +46,8 @@ class JunctionTree:
                 "the junction tree works on ground graphs, but some variables here stand for "
                 "several copies. Use a lifted inference, or build the ground graph."
             )
-        for replicas in find_replicas(graph):
-            reason = self._too_much(replicas)
+        for plan, replicas in planned(graph):
+            reason = self._too_much(plan)
             if reason:
                 return (
                     f"component {int(replicas.components[0])} is too wide for exact inference: "
@@ -56,8 +56,7 @@ class JunctionTree:
                 )
         return None
 
-    def _too_much(self, replicas: Replicas) -> str | None:
-        plan = make_plan(replicas.structure)
+    def _too_much(self, plan: Plan | TooWide) -> str | None:
         if isinstance(plan, TooWide):
             size = _size(8 * 2 ** min(plan.log2_entries, 64.0))
             return (
@@ -133,8 +132,7 @@ class JunctionTree:
 
     def _portions(self, graph: FactorGraph, itemsize: int) -> Iterator[tuple[Plan, Replicas]]:
         """Components of one structure, as many together as memory allows, and their plan."""
-        for replicas in find_replicas(graph):
-            plan = make_plan(replicas.structure)
+        for plan, replicas in planned(graph):
             assert isinstance(plan, Plan)  # noqa: S101 - refused before otherwise
             portion = max(1, self.memory_limit // max(1, plan.entries * itemsize))
             for start in range(0, len(replicas.components), portion):
