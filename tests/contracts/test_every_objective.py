@@ -123,7 +123,7 @@ def test_gradients_of_optimised_shares_are_slopes(found: Labelled) -> None:
     ids=[*EVERY, "optimised"],
 )
 def test_examples_without_variables_add_nothing(principle: Principle) -> None:
-    empty = (0, {name: () for name in RING[1]})
+    empty = (0, dict.fromkeys(RING[1], ()))
     found = labelled(3, [RING, empty, RING, empty])
     field = with_shares(found.field, principle.shares)
     vector = torch.cat([found.vector, torch.zeros(0 if field.shares is None else 2)])
