@@ -14,6 +14,7 @@ import typer
 from mrflearn import __version__
 from mrflearn.cli import (
     convert,
+    count,
     demo,
     evaluate,
     fill,
@@ -53,6 +54,7 @@ app.command("parse")(parse.parse)
 app.command("next-word")(next_word.next_word)
 app.command("serve")(serve.serve)
 app.command("infer")(infer.infer)
+app.command("count")(count.count)
 app.command("convert")(convert.convert)
 
 

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class ChunkScheme(StrEnum):
+    """How chunks are written as tags."""
+
+    iob1 = "IOB1"
+    iob2 = "IOB2"
+    bioes = "BIOES"
+
+
+class LikelihoodMethod(StrEnum):
+    """How log-probabilities of data are found."""
+
+    exact = "exact"
+    ais = "ais"
+    pl = "pl"
+    bound = "bound"
+    ring = "ring"
+
 
 ModelFolder = Annotated[Path, typer.Argument(help="A model directory.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
