@@ -48,7 +48,7 @@ class Neighbourhoods:
     surplus: Float[Tensor, "q"] | None = None
 
     def __len__(self) -> int:
-        return len(self.scope)
+        return self.scope.shape[0]
 
     def part(self, start: int, stop: int) -> Neighbourhoods:
         """Some of the cliques, in memory of their own: with a view the whole would travel."""
