@@ -10,6 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import MinimumCount, Quiet, Seed, VocabularySize
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def vectors(
     text: Annotated[
         list[Path],
-        typer.Argument(help="Text, one sentence a line (gzip and - are fine), or a .moments file."),
+        input_argument("Text, one sentence a line (gzip and - are fine), or a .moments file."),
     ],
     output: Output,
     dims: Annotated[int, typer.Option(min=1, help="Dimensions of the vectors.")] = 100,
