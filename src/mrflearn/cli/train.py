@@ -7,6 +7,7 @@ import typer
 from mrflearn.cli.train_composite import composite
 from mrflearn.cli.train_crf import crf
 from mrflearn.cli.train_field import field
+from mrflearn.cli.train_graph import graph
 from mrflearn.cli.train_hmm import hmm
 from mrflearn.cli.train_lm import lm
 from mrflearn.cli.train_ngram import ngram
