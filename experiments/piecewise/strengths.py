@@ -15,7 +15,7 @@ from tasks import TASKS
 STRENGTHS = {  # c2; the paper's prior is 0.05
     "names": (0.015, 0.05, 0.15, 0.5),
     "tags": (0.05, 0.15, 0.5, 1.5, 5.0),
-    "tags-both": (0.05, 0.15, 0.5, 1.5, 5.0),
+    "tags-both": (0.005, 0.015, 0.05, 0.15, 0.5, 1.5, 5.0),
 }
 SCORES = {"names": "name_f1", "tags": "tag_accuracy", "tags-both": "tag_accuracy"}
 ESTIMATORS = ("ml", "pw", "pwpl", "pl")  # in the order they run in: one process, one after another

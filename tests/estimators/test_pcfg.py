@@ -109,3 +109,11 @@ def test_mistakes_are_told(tmp_path, fitted):
     fitted.save(tmp_path / "grammar")
     with pytest.raises(StorageError, match="holds a PCFG"):
         mrflearn.NgramLanguageModel.load(tmp_path / "grammar")
+
+
+def test_no_tree_begins_with_a_part_of_a_node(fitted):
+    model = fitted.model_
+    parts = [name.startswith("@") for name in model.names]
+    assert any(parts)
+    assert [chance == 0 for chance in model.start.exp().tolist()] == parts
+    assert model.start.exp().sum().item() == pytest.approx(1.0)

@@ -71,14 +71,14 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
     return Rows(table.values, table.names, spins=table.spins)
 
 
-def whole_rows(rows: Rows) -> NDArray[np.int64]:
+def whole_rows(rows: Rows, path: Path) -> NDArray[np.int64]:
     """The rows without missing values; a remark says how many were left out."""
     whole = rows.values[(rows.values >= 0).all(axis=1)]
     if len(whole) < len(rows.values):
         remark(f"{len(rows.values) - len(whole)} rows with missing values are left out")
     if not len(whole):
         what = "every row has a missing value" if len(rows.values) else "there are no rows in it"
-        raise DataError(f"{what}: there is nothing to evaluate on.")
+        raise DataError(f"{what}: there is nothing to evaluate on.", path=path)
     return whole
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from mrflearn.data.files import PathLike
 from mrflearn.data.uai import write_network
 from mrflearn.errors import MrflearnError
-from mrflearn.estimators.field_answers import pairs, zero_sum_tables
+from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
 from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
@@ -21,6 +22,7 @@ from mrflearn.inference.draw import Draw, Drawing
 class FieldQuestions(FrontDoor):
     """The questions that `MarkovField` and `PottsField` share."""
 
+    usual_method: ClassVar[Method]  # of `log_likelihood`
     random_state: int
     spins_: bool = False  # learned from spins: -1 and 1 stand for the states 0 and 1
 
@@ -29,9 +31,14 @@ class FieldQuestions(FrontDoor):
     def potentials_(self) -> Potentials:
         """The learned field."""
 
-    @abstractmethod
-    def log_likelihood(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The log-probability of each row, in nats."""
+    def log_likelihood(self, X: ArrayLike, method: Method | None = None) -> NDArray[np.float64]:
+        """The log-probability of each row, in nats; None is the `usual_method`.
+
+        `exact` by junction tree; `ais` with log Z estimated by annealed importance sampling; `pl`
+        the sum of the log-probabilities of each variable given all the others.
+        """
+        chosen = self.usual_method if method is None else method
+        return log_likelihoods(self.potentials_, X, chosen, self.random_state, spins=self.spins_)
 
     @property
     def fields_(self) -> NDArray[np.float64]:

@@ -90,6 +90,19 @@ def insist(method: Inference | Maximiser | Sampler, graph: FactorGraph) -> None:
         raise InferenceError(reason)
 
 
+def insist_possible(
+    log_partition: Float[Tensor, "n"], component: Int[Tensor, "n"] | None = None
+) -> None:
+    """Raises `InferenceError` where nothing can be drawn, by the numbers of the components."""
+    lost = (log_partition == -torch.inf).nonzero()[:, 0]
+    if len(lost):
+        number = int(lost[0] if component is None else component[lost[0]])
+        raise InferenceError(
+            f"component {number} has no possible assignment: nothing can be drawn from it. "
+            "Are too many scores -inf?"
+        )
+
+
 def with_gradient(potentials: Potentials, beliefs: Beliefs) -> Beliefs:
     """The same beliefs, with a log-partition that is differentiable in the potentials' tables."""
     tables = [table.dense() for table in potentials.tables]
