@@ -1,4 +1,4 @@
-"""Files that a command is to read, looked for before any work is done."""
+"""Files and models that a command is to read, looked for before any work is done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, StorageError
 
 Given = TypeVar("Given", Path, Path | None, list[Path])
 STANDARD_INPUT = Path("-")
@@ -17,6 +17,11 @@ STANDARD_INPUT = Path("-")
 def input_argument(text: str) -> Any:
     """An argument that names one file to read, or several."""
     return typer.Argument(help=text, callback=_found)
+
+
+def model_argument(text: str) -> Any:
+    """An argument that names a model to ask, or several."""
+    return typer.Argument(help=text, callback=_found_model)
 
 
 def input_option(text: str, *names: str) -> Any:
@@ -31,8 +36,18 @@ def _found(given: Given) -> Given:
     return given
 
 
+def _found_model(given: Given) -> Given:
+    for path in given if isinstance(given, list) else [given]:
+        if path is not None and not path.is_dir():
+            what = "is a file" if path.exists() else "does not exist"
+            raise StorageError(
+                f"{path} {what}; a model is a directory written by `save` or `train`.{_near(path)}"
+            )
+    return given
+
+
 def _near(path: Path) -> str:
-    """A file of a like name beside it, for whoever mistyped."""
+    """What has a like name beside it, for whoever mistyped."""
     folder = path.parent
     beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     close = get_close_matches(path.name, beside, n=1)

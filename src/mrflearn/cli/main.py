@@ -66,7 +66,7 @@ app.command("evaluate", short_help="Compare answers with the truth.")(evaluate.e
 app.command("inspect", short_help="Show what a model has learned.")(inspect.inspect)
 app.command("serve", short_help="Show models on a web page.")(serve.serve)
 app.command("infer", short_help="Find log Z and marginals of a network.")(infer.infer)
-app.command("count", short_help="Count a text once, to learn from often.")(count.count)
+app.command("count", short_help="Count text once, to learn from again and again.")(count.count)
 app.command("convert", short_help="Turn a file into another format.")(convert.convert)
 
 

@@ -59,7 +59,7 @@ def field(
         list[Path],
         input_argument(
             "Rows of states (csv, npy, text, digits, parquet; one file or many), or an "
-            "alignment (.fasta, .a2m, .aln)."
+            "alignment (FASTA, a2m, a3m, Stockholm, Clustal)."
         ),
     ],
     output: Output,
