@@ -129,6 +129,7 @@ def test_mistakes(tmp_path, monkeypatch, arguments, code, complaint):
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").write_text("\n\n")
     Path("column.txt").write_text("a\nb\n")
+    Path("x.moments").touch()
     found = run("train", "vectors", *arguments, "-o", "m", "-q")
     assert found.code == code
     assert complaint in found.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
+from mrflearn.graph.builders import complete, from_networkx
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.ising import random_ising
 from mrflearn.graph.potentials import DenseTable, Potentials, batch
 from mrflearn.inference import clique_tree
 from mrflearn.inference.enumeration import Enumeration
@@ -178,3 +181,18 @@ def test_a_graph_without_variables_has_one_empty_assignment() -> None:
     empty = Potentials(FactorGraph(torch.zeros(0, dtype=torch.int64)), ())
     assert JunctionTree()(empty).log_partition.tolist() == [0.0]
     assert JunctionTree().sample(empty, 3, torch.Generator()).shape == (3, 0)
+
+
+def test_a_graph_beyond_all_numbers_is_refused_in_words() -> None:
+    # 2 ** 1050 entries are more than a float can count.
+    assert "more than any machine has" in str(JunctionTree().refuses(complete(1050)))
+
+
+def test_a_hub_of_many_leaves_is_no_work() -> None:
+    start, leaves = time.process_time(), 2000
+    field = random_ising(from_networkx(nx.star_graph(leaves))[0], seed=1)
+    beliefs = JunctionTree()(field)
+    own = beliefs.variables[1:]
+    torch.testing.assert_close(own.sum(dim=1), torch.ones(leaves, dtype=torch.float64))
+    torch.testing.assert_close(beliefs.factors[1].sum(dim=1), own)
+    assert time.process_time() - start < 30

@@ -48,6 +48,7 @@ def test_without_a_vocabulary_there_is_no_separator(tmp_path):
         ("", "Is it complete"),
         ("4 1\n4\n", "no pair"),
         ("1 x", "whole numbers"),
+        ("99999999999999999999 2", "whole numbers"),
         ("4 2\n4 5\n0", "one vocabulary"),
         (BY_HAND[:-7], "Is it complete"),
         (BY_HAND + "1", "too many"),

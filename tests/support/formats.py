@@ -229,6 +229,14 @@ FORMATS: list[Format] = [
         same=_same_letters,
     ),
     Format(
+        "Stockholm",
+        b"# STOCKHOLM 1.0\n#=GF ID x\nfirst  ACDE\nsecond AC-e\n\nfirst  FG\nsecond .G\n//\n",
+        read=read_alignment,
+        write=write_alignment,
+        suffix=".sto",
+        same=_same_letters,
+    ),
+    Format(
         "sequences one a line",
         b"ACGT-\nacguN\n",
         read=lambda path: read_alignment(path, "dna"),

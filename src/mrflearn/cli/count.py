@@ -10,6 +10,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
+from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import MinimumCount, VocabularySize
 from mrflearn.cli.text_source import MOMENTS, holds_moments
 
@@ -22,7 +23,7 @@ def _checked(path: Path) -> Path:
 
 def count(
     context: typer.Context,
-    text: Annotated[list[Path], typer.Argument(help="Text, one sentence a line (gzip is fine).")],
+    text: Annotated[list[Path], input_argument("Text, one sentence a line (gzip is fine).")],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="The .moments file to write.", callback=_checked),
@@ -34,7 +35,7 @@ def count(
     vocabulary_size: VocabularySize = None,
     like: Annotated[
         Path | None,
-        typer.Option(help="Another .moments file: the same words and context, for --valid."),
+        input_option("Another .moments file: the same words and context, for --valid."),
     ] = None,
     engine: EngineOption = Engine.local,
     master: Master = None,

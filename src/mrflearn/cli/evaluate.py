@@ -10,6 +10,7 @@ import typer
 from mrflearn.cli.answers import Json
 from mrflearn.cli.asking import ask
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule
+from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import ChunkScheme, ModelFolder, Seed
 from mrflearn.cli.pictures import picture_of
 
@@ -17,9 +18,9 @@ from mrflearn.cli.pictures import picture_of
 def evaluate(
     context: typer.Context,
     model: ModelFolder,
-    file: Annotated[Path, typer.Argument(help="Data of the kind it was trained on.")],
+    file: Annotated[Path, input_argument("Data of the kind it was trained on.")],
     train: Annotated[
-        Path | None, typer.Option(help="CRF: its training file; adds accuracy on unseen words.")
+        Path | None, input_option("CRF: its training file; adds accuracy on unseen words.")
     ] = None,
     scheme: Annotated[
         ChunkScheme | None, typer.Option(help="CRF: keep chunk tags well-formed in this scheme.")

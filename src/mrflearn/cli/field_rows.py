@@ -1,4 +1,4 @@
-"""Rows of states for fields, from sample tables and from alignments, told apart by the name."""
+"""Rows of states for fields, from sample tables and from alignments."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from mrflearn.errors import DataError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-ALIGNMENTS = (".fasta", ".fa", ".afa", ".a2m", ".aln")
 
 
 class Molecule(StrEnum):
@@ -50,8 +48,10 @@ class Rows:
 
 
 def is_alignment(path: Path) -> bool:
-    """Whether the name says that sequences stand in the file."""
-    return Path(str(path).removesuffix(".gz")).suffix.lower() in ALIGNMENTS
+    """Whether aligned sequences stand in the file, by its name or by its first line."""
+    from mrflearn.data.alignment_records import holds_alignment
+
+    return holds_alignment(path)
 
 
 def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool) -> Rows:
@@ -62,6 +62,8 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
         from mrflearn.data.alignments import read_alignment
 
         alignment = read_alignment(path, molecule.value, drop_inserts=drop_inserts)
+        if alignment.unknown:
+            remark(f"{alignment.unknown:,} letters outside the {molecule.value} alphabet are gaps")
         return Rows(alignment.values.astype(np.int64), states=len(alignment.alphabet))
     from mrflearn.data.samples import read_samples
 

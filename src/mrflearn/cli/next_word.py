@@ -9,6 +9,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say_json, say_table
 from mrflearn.cli.asking import ask
+from mrflearn.cli.inputs import input_option
 from mrflearn.cli.options import ModelFolder, Top
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def next_word(
         list[str] | None, typer.Argument(help="The sentence so far; none: its first word.")
     ] = None,
     document: Annotated[
-        Path | None, typer.Option(help="Sentences before this one, which tell its topics.")
+        Path | None, input_option("Sentences before this one, which tell its topics.")
     ] = None,
     top: Top = 10,
     as_json: Json = False,

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from mrflearn.cli.inputs import model_argument
+
 
 class ChunkScheme(StrEnum):
     """How chunks are written as tags."""
@@ -27,7 +29,7 @@ class LikelihoodMethod(StrEnum):
     ring = "ring"
 
 
-ModelFolder = Annotated[Path, typer.Argument(help="A model directory.")]
+ModelFolder = Annotated[Path, model_argument("A model directory.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]

@@ -10,6 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
 from mrflearn.cli.asking import ask
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import ModelFolder
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ AT_ONCE = 2000  # sentences parsed together: enough of each length, and the firs
 def parse(
     context: typer.Context,
     model: ModelFolder,
-    file: Annotated[Path, typer.Argument(help="One sentence a line (gzip and - are fine).")],
+    file: Annotated[
+        Path, input_argument("One sentence a line (gzip is fine); - is standard input.")
+    ] = Path("-"),
     as_json: Json = False,
 ) -> None:
     """Draw the most probable tree over each sentence, in brackets, one a line.

@@ -10,13 +10,14 @@ import typer
 from mrflearn.cli.answers import Json
 from mrflearn.cli.asking import ask
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import LikelihoodMethod, ModelFolder
 
 
 def score(
     context: typer.Context,
     model: ModelFolder,
-    file: Annotated[Path, typer.Argument(help="Rows of states, an alignment, or text.")],
+    file: Annotated[Path, input_argument("Rows of states, an alignment, or text.")],
     method: Annotated[
         LikelihoodMethod | None,
         typer.Option(

@@ -9,15 +9,14 @@ import typer
 
 from mrflearn.cli.answers import Json
 from mrflearn.cli.asking import ask
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import ChunkScheme, ModelFolder
 
 
 def tag(
     context: typer.Context,
     model: ModelFolder,
-    file: Annotated[Path, typer.Argument(help="Text as trained on; - is standard input.")] = Path(
-        "-"
-    ),
+    file: Annotated[Path, input_argument("Text as trained on; - is standard input.")] = Path("-"),
     n_best: Annotated[
         int, typer.Option("--nbest", min=1, help="So many labellings, with probabilities.")
     ] = 1,

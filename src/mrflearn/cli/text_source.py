@@ -9,6 +9,7 @@ import typer
 
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Engine, place_to_run, shard_paths
+from mrflearn.cli.inputs import input_argument
 from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 MOMENTS = ".moments"
 TextOrMoments = Annotated[
     list[Path],
-    typer.Argument(
-        help="Text, one sentence a line (gzip and - are fine), or a .moments file (see count)."
+    input_argument(
+        "Text, one sentence a line (gzip and - are fine), or a .moments file (see count)."
     ),
 ]
 

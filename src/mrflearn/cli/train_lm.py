@@ -12,6 +12,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master
+from mrflearn.cli.inputs import input_option
 from mrflearn.cli.options import (
     Checkpoint,
     Device,
@@ -60,7 +61,7 @@ def lm(
     text: TextOrMoments,
     output: Output,
     valid: Annotated[
-        Path | None, typer.Option(help="Text to stop by (--estimator bound), else to report on.")
+        Path | None, input_option("Text to stop by (--estimator bound), else to report on.")
     ] = None,
     context: Annotated[int, typer.Option(min=1, max=8, help="Neighbours on each side.")] = 2,
     dims: Annotated[int, typer.Option(min=1, help="Dimensions of the word vectors.")] = 30,

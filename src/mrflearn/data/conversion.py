@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mrflearn.data.alignment_records import ENDINGS
 from mrflearn.data.alignments import read_alignment, write_alignment
 from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.columns import ColumnSentence, read_columns, write_columns
@@ -85,6 +86,7 @@ def _to_tagged(sentences: Iterable[ColumnSentence]) -> Iterator[TaggedSentence]:
         yield TaggedSentence(words, tags)
 
 
+ALIGNED = tuple(ending for ending in ENDINGS if ending not in (".a2m", ".a3m"))
 FORMATS: dict[str, Format] = {
     "text": Format(
         read_sentences, write_sentences, (".txt", ".tokens"), "sentences", None, _to_text
@@ -117,9 +119,9 @@ FORMATS: dict[str, Format] = {
         (".digits",),
         "samples",
     ),
-    "fasta": Format(read_alignment, write_alignment, (".fasta", ".fa", ".aln"), "alignments"),
+    "fasta": Format(read_alignment, write_alignment, ALIGNED, "alignments"),
     "a2m": Format(
-        partial(read_alignment, drop_inserts=True), write_alignment, (".a2m",), "alignments"
+        partial(read_alignment, drop_inserts=True), write_alignment, (".a2m", ".a3m"), "alignments"
     ),
     "vectors": Format(read_vectors, write_vectors, (".vec",), "vectors"),
     "binary-vectors": Format(

@@ -35,7 +35,8 @@ class MarkovField(FieldQuestions):
     """A Markov random field with free parameters on every variable, edge and larger clique.
 
     graph: `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a
-        networkx graph whose node order is the column order, or a `FactorGraph` (any cliques).
+        networkx graph whose node order is the column order, pairs of columns such as `[(0, 1)]`,
+        or a `FactorGraph` (any cliques).
     states: states of every variable, one number or one each; None takes the largest seen.
     estimator: `"auto"` takes the one that suits graph and samples, and `choice_` says which and
         why; `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from mrflearn.data.sample_rows import whole_numbers
 from mrflearn.data.samples import are_spins
-from mrflearn.errors import GraphError, MrflearnError
+from mrflearn.errors import DataError, GraphError, MrflearnError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 
@@ -25,7 +26,7 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
     Whole numbers keep their type.  Where -1 and 1 are the only values they are spins, and become
     the states 0 and 1; beside a 0, -1 is a missing value.
     """
-    values = np.asarray(X)
+    values = _numbers(X)
     table: Table | None = None
     if values.dtype.kind == "b":
         table = values.astype(np.uint8)
@@ -36,9 +37,32 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
     if table is None:
         raise MrflearnError(
             "samples must be whole numbers (states counted from 0, or spins of -1 and 1; NaN or -1 "
-            f"where one is missing), not {values.dtype}."
+            f"where one is missing); this is an array of {values.dtype} with other values."
+        )
+    if table.ndim != 2:
+        raise DataError(
+            f"samples are a table, samples x variables; this has the shape {table.shape}. "
+            "Try X.reshape(len(X), -1)."
         )
     return ((table > 0).astype(np.uint8), True) if are_spins(table) else (table, False)
+
+
+def _numbers(X: ArrayLike) -> NDArray[Any]:
+    """The samples as an array of numbers; an error says how to make some of words or of a file."""
+    values = np.asarray(X)
+    if values.dtype.kind == "O":  # such as a data frame's with None in it
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError):
+            values = values.astype(str)
+    if values.dtype.kind in "US":
+        raise MrflearnError(
+            f"samples are numbers; these are words such as {str(values.flat[0])[:40]!r}. "
+            "scikit-learn's OrdinalEncoder numbers categories; a file is read by "
+            "mrflearn.data.samples.read_samples(path).values, an alignment by "
+            "mrflearn.data.alignments.read_alignment(path).values."
+        )
+    return values
 
 
 def state_rows(X: ArrayLike, device: torch.device, *, spins: bool = True) -> Tensor:
@@ -69,4 +93,24 @@ def field_graph(
         return graph_from_text(graph, states, variables=columns)
     if not isinstance(states, int):
         raise GraphError("with a networkx graph give `states` as one number or on the nodes.")
-    return from_networkx(graph, states)[0]
+    return from_networkx(_joined(graph, columns), states)[0]
+
+
+def _joined(graph: Any, columns: int | None) -> Any:
+    """A networkx graph as it is, or one of all columns that joins the given pairs of them."""
+    if hasattr(graph, "is_directed"):
+        return graph
+    pairs = np.asarray(graph)
+    if columns is None or pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise GraphError(
+            "a graph is a text such as 'grid:4x4', a networkx graph, a FactorGraph, or pairs of "
+            f"column numbers such as [(0, 1), (1, 2)]; not this {type(graph).__name__}."
+        )
+    if pairs.size and not 0 <= pairs.min() <= pairs.max() < columns:
+        raise GraphError(
+            f"an edge names column {pairs.min() if pairs.min() < 0 else pairs.max()}, but there "
+            f"are {columns} (0 to {columns - 1})."
+        )
+    joined = nx.empty_graph(columns)
+    joined.add_edges_from(pairs.tolist())
+    return joined

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.ptb import read_trees
+from mrflearn.data.ptb import held_trees, read_trees
 from mrflearn.data.trees import Tree
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
@@ -28,7 +28,7 @@ from mrflearn.models.pcfg import GrammarModel
 from mrflearn.models.pcfg_sampling import TreeSampler
 from mrflearn.statistics.treebank import Side, TreebankCounts, usual_form
 
-Trees: TypeAlias = Iterable[Tree] | str | os.PathLike[str]
+Trees: TypeAlias = Iterable[Tree | str] | str | os.PathLike[str]
 Sentences: TypeAlias = Sequence[Sequence[str]]
 TENSORS = ("parent", "left", "right", "rules", "start", "words")
 
@@ -63,11 +63,11 @@ class PCFG(FrontDoor):
         self.random_state = random_state
 
     def fit(self, X: Trees, y: object = None) -> Self:
-        """Reads the grammar off trees: records, or the path of a file in brackets."""
+        """Reads the grammar off trees: records, texts in brackets, or the path of a file."""
         del y  # scikit-learn passes it to every estimator
         if self.smoothing < 0:
             raise MrflearnError(f"smoothing={self.smoothing}: must be 0 or more.")
-        trees = read_trees(X) if isinstance(X, (str, os.PathLike)) else X
+        trees = read_trees(X) if isinstance(X, (str, os.PathLike)) else held_trees(X)
         counts = TreebankCounts.of(
             trees, side=self.side, horizontal=self.horizontal, vertical=self.vertical
         )
@@ -198,6 +198,11 @@ class PCFG(FrontDoor):
     def _arguments(self, X: Sentences) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """What charts are given: scores and lengths of sentences, rules and start symbols."""
         model = self._fitted()
+        if isinstance(X, str) or any(isinstance(words, str) for words in X):
+            raise DataError(
+                "sentences are given as a list of them, each a list of words; this is text. "
+                "Write [sentence.split()] for a single one."
+            )
         return (*model.scores(X), model.rules, model.start)
 
     def _fitted(self) -> GrammarModel:

@@ -118,7 +118,7 @@ def _numbers(path: PathLike) -> Counts:
         fields = stream.read().split()
     try:
         return np.array(fields, dtype=np.bytes_).astype(np.int64)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(
             f"MRF-LM moments are whole numbers alone ({error}). Is this the moments file?",
             path=path,
