@@ -23,9 +23,11 @@ from tasks import TASKS
 
 ESTIMATORS = {
     "names": ("pwpl", "pl", "pw", "ml", "edge-pl", "pw-reweighted"),
-    "tags": ("ml", "pw", "pwpl", "pl"),
-    "tags-edges": ("ml", "pw", "pwpl", "pl"),
-    "tags-both": ("ml", "pw", "pwpl", "pl"),
+    "tags": ("ml", "pwpl", "pl", "pw"),
+    "tags-edges": ("ml", "pwpl", "pl", "pw"),
+    "tags-words": ("ml", "pwpl", "pl", "pw"),
+    "tags-own": ("ml", "pwpl", "pl", "pw"),
+    "tags-both": ("ml", "pwpl", "pl", "pw"),
     "chunks-223": ("pwpl", "pl", "pw", "edge-pl", "pw-reweighted", "bp"),
     "chunks-447": ("pwpl", "pl", "pw", "bp"),
     "chunks-grmm": ("pwpl", "pl", "pw", "bp"),

@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from rows import Point, Rows
 from tasks import TASKS
 
+TAG_STRENGTHS = (0.005, 0.015, 0.05, 0.15, 0.5, 1.5)
 STRENGTHS = {  # c2; the paper's prior is 0.05
     "names": (0.015, 0.05, 0.15, 0.5),
-    "tags": (0.05, 0.15, 0.5, 1.5, 5.0),
-    "tags-both": (0.005, 0.015, 0.05, 0.15, 0.5, 1.5, 5.0),
+    "tags": TAG_STRENGTHS,
+    "tags-words": TAG_STRENGTHS,
+    "tags-own": TAG_STRENGTHS,
+    "tags-both": TAG_STRENGTHS,
 }
-SCORES = {"names": "name_f1", "tags": "tag_accuracy", "tags-both": "tag_accuracy"}
-ESTIMATORS = ("ml", "pw", "pwpl", "pl")  # in the order they run in: one process, one after another
+SCORES = {task: "name_f1" if task == "names" else "tag_accuracy" for task in STRENGTHS}
+ESTIMATORS = ("ml", "pwpl", "pl", "pw")  # in the order they run in: one process, one after another
 
 
 def trials(task: str) -> Iterator[Point]:

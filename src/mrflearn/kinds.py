@@ -70,7 +70,11 @@ KINDS = {
     ),
     "GraphCRF": Kind(
         "graph_crf",
-        {"inspect": "graph_answers:inspect_graphs"},
+        {
+            "tag": "graph_answers:tag_graphs",
+            "evaluate": "graph_answers:evaluate_graphs",
+            "inspect": "graph_answers:inspect_graphs",
+        },
         "label_pages:add_graphs",
         "graph_tasks:graph_tasks",
     ),

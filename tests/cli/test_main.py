@@ -21,7 +21,7 @@ VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neigh
 VERBS += ["next-word", "serve", "infer", "count", "convert"]
 ALIKE = ["--seed", "--device", "--quiet", "--json", "--engine", "--master", "--jobs", "--resume"]
 ALIKE += ["--checkpoint", "--minimum-count", "--vocabulary-size", "--molecule", "--drop-inserts"]
-NOUNS = ["composite", "crf", "field", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
+NOUNS = ["composite", "crf", "field", "graph", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
 
 
 def commands(group: Any, *before: str) -> Iterator[tuple[str, Any]]:

@@ -17,6 +17,7 @@ from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.columns import read_columns, write_columns
 from mrflearn.data.conllu import read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
+from mrflearn.data.graphs import read_graphs, write_graphs
 from mrflearn.data.grmm import read_grmm, write_grmm
 from mrflearn.data.ptb import read_trees, write_trees
 from mrflearn.data.samples import read_sample_chunks, read_samples, write_samples
@@ -138,6 +139,18 @@ FORMATS: list[Format] = [
         write=write_grmm,
         suffix=".grmm",
         stream=read_grmm,
+    ),
+    Format(
+        "graphs",
+        (
+            '{"nodes": [{"id": "a", "features": ["\u00e9"], "label": "x"}, {"id": 2, "label": '
+            '["x", "y"]}], "links": [{"source": 2, "target": "a", "features": {"near": 0.5}}]}\n\n'
+            '{"directed": true, "nodes": [], "graph": {}}\n'
+        ).encode(),
+        read=lambda path: list(read_graphs(path)),
+        write=write_graphs,
+        suffix=".jsonl",
+        stream=read_graphs,
     ),
     Format(
         "UAI network",

@@ -7,6 +7,7 @@ import typer
 from mrflearn.cli.train_composite import composite
 from mrflearn.cli.train_crf import crf
 from mrflearn.cli.train_field import field
+from mrflearn.cli.train_graph import graph
 from mrflearn.cli.train_hmm import hmm
 from mrflearn.cli.train_lm import lm
 from mrflearn.cli.train_ngram import ngram
@@ -16,6 +17,7 @@ from mrflearn.cli.train_vectors import vectors
 
 app = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
 app.command("crf", short_help="Labels of tokens: chunks, names, several layers.")(crf)
+app.command("graph", short_help="Labels of the nodes of any graphs.")(graph)
 app.command("field", short_help="Any field from samples or an alignment.")(field)
 app.command("lm", short_help="Text, seen from both sides of a word.")(lm)
 app.command("vectors", short_help="Word vectors from text, in seconds.")(vectors)

@@ -19,6 +19,7 @@ from mrflearn.data.columns import ColumnSentence, read_columns, write_columns
 from mrflearn.data.conllu import ConlluSentence, read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
 from mrflearn.data.files import PathLike
+from mrflearn.data.graphs import SUFFIXES, read_graphs, write_graphs
 from mrflearn.data.grmm import read_grmm, write_grmm
 from mrflearn.data.ptb import read_trees, write_trees
 from mrflearn.data.samples import read_samples, write_samples
@@ -126,6 +127,7 @@ FORMATS: dict[str, Format] = {
     "binary-vectors": Format(
         read_vectors, partial(write_vectors, format="binary"), (".bin",), "vectors"
     ),
+    "graphs": Format(read_graphs, write_graphs, SUFFIXES, "graphs"),
     "arpa": Format(read_arpa, write_arpa, (".arpa",), "n-grams"),
     "uai": Format(read_network, write_network, (".uai",), "networks"),
 }

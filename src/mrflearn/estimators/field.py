@@ -161,14 +161,15 @@ class MarkovField(FieldQuestions):
         model = self._fitted()
         names = list(getattr(self, "feature_names_in_", [])) or None
         groups = [group.name for group in model.graph.groups]
-        return {"groups": groups, "names": names, "spins": self.spins_}, model.tensors()
+        learned = {"groups": groups, "names": names, "spins": self.spins_}
+        return learned, model.tensors()
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = TabularModel.from_tensors(learned["groups"], tensors)
         self.graph = self.model_.graph
         self.n_features_in_ = self.graph.variables
         self.name_columns(learned["names"])
-        self.spins_ = learned["spins"]
+        self.spins_ = bool(learned["spins"])
 
     def _stored_settings(self) -> dict[str, Any]:
         # The graph is among the tensors, with its states.

@@ -128,16 +128,3 @@ class _LogPartition(torch.autograd.Function):
             share = belief * weight.reshape(-1, *[1] * group.arity)
             gradients.append(belief.new_zeros(shape).index_add(0, group.table, share))
         return tuple(gradients)
-
-
-def entropy(potentials: Potentials, beliefs: Beliefs) -> Float[Tensor, "c"]:
-    """log Z minus the expected score: the entropy where the beliefs are exact."""
-    graph = potentials.graph
-    total = beliefs.log_partition.detach().clone()
-    for index, (group, belief) in enumerate(zip(graph.groups, beliefs.factors, strict=True)):
-        if len(group):
-            # A score of -inf has belief 0 and adds nothing.
-            scores = potentials.factor_scores(index).detach()
-            expected = torch.where(belief > 0, belief * scores, 0.0).flatten(1).sum(dim=1)
-            total = total.index_add(0, graph.component_of(group), -expected)
-    return total

@@ -169,7 +169,9 @@ def _factor(hessian: Float[Tensor, "q p p"], total: Float[Tensor, "q"]) -> Float
     ridge = 1e-13 * total.clamp_min(1e-300)
     for _ in range(12):
         hessian.diagonal(dim1=1, dim2=2).add_(ridge.unsqueeze(1))
-        factor, failed = torch.linalg.cholesky_ex(hessian)
+        found = torch.linalg.cholesky_ex(hessian)
+        factor: Tensor = found.L
+        failed: Tensor = found.info
         if not bool(failed.any()):
             break
         ridge = torch.where(failed > 0, ridge * 100, 0.0)
