@@ -10,6 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Jobs
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -26,7 +27,7 @@ class Algorithm(StrEnum):
 def graph(
     file: Annotated[
         Path,
-        typer.Argument(help="Labelled graphs, one a line of JSON, as networkx.node_link_data."),
+        input_argument("Labelled graphs, one a line of JSON, as networkx.node_link_data."),
     ],
     output: Output,
     estimator: Annotated[
