@@ -10,7 +10,7 @@ from typing import Any
 import published
 from published import Figure
 from rows import Point, Rows
-from strengths import SCORE, STRENGTHS, chosen, tried
+from strengths import SCORES, STRENGTHS, chosen, tried
 from synthetic import ALPHAS
 
 from mrflearn.plots.figure import COLOURS, INK, panels, save
@@ -43,25 +43,29 @@ def write_report(rows: Rows, folder: Path) -> None:
 
 def _chain_tables(rows: Rows) -> list[str]:
     lines = _table("Table 4: names, F1", rows, "names", _of("name_f1"), published.TABLE_4)
-    return lines + _strengths(rows)
+    return lines + [line for task in STRENGTHS for line in _strengths(rows, task)]
 
 
-def _strengths(rows: Rows) -> list[str]:
-    """Names again, each estimator with the penalty that did best on held-out training sentences."""
-    tuned = chosen(rows, "names")
+def _strengths(rows: Rows, task: str) -> list[str]:
+    """A task again, each estimator with the penalty that did best on held-out sentences."""
+    tuned, grid, score = chosen(rows, task), STRENGTHS[task], _of(SCORES[task])
     if not tuned:
         return []
-    columns = " | ".join(f"held out, c2 = {c2:g}" for c2 in sorted(STRENGTHS))
-    lines = ["", "## Names, the prior of each estimator chosen on a fifth of the training part", ""]
-    lines += [f"| estimator | {columns} | chosen | F1 |", "|---" * (len(STRENGTHS) + 3) + "|"]
-    for estimator, c2 in sorted(tuned.items()):
-        scores = tried(rows, "names", estimator)
-        cells = [f"{100 * scores[own]:.2f}" if own in scores else "-" for own in sorted(STRENGTHS)]
-        cells.append(f"{c2:g}")
-        found = [
-            row[SCORE] for row in rows if Point(**row["point"]) == Point("names", estimator, c2=c2)
-        ]
-        cells.append(f"{100 * found[-1]:.2f}" if found else "not run")
+    heads = [f"held out, c2 = {c2:g}" for c2 in grid]
+    heads += ["chosen", "test", "seconds", "test, c2 = 0.05", "seconds, c2 = 0.05"]
+    lines = [
+        "",
+        f"## {task}, the prior of each estimator chosen on held-out training sentences",
+        "",
+    ]
+    lines += ["| estimator | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    for estimator, c2 in tuned.items():
+        scores = tried(rows, task, estimator)
+        cells = [f"{100 * scores[own]:.2f}" for own in grid] + [f"{c2:g}"]
+        for prior in (c2, Point.c2):
+            found = rows.of(task, estimator, prior)
+            picks = (score, _of("train_cpu_seconds", 1))
+            cells += [_words(list(map(pick, found))) if found else "not run" for pick in picks]
         lines.append(f"| {estimator} | " + " | ".join(cells) + " |")
     return lines
 

@@ -17,10 +17,10 @@ from mrflearn.cli.main import app
 from support.command import run
 
 VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse"]
-VERBS += ["next-word", "serve", "infer", "convert"]
+VERBS += ["next-word", "serve", "infer", "count", "convert"]
 ALIKE = ["--seed", "--device", "--quiet", "--json", "--engine", "--master", "--jobs", "--resume"]
 ALIKE += ["--checkpoint", "--minimum-count", "--vocabulary-size", "--molecule", "--drop-inserts"]
-NOUNS = ["composite", "crf", "field", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
+NOUNS = ["composite", "crf", "field", "graph", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
 
 
 def commands(group: Any, *before: str) -> Iterator[tuple[str, Any]]:
@@ -84,7 +84,7 @@ def test_all_that_train_have_these_options_and_end_alike() -> None:
 @pytest.mark.parametrize("words", [words for words, own in COMMANDS.items() if option(own, "-j")])
 def test_jobs_are_a_number_of_cores(words: str) -> None:
     for jobs in ("0", "-2"):
-        found = run(*words.split(), "absent.txt", "-o", "absent", "--jobs", jobs)
+        found = run(*words.split(), "absent.txt", "-o", "absent.moments", "--jobs", jobs)
         assert found.code == 2
         assert f"{jobs} is no number of cores" in found.err
 

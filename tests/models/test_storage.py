@@ -6,6 +6,7 @@ import contextlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -18,13 +19,14 @@ from mrflearn.models.storage import StoredModel, read_model, write_model
 
 def example() -> StoredModel:
     tensors = {"weights": torch.arange(6.0).reshape(2, 3), "empty": torch.zeros(0, 4)}
-    return StoredModel("Example", {"states": 3, "names": ["a", "é"]}, tensors)
+    return StoredModel("Example", {"states": 3}, tensors, {"names": ["a", "é"]})
 
 
 def test_round_trip(tmp_path: Path) -> None:
     write_model(tmp_path / "deep" / "m", example())
     back = read_model(tmp_path / "deep" / "m")
-    assert (back.kind, back.settings) == ("Example", {"states": 3, "names": ["a", "é"]})
+    assert (back.kind, back.settings) == ("Example", {"states": 3})
+    assert back.learned == {"names": ["a", "é"]}
     assert back.tensors.keys() == example().tensors.keys()
     for name, value in example().tensors.items():
         assert torch.equal(back.tensors[name], value)
@@ -92,12 +94,19 @@ def test_the_old_model_is_never_lost(
     assert (kept[0] == target) == (failures == 1)
 
 
+@pytest.mark.parametrize(("value", "says"), [(float("nan"), "JSON"), (b"x", "no plain value")])
 def test_settings_that_json_cannot_hold_are_refused_before_anything_is_written(
-    tmp_path: Path,
+    value: object, says: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        write_model(tmp_path / "m", StoredModel("Example", {"x": float("nan")}, {}))
+    with pytest.raises(StorageError, match=f"this Example cannot be stored: .*{says}"):
+        write_model(tmp_path / "m", StoredModel("Example", {"x": value}, {}))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_of_numpy_are_stored_as_numbers(tmp_path: Path) -> None:
+    settings = {"x": np.int64(3), "y": np.float32(0.5), "z": np.bool_(True)}
+    write_model(tmp_path / "m", StoredModel("Example", settings, {}))
+    assert read_model(tmp_path / "m").settings == {"x": 3, "y": 0.5, "z": True}
 
 
 @pytest.mark.parametrize(

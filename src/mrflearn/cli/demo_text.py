@@ -22,7 +22,7 @@ def show_language_model(output: Path, page: Page, seed: int) -> None:
     """Learns from docstrings, fills a gap, shows neighbours and a map."""
     from mrflearn.data.docstrings import docstring_sentences
     from mrflearn.estimators.language_model import LanguageModel
-    from mrflearn.plots.model_page import add_language_model
+    from mrflearn.plots.text_pages import add_language_model
 
     text = [list(words) for words in docstring_sentences(PACKAGES)]
     tokens = sum(map(len, text))
@@ -81,7 +81,7 @@ def show_composite(output: Path, page: Page, seed: int) -> None:
     """Learns n-grams, grammar and topics together, parses a sentence and shows the topics."""
     from mrflearn.data.english import sample_documents
     from mrflearn.estimators.composite import CompositeLanguageModel
-    from mrflearn.plots.model_page import add_composite
+    from mrflearn.plots.text_pages import add_composite
 
     documents = sample_documents(LESSONS + TESTS, seed=seed + 1)
     short = [

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json, say_table
+from mrflearn.cli.inputs import input_argument, input_option
 
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
@@ -25,8 +26,8 @@ class Method(StrEnum):
 
 
 def infer(
-    network: Annotated[Path, typer.Argument(help="A network in UAI format (MARKOV or BAYES).")],
-    evidence: Annotated[Path | None, typer.Option(help="Observed states, UAI format.")] = None,
+    network: Annotated[Path, input_argument("A network in UAI format (MARKOV or BAYES).")],
+    evidence: Annotated[Path | None, input_option("Observed states, UAI format.")] = None,
     method: Annotated[
         Method, typer.Option(help="auto: exact where the width allows, else bp.")
     ] = Method.auto,

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import remark, say, say_json, say_table
+from mrflearn.cli.options import LikelihoodMethod
 from mrflearn.cli.vector_answers import WORDS_ON_MAP, draw_map, frequent_words
 
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
-    from mrflearn.estimators.text_likelihood import LikelihoodMethod
 
 KINDS = {
     "bound": "a proven lower bound, the text as one ring",
@@ -23,10 +23,11 @@ KINDS = {
 
 
 def score_neighbours(
-    model: LanguageModel, text: Path, method: LikelihoodMethod, as_json: bool
+    model: LanguageModel, file: Path, method: LikelihoodMethod | None, as_json: bool
 ) -> None:
     """Tells the log-likelihood of a text, and what it is counted per."""
-    found = model.log_likelihood(text, method)
+    method = LikelihoodMethod.bound if method is None else method
+    found = model.log_likelihood(file, method.value)
     if as_json:
         per = {"per_position": found.per_position, "per_word": found.per_word}
         own = {"per_sentence": found.per_sentence, "kind": KINDS[method]}

@@ -10,6 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import (
     Checkpoint,
     Device,
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 def composite(
     documents: Annotated[
         Path,
-        typer.Argument(
-            help="One sentence a line, a blank line between documents (gzip and - are fine); or a "
+        input_argument(
+            "One sentence a line, a blank line between documents (gzip and - are fine); or a "
             "folder of such files."
         ),
     ],
@@ -62,9 +63,7 @@ def composite(
         int, typer.Option(min=1, help="When to stop at the latest: steps of EM.")
     ] = 20,
     restarts: Annotated[int, typer.Option(min=1, help="Random grammars to choose from.")] = 1,
-    valid: Annotated[
-        Path | None, typer.Option(help="Documents to report the perplexity of.")
-    ] = None,
+    valid: Annotated[Path | None, input_option("Documents to report the perplexity of.")] = None,
     single: Annotated[bool, typer.Option("--single", help="Single precision: faster.")] = False,
     device: Device = "cpu",
     seed: Seed = 0,

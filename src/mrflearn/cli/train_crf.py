@@ -11,6 +11,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Jobs
+from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -41,7 +42,7 @@ class Algorithm(StrEnum):
 def crf(
     context: typer.Context,
     file: Annotated[
-        Path, typer.Argument(help="Labelled words: columns, .conllu, .mrg, .crfsuite, .grmm ...")
+        Path, input_argument("Labelled words: columns, .conllu, .mrg, .crfsuite, .grmm ...")
     ],
     output: Output,
     columns: Annotated[
@@ -67,15 +68,15 @@ def crf(
         typer.Option(help="Of a skip chain: which tokens it joins; default: capitalised."),
     ] = None,
     template: Annotated[
-        Path | None, typer.Option(help="CRF++ or Wapiti templates; default: features of words.")
+        Path | None, input_option("CRF++ or Wapiti templates; default: features of words.")
     ] = None,
     file_format: Annotated[
         str | None, typer.Option("--format", help="The file's format; default: by its ending.")
     ] = None,
     dev: Annotated[
         Path | None,
-        typer.Option(
-            "--valid", "--dev", help="Labelled words to stop by: the model best on them is kept."
+        input_option(
+            "Labelled words to stop by: the model best on them is kept.", "--valid", "--dev"
         ),
     ] = None,
     calibrate: Annotated[

@@ -21,6 +21,7 @@ from mrflearn.cli.field_rows import (
     picked,
     read_rows,
 )
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -56,9 +57,9 @@ def field(
     context: typer.Context,
     samples: Annotated[
         list[Path],
-        typer.Argument(
-            help="Rows of states (csv, npy, text, digits, parquet; one file or many), or an "
-            "alignment (.fasta, .a2m, .aln)."
+        input_argument(
+            "Rows of states (csv, npy, text, digits, parquet; one file or many), or an "
+            "alignment (FASTA, a2m, a3m, Stockholm, Clustal)."
         ),
     ],
     output: Output,
@@ -147,6 +148,7 @@ def field(
             wires = _found(rows, common["states"], device) if graph == "learn" else graph
             model = MarkovField(wires, **choices, **common).fit(rows.values)
             model.name_columns(rows.names)
+            model.spins_ = rows.spins
     model.save(output)
     learned_by = Estimator.pl.value if family else estimator.value
     if hasattr(model, "choice_"):

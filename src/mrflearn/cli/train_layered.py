@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from mrflearn.cli.answers import remark, say, say_json
+from mrflearn.cli.labelling import words_of
 from mrflearn.cli.report import write_report
 
 if TYPE_CHECKING:
-    from mrflearn.statistics.recipes import Example, Recipe
+    from mrflearn.statistics.recipes import Recipe
 
 
 class Structure(StrEnum):
@@ -97,19 +98,6 @@ def learned_by(model: Any) -> str:
         return str(model.estimator)
     remark(f"--estimator auto: {choice.estimator}, since {choice.reason}")
     return str(choice.estimator)
-
-
-def words_of(examples: list[Example], file: Path) -> list[list[str]]:
-    """The words that a rule for skip edges reads."""
-    from mrflearn.errors import DataError
-
-    if any(not row for example in examples for row in example.rows):
-        raise DataError(
-            "its features are made and its words are gone; a skip chain needs the words, as files "
-            "of columns have them.",
-            path=file,
-        )
-    return [[row[0] for row in example.rows] for example in examples]
 
 
 def _answer(model: Any, recipe: Recipe, layered: Layered, output: Path) -> dict[str, Any]:

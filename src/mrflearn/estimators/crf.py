@@ -13,17 +13,17 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError, StorageError
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.chain_questions import ChainQuestions
 from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_chains
 from mrflearn.estimators.crf_inputs import compiled
 from mrflearn.estimators.crf_training import Settings, estimate_memory, train
 from mrflearn.estimators.crf_validation import Validation
+from mrflearn.estimators.front_door import Parts
+from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device
-from mrflearn.execution.threads import count_cores
 from mrflearn.models.chain_crf import ChainCRF
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.objectives.chain_blocks import ChainData
 from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.class_weights import sequence_weights
@@ -201,30 +201,26 @@ class CRF(ChainQuestions):
         data = ChainData(features, labels, self._weights(features, labels, None))
         return self._train(start, data, None, pull=earlier is not None)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
-        settings = {**self.get_params(), "callbacks": [], "checkpoint": None, "resume": False}
-        settings["model_filename"] = None
-        settings["temperature"] = getattr(self, "temperature_", 1.0)
+    def _learned_parts(self) -> Parts:
+        learned, tensors = crf_storage.stored(self._fitted())
         recipe: Recipe | None = getattr(self, "recipe_", None)
-        settings["recipe"] = None if recipe is None else recipe.settings()
-        if isinstance(self.class_weight, Mapping):
-            settings["class_weight"] = dict(self.class_weight)
-        write_model(path, crf_storage.to_stored(type(self).__name__, settings, self._fitted()))
+        learned["temperature"] = getattr(self, "temperature_", 1.0)
+        learned["recipe"] = None if recipe is None else recipe.settings()
+        return learned, tensors
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The CRF that a stored model holds."""
-        settings, model = crf_storage.from_stored(stored)
-        temperature, recipe = settings.pop("temperature", 1.0), settings.pop("recipe", None)
-        try:
-            self = cls(**{**settings, "device": device, "callbacks": ()})
-        except TypeError as error:
-            raise StorageError(f"the stored CRF has a setting unknown here ({error}).") from error
-        self.model_, self.temperature_ = model, temperature
-        if recipe is not None:
-            self.recipe_ = Recipe.from_settings(recipe)
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self.model_ = crf_storage.restored(learned, tensors)
+        self.temperature_ = learned["temperature"]
+        if learned["recipe"] is not None:
+            self.recipe_ = Recipe.from_settings(learned["recipe"])
+
+    def _stored_settings(self) -> dict[str, Any]:
+        own = super()._stored_settings()
+        for name in ("callbacks", "checkpoint", "resume", "model_filename"):
+            del own[name]
+        if isinstance(self.class_weight, Mapping):
+            own["class_weight"] = dict(self.class_weight)
+        return own
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Writes all weights as text."""

@@ -14,6 +14,7 @@ from mrflearn.errors import DataError
 from mrflearn.statistics.ngrams import Counts, windows
 
 Figures: TypeAlias = NDArray[np.float64]
+TABLE_PARTS = ("code", "log_probability", "log_backoff")
 
 
 @final

@@ -11,6 +11,7 @@ all products come from one transform of a table; small shapes use matrices where
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -84,6 +85,26 @@ class LocalLikelihood:
         context = self.context.index_select(1, problems)
         observed = self.observed.index_select(1, problems)
         return LocalLikelihood(self.shape, context, observed, absent)
+
+    def averages(self) -> tuple[LocalLikelihood, Int[Tensor, "q"]]:
+        """The average problem of each run with the same terms, and which of them each is in."""
+        count, context = len(self.observed), self.context.mean(dim=1, keepdim=True)
+        if self.absent is None:
+            run = context.new_zeros(self.context.shape[1], dtype=torch.int64)
+            return LocalLikelihood(self.shape, context, context.new_zeros(count, 1)), run
+        begins = (self.absent[:, 1:] != self.absent[:, :-1]).any(dim=0)
+        run = torch.nn.functional.pad(begins.cumsum(0), (1, 0))
+        absent = self.absent[:, torch.nn.functional.pad(begins, (1, 0), value=True)]
+        runs = absent.shape[1]
+        context, observed = context.expand(-1, runs), context.new_zeros(count, runs)
+        return LocalLikelihood(self.shape, context, observed, absent), run
+
+    def at_zero(self) -> LocalFit:
+        """The likelihood where all parameters are zero, and all joint states alike."""
+        states = self.shape.cells // self.shape.contexts
+        expected = (self.context / states).repeat(states, 1)
+        conditional = torch.full_like(expected, 1 / states)
+        return LocalFit(self.total * math.log(states), conditional, expected)
 
     def at(self, terms: Float[Tensor, "p q"]) -> LocalFit:
         """The likelihood at these parameters."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.data.files import write_text
+from mrflearn.plots.figure import render
 
 STYLE = """
 body { margin: 0 auto; max-width: 56rem; padding: 2rem 1.25rem 4rem; color: #22313f;
@@ -60,7 +61,7 @@ class Page:
     def picture(self, figure: Any, caption: str) -> None:
         """A figure of this room, kept inside the page."""
         stream = io.BytesIO()
-        figure.savefig(stream, format="png", dpi=130, metadata={"Software": None})
+        render(figure, stream, "png", dpi=130)
         data = base64.b64encode(stream.getvalue()).decode()
         words = escape(caption)
         self.parts.append(

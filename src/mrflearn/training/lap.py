@@ -75,6 +75,7 @@ class SolveBlock:
     columns: Columns | None = None
     missing: bool = False
 
+    @torch.inference_mode()  # a fifth of the time of many short operations
     def __call__(self, block: Block) -> LocalSolution:
         shape, counts = block.problems.shape, block.counts
         missing = self.missing
