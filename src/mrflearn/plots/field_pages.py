@@ -16,7 +16,7 @@ MOST_VARIABLES = 400  # of a heat map
 
 def add_field(page: Page, model: Any) -> None:
     """The curve and the couplings of a field."""
-    add_training(page, model.outcome_.history, "objective per sample, up to a constant")
+    add_training(page, model.outcome_.history, "objective, nats, up to a constant")
     names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
     edges, strength = model.edges_, model.strengths_
     signed = model.couplings_.ndim == 1
