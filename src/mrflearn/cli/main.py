@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -89,12 +90,18 @@ def options(
     del version  # handled by its callback
 
 
+@cache
+def _command() -> Any:
+    """The tree of commands, which takes longer to build than most of them to run."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Runs the command line; every foreseen mistake ends in one line and exit code 1."""
     try:
-        app()
+        _command()()
     except MrflearnError as error:
-        options = options_of(typer.main.get_command(app), sys.argv[1:])
+        options = options_of(_command(), sys.argv[1:])
         sys.stderr.write(f"mrflearn: {in_own_words(str(error), options)}\n")
         sys.exit(1)
     except BrokenPipeError:
