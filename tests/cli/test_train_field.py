@@ -90,3 +90,14 @@ def test_a_family_has_its_own_price(tmp_path: Path) -> None:
     refused = run("train", "field", *words)
     assert refused.code == 2
     assert "--l2-couplings" in refused.err
+
+
+def test_columns_of_gaps_and_strange_letters_are_remarked(tmp_path: Path) -> None:
+    family = tmp_path / "family.a2m"
+    family.write_text(">a\nACxD\n>b\nAC.D\n>c\nGC.B\n>d\nGC.E\n>e\nGC.E\n")
+    found = run("train", "field", str(family), "-q", "-o", str(tmp_path / "m"))
+    assert found.code == 0
+    assert "2 letters outside the protein alphabet are gaps" in found.err
+    assert "1 of 4 columns are gaps in most sequences" in found.err
+    again = run("train", "field", str(family), "-q", "--drop-inserts", "-o", str(tmp_path / "m"))
+    assert "in most sequences" not in again.err

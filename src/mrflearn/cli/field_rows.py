@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+MOSTLY = 0.5  # of the sequences
+
 
 class Molecule(StrEnum):
     """What the letters of an alignment stand for."""
@@ -66,6 +68,12 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
         alignment = read_alignment(path, molecule.value, drop_inserts=drop_inserts)
         if alignment.unknown:
             remark(f"{alignment.unknown:,} letters outside the {molecule.value} alphabet are gaps")
+        hollow = int(((alignment.values == 0).mean(axis=0) > MOSTLY).sum())
+        if hollow and not drop_inserts:
+            remark(
+                f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
+                "where lower case marks insertions, --drop-inserts leaves them out"
+            )
         return Rows(alignment.values.astype(np.int64), states=len(alignment.alphabet))
     from mrflearn.data.samples import read_samples
 

@@ -70,5 +70,7 @@ def inspect_neighbours(model: LanguageModel, top: int, plot: Path | None, as_jso
         say_json(figures)
         return
     words = figures.pop("most_frequent")
-    say_table(["", "value"], [[name, str(value)] for name, value in figures.items()])
+    known = {name: value for name, value in figures.items() if value is not None}
+    told = {n: f"{v:.4f}" if isinstance(v, float) else str(v) for n, v in known.items()}
+    say_table(["", "value"], [[name.replace("_", " "), value] for name, value in told.items()])
     say(f"most frequent: {' '.join(words)}")

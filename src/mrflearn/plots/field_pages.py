@@ -14,7 +14,7 @@ MOST_VARIABLES = 400  # of a heat map
 
 def add_field(page: Page, model: Any) -> None:
     """The curve and the couplings of a field."""
-    add_training(page, model.outcome_.history, "objective per sample, up to a constant")
+    add_training(page, model.outcome_.history, "objective, nats, up to a constant")
     names = model.variable_names_
     edges, strength = model.edges_, model.strengths_
     signed = model.couplings_.ndim == 1
