@@ -79,7 +79,7 @@ def main() -> None:
     if "paper" in options.stages:
         points = plan(options.scale, options.only, options.draws, options.size)
         _measure(points, rows, options, until)
-    tuned = [task for task in options.only if task in strengths.STRENGTHS]
+    tuned = [task for task in options.only if task in strengths.TUNED]
     for task in tuned if options.scale == "full" and options.size is None else ():
         if "trials" in options.stages:
             _measure(strengths.trials(task), rows, options, until)

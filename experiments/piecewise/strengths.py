@@ -12,21 +12,14 @@ from collections.abc import Iterator
 from rows import Point, Rows
 from tasks import TASKS
 
-TAG_STRENGTHS = (0.005, 0.015, 0.05, 0.15, 0.5, 1.5)
-STRENGTHS = {  # c2; the paper's prior is 0.05
-    "names": (0.015, 0.05, 0.15, 0.5),
-    "tags": TAG_STRENGTHS,
-    "tags-words": TAG_STRENGTHS,
-    "tags-own": TAG_STRENGTHS,
-    "tags-both": TAG_STRENGTHS,
-}
-SCORES = {task: "name_f1" if task == "names" else "tag_accuracy" for task in STRENGTHS}
+STRENGTHS = (0.005, 0.015, 0.05, 0.15, 0.5, 1.5)  # c2; the paper's prior is 0.05
+TUNED, SCORE = ("tags", "tags-words"), "tag_accuracy"
 ESTIMATORS = ("ml", "pwpl", "pl", "pw")  # in the order they run in: one process, one after another
 
 
 def trials(task: str) -> Iterator[Point]:
     """Every estimator at every strength, on held-out training sentences of the first draw."""
-    for c2 in STRENGTHS[task]:
+    for c2 in STRENGTHS:
         for estimator in ESTIMATORS:
             yield Point(task, estimator, size=TASKS[task].size, c2=c2, held_out=True)
 
@@ -34,7 +27,7 @@ def trials(task: str) -> Iterator[Point]:
 def tried(rows: Rows, task: str, estimator: str) -> dict[float, float]:
     """The held-out score at each strength that was tried."""
     return {
-        row["point"]["c2"]: row[SCORES[task]]
+        row["point"]["c2"]: row[SCORE]
         for row in rows
         if row["point"].get("held_out")
         and (row["point"]["task"], row["point"]["estimator"]) == (task, estimator)
@@ -47,7 +40,7 @@ def chosen(rows: Rows, task: str) -> dict[str, float]:
     return {
         estimator: max(own, key=lambda c2: own[c2])
         for estimator, own in scores.items()
-        if len(own) == len(STRENGTHS[task])
+        if own.keys() >= set(STRENGTHS)
     }
 
 

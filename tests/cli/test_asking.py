@@ -74,6 +74,21 @@ def test_options_that_a_model_does_not_read_are_refused(
     assert f"{words[0]}: has no effect on a {kind}" in found.err
 
 
+@pytest.mark.parametrize("kind", ["NgramLanguageModel", "CompositeLanguageModel", "PottsField"])
+def test_complaints_of_a_file_name_it(folder: Path, kind: str) -> None:
+    blank = folder / "blank"
+    blank.write_text("\n\n")
+    found = run("score", str(folder / kind), str(blank))
+    assert found.code == 1
+    assert found.err.startswith(f"mrflearn: {blank}: ")
+
+
+def test_a_treebank_without_trees_is_no_mark_of_a_parser(folder: Path) -> None:
+    (folder / "nothing").write_text("")
+    found = run("evaluate", str(folder / "PCFG"), str(folder / "nothing"))
+    assert (found.code, "there are no trees in it" in found.err) == (1, True)
+
+
 def test_an_option_that_only_changes_another_needs_it(folder: Path) -> None:
     found = run("inspect", str(folder / "PottsField"), "--apart", "2")
     assert found.code == 2

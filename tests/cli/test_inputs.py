@@ -24,7 +24,7 @@ def test_a_missing_file_is_told_at_once(tmp_path: Path, noun: str) -> None:
 def test_held_out_data_are_looked_for_before_training(tmp_path: Path, noun: str) -> None:
     valid = [own for own in TRAINED[noun].params if "--valid" in own.opts]
     if not valid:
-        assert noun in ("field", "pcfg", "vectors")
+        assert noun in ("field", "graph", "pcfg", "vectors")
         return
     (tmp_path / "train.txt").write_bytes(b"\xff no text at all: nobody may get as far as this")
     words = ["train", noun, str(tmp_path / "train.txt"), "--valid", str(tmp_path / "absent.txt")]

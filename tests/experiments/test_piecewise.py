@@ -31,6 +31,34 @@ def test_synthetic_data_needs_no_files_and_a_rerun_measures_nothing(tmp_path: Pa
     assert run(tmp_path, "--only", "hmm") == rows
 
 
+FINALS = """
+import sys
+from pathlib import Path
+from rows import Point, Rows
+import strengths
+rows = Rows(Path(sys.argv[1]))
+for point in strengths.trials("tags"):
+    near = abs(strengths.STRENGTHS.index(point.c2) - strengths.ESTIMATORS.index(point.estimator))
+    rows.append(vars(point), {strengths.SCORE: 0.9 - 0.1 * near})
+rows.append(vars(Point("tags", "ml", size=1911, c2=1.5)), {strengths.SCORE: 1.0})  # a test score
+print(*(f"{p.estimator}:{p.draw}:{p.c2}" for p in strengths.finals(rows, "tags")))
+"""
+
+
+def test_priors_are_chosen_on_held_out_sentences_alone(tmp_path: Path) -> None:
+    folders = [str(ROOT / "src"), str(ROOT / "experiments" / "piecewise")]
+    done = subprocess.run(
+        [sys.executable, "-c", FINALS, str(tmp_path / "rows.jsonl")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
+        check=True,
+        timeout=120,
+    )
+    best = ("ml:{}:0.005", "pwpl:{}:0.015", "pl:{}:0.05", "pw:{}:0.15")
+    assert done.stdout.split() == [own.format(draw) for draw in range(5) for own in best]
+
+
 @pytest.mark.data
 def test_tables_are_made_of_real_text(tmp_path: Path, data_folder: Path) -> None:
     options = ("--only", "chunks-grmm", "--estimators", "pw", "pl", "--data", str(data_folder))

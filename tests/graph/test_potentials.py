@@ -66,6 +66,15 @@ def test_a_table_that_is_not_there_is_named(number: int) -> None:
         Potentials(graph, (DenseTable(torch.zeros(1, 2)),))
 
 
+@pytest.mark.parametrize("other", [torch.float32, torch.int64])
+def test_tables_are_of_one_type(other: torch.dtype) -> None:
+    tables = (torch.zeros(2, dtype=torch.float64), torch.zeros(2, 2, dtype=other))
+    with pytest.raises(GraphError, match="of one type in all tables"):
+        dense_potentials([2, 2], [((0,), tables[0]), ((0, 1), tables[1])])
+    with pytest.raises(GraphError, match=r"types torch.int64: scores are floating-point"):
+        dense_potentials([2], [((0,), torch.tensor([0, 1]))])
+
+
 def test_numbers_that_are_no_scores_are_named() -> None:
     table = torch.tensor([[0.0, 1.0], [torch.nan, -torch.inf]])
     with pytest.raises(GraphError, match=r"table 0: the entry at \(1, 0\) is nan"):

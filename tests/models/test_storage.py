@@ -48,6 +48,15 @@ def test_never_replaces_what_is_not_a_model(tmp_path: Path) -> None:
     assert (folder / "cat.txt").read_text() == "cat"
 
 
+@pytest.mark.parametrize("config", ['{"model_type": "bert"}', "[1]", "{"])
+def test_a_config_of_another_program_is_no_model(tmp_path: Path, config: str) -> None:
+    (tmp_path / storage.CONFIG).write_text(config)
+    (tmp_path / "notes.txt").write_text("a year of work")
+    with pytest.raises(StorageError, match="left alone"):
+        write_model(tmp_path, example())
+    assert (tmp_path / "notes.txt").read_text() == "a year of work"
+
+
 def test_failed_write_keeps_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_model(tmp_path / "m", example())
 
@@ -60,6 +69,29 @@ def test_failed_write_keeps_the_old_model(tmp_path: Path, monkeypatch: pytest.Mo
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
     monkeypatch.undo()
     assert read_model(tmp_path / "m").kind == "Example"
+
+
+@pytest.mark.parametrize("failures", [1, 2], ids=["once", "for good"])
+def test_the_old_model_is_never_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    target = tmp_path / "model"
+    write_model(target, example())
+    rename, left = Path.rename, [failures]
+
+    def break_down(self: Path, to: Path) -> Path:
+        if to == target and left[0]:
+            left[0] -= 1
+            raise OSError("the disk went away")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", break_down)
+    with pytest.raises(StorageError, match="the disk went away"):
+        write_model(target, example())
+    kept = [path.parent for path in tmp_path.rglob(storage.CONFIG)]
+    assert len(kept) == 1
+    assert read_model(kept[0]).kind == example().kind
+    assert (kept[0] == target) == (failures == 1)
 
 
 @pytest.mark.parametrize(("value", "says"), [(float("nan"), "JSON"), (b"x", "no plain value")])

@@ -6,8 +6,8 @@ import pytest
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.statistics.counting import count_sentences
-from mrflearn.statistics.moments import lattice_moments
 from mrflearn.statistics.mrflm import read_mrflm, read_mrflm_vocabulary, write_mrflm
+from mrflearn.statistics.torus_moments import lattice_moments
 
 WORDS = Vocabulary(("a", "<S>", "b", "<unk>"))
 # The ring of the corpus "a b a", K = 1, is <S> a b a: four pairs, (b, a) among them once.

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.kinds import KINDS, found_in
 
 
@@ -34,7 +34,12 @@ def ask(verb: str, context: typer.Context, folder: Path, **asked: Any) -> None:
     reason = f"has no effect on a {kind}; leave it out."
     refuse_idle(context, {name: reason for name in asked if name not in read})
     given = {"folder": folder, **asked}
-    answer(model, **{name: value for name, value in given.items() if name in read})
+    try:
+        answer(model, **{name: value for name, value in given.items() if name in read})
+    except DataError as error:
+        if error.path is not None or "file" not in asked:
+            raise
+        raise DataError(error.problem, path=asked["file"]) from error
 
 
 def refuse_idle(context: typer.Context, reasons: Mapping[str, str]) -> None:

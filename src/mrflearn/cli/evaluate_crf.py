@@ -74,12 +74,12 @@ def _labels(
     for part in batches(crf.recipe_.read(file), BATCH):
         for example in part:
             if example.labels is None:
-                raise DataError("there are no labels to compare with.", path=file)
+                raise DataError("there are no labels to compare with.")
             truth.append(list(example.labels))
             words.append([row[0] if row else "" for row in example.rows])
         found += crf.predict([example.items for example in part], rules)
     if not truth:
-        raise DataError("there are no sentences in it.", path=file)
+        raise DataError("there are no sentences in it.")
     return truth, found, words
 
 

@@ -47,7 +47,7 @@ def inspect_field(
     if apart is not None and not contacts:
         raise typer.BadParameter("--apart: says which --contacts are shown; give both.")
     view = FieldView(top, contacts, APART if apart is None else apart, matrix, plot, edges)
-    names = [str(n) for n in getattr(field, "feature_names_in_", range(field.n_features_in_))]
+    names = field.variable_names_
     what = "coupling" if field.couplings_.ndim == 1 else "norm"
     if view.matrix is not None:
         from mrflearn.data.contacts import write_contacts
@@ -81,20 +81,18 @@ def _draw(field: Any, view: FieldView, names: list[str], what: str) -> None:
         strength = matrix[edges[:, 0], edges[:, 1]]
         names = [str(i + 1) for i in range(len(names))]  # as the table counts them
     else:
-        matrix, edges, strength = field.strength_matrix_, field.edges_, field.strengths_
+        order = field.strongest(view.top)
+        matrix, edges, strength = (
+            field.strength_matrix_,
+            field.edges_[order],
+            field.strengths_[order],
+        )
     if view.edges:
-        order = _strongest(strength, view.top)
         signed = what == "coupling"  # norms and contact scores have no sign
-        figure = draw_graph(edges[order], strength[order], names, what, signed=signed)
+        figure = draw_graph(edges, strength, names, what, signed=signed)
     else:
         figure = draw_heat_map(matrix, names, what, first=1 if view.contacts else 0)
     keep(figure, view.plot)
-
-
-def _strongest(strength: NDArray[np.float64], top: int) -> NDArray[np.int64]:
-    """Where the edges stand whose strengths are largest, the first of equals first."""
-    order: NDArray[np.int64] = (-abs(strength)).argsort(kind="stable")
-    return order[:top]
 
 
 def _strongest_contacts(scores: NDArray[np.float64], view: FieldView) -> NDArray[np.int64]:
@@ -119,18 +117,18 @@ def _tell_contacts(scores: NDArray[np.float64], view: FieldView, as_json: bool) 
 
 def _tell_couplings(field: Any, names: list[str], what: str, top: int, as_json: bool) -> None:
     edges, strength = field.edges_, field.strengths_
-    order = _strongest(strength, top)
+    order = field.strongest(top)
     if as_json:
         say_json(
             {
                 "class": type(field).__name__,
-                "variables": field.n_features_in_,
+                "variables": len(names),
                 "names": names,
                 "edges": [[*edges[i].tolist(), float(strength[i])] for i in order],
                 "fields": field.fields_.tolist(),
             }
         )
         return
-    say(f"{type(field).__name__}: {field.n_features_in_} variables, {len(edges)} edges")
+    say(f"{type(field).__name__}: {len(names)} variables, {len(edges)} edges")
     rows = [[f"{names[edges[i][0]]} - {names[edges[i][1]]}", f"{strength[i]:+.4f}"] for i in order]
     say_table(["edge", what], rows)

@@ -23,7 +23,7 @@ AT_ONCE = 2000  # sentences parsed together: enough of each length, and the firs
 def parse(
     context: typer.Context,
     model: ModelFolder,
-    text: Annotated[
+    file: Annotated[
         Path, input_argument("One sentence a line (gzip is fine); - is standard input.")
     ] = Path("-"),
     as_json: Json = False,
@@ -34,14 +34,14 @@ def parse(
 
     Example: mrflearn parse model sentences.txt
     """
-    ask("parse", context, model, text=text, as_json=as_json)
+    ask("parse", context, model, file=file, as_json=as_json)
 
 
-def parse_documents(fitted: PCFG | CompositeLanguageModel, text: Path, as_json: bool) -> None:
+def parse_documents(fitted: PCFG | CompositeLanguageModel, file: Path, as_json: bool) -> None:
     """Tells the trees, of some sentences at a time."""
     from mrflearn.data.documents import read_documents
 
-    documents = read_documents(text)
+    documents = read_documents(file)
     if getattr(fitted, "topics", 1) == 1:
         documents = _pieces(documents)
     missing = 0

@@ -25,6 +25,7 @@ from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
+from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
 from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
@@ -150,12 +151,8 @@ def field(
             model.name_columns(rows.names)
             model.spins_ = rows.spins
     model.save(output)
-    learned_by = Estimator.pl.value if family else estimator.value
-    if hasattr(model, "choice_"):
-        learned_by = model.choice_.estimator
-        if not quiet:
-            remark(f"--estimator auto: {learned_by}, since {model.choice_.reason}")
-    answer = _answer(model, count, output, learned_by)
+    by = Estimator.pl.value if family else learned_by(model, quiet=quiet)
+    answer = _answer(model, count, output, by)
     write_report(model, output, answer, quiet=quiet)
     _tell(answer, as_json)
 
@@ -208,19 +205,13 @@ def _family(
 
 
 def _answer(model: Any, samples: int | None, output: Path, estimator: str) -> dict[str, Any]:
-    outcome = model.outcome_
     return {
         "model": str(output),
         "samples": samples,
         "variables": model.n_features_in_,
         "edges": len(model.edges_),
         "estimator": estimator,
-        "objective": outcome.value,
-        "iterations": outcome.iterations,
-        "evaluations": outcome.evaluations,
-        "converged": outcome.converged,
-        "reason": outcome.reason,
-        "seconds": round(outcome.seconds, 4),
+        **training_facts(model.outcome_),
     }
 
 
@@ -234,7 +225,4 @@ def _tell(answer: dict[str, Any], as_json: bool) -> None:
         + (f" from {samples} samples" if samples is not None else "")
         + f" by {answer['estimator']} in {answer['seconds']:.2f} s"
     )
-    say(
-        f"objective {answer['objective']:.6g} nats after {answer['iterations']} iterations: "
-        f"{answer['reason']}"
-    )
+    tell_training(answer)

@@ -10,10 +10,12 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Jobs
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
-from mrflearn.cli.train_layered import Estimator, learned_by
+from mrflearn.cli.train_layered import Estimator
+from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
 
 
 class Algorithm(StrEnum):
@@ -26,7 +28,7 @@ class Algorithm(StrEnum):
 def graph(
     file: Annotated[
         Path,
-        typer.Argument(help="Labelled graphs, one a line of JSON, as networkx.node_link_data."),
+        input_argument("Labelled graphs, one a line of JSON, as networkx.node_link_data."),
     ],
     output: Output,
     estimator: Annotated[
@@ -81,13 +83,9 @@ def graph(
         "nodes": sum(len(own.nodes) for own in examples),
         "edges": sum(len(own.edges) for own in examples),
         "labels": model.classes_,
-        "estimator": learned_by(model),
+        "estimator": learned_by(model, quiet=quiet),
         "attributes": model.num_attributes_,
-        "objective": model.outcome_.value,
-        "iterations": model.outcome_.iterations,
-        "converged": model.outcome_.converged,
-        "reason": model.outcome_.reason,
-        "seconds": round(model.outcome_.seconds, 4),
+        **training_facts(model.outcome_),
     }
     write_report(model, output, answer, quiet=quiet)
     if as_json:
@@ -97,7 +95,4 @@ def graph(
         f"{output}: {len(answer['labels'])} labels, {answer['attributes']:,} attributes, learned "
         f"from {answer['graphs']:,} graphs by {answer['estimator']} in {answer['seconds']:.2f} s"
     )
-    say(
-        f"objective {answer['objective']:.6g} nats after {answer['iterations']} iterations: "
-        f"{answer['reason']}"
-    )
+    tell_training(answer)

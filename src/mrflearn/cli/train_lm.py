@@ -61,7 +61,7 @@ def lm(
     text: TextOrMoments,
     output: Output,
     valid: Annotated[
-        Path | None, input_option("Text to stop by: the model best on it is kept.")
+        Path | None, input_option("Text to stop by (--estimator bound), else to report on.")
     ] = None,
     context: Annotated[int, typer.Option(min=1, max=8, help="Neighbours on each side.")] = 2,
     dims: Annotated[int, typer.Option(min=1, help="Dimensions of the word vectors.")] = 30,

@@ -22,7 +22,7 @@ from mrflearn.estimators.crf_training import Settings, estimate_memory, train
 from mrflearn.estimators.crf_validation import Validation
 from mrflearn.estimators.front_door import Parts
 from mrflearn.execution.cores import count_cores
-from mrflearn.execution.device import choose_device
+from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.objectives.chain_blocks import ChainData
 from mrflearn.objectives.field_objectives import Estimator
@@ -175,7 +175,7 @@ class CRF(ChainQuestions):
         if self.warm_start and earlier is not None:
             start = earlier.on(support)
         else:
-            start = ChainCRF.zeros(support, self._dtype(), choose_device(self.device))
+            start = ChainCRF.zeros(support, choose_dtype(self.dtype), choose_device(self.device))
         data = ChainData(features, labels, self._weights(features, labels, sample_weight))
         return self._train(start, data, self._validation(X_dev, y_dev, support), pull=False)
 
@@ -192,7 +192,7 @@ class CRF(ChainQuestions):
         features, labels = compiled(X, y, dict.fromkeys([*known, *classes]))
         support, features = self._support(features, labels)
         if earlier is None:
-            start = ChainCRF.zeros(support, self._dtype(), choose_device(self.device))
+            start = ChainCRF.zeros(support, choose_dtype(self.dtype), choose_device(self.device))
         else:
             support = merged(earlier.support, support)
             start = earlier.on(support)
@@ -251,7 +251,7 @@ class CRF(ChainQuestions):
         order = 1 if model.support.triples is None else 2
         self = cls(**{"order": order, **settings})
         device = choose_device(self.device)
-        weights = {n: w.to(device, self._dtype()) for n, w in model.parameters().items()}
+        weights = {n: w.to(device, choose_dtype(self.dtype)) for n, w in model.parameters().items()}
         self.model_ = model.with_parameters(weights)
         return self
 
@@ -299,6 +299,7 @@ class CRF(ChainQuestions):
     def _chosen(self, start: ChainCRF, data: ChainData) -> Estimator:
         """The estimator asked for, or the one that suits the data."""
         if self.estimator != "auto":
+            self.__dict__.pop("choice_", None)  # of an earlier fit
             return self.estimator
         self.choice_: Choice = choose_for_chains(
             start.support,
@@ -324,9 +325,3 @@ class CRF(ChainQuestions):
             progress=self.verbose,
             callbacks=callbacks,
         )
-
-    def _dtype(self) -> torch.dtype:
-        kinds = {"float32": torch.float32, "float64": torch.float64}
-        if self.dtype not in kinds:
-            raise MrflearnError(f"dtype {self.dtype!r} is not one of 'float32', 'float64'.")
-        return kinds[self.dtype]

@@ -179,6 +179,7 @@ class MarkovField(FieldQuestions):
         self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
     ) -> FieldTraining:
         chosen = self.estimator
+        self.__dict__.pop("choice_", None)  # of an earlier fit
         if chosen == "auto":
             self.choice_ = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
             chosen = self.choice_.estimator

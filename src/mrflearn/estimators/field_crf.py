@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Any, NamedTuple, Self
 
-import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
 from mrflearn.estimators.crf_training import Settings
@@ -27,6 +25,7 @@ from mrflearn.estimators.field_crf_answers import (
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
 from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.execution.cores import count_cores
+from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, weights_of
@@ -35,8 +34,6 @@ from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle, n
 from mrflearn.objectives.reweighted import Shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.outcome import Outcome
-
-KINDS = {"float32": torch.float32, "float64": torch.float64}
 
 
 class TopFeature(NamedTuple):
@@ -135,9 +132,7 @@ class FieldCRF(FrontDoor):
     def _learn(self, batch: FieldBatch, start: LogLinearField | None = None) -> Self:
         """Trains the field, from the weights of `start` where it has them."""
         templates = self._templates(batch)
-        if self.dtype not in KINDS:
-            raise MrflearnError(f"dtype {self.dtype!r} is not one of {', '.join(KINDS)}.")
-        first = LogLinearField.zeros(templates, KINDS[self.dtype])
+        first = LogLinearField.zeros(templates, choose_dtype(self.dtype))
         if start is not None:
             first = start.on(templates)
         weights = sum(part.numel() for part in first.parameters().values())
@@ -175,6 +170,7 @@ class FieldCRF(FrontDoor):
     def _chosen(self, batch: FieldBatch) -> Estimator:
         """The estimator asked for, or the one that suits the graphs."""
         if self.estimator != "auto":
+            self.__dict__.pop("choice_", None)  # of an earlier fit
             return self.estimator
         self.choice_ = choose_for_graphs(batch, self.pieces)
         return self.choice_.estimator

@@ -73,6 +73,17 @@ class FieldQuestions(FrontDoor):
         matrix[first, second] = matrix[second, first] = self.strengths_
         return matrix
 
+    @property
+    def variable_names_(self) -> list[str]:
+        """The names of the columns learned from, or their numbers."""
+        size = self.potentials_.graph.variables
+        return [str(name) for name in getattr(self, "feature_names_in_", range(size))]
+
+    def strongest(self, count: int) -> NDArray[np.int64]:
+        """Where in `edges_` the strongest couplings stand, strongest first."""
+        order: NDArray[np.int64] = (-np.abs(self.strengths_)).argsort(kind="stable")
+        return order[:count]
+
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """`log_likelihood` of each row by its usual method, in nats."""
         return self.log_likelihood(X)

@@ -13,7 +13,7 @@ from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
 from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.estimators.front_door import Parts
-from mrflearn.execution.device import choose_device
+from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.graph.contacts import contact_scores
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.potts import PottsModel
@@ -23,7 +23,6 @@ from mrflearn.training.outcome import Outcome
 from mrflearn.training.potts import PottsTraining
 
 Precision = Literal["float32", "float64"]
-PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
 class PottsField(FieldQuestions):
@@ -117,8 +116,6 @@ class PottsField(FieldQuestions):
         return rows, states
 
     def _training(self, columns: int) -> PottsTraining:
-        if self.precision not in PRECISIONS:
-            raise MrflearnError(f"precision {self.precision!r} is not 'float32' or 'float64'.")
         if min(self.l2_fields, self.l2_couplings) < 0:
             raise MrflearnError("a penalty of less than 0 is none; 0 or more is.")
         settings: dict[str, Any] = {
@@ -126,7 +123,7 @@ class PottsField(FieldQuestions):
             "l2_couplings": self.l2_couplings * (columns - 1),
             "max_iterations": self.max_iterations,
             "tolerance": self.tolerance,
-            "dtype": PRECISIONS[self.precision],
+            "dtype": choose_dtype(self.precision),
         }
         return PottsTraining(**settings)
 

@@ -1,8 +1,8 @@
 """Orders in which to sum variables out, by rules that are cheap to follow.
 
-Finding the best order is NP-hard, so several rules are tried.  Greedy ones are best on irregular
-graphs; on lattices a sweep from one corner to the other is (a 20x20 grid: min-fill meets tables
-over 27 variables, a sweep over 21).
+Finding the best order is NP-hard, so several rules are tried.  Greedy ones, by the size of tables
+and by fill [Kjaerulff 1990], are best on irregular graphs; on lattices a sweep from one corner to
+the other is (a 20x20 grid: min-fill meets tables over 27 variables, a sweep over 21).
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ def _far_end(near: Neighbours, start: int) -> int:
 def _densest_core(near: Neighbours) -> int:
     """A k such that some subgraph has k neighbours for every variable, so that width >= k.
 
-    The largest there is, or the first found beyond hope.
+    The largest there is (the degeneracy, by smallest degree last [Matula and Beck 1983]), or the
+    first found beyond hope.
     """
     near = [set(others) for others in near]
     heap = [(len(others), v) for v, others in enumerate(near)]

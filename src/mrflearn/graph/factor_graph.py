@@ -184,6 +184,8 @@ class FactorGraph:
 
     def to(self, device: torch.device | str) -> FactorGraph:
         """The same graph on another device."""
+        if torch.device(device) == self.device:
+            return self
         return replace(
             self,
             states=self.states.to(device),

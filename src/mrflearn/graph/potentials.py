@@ -57,6 +57,12 @@ class Potentials:
         groups = self.graph.groups
         if len(groups) != len(self.tables):
             raise GraphError(f"{len(groups)} factor groups, but {len(self.tables)} table stacks.")
+        kinds = {table.dense().dtype for table in self.tables}
+        if len(kinds) > 1 or not all(kind.is_floating_point for kind in kinds):
+            raise GraphError(
+                f"tables of the types {', '.join(sorted(map(str, kinds)))}: scores are "
+                "floating-point numbers, of one type in all tables. Try .double() on each."
+            )
         for group, table in zip(groups, self.tables, strict=True):
             if not len(group):
                 continue

@@ -134,16 +134,22 @@ def _put_in_place(draft: Path, target: Path) -> None:
     try:
         draft.rename(target)
     except BaseException:
-        (aside / target.name).rename(target)
+        (aside / target.name).rename(target)  # where even that fails, it stays aside
+        aside.rmdir()
         raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _may_replace(target: Path) -> bool:
     if not target.is_dir():
         return False
-    return not any(target.iterdir()) or (target / CONFIG).is_file()
+    if not any(target.iterdir()):
+        return True
+    try:
+        config = json.loads((target / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(config, dict) and config.get("format") == FORMAT
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mrflearn.plots.couplings import draw_graph, draw_heat_map
 from mrflearn.plots.page import Page
 from mrflearn.plots.training_page import add_training
@@ -17,13 +15,13 @@ MOST_VARIABLES = 400  # of a heat map
 def add_field(page: Page, model: Any) -> None:
     """The curve and the couplings of a field."""
     add_training(page, model.outcome_.history, "objective, nats, up to a constant")
-    names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    names = model.variable_names_
     edges, strength = model.edges_, model.strengths_
     signed = model.couplings_.ndim == 1
     what = "coupling" if signed else "norm of the couplings"
     if not len(edges):
         return
-    order = np.argsort(-np.abs(strength), kind="stable")[:TOP]
+    order = model.strongest(TOP)
     page.heading("Couplings")
     if len(names) <= MOST_VARIABLES:
         page.picture(
