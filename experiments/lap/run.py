@@ -6,7 +6,8 @@
 Rows go to OUTPUT/rows.jsonl; a run that was stopped goes on where it was.  Tables and
 pictures are made from the rows, so they can be made again at any time (--only-draw).  Several
 processes may share the work, each with its own --output, --part and --runs: the files of rows are
-then joined.  Times are best taken with a process for each --side and --auxiliary.
+then joined.  Times are best taken in several rounds, a process for each --side and --auxiliary; of
+rows about the same point the least time counts.
 """
 
 from __future__ import annotations
@@ -52,17 +53,15 @@ class Scale:
     runs: dict[str, int]  # by figure; the small grid is cheap, its average over few runs rough
     sides: tuple[int, ...]
     scaling_samples: int
-    repeats: int  # of each time, of which the least counts: it has the least noise
 
 
 SCALES = {
-    "smoke": Scale((100, 1_000, 10_000), dict.fromkeys(GRAPHS, 2), (6, 18, 58), 1_000, 5),
+    "smoke": Scale((100, 1_000, 10_000), dict.fromkeys(GRAPHS, 2), (6, 18, 58), 1_000),
     "full": Scale(
         (100, 1_000, 10_000, 100_000, 1_000_000),
         {"figure 2": 20, "figure 3": 10, "figure 4": 10},
         (6, 18, 58, 183, 577),
         1_000,
-        5,
     ),
 }
 
@@ -118,11 +117,10 @@ def measure_scaling(rows: Rows, scale: Scale, sides: list[int], names: list[str]
             point |= {"samples": scale.scaling_samples}
             if point in rows:
                 continue
-            every = [
-                estimate(f"grid:{side}x{side}", data, ESTIMATORS[name])[1]
-                for _ in range(scale.repeats)
-            ]
-            figures = {"seconds": min(every), "first": every[0], "all": every}
+            graph, repeats = f"grid:{side}x{side}", 1 + min(4, 200_000 // cliques)
+            every = [estimate(graph, data, ESTIMATORS[name])[1] for _ in range(repeats)]
+            # The least has the least noise; the first also finds out about shapes.
+            figures = {"seconds": min(every), "first": every[0]}
             rows.append(point, {**figures, "load": os.getloadavg()[0]})
             say(f"scaling: {cliques:,} cliques by {name} in {min(every):.2f} s")
 

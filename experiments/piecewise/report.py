@@ -28,7 +28,7 @@ Means and, where there are several subsets or halves (their number in brackets),
 deviations; scores in percent.  Gaussian prior of variance 10 (c2 = 0.05) where no other is named,
 L-BFGS to its stopping rule, features of the paper's Tables 1 to 3 as far as the data allow
 (`features.py`), so that scores are to be compared within a table.  Seconds are processor seconds of
-one core while the other cores of the machine were as busy: compare them within a table too."""
+one core of a machine kept busy by other work: they are good for ratios within a table."""
 
 
 class Column(NamedTuple):
@@ -146,14 +146,14 @@ def _strengths(rows: Rows, task: str) -> list[str]:
     tuned = chosen(rows, task)
     if not tuned:
         return []
-    heads = ["estimator", *(f"c2 {c2:g}" for c2 in STRENGTHS), "chosen", "test", "seconds"]
+    heads = ["estimator", *(f"c2 {c2:g}" for c2 in STRENGTHS), "chosen", "test", "test, c2 0.05"]
     title = f"`{task}`, the prior chosen on a held-out fifth of the first training subset"
     lines = ["", f"## {title}", "", *_head(heads)]
     for estimator, c2 in tuned.items():
         scores = tried(rows, task, estimator)
         cells = [f"{100 * scores[own]:.2f}" for own in STRENGTHS] + [f"{c2:g}"]
-        found = rows.of(task, estimator, c2)
-        cells += [_words([pick(row) for row in found]) for pick in (_of(SCORE), _seconds)]
+        tests = (rows.of(task, estimator, c2), rows.of(task, estimator))
+        cells += [_words([_of(SCORE)(row) for row in own]) for own in tests]
         lines.append(f"| {estimator} | " + " | ".join(cells) + " |")
     return lines
 

@@ -82,6 +82,18 @@ def test_all_that_train_have_these_options_and_end_alike() -> None:
         assert [own.opts[0] for own in command.params[-2:]] == ["--quiet", "--json"]
 
 
+@pytest.mark.parametrize(
+    "words", [words for words, own in COMMANDS.items() if option(own, "--engine")]
+)
+def test_a_cluster_has_its_own_cores(words: str, tmp_path: Path) -> None:
+    file = tmp_path / "some.txt"
+    file.write_text("0 1\n1 0\n")
+    engine = ("--engine", "spark", "--master", "local[2]", "--jobs", "2")
+    found = run(*words.split(), str(file), "-o", str(tmp_path / "new.moments"), *engine)
+    assert found.code == 2
+    assert "on Spark the cluster has its own cores" in found.err
+
+
 @pytest.mark.parametrize("words", [words for words, own in COMMANDS.items() if option(own, "-j")])
 def test_jobs_are_a_number_of_cores(words: str) -> None:
     for jobs in ("0", "-2"):

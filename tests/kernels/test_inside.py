@@ -109,6 +109,14 @@ def test_log_inside_of_the_whole_sentence_is_its_likelihood(dense):
     torch.testing.assert_close(value, reference(problem)[0])
 
 
+@pytest.mark.parametrize("dense", [True, False])
+def test_no_phrase_stands_over_one_word(dense):
+    problem = make_problem(3, 2, 1, seed=9, dense=dense)
+    chart = inside.log_inside(problem.words, problem.rules, problem.shape)
+    assert chart.shape == (3, 2, 2, 2)
+    assert bool((chart == -torch.inf).all())
+
+
 def test_a_grammar_without_phrases_has_sentences_of_one_word():
     shape = RuleShape.full(0, 2)
     grammar = GrammarWeights.of(torch.zeros(0), torch.zeros(2), shape)

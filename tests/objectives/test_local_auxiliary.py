@@ -13,16 +13,21 @@ from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from support.local_problems import SHAPES, features, plain_loss, random_counts
 
 
+def without_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has all shapes do as large ones do."""
+    monkeypatch.setattr(local_tables, "design_matrix", lambda _: None)
+    monkeypatch.setattr(local_tables, "pair_products", lambda _: None)
+    anew = local_tables.local_tables.__wrapped__
+    monkeypatch.setattr(local_auxiliary, "local_tables", anew)
+
+
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("by", ["matrices", "transforms"])
 def test_value_gradient_and_hessian_equal_the_plain_ones(
     name: str, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if by == "transforms":
-        monkeypatch.setattr(local_tables, "design_matrix", lambda _: None)
-        monkeypatch.setattr(local_tables, "pair_products", lambda _: None)
-        anew = local_tables.local_tables.__wrapped__
-        monkeypatch.setattr(local_auxiliary, "local_tables", anew)
+        without_matrices(monkeypatch)
     shape = SHAPES[name]
     counts = random_counts(shape, 3, seed=1)
     generator = torch.Generator().manual_seed(2)
@@ -92,13 +97,19 @@ def test_absent_terms_have_no_slope_and_bend_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_at_zero_all_joint_states_are_alike(name: str) -> None:
+@pytest.mark.parametrize("by", ["matrices", "transforms"])
+def test_at_zero_all_joint_states_are_alike(
+    name: str, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by == "transforms":
+        without_matrices(monkeypatch)
     shape = SHAPES[name]
     problems = LocalLikelihood.of(shape, random_counts(shape, 4, seed=7))
     found, known = problems.at_zero(), problems.at(torch.zeros_like(problems.observed))
     assert_close(found.value, known.value)
     assert_close(found.conditional, known.conditional)
     assert_close(found.expected, known.expected)
+    assert_close(problems.gradient_at_zero(), problems.gradient(known))
 
 
 def test_problems_with_the_same_terms_have_one_average() -> None:

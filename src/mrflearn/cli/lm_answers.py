@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import remark, say, say_json, say_table
 from mrflearn.cli.options import LikelihoodMethod
-from mrflearn.cli.vector_answers import WORDS_ON_MAP, draw_map, frequent_words
+from mrflearn.cli.vector_answers import WORDS_ON_MAP, draw_map
 
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
@@ -54,7 +54,7 @@ def sample_neighbours(model: LanguageModel, count: int, seed: int, output: Path 
 def inspect_neighbours(model: LanguageModel, top: int, plot: Path | None, as_json: bool) -> None:
     """Tells the size and the bounds of the model, and its most frequent words."""
     if plot is not None:
-        draw_map(model, frequent_words(model, max(top, WORDS_ON_MAP)), plot)
+        draw_map(model, model.frequent_words(max(top, WORDS_ON_MAP)), plot)
     figures: dict[str, Any] = {
         "class": type(model).__name__,
         "vocabulary": len(model.vocabulary_),
@@ -64,7 +64,7 @@ def inspect_neighbours(model: LanguageModel, top: int, plot: Path | None, as_jso
         "bound": model.bound,
         "train_bound_per_position": model.bound_,
         "valid_bound_per_position": model.valid_bound_,
-        "most_frequent": frequent_words(model, top),
+        "most_frequent": model.frequent_words(top),
     }
     if as_json:
         say_json(figures)

@@ -45,3 +45,9 @@ Checkpoint = Annotated[
     Path | None, typer.Option("--checkpoint", help="A file to save training to every minute.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")]
+
+
+def check_resume(checkpoint: Path | None, resume: bool) -> None:
+    """An error where training is to go on, and nobody says from where."""
+    if resume and checkpoint is None:
+        raise typer.BadParameter("--resume needs --checkpoint: the file to go on from.")

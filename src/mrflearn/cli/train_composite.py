@@ -19,6 +19,7 @@ from mrflearn.cli.options import (
     Resume,
     Seed,
     VocabularySize,
+    check_resume,
 )
 from mrflearn.cli.output import Output
 from mrflearn.cli.pictures import keep, picture_of
@@ -82,8 +83,7 @@ def composite(
     """
     from mrflearn.estimators.composite import CompositeLanguageModel
 
-    if resume and checkpoint is None:
-        raise typer.BadParameter("--resume needs --checkpoint: the file to go on from.")
+    check_resume(checkpoint, resume)
     if restarts > 1 and not grammar.startswith("latent"):
         raise typer.BadParameter("--restarts: only a latent grammar begins at random")
     if horizontal is not None and not grammar.startswith("treebank"):

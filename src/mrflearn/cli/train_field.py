@@ -122,8 +122,6 @@ def field(
     alignment = not sharded and is_alignment(samples[0])
     family = alignment and graph == "complete" and estimator in (Estimator.auto, Estimator.pl)
     idle = _idle(estimator, sharded=sharded, alignment=alignment, family=family)
-    if engine is Engine.spark:
-        idle["jobs"] = "on Spark the cluster has its own cores"
     refuse_idle(context, idle)
     common: dict[str, Any] = {"device": device, "random_state": seed, "verbose": not quiet}
     choices: dict[str, Any] = {"estimator": estimator.value, "auxiliary": auxiliary.value}

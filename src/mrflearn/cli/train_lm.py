@@ -21,6 +21,7 @@ from mrflearn.cli.options import (
     Resume,
     Seed,
     VocabularySize,
+    check_resume,
 )
 from mrflearn.cli.output import Output
 from mrflearn.cli.pictures import keep, picture_of
@@ -160,8 +161,7 @@ def _refuse_idle(
         raise typer.BadParameter(f"--weights are those of chains; {bound} have none.")
     if checkpoint is not None and estimator is not Estimator.bound:
         raise typer.BadParameter(f"--checkpoint goes with --estimator bound, not {estimator}.")
-    if resume and checkpoint is None:
-        raise typer.BadParameter("--resume needs --checkpoint: the file to go on from.")
+    check_resume(checkpoint, resume)
 
 
 def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:

@@ -92,14 +92,15 @@ def log_inside(
     scores: Float[Tensor, "b n p"], rules: Float[Tensor, "r"], shape: RuleShape
 ) -> Float[Tensor, "a b n+1 n+1"]:
     """The log-sum over the parses of each phrase over each span, by first word and width."""
-    if not shape.phrases:
-        return scores.new_zeros(0, len(scores), scores.shape[1] + 1, scores.shape[1] + 1)
+    b, n, _ = scores.shape
+    if n == 1 or not shape.phrases:  # no phrase stands over one word, and none over any
+        return scores.new_full((shape.phrases, b, n + 1, n + 1), -torch.inf)
     grammar = GrammarWeights.of(rules, scores.new_zeros(shape.symbols), shape)
     words, word_shift = near_one(scores)
     chart = chart_of(words, grammar).log_inside()
     # A span of w words has taken w shifts of words and w - 1 of rules.
-    width = torch.arange(scores.shape[1] + 1, device=scores.device)
+    width = torch.arange(n + 1, device=scores.device)
     ends = torch.nn.functional.pad(word_shift.cumsum(1), (1, 0))
-    last = (width[:, None] + width).clamp(max=scores.shape[1])
+    last = (width[:, None] + width).clamp(max=n)
     shift = ends[:, last] - ends.unsqueeze(-1) + (width - 1) * grammar.rule_shift
     return (chart + shift).to(scores.dtype)

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.safe_logsumexp import safe_logsumexp
 
 # How much, in nats, may be lost on the way before it could show in the last digits of log Z.
 MOST_LOST = math.log(torch.finfo(torch.float64).eps / torch.finfo(torch.float64).tiny)
@@ -47,9 +48,9 @@ def log_partition_reference(
     pairs = unary.new_zeros(1, 1)  # state before, state
     for place, own in enumerate(unary):
         beyond = far if place > 1 else far.new_zeros(1, len(far))
-        arrived = _logsumexp(pairs.unsqueeze(2) + beyond.unsqueeze(1))
+        arrived = safe_logsumexp(pairs.unsqueeze(2) + beyond.unsqueeze(1))
         pairs = arrived + own + (near if place else 0.0)
-    return _logsumexp(pairs.flatten())
+    return safe_logsumexp(pairs.flatten())
 
 
 def _scaled(
@@ -81,10 +82,3 @@ def _scaled(
     # No weight exceeds 1, so nothing that was lost could have grown by more than all 1 / scale.
     lost = steps.totals(-logs.detach().clamp(max=0.0)).nan_to_num(nan=torch.inf)
     return value, (lost < MOST_LOST) & value.detach().isfinite()
-
-
-def _logsumexp(scores: Tensor) -> Tensor:
-    """Log-sum-exp over the first axis, with finite gradients where all entries are -inf."""
-    empty = (scores == -torch.inf).all(0)
-    safe = torch.where(empty, 0.0, scores)
-    return torch.where(empty, -torch.inf, safe.logsumexp(0))

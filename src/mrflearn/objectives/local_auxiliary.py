@@ -125,7 +125,14 @@ class LocalLikelihood:
 
     def gradient(self, fit: LocalFit) -> Float[Tensor, "p q"]:
         """[Mizrahi 2014, section 3]  Zero where the moments of field and data agree."""
-        gradient = self.tables.moments(fit.expected).sub_(self.observed)
+        return self._slope(self.tables.moments(fit.expected))
+
+    def gradient_at_zero(self) -> Float[Tensor, "p q"]:
+        """The gradient at `at_zero`, for less."""
+        return self._slope(self.tables.even_moments(self.context))
+
+    def _slope(self, expected: Float[Tensor, "p q"]) -> Float[Tensor, "p q"]:
+        gradient = expected.sub_(self.observed)
         return gradient if self.absent is None else gradient.masked_fill_(self.absent, 0.0)
 
     def hessian(self, fit: LocalFit) -> Float[Tensor, "q p p"]:

@@ -36,14 +36,16 @@ class LaidPair:
 class LocalTables:
     """Scores of joint states from terms and back; and which products of terms are which.
 
-    Small shapes have a `design` matrix, and small conditional ones `pairs` with the `rows` of
-    their products; the numbers of joins serve all others (see `LocalShape`).
+    Small shapes have a `design` matrix (and its mean over the states of each context, `even`), and
+    small conditional ones `pairs` with the `rows` of their products; the numbers of joins serve all
+    others (see `LocalShape`).
     """
 
     shape: LocalShape
     index: Int[Tensor, "p"]
     joins: Int[Tensor, "p*p"]
     design: Float[Tensor, "x p"] | None
+    even: Float[Tensor, "p y"] | None
     pairs: tuple[LaidPair, ...] | None
     rows: Int[Tensor, "p*p"] | None
 
@@ -60,6 +62,13 @@ class LocalTables:
             return self.design.T @ masses
         return moments(masses, self.shape.sizes)[self.index]
 
+    def even_moments(self, context: Float[Tensor, "y q"]) -> Float[Tensor, "p q"]:
+        """The same for contexts of these masses, all joint states alike within each."""
+        states = self.shape.cells // self.shape.contexts
+        if self.even is not None:
+            return self.even @ context
+        return self.moments((context / states).repeat(states, 1))
+
 
 @lru_cache(maxsize=SHAPES_KEPT)
 @torch.inference_mode(False)  # such tensors serve everywhere, also where gradients are followed
@@ -69,7 +78,9 @@ def local_tables(shape: LocalShape, device: torch.device) -> LocalTables:
     def laid(numbers: NDArray[Any]) -> Tensor:
         return torch.from_numpy(numbers).to(device)
 
-    design = design_matrix(shape)
+    design, even = design_matrix(shape), None
+    if design is not None:
+        even = design.reshape(-1, shape.contexts, design.shape[1]).mean(axis=0).T.copy()
     products = pair_products(shape) if shape.contexts > 1 else None
     pairs = rows = None
     if products is not None:
@@ -83,6 +94,7 @@ def local_tables(shape: LocalShape, device: torch.device) -> LocalTables:
         laid(shape.index),
         laid(shape.joins.ravel()),
         None if design is None else laid(design),
+        None if even is None else laid(even),
         pairs,
         rows,
     )

@@ -28,7 +28,7 @@ def add_language_model(page: Page, model: Any) -> None:
 
 def add_words(page: Page, model: Any) -> None:
     """A map of the frequent words, and their neighbours."""
-    words = [word for word in model.vocabulary_.words if not word.startswith("<")]
+    words = model.frequent_words(len(model.vocabulary_))
     page.heading("Words")
     shown = words[:WORDS_ON_MAP]
     index = {word: i for i, word in enumerate(model.vocabulary_.words)}

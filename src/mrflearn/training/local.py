@@ -71,7 +71,7 @@ class LocalNewton:
         hessian = shared.hessian(shared.at_zero())
         hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
         inverse = torch.cholesky_inverse(_factor(hessian, shared.total))
-        gradient = problems.gradient(problems.at_zero())
+        gradient = problems.gradient_at_zero()
         if len(inverse) == 1:
             step = -inverse[0] @ gradient
         else:

@@ -1,4 +1,4 @@
-"""The kernel for GPUs against its twin for processors, on the processor."""
+"""Charts with the tables of GPUs against those with the tables of processors, on the processor."""
 
 from __future__ import annotations
 
