@@ -10,25 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from support.experiments import run_experiment
+
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).parents[2]
 
 
 def run(output: Path, *options: str) -> list[dict]:
     """The rows that a run of the smallest scale leaves."""
-    script = ROOT / "experiments" / "piecewise" / "run.py"
-    command = [sys.executable, str(script), "--scale", "smoke", "--output", str(output)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, "--jobs", "1", *options],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(output / "report.md")
+    words = ("--scale", "smoke", "--output", str(output), "--jobs", "1", *options)
+    assert run_experiment("piecewise", *words).strip() == str(output / "report.md")
     return [json.loads(line) for line in (output / "rows.jsonl").read_text().splitlines()]
 
 

@@ -8,9 +8,17 @@ from torch.testing import assert_close
 
 from mrflearn.graph import local_products
 from mrflearn.graph.local_shape import LocalShape
-from mrflearn.objectives import local_auxiliary
+from mrflearn.objectives import local_auxiliary, local_tables
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
-from support.local_problems import SHAPES, plain_loss, random_counts
+from support.local_problems import SHAPES, features, plain_loss, random_counts
+
+
+def without_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has all shapes do as large ones do."""
+    monkeypatch.setattr(local_tables, "design_matrix", lambda _: None)
+    monkeypatch.setattr(local_tables, "pair_products", lambda _: None)
+    anew = local_tables.local_tables.__wrapped__
+    monkeypatch.setattr(local_auxiliary, "local_tables", anew)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -19,8 +27,7 @@ def test_value_gradient_and_hessian_equal_the_plain_ones(
     name: str, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if by == "transforms":
-        monkeypatch.setattr(local_auxiliary, "design_matrix", lambda _: None)
-        monkeypatch.setattr(local_auxiliary, "pair_products", lambda _: None)
+        without_matrices(monkeypatch)
     shape = SHAPES[name]
     counts = random_counts(shape, 3, seed=1)
     generator = torch.Generator().manual_seed(2)
@@ -87,6 +94,49 @@ def test_absent_terms_have_no_slope_and_bend_nothing() -> None:
         hessian[0, -1, :-1] = hessian[0, :-1, -1] = 0
         hessian[0, -1, -1] = counts[:, 0].sum()
         assert_close(masked.hessian(fit), hessian)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("by", ["matrices", "transforms"])
+def test_at_zero_all_joint_states_are_alike(
+    name: str, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by == "transforms":
+        without_matrices(monkeypatch)
+    shape = SHAPES[name]
+    problems = LocalLikelihood.of(shape, random_counts(shape, 4, seed=7))
+    found, known = problems.at_zero(), problems.at(torch.zeros_like(problems.observed))
+    assert_close(found.value, known.value)
+    assert_close(found.conditional, known.conditional)
+    assert_close(found.expected, known.expected)
+    assert_close(problems.gradient_at_zero(), problems.gradient(known))
+
+
+def test_problems_with_the_same_terms_have_one_average() -> None:
+    shape = SHAPES["given"]
+    counts = random_counts(shape, 5, seed=8)
+    absent = torch.zeros(len(shape.terms), 5, dtype=torch.bool)
+    absent[-1, 2:4] = True
+    shared, run = LocalLikelihood.of(shape, counts, absent).averages()
+    assert run.tolist() == [0, 0, 1, 1, 2]
+    assert_close(shared.absent, absent[:, [0, 2, 4]])
+    context = counts.view(-1, shape.contexts, 5).sum(dim=0).mean(dim=1, keepdim=True)
+    assert_close(shared.context, context.expand(-1, 3))
+    shared, run = LocalLikelihood.of(shape, counts).averages()
+    assert_close(shared.context, context)
+    assert shared.absent is None
+    assert run.tolist() == [0] * 5
+
+
+def test_tables_made_without_gradients_serve_with_them() -> None:
+    shape = LocalShape((2, 3), 1, ((0,), (0, 1)))  # no other test's, so that it is made here
+    counts = random_counts(shape, 2, seed=9)
+    with torch.inference_mode():
+        LocalLikelihood.of(shape, counts)
+    terms = torch.ones(len(shape.terms), 2, dtype=torch.float64, requires_grad=True)
+    scores = LocalLikelihood.of(shape, counts).tables.scores(terms)
+    (slope,) = torch.autograd.grad(scores.sum(), terms)
+    assert_close(slope, features(shape).sum(dim=0).unsqueeze(1).expand(-1, 2))
 
 
 def test_large_shapes_have_no_matrices() -> None:

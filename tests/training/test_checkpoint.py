@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 from mrflearn.errors import StorageError, TrainingError
 from mrflearn.objectives.penalties import L1, L2, ElasticNet
 from mrflearn.training.adagrad import Adagrad
-from mrflearn.training.adam import Adam
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
 from mrflearn.training.fit import fit
@@ -38,7 +37,6 @@ CASES = {
     "sgd": (lambda n: SGD(0.01, n, decay=0.1), L2(1e-3)),
     "averaged sgd": (lambda n: SGD(0.01, n, average_from=5), L2(1e-3)),
     "adagrad": (lambda n: Adagrad(0.1, n), L2(1e-3)),
-    "adam": (lambda n: Adam(0.01, n), L2(1e-3)),
 }
 
 

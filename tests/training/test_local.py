@@ -37,10 +37,59 @@ def test_the_gradient_vanishes_at_the_solution(name: str, l2: float) -> None:
 def test_company_changes_nothing() -> None:
     shape = SHAPES["given"]
     counts = random_counts(shape, 9, seed=1) ** 4
-    together = LocalNewton(l2=0.1)(LocalLikelihood.of(shape, counts)).terms
+    newton = LocalNewton(l2=0.1, tolerance=1e-10)
+    together = newton(LocalLikelihood.of(shape, counts)).terms
     for q in range(9):
-        alone = LocalNewton(l2=0.1)(LocalLikelihood.of(shape, counts[:, q : q + 1])).terms
+        alone = newton(LocalLikelihood.of(shape, counts[:, q : q + 1])).terms
         assert_close(together[:, q : q + 1], alone, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_shared_step_is_that_of_newton_on_the_average_problem(name: str) -> None:
+    shape, l2, many = SHAPES[name], 0.3, local.MANY
+    counts = random_counts(shape, many, seed=5)
+    absent = torch.zeros(len(shape.terms), many, dtype=torch.bool)
+    absent[-1, many // 2 :] = len(shape.terms) > 1
+    problems = LocalLikelihood.of(shape, counts, absent)
+    found = LocalNewton(l2=l2)._near(problems)
+    weights = counts.view(-1, shape.contexts, many).sum(dim=0).mean(dim=1)
+    average = LocalLikelihood(shape, weights.unsqueeze(1), problems.observed[:, :1])
+    hessian = average.hessian(average.at_zero())[0] + 2 * l2 * torch.eye(len(shape.terms))
+    slopes = slope(shape, counts, torch.zeros_like(found), 0.0)
+    for q in (0, many - 1):
+        here = ~absent[:, q]
+        step = torch.linalg.solve(hessian[here][:, here], -slopes[here, q])
+        assert float(step.abs().max()) < local.LONGEST_STEP
+        assert_close(found[here, q], step)
+        assert not found[~here, q].any()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_where_problems_begin_changes_nothing(name: str) -> None:
+    shape = SHAPES[name]
+    problems = LocalLikelihood.of(shape, random_counts(shape, 2 * local.MANY, seed=6) ** 4)
+    newton = LocalNewton(l2=0.1, tolerance=1e-10)
+    near, zero = newton(problems), newton(problems, torch.zeros_like(problems.observed))
+    assert_close(near.terms, zero.terms, rtol=1e-8, atol=1e-8)
+    assert_close(near.value, zero.value)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_short_step_needs_no_search(name: str) -> None:
+    shape, short = SHAPES[name], 0
+    newton = LocalNewton(l2=0.05)
+    for seed in range(30):
+        problems = LocalLikelihood.of(shape, random_counts(shape, 1, seed=seed) ** 3)
+        generator = torch.Generator().manual_seed(seed)
+        aside = torch.randn(problems.observed.shape, generator=generator, dtype=torch.float64)
+        terms = newton(problems).terms + aside / aside.abs().sum()
+        fit = problems.at(terms)
+        moved, after, _ = newton.step(problems, terms, fit)
+        if float((moved - terms).abs().sum()) <= local.ALWAYS_LESS:
+            short += 1
+            before = float(fit.value + 0.05 * terms.square().sum())
+            assert float(after.value + 0.05 * moved.square().sum()) < before
+    assert short > 20
 
 
 def test_large_problems_go_to_quasi_newton(monkeypatch: pytest.MonkeyPatch) -> None:

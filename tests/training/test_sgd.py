@@ -8,7 +8,6 @@ import torch
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.penalties import L1, L2
 from mrflearn.training.adagrad import Adagrad
-from mrflearn.training.adam import Adam
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 from mrflearn.training.sgd import SGD
@@ -22,7 +21,6 @@ OPTIMISERS = [
     SGD(rate=0.02, epochs=60, decay=0.5),
     SGD(rate=0.03, epochs=60, average_from=5),
     Adagrad(rate=0.5, epochs=60),
-    Adam(rate=0.05, epochs=60, decay=0.5),
 ]
 
 
@@ -47,9 +45,8 @@ def test_the_value_of_the_outcome_is_that_of_its_model(optimiser):
     [
         (SGD(rate=0.01, epochs=3), lambda p: torch.optim.SGD(p, lr=0.01)),
         (Adagrad(rate=0.1, epochs=3), lambda p: torch.optim.Adagrad(p, lr=0.1)),
-        (Adam(rate=0.1, epochs=3), lambda p: torch.optim.Adam(p, lr=0.1)),
     ],
-    ids=["sgd", "adagrad", "adam"],
+    ids=["sgd", "adagrad"],
 )
 def test_the_steps_are_those_of_torch(ours, theirs):
     function, _ = quadratic(6, 50)
@@ -125,7 +122,7 @@ def test_steps_too_long_are_an_error_that_names_the_rate():
         minimise(function, START[:4], SGD(rate=10, epochs=500))
 
 
-@pytest.mark.parametrize("kind", [SGD, Adagrad, Adam])
+@pytest.mark.parametrize("kind", [SGD, Adagrad])
 def test_refusals(kind):
     with pytest.raises(TrainingError, match="OWLQN"):
         minimise(PARTS, START, kind(), penalty=L1(1.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 import torch
 from torch.testing import assert_close
 
@@ -16,7 +17,7 @@ from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
 from mrflearn.statistics.neighbourhood_counts import Columns
-from mrflearn.statistics.observations import Samples, clique_counts
+from mrflearn.statistics.observations import CliqueCounts, Samples, clique_counts
 from mrflearn.training.lap import blocks_of
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.whitened import Whitened, conditional_curvature, feature_covariance
@@ -30,6 +31,11 @@ def samples(graph: FactorGraph, count: int = 60) -> tuple[torch.Tensor, torch.Te
     generator = torch.Generator().manual_seed(1)
     rows = [torch.randint(0, int(n), (count,), generator=generator) for n in graph.states]
     return torch.stack(rows, dim=1), torch.rand(count, generator=generator, dtype=torch.float64)
+
+
+def counts_of(rows: torch.Tensor, weights: torch.Tensor) -> CliqueCounts:
+    shapes = [GRAPH.shape(group) for group in GRAPH.groups]
+    return clique_counts([group.scope for group in GRAPH.groups], shapes, Samples(rows, weights))
 
 
 def features(graph: FactorGraph, rows: torch.Tensor) -> np.ndarray:
@@ -68,11 +74,7 @@ def test_the_conditional_curvature_is_the_hessian_of_pseudolikelihood() -> None:
 
 def test_any_curvature_leads_to_the_same_place() -> None:
     rows, weights = samples(GRAPH)
-    counts = clique_counts(
-        [group.scope for group in GRAPH.groups],
-        [GRAPH.shape(group) for group in GRAPH.groups],
-        Samples(rows, weights),
-    )
+    counts = counts_of(rows, weights)
     size, objective = ParameterLayout.of(GRAPH).size, Likelihood(Enumeration())
     start = torch.zeros(size, dtype=torch.float64)
     suits = feature_covariance(GRAPH, Columns.of(rows, weights))
@@ -87,3 +89,15 @@ def test_any_curvature_leads_to_the_same_place() -> None:
     whole = TabularModel(GRAPH, good.model.values)
     penalty = 0.3 * sum(float(v.square().sum()) for v in whole.values)
     assert abs(good.value - float(objective(whole, counts)) - penalty) < 1e-9
+
+
+def test_the_value_itself_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    rows, weights = samples(GRAPH)
+    counts = counts_of(rows, weights)
+    start = torch.zeros(ParameterLayout.of(GRAPH).size, dtype=torch.float64)
+    objective = Likelihood(Enumeration())
+    search = Whitened(feature_covariance(GRAPH, Columns.of(rows, weights)), start, l2=0.3)
+    outcome = search(GRAPH, objective, [counts], LBFGS(), progress=True)
+    assert outcome.history[0].value == float(objective(TabularModel.zeros(GRAPH), counts))
+    assert outcome.history[-1].value == outcome.value
+    assert f"value {outcome.value:.8g}" in capsys.readouterr().err

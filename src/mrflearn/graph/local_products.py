@@ -7,7 +7,6 @@ afford; up to some thousand entries a matrix product is several times faster.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from mrflearn.graph.local_shape import LocalShape
 
 LARGEST = 1 << 18  # entries of one matrix
-SHAPES_KEPT = 32  # whose matrices are not made again for every block
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +40,6 @@ class PairProducts:
     rows: NDArray[np.int64]  # (p * p)
 
 
-@lru_cache(maxsize=SHAPES_KEPT)
 def design_matrix(shape: LocalShape) -> NDArray[np.float64] | None:
     """(x, p): 1 where a term counts in a joint state; None where that would be too large."""
     if shape.cells * len(shape.terms) > LARGEST:
@@ -50,7 +47,6 @@ def design_matrix(shape: LocalShape) -> NDArray[np.float64] | None:
     return _counting(shape.terms, shape.sizes)
 
 
-@lru_cache(maxsize=SHAPES_KEPT)
 def pair_products(shape: LocalShape) -> PairProducts | None:
     """For a field that is conditional on its contexts; None where that would be too large."""
     count, own = len(shape.terms), shape.summed

@@ -35,26 +35,40 @@ class _Guest:
     places: Places
 
 
+@dataclass(eq=False)
+class _Host:
+    """A shape, and all problems that were laid into it so far."""
+
+    shape: LocalShape
+    guests: list[_Guest]
+    problems: int
+
+
 def merged(problems: Sequence[Neighbourhoods]) -> list[Neighbourhoods]:
     """The same problems under fewer shapes; only their own cliques are named in `factors`."""
-    hosts: list[tuple[LocalShape, list[_Guest]]] = []
+    hosts: list[_Host] = []
     for hood in sorted(problems, key=lambda h: (-h.shape.cells, -len(h))):
-        for number, (shape, guests) in enumerate(hosts):
-            places = _fit(hood.shape, shape)
-            if places is None:
-                continue
-            wider = _widened(shape, hood.shape, places)
-            held = sum(len(guest.problems) for guest in guests)
-            added = wider.work * (held + len(hood)) - shape.work * held
-            if added - hood.shape.work * len(hood) <= PADDING:
-                hosts[number] = (wider, [*guests, _Guest(hood, places)])
-                break
-        else:
-            hosts.append((hood.shape, [_Guest(hood, tuple(range(len(hood.shape.sizes))))]))
+        if not any(_took_in(host, hood) for host in hosts):
+            places = tuple(range(len(hood.shape.sizes)))
+            hosts.append(_Host(hood.shape, [_Guest(hood, places)], len(hood)))
     return [
-        guests[0].problems if len(guests) == 1 else _joined(shape, guests)
-        for shape, guests in hosts
+        host.guests[0].problems if len(host.guests) == 1 else _joined(host.shape, host.guests)
+        for host in hosts
     ]
+
+
+def _took_in(host: _Host, hood: Neighbourhoods) -> bool:
+    """Whether these problems fit into the host at little cost; if so, they are its guests now."""
+    places = _fit(hood.shape, host.shape)
+    if places is None:
+        return False
+    wider, together = _widened(host.shape, hood.shape, places), host.problems + len(hood)
+    before = host.shape.work * host.problems + hood.shape.work * len(hood)
+    if wider.work * together - before > PADDING:
+        return False
+    host.shape, host.problems = wider, together
+    host.guests.append(_Guest(hood, places))
+    return True
 
 
 def _fit(small: LocalShape, large: LocalShape) -> Places | None:
@@ -108,7 +122,9 @@ def _joined(shape: LocalShape, guests: Sequence[_Guest]) -> Neighbourhoods:
     """All guests in one shape."""
     scopes = [guest.problems.scope[:, _sources(shape, guest)] for guest in guests]
     counts = torch.tensor([len(guest.problems) for guest in guests])
-    absent = torch.from_numpy(np.stack([_absent(shape, guest) for guest in guests], axis=1))
+    sets = shape.touching + (shape.inside or ())
+    lacking = np.array([_lacking(sets, guest) for guest in guests])
+    absent = torch.from_numpy(lacking.repeat([shape.free(places) for places in sets], axis=1).T)
     surplus = torch.tensor([_surplus(shape, guest) for guest in guests], dtype=torch.float64)
     device = scopes[0].device
     return Neighbourhoods(
@@ -130,14 +146,11 @@ def _sources(shape: LocalShape, guest: _Guest) -> list[int]:
     ]
 
 
-def _absent(shape: LocalShape, guest: _Guest) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which terms of the shape the guest does not have."""
+def _lacking(sets: Sequence[Places], guest: _Guest) -> list[bool]:
+    """Which of these sets of places have no term in the guest."""
     small = guest.problems.shape
     present = {*_moved(small.touching + (small.inside or ()), guest.places)}
-    sets = shape.touching + (shape.inside or ())
-    return np.repeat(
-        [places not in present for places in sets], [shape.free(places) for places in sets]
-    )
+    return [places not in present for places in sets]
 
 
 def _surplus(shape: LocalShape, guest: _Guest) -> float:

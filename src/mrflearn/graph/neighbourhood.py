@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from mrflearn.graph.outside import inherited_cliques
 
 Auxiliary = Literal["exact", "dense", "pairwise"]
 CLIQUES_AT_ONCE = 8192
+SHAPES_KEPT = 512  # that are not read again; a lattice has some tens
 MOST_VARIABLES = 60  # of one neighbourhood; sets of them are numbers of 64 bits
 MOST_FACTORS = 48  # at one variable; more would make any table over a neighbourhood hopeless
 
@@ -46,15 +48,16 @@ class Neighbourhoods:
     surplus: Float[Tensor, "q"] | None = None
 
     def __len__(self) -> int:
-        return len(self.scope)
+        return self.scope.shape[0]
 
     def part(self, start: int, stop: int) -> Neighbourhoods:
         """Some of the cliques, in memory of their own: with a view the whole would travel."""
+        absent = None if self.absent is None else self.absent[:, start:stop].clone()
         return Neighbourhoods(
             self.shape,
             self.scope[start:stop].clone(),
             self.factors[start:stop].clone(),
-            None if self.absent is None else self.absent[:, start:stop].clone(),
+            absent if absent is not None and bool(absent.any()) else None,
             None if self.surplus is None else self.surplus[start:stop].clone(),
         )
 
@@ -128,19 +131,35 @@ def _shapes(
         none if auxiliary == "dense" else _inside(known, local, own.shape[1]),
         inherited_cliques(known, local) if auxiliary == "exact" else none,
     )
-    one, two, three = np.cumsum([part.shape[1] for part in parts])[:-1].tolist()
-    width = known.scopes.shape[1]
+    ends = tuple(np.cumsum([part.shape[1] for part in parts])[:-1].tolist())
     for members, row in _grouped(np.concatenate(parts, axis=1)):
-        numbers = row.tolist()
-        sizes = tuple(size for size in numbers[:one] if size > 0)
-        variables, flat = len(sizes), numbers[one:two]
-        rows = (flat[start : start + width] for start in range(0, len(flat), width))
-        scopes = tuple(s for s in (tuple(p for p in row if p >= 0) for row in rows) if s)
-        others, inherited = range(own.shape[1], variables), numbers[three:]
-        free = largest_free(sizes, inherited)
-        inside = _inside_sets(auxiliary, others, numbers[two:three], inherited, free)
-        order, shape = given_last(LocalShape(sizes, own.shape[1], scopes, inside), free)
-        yield shape, local[members][:, order], touching[members, : len(scopes)]
+        written = _Written(auxiliary, own.shape[1], known.scopes.shape[1], ends, row.tobytes())
+        order, shape = _read_shape(written)
+        yield shape, local[members][:, order], touching[members, : len(shape.touching)]
+
+
+class _Written(NamedTuple):
+    """All that makes a shape, as numbers in a row: states, places of cliques, sets inside, rest."""
+
+    auxiliary: Auxiliary
+    own: int
+    width: int  # of the largest clique
+    ends: tuple[int, int, int]  # of the parts of the row
+    row: bytes
+
+
+@lru_cache(maxsize=SHAPES_KEPT)
+def _read_shape(written: _Written) -> tuple[list[int], LocalShape]:
+    """The shape that was written down, and the order of its places (`given_last`)."""
+    numbers = np.frombuffer(written.row, dtype=np.int64).tolist()
+    (one, two, three), width = written.ends, written.width
+    sizes = tuple(size for size in numbers[:one] if size > 0)
+    rows = (numbers[start : start + width] for start in range(one, two, width))
+    scopes = tuple(s for s in (tuple(p for p in row if p >= 0) for row in rows) if s)
+    others, inherited = range(written.own, len(sizes)), numbers[three:]
+    free = largest_free(sizes, inherited)
+    inside = _inside_sets(written.auxiliary, others, numbers[two:three], inherited, free)
+    return given_last(LocalShape(sizes, written.own, scopes, inside), free)
 
 
 def _local(

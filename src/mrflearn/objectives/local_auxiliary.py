@@ -11,18 +11,18 @@ all products come from one transform of a table; small shapes use matrices where
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.graph.local_products import PairProducts, design_matrix, pair_products
 from mrflearn.graph.local_shape import LocalShape
-from mrflearn.kernels.reference_terms import moments, scores_of_terms
+from mrflearn.kernels.reference_terms import moments
+from mrflearn.objectives.local_tables import LaidPair, LocalTables, local_tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,12 @@ class LocalLikelihood:
     ) -> LocalLikelihood:
         """From the counts of the joint states of each neighbourhood."""
         context = counts.view(-1, shape.contexts, counts.shape[1]).sum(dim=0)
-        return cls(shape, context, _moments_of_terms(shape, counts), absent)
+        return cls(shape, context, local_tables(shape, counts.device).moments(counts), absent)
+
+    @cached_property
+    def tables(self) -> LocalTables:
+        """What the shape says about sums over joint states."""
+        return local_tables(self.shape, self.context.device)
 
     @cached_property
     def total(self) -> Float[Tensor, "q"]:
@@ -85,10 +90,30 @@ class LocalLikelihood:
         observed = self.observed.index_select(1, problems)
         return LocalLikelihood(self.shape, context, observed, absent)
 
+    def averages(self) -> tuple[LocalLikelihood, Int[Tensor, "q"]]:
+        """The average problem of each run with the same terms, and which of them each is in."""
+        count, context = len(self.observed), self.context.mean(dim=1, keepdim=True)
+        if self.absent is None:
+            run = context.new_zeros(self.context.shape[1], dtype=torch.int64)
+            return LocalLikelihood(self.shape, context, context.new_zeros(count, 1)), run
+        begins = (self.absent[:, 1:] != self.absent[:, :-1]).any(dim=0)
+        run = torch.nn.functional.pad(begins.cumsum(0), (1, 0))
+        absent = self.absent[:, torch.nn.functional.pad(begins, (1, 0), value=True)]
+        runs = absent.shape[1]
+        context, observed = context.expand(-1, runs), context.new_zeros(count, runs)
+        return LocalLikelihood(self.shape, context, observed, absent), run
+
+    def at_zero(self) -> LocalFit:
+        """The likelihood where all parameters are zero, and all joint states alike."""
+        states = self.shape.cells // self.shape.contexts
+        expected = (self.context / states).repeat(states, 1)
+        conditional = torch.full_like(expected, 1 / states)
+        return LocalFit(self.total * math.log(states), conditional, expected)
+
     def at(self, terms: Float[Tensor, "p q"]) -> LocalFit:
         """The likelihood at these parameters."""
         shape, problems = self.shape, terms.shape[1]
-        scores = _scores(shape, terms).view(-1, shape.contexts, problems)
+        scores = self.tables.scores(terms).view(-1, shape.contexts, problems)
         top = scores.amax(dim=0)
         weights = scores.sub_(top).exp_()
         sums = weights.sum(dim=0)
@@ -100,12 +125,19 @@ class LocalLikelihood:
 
     def gradient(self, fit: LocalFit) -> Float[Tensor, "p q"]:
         """[Mizrahi 2014, section 3]  Zero where the moments of field and data agree."""
-        gradient = _moments_of_terms(self.shape, fit.expected).sub_(self.observed)
+        return self._slope(self.tables.moments(fit.expected))
+
+    def gradient_at_zero(self) -> Float[Tensor, "p q"]:
+        """The gradient at `at_zero`, for less."""
+        return self._slope(self.tables.even_moments(self.context))
+
+    def _slope(self, expected: Float[Tensor, "p q"]) -> Float[Tensor, "p q"]:
+        gradient = expected.sub_(self.observed)
         return gradient if self.absent is None else gradient.masked_fill_(self.absent, 0.0)
 
     def hessian(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
         """The covariance of the terms, summed over contexts."""
-        count = len(self.shape.terms)
+        count = len(self.observed)
         conditional = self.shape.contexts > 1
         flat = self._given_contexts(fit) if conditional else self._jointly(fit)
         if self.absent is not None:
@@ -114,74 +146,50 @@ class LocalLikelihood:
         return flat.T.reshape(-1, count, count)
 
     def _jointly(self, fit: LocalFit) -> Float[Tensor, "p*p q"]:
-        shape, count = self.shape, len(self.shape.terms)
-        together = _with_zero(moments(fit.expected, shape.sizes))
-        apart = together.index_select(0, _tensor(shape.index, together))
-        flat = together.index_select(0, _tensor(shape.joins.ravel(), together))
+        count = len(self.observed)
+        together = _with_zero(moments(fit.expected, self.shape.sizes))
+        apart = together.index_select(0, self.tables.index)
+        flat = together.index_select(0, self.tables.joins)
         square = flat.view(count, count, -1)
         square.addcmul_(apart.unsqueeze(1) / self.total, apart, value=-1)
         return flat
 
     def _given_contexts(self, fit: LocalFit) -> Float[Tensor, "p*p q"]:
-        shape = self.shape
-        pairs = pair_products(shape)
-        if pairs is not None:
-            return self._covariances(fit, pairs)
-        joins = _tensor(shape.joins.ravel(), fit.expected)
-        flat = _with_zero(moments(fit.expected, shape.sizes)).index_select(0, joins)
-        where = _tensor(shape.context_joins.ravel(), flat)
+        shape, tables = self.shape, self.tables
+        if tables.pairs is not None and tables.rows is not None:
+            return self._covariances(fit, tables.pairs).index_select(0, tables.rows)
+        flat = _with_zero(moments(fit.expected, shape.sizes)).index_select(0, tables.joins)
+        where = torch.from_numpy(shape.context_joins.ravel()).to(flat.device)
         return flat.sub_(self._products(fit).index_select(0, where))
 
-    def _covariances(self, fit: LocalFit, pairs: PairProducts) -> Float[Tensor, "p*p q"]:
+    def _covariances(self, fit: LocalFit, pairs: Sequence[LaidPair]) -> Float[Tensor, "r q"]:
         """sum_y n(y) Cov[f, g | y] for every two terms: their parts first, then the contexts."""
         shape, problems = self.shape, fit.expected.shape[1]
         wide = fit.conditional.view(-1, shape.contexts * problems)
         given = moments(wide, shape.sizes[: shape.summed]).view(-1, shape.contexts, problems)
         weighted = given * self.context
         means, masses, sums = given.unbind(), weighted.unbind(), []
-        for pair in pairs.pairs:
+        for pair in pairs:
             if pair.both is None:  # parts that exclude each other are never seen together
                 covariance = (masses[pair.first] * means[pair.second]).neg_()
             else:
                 apart = (masses[pair.first], means[pair.second])
                 covariance = torch.addcmul(masses[pair.both], *apart, value=-1)
-            sums.append(_tensor(pair.contexts, wide) @ covariance)
-        return torch.cat(sums).index_select(0, _tensor(pairs.rows, wide))
+            sums.append(pair.contexts @ covariance)
+        return torch.cat(sums)
 
     def _products(self, fit: LocalFit) -> Float[Tensor, "k*y+1 q"]:
         """sum_y n(y) E[f | y] E[g | y] over the contexts where both count, for all pairs."""
         shape, problems = self.shape, fit.expected.shape[1]
         wide = fit.conditional.view(-1, shape.contexts * problems)
-        given = moments(wide, shape.sizes[: shape.summed])[_tensor(shape.summed_parts, wide)]
+        parts = torch.from_numpy(shape.summed_parts).to(wide.device)
+        given = moments(wide, shape.sizes[: shape.summed])[parts]
         row, column = torch.triu_indices(len(given), len(given), device=given.device)
         pairs = given[row] * given[column]
         pairs = (pairs.view(len(row), shape.contexts, problems) * self.context).view(-1, problems)
         return _with_zero(moments(pairs, shape.sizes[shape.summed :], len(row)))
 
 
-def _scores(shape: LocalShape, terms: Float[Tensor, "p q"]) -> Float[Tensor, "x q"]:
-    """The score of every joint state."""
-    design = design_matrix(shape)
-    if design is not None:
-        return _tensor(design, terms) @ terms
-    index = _tensor(shape.index, terms)
-    table = terms.new_zeros(shape.cells, terms.shape[1]).index_add_(0, index, terms)
-    return scores_of_terms(table, shape.sizes)
-
-
-def _moments_of_terms(shape: LocalShape, masses: Float[Tensor, "x q"]) -> Float[Tensor, "p q"]:
-    """The mass of all joint states in which each term counts."""
-    design = design_matrix(shape)
-    if design is not None:
-        return _tensor(design, masses).T @ masses
-    return moments(masses, shape.sizes)[_tensor(shape.index, masses)]
-
-
 def _with_zero(table: Float[Tensor, "x q"]) -> Float[Tensor, "x+1 q"]:
     """The table and a row of zeros, which stands for terms that exclude each other."""
     return torch.cat([table, table.new_zeros(1, table.shape[1])])
-
-
-def _tensor(numbers: NDArray[Any], beside: Tensor) -> Tensor:
-    """Numbers that belong to a shape, where the tensor beside them is."""
-    return torch.from_numpy(numbers).to(beside.device)

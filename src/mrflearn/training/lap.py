@@ -75,6 +75,7 @@ class SolveBlock:
     columns: Columns | None = None
     missing: bool = False
 
+    @torch.inference_mode()  # a fifth of the time of many short operations
     def __call__(self, block: Block) -> LocalSolution:
         shape, counts = block.problems.shape, block.counts
         missing = self.missing
@@ -142,6 +143,9 @@ def blocks_of(
     """The problems in portions that bound memory, and fit the processor's cache if they can."""
     for index, hood in enumerate(problems):
         together = _together(hood, missing)
+        if len(hood) <= together:
+            yield Block(hood, None if counts is None else counts[index])
+            continue
         for start in range(0, len(hood), together):
             stop = start + together
             known = None if counts is None else counts[index][:, start:stop]

@@ -112,7 +112,7 @@ class _Training(Generic[M]):
         finally:
             self.problem.before = never
         self.save()
-        self.reporter.finish(self.history[-1] if self.history else None, verdict)
+        self.reporter.finish(self.told(self.history[-1]) if self.history else None, verdict)
         return verdict
 
     def halt_if_due(self) -> None:
@@ -140,30 +140,35 @@ class _Training(Generic[M]):
         numbers = (state.iteration, state.value, state.gradient_norm, state.step)
         return Row(*numbers, self.problem.evaluations, self.seconds)
 
+    def told(self, row: Row) -> Row:
+        """The row with the whole value; stop rules see what the functions give."""
+        return row._replace(value=row.value + self.plan.origin)
+
     def look(self) -> Verdict | None:
         """Shows the new state to all callbacks; a verdict where one of them asks to stop."""
         row, reasons = self.row(), []
         if self.callbacks:
             vector = self.state.answer
             with torch.no_grad():
-                step = Step(*row[:6], vector, self.plan.rebuild(vector))
+                step = Step(*self.told(row)[:6], vector, self.plan.rebuild(vector))
                 reasons = [reason for item in self.callbacks if (reason := item(step))]
         scores = [watch.score for watch in self.watches if watch.score is not None]
         self.history.append(row._replace(validation=scores[0] if scores else None))
-        self.reporter.show(self.history[-1])
+        self.reporter.show(self.told(self.history[-1]))
         return Verdict("callback", f"stopped by a callback: {reasons[0]}") if reasons else None
 
     def outcome(self, verdict: Verdict) -> Outcome[M]:
         """The record handed out: the best state a callback kept, or else the last."""
         state = self.state
         kept = [best for watch in self.watches if (best := watch.best()) is not None]
-        best = kept[0] if kept else Best(state.answer, state.value)
+        best = kept[0] if kept else Best(state.answer, state.value + self.plan.origin)
         value = best.value
         if not state.exact and verdict.ending != "interrupted":
-            value = self.problem.total(best.vector)[0].item()
+            value = self.problem.total(best.vector)[0].item() + self.plan.origin
         model = self.plan.rebuild(best.vector.clone())
         counts = (state.iteration, self.problem.evaluations)
-        return Outcome(model, value, *counts, *verdict, tuple(self.history), self.seconds)
+        history = tuple(self.told(row) for row in self.history)
+        return Outcome(model, value, *counts, *verdict, history, self.seconds)
 
     def save_if_due(self) -> None:
         iteration, seconds = self.saved

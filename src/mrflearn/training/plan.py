@@ -25,7 +25,9 @@ M = TypeVar("M")
 class Plan(Generic[M]):
     """Functions that sum to the objective, the starting vector, penalty, optimiser and seed.
 
-    `rebuild` makes what the user trains (called `name`) out of the flat vector.
+    `rebuild` makes what the user trains (called `name`) out of the flat vector.  `origin` is a
+    constant that the functions leave out, so that small gains show in the digits of their values;
+    whoever is told a value is told the whole.
     """
 
     functions: Sequence[ValueAndGradient]
@@ -36,6 +38,7 @@ class Plan(Generic[M]):
     optimiser: Optimiser[Any]
     penalty: Penalty
     seed: int
+    origin: float = 0.0
 
     def __post_init__(self) -> None:
         if self.start.dtype not in (torch.float32, torch.float64) or self.start.ndim != 1:

@@ -20,15 +20,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.models.parameters import Layout
 from mrflearn.models.tabular import TabularModel
 from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.objectives.objective import Objective
+from mrflearn.objectives.penalties import NoPenalty
 from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.training.lap import Block
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.loop import run
 from mrflearn.training.outcome import Outcome
+from mrflearn.training.plan import Plan
 
 MOST_PARAMETERS = 3000  # the covariance is a square table
 ROWS = 1 << 14
@@ -52,7 +55,7 @@ class Whitened:
         progress: bool = False,
     ) -> Outcome[TabularModel]:
         """The fitted model; the value is that of the objective with its penalty."""
-        factor = self._factor()
+        factor, layout = self._factor(), ParameterLayout.of(graph)
         origin = self._value(graph, objective, batches, self.start)[0]
 
         def weights(vector: Float[Tensor, "p"]) -> Float[Tensor, "p"]:
@@ -66,18 +69,21 @@ class Whitened:
             # What is left to gain, not the whole value, is what the optimiser should compare with.
             return value - origin, turned.squeeze(1)
 
-        begin = torch.zeros_like(self.start)
-        outcome = minimise(value_and_gradient, begin, optimiser, progress=progress)
-        return Outcome(
-            model=ParameterLayout.of(graph).model(graph, weights(outcome.model)),
-            value=outcome.value + float(origin),
-            iterations=outcome.iterations,
-            evaluations=outcome.evaluations,
-            ending=outcome.ending,
-            reason=outcome.reason,
-            history=outcome.history,
-            seconds=outcome.seconds,
+        def field(vector: Tensor) -> TabularModel:
+            return layout.model(graph, weights(vector))
+
+        plan = Plan(
+            functions=[value_and_gradient],
+            start=torch.zeros_like(self.start),
+            layout=Layout(("coordinates",), (self.start.shape,)),
+            rebuild=field,
+            name="field",
+            optimiser=optimiser,
+            penalty=NoPenalty(),
+            seed=0,
+            origin=float(origin),
         )
+        return run(plan, callbacks=(), progress=progress, checkpoint=None, resume=False)
 
     def _factor(self) -> Float[Tensor, "p p"]:
         """The root of the curvature; a small ridge where the data leave it flat."""
