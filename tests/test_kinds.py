@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ SOURCE = Path(mrflearn.__file__).parent
 def test_every_model_that_can_be_saved_is_in_it() -> None:
     assert KINDS.keys() == front_doors().keys()
     assert set(mrflearn.__all__) >= KINDS.keys()
+
+
+def test_the_guide_says_what_each_can_be_asked_on_a_page() -> None:
+    page = Path(__file__).parents[1] / "docs" / "start" / "serve.md"
+    told = re.findall(r"^\| (`.*?`) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", " ".join(told))) == KINDS.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)

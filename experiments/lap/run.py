@@ -117,7 +117,7 @@ def measure_scaling(rows: Rows, scale: Scale, sides: list[int], names: list[str]
             point |= {"samples": scale.scaling_samples}
             if point in rows:
                 continue
-            graph, repeats = f"grid:{side}x{side}", 1 + min(4, 200_000 // cliques)
+            graph, repeats = f"grid:{side}x{side}", 1 + min(39, 200_000 // cliques)
             every = [estimate(graph, data, ESTIMATORS[name])[1] for _ in range(repeats)]
             # The least has the least noise; the first also finds out about shapes.
             figures = {"seconds": min(every), "first": every[0]}

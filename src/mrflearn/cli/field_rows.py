@@ -63,6 +63,8 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
     if is_alignment(path):
         from mrflearn.data.alignments import read_alignment
 
+        if columns is not None:
+            raise typer.BadParameter(f"--columns: {path} is an alignment, and all of it is used.")
         alignment = read_alignment(path, molecule.value, drop_inserts=drop_inserts)
         if alignment.unknown:
             remark(f"{alignment.unknown:,} letters outside the {molecule.value} alphabet are gaps")
@@ -75,6 +77,8 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
         return Rows(alignment.values.astype(np.int64), states=len(alignment.alphabet))
     from mrflearn.data.samples import read_samples
 
+    if drop_inserts or molecule is not Molecule.protein:
+        raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")
     table = read_samples(path, columns=picked(columns))
     return Rows(table.values, table.names, spins=table.spins)
 

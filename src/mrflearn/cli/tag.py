@@ -42,7 +42,8 @@ def tag(
     A tagger (train hmm, train tagger) gives CoNLL-U back with its column of tags filled in, a CRF
     on graphs (train graph) a row for each node.
     Of several layers each has its label.  Labels already in other input are kept and not looked
-    at.  With --nbest each labelling stands below a line with its rank and probability.
+    at.  With --nbest each labelling stands below a line with its rank and probability (of graphs:
+    its score).
 
     Example: mrflearn tag chunker < new.txt
     """

@@ -40,6 +40,7 @@ class FormOpinion:
     newton: LocalNewton
     columns: Columns
 
+    @torch.inference_mode()
     def __call__(self, block: Block) -> Opinion:
         problems, shape = block.problems, block.problems.shape
         counts = neighbourhood_counts(problems.scope, shape.sizes, self.columns)
