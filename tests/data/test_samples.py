@@ -292,3 +292,33 @@ def test_the_spikes(data_folder: Path, neurons: int, distinct: int, rate: float)
     assert words.shape == (40_000, neurons)
     assert len(np.unique(words, axis=0)) == distinct
     assert round(float(words.mean()), 3) == rate
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "# spins of run 3\n# seed 1\n0 1\n1 1\n"),
+        ("a.csv", "0;1\n1;1\n"),
+        ("a.dat", "x;y\n0;1\n\n1;1"),
+        ("a.csv", "#made by hand\nx,y\n0,1\n1,1\n"),
+    ],
+)
+def test_remarks_above_and_semicolons(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_samples(tmp_path / name).values.tolist() == [[0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("names", [("#a", "b"), ("a;b",)])
+def test_names_that_would_be_lost_are_not_written(tmp_path: Path, names: tuple[str, ...]) -> None:
+    table = SampleTable(names, np.zeros((2, len(names)), np.int64))
+    with pytest.raises(DataError, match="would be read back as"):
+        write_samples(tmp_path / "a.csv", table)
+
+
+def test_arrays_that_are_no_tables_are_told_what_to_try(tmp_path: Path) -> None:
+    np.save(tmp_path / "cube.npy", np.zeros((2, 3, 3), int))
+    with pytest.raises(DataError, match=r"reshape\(len\(values\), -1\)"):
+        read_samples(tmp_path / "cube.npy")
+    np.savez(tmp_path / "several.npz", np.zeros((2, 3), int))
+    with pytest.raises(DataError, match="several arrays"):
+        read_samples(tmp_path / "several.npz")

@@ -64,11 +64,11 @@ class Signs:
 
 
 def cell_chunks(
-    lines: Lines, path: PathLike, rows: int, columns: Columns | None, *, commas: bool
+    lines: Lines, path: PathLike, rows: int, columns: Columns | None, *, separator: str | None
 ) -> Iterator[Chunk]:
     """Names and values of lines of separated cells; the first line may be a header."""
     numbered: Iterator[tuple[int, list[str]]] = (
-        (number, _cells(line, path, number, commas)) for number, line in lines
+        (number, _cells(line, path, number, separator)) for number, line in lines
     )
     start, first = next(numbered)
     named = columns is not None and any(isinstance(column, str) for column in columns)
@@ -143,18 +143,21 @@ def header_problem(names: Sequence[str], separator: str) -> str | None:
             return f"the column name {name!r} cannot be written in this format. Try another name."
     if len(set(names)) < len(names):
         return "two columns have the same name."
+    if names[:1] and names[0].startswith("#"):
+        return "a first column name with # would be read back as a remark. Try another name."
+    if len(names) == 1 and ";" in names[0]:
+        return "the semicolon in the column name would be read back as a border. Try another name."
     if any(map(_is_number, names)) or all(name in MISSING_TEXTS for name in names):
         return "column names that are numbers would be read back as a row. Try x1, x2, ..."
     return None
 
 
-def _cells(line: str, path: PathLike, number: int, commas: bool) -> list[str]:
-    if not commas:
-        return line.split()
-    if '"' not in line:
-        return line.split(",")
+def _cells(line: str, path: PathLike, number: int, separator: str | None) -> list[str]:
+    if separator is None or '"' not in line:
+        return line.split(separator)
     try:
-        return next(csv.reader([line], strict=True, skipinitialspace=True))
+        read = csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True)
+        return next(read)
     except csv.Error as error:
         raise DataError(f"quotes do not close: {error}.", path=path, line=number) from error
 

@@ -1,10 +1,10 @@
 """Integer sample tables: one sample a row, one variable a column, states counted from 0.
 
-Five formats: `csv` (commas, header optional), `text` (the same with white space), `digits` (one
-character a variable, nothing between), `npy` and `parquet` (read only).  A missing value is -1 in
-the record and in npy files of whole numbers, NaN in those of floats, `NA` or an empty cell in csv,
-`NA` in text, null in parquet; digits cannot hold one.  Spins, -1 and 1 all through a file, are read
-as the states 0 and 1.
+Five formats: `csv` (commas or semicolons, header optional), `text` (the same with white space),
+`digits` (one character a variable, nothing between), `npy` and `parquet` (read only).  A missing
+value is -1 in the record and in npy files of whole numbers, NaN in those of floats, `NA` or an
+empty cell in csv, `NA` in text, null in parquet; digits cannot hold one.  Spins, -1 and 1 all
+through a file, are read as the states 0 and 1.
 """
 
 from __future__ import annotations
@@ -110,15 +110,18 @@ def read_sample_chunks(
         yield from (SampleTable(*chunk) for chunk in parquet_chunks(path, rows, columns))
         return
     filled = ((number, line) for number, line in read_lines(path) if line.strip())
-    first = next(filled, None)
+    # numpy.savetxt and others put remarks above the rows.
+    first = next((own for own in filled if not own[1].lstrip().startswith("#")), None)
     if first is None:
-        raise DataError("holds no samples: every line is blank.", path=path)
+        raise DataError("holds no samples: every line is blank, or a remark.", path=path)
     chosen = _by_line(first[1]) if chosen == "auto" else chosen
     lines = chain([first], filled)
     if chosen == "digits":
         chunks = digit_chunks(lines, path, rows, columns)
     else:
-        chunks = cell_chunks(lines, path, rows, columns, commas=chosen == "csv")
+        chunks = cell_chunks(
+            lines, path, rows, columns, separator=_border(first[1]) if chosen == "csv" else None
+        )
     yield from (SampleTable(*chunk) for chunk in chunks)
 
 
@@ -143,12 +146,19 @@ def write_samples(
 
 def _by_name(path: PathLike) -> Format:
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    if suffix == ".npz":
+        raise DataError("an npz file holds several arrays. Save one of them by np.save.", path=path)
     named: dict[str, Format] = {".npy": "npy", ".csv": "csv", ".parquet": "parquet"}
     return named.get(suffix, "auto")
 
 
+def _border(line: str) -> str:
+    """What sets cells apart; some countries' programs write semicolons in csv files."""
+    return ";" if ";" in line and "," not in line else ","
+
+
 def _by_line(line: str) -> Format:
-    if "," in line:
+    if "," in line or ";" in line:
         return "csv"
     return "text" if len(line.split()) > 1 else "digits" if line.strip().isdigit() else "csv"
 
@@ -182,7 +192,9 @@ def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
 def _no_table(dtype: np.dtype[Any], shape: tuple[int, ...], path: PathLike) -> DataError:
     return DataError(
         "a sample table is a two-dimensional array of whole numbers (samples x variables); this "
-        f"file holds {dtype} of shape {shape}. Try values.astype(int) before saving.",
+        f"file holds {dtype} of shape {shape}. "
+        f"Try values.{'astype(int)' if len(shape) == 2 else 'reshape(len(values), -1)'} "
+        "before saving.",
         path=path,
     )
 
