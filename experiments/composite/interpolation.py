@@ -24,10 +24,11 @@ def token_probabilities(model: CompositeLanguageModel, documents: Documents) -> 
     given = Given(text, answers.fit.ngrams).values(answers.fit.tag_of_word)
     prefix = None
     if wiring is not None:
-        prefix = Prefix.of(found.rules.double(), found.start.double(), wiring)
+        logs = (found.rules.double().cpu(), found.start.double().cpu())
+        prefix = Prefix.of(*logs, wiring.to(torch.device("cpu")))
     for sentences, batch in batches(text, given, found.shape, row_of_sentence=np.arange(len(text))):
         tokens = batch.tokens.to(found.weights.device, found.weights.dtype)
-        scores = explain_tokens(found, tokens, shares[tokens.document]).scores.double()
+        scores = explain_tokens(found, tokens, shares[tokens.document]).scores.double().cpu()
         if prefix is None:
             result[text.places(sentences, ends=True)] = scores[:, 0].numpy()
             continue

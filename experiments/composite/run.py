@@ -57,7 +57,7 @@ class Scale:
 SCALES = {
     scale.name: scale
     for scale in (
-        Scale("smoke", 10, 5, 0, 0, {"built-in": 2}, 1, 1),
+        Scale("smoke", 5, 4, 0, 0, {"built-in": 2}, 1, 1, longest=12),
         Scale("medium", 100, 20, 0, 0, {"built-in": 8}),
         Scale("short", 0, 0, 3914, 100, {"treebank": 5, "Brown": 20}, 6, 2, longest=20),
         Scale("full", 300, 20, 3914, 500, {"built-in": 8, "treebank": 5, "Brown": 50}),
@@ -76,7 +76,9 @@ def texts(scale: Scale, data: Path | None) -> dict[str, Text]:
     return found
 
 
-def model_of(name: str, text_name: str, text: Text, scale: Scale) -> CompositeLanguageModel:
+def model_of(
+    name: str, text_name: str, text: Text, scale: Scale, device: str
+) -> CompositeLanguageModel:
     ngram, grammar, topics = PARTS[name]
     return CompositeLanguageModel(
         3 if ngram else 1,
@@ -88,15 +90,18 @@ def model_of(name: str, text_name: str, text: Text, scale: Scale) -> CompositeLa
         vocabulary_size=text.vocabulary_size,
         minimum_count=text.minimum_count,
         precision="single",
+        device=device,
     )
 
 
-def measure(rows: Rows, name: str, text: Text, scale: Scale, chosen: list[str]) -> None:
+def measure(
+    rows: Rows, name: str, text: Text, scale: Scale, chosen: list[str], device: str
+) -> None:
     """A row for each combination, for Kneser-Ney of orders 3 and 5, and for interpolations."""
     for parts in chosen:
         point = {"text": name, "scale": scale.name, "model": parts}
         if point not in rows:
-            row = rows.append(point, _combination(name, parts, text, scale))
+            row = rows.append(point, _combination(name, parts, text, scale, device))
             print(f"{name}: {parts}: perplexity {row['perplexity']:.2f}", flush=True)
     for order in (3, 5):
         point = {"text": name, "scale": scale.name, "model": f"Kneser-Ney {order}-gram"}
@@ -109,15 +114,15 @@ def measure(rows: Rows, name: str, text: Text, scale: Scale, chosen: list[str]) 
     _interpolate(rows, name, scale, text.floor)
 
 
-def _combination(name: str, parts: str, text: Text, scale: Scale) -> dict[str, Any]:
+def _combination(name: str, parts: str, text: Text, scale: Scale, device: str) -> dict[str, Any]:
     """A trained combination, judged on the test documents and, beside, on the held-out ones."""
     begun = time.perf_counter()
-    model = model_of(parts, name, text, scale).fit(text.train)
+    model = model_of(parts, name, text, scale, device).fit(text.train)
     seconds = time.perf_counter() - begun
     score = model.text_score(text.test)
     row: dict[str, Any] = {"perplexity": score.perplexity, "tokens": score.tokens}
     row |= {"held_out": model.perplexity(text.held)}
-    row |= {"vocabulary": len(model.vocabulary_), "seconds": round(seconds, 1)}
+    row |= {"vocabulary": len(model.vocabulary_), "seconds": round(seconds, 1), "device": device}
     row |= {"curve": [[r.iteration, r.value] for r in model.fit_.history]}
     if model.topics > 1:
         row |= {"topic_words": model.topic_words(8), "shares": model.fit_.prior.tolist()}
@@ -159,6 +164,7 @@ def main() -> None:
     parser.add_argument("--output", "-o", type=Path, default=Path(__file__).parent / "output")
     parser.add_argument("--text", choices=("built-in", "treebank", "Brown"), help="this one only")
     parser.add_argument("--models", nargs="+", choices=PARTS, help="these combinations only")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--only-draw", action="store_true")
     options = parser.parse_args()
     scale = SCALES[options.scale]
@@ -166,7 +172,7 @@ def main() -> None:
     if not options.only_draw:
         for name, text in texts(scale, options.data).items():
             if options.text in (None, name):
-                measure(rows, name, text, scale, options.models or list(PARTS))
+                measure(rows, name, text, scale, options.models or list(PARTS), options.device)
     print(write_report(rows, options.output))
 
 

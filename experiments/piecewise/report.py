@@ -5,35 +5,49 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import published
 from published import Figure
-from rows import Point, Rows
-from strengths import SCORE, STRENGTHS, chosen, tried
-from synthetic import ALPHAS
-
-from mrflearn.plots.figure import COLOURS, INK, panels, save
+from rows import Rows
+from strengths import SCORE, STRENGTHS, TUNED, chosen, tried
+from synthetic_report import synthetic
 
 Pick = Callable[[dict[str, Any]], float]
 
+ORDER = ("ml", "bp", "pw", "pwpl", "pl", "edge-pl", "pw-reweighted")
+FEATURES = {
+    "tags": "on tokens",
+    "tags-words": "on tokens, the word on transitions too",
+    "tags-own": "on tokens, all of the token itself on transitions too",
+    "tags-both": "on tokens and on transitions",
+    "tags-edges": "on transitions alone",
+}
 CONDITIONS = """\
-Mean and, where there are several subsets or folds (their number in brackets), standard deviation;
-scores in percent.  Gaussian prior of variance 10, L-BFGS to its stopping rule, features of the
-paper's Tables 1 to 3 on every edge, without its lists of names and with another lexicon
-(`features.py` says which), so that scores are to be compared within a table.  Ours are processor
-seconds on one core of a machine busy with other work; `make bench-piecewise` times with care."""
+Means and, where there are several subsets or halves (their number in brackets), standard
+deviations; scores in percent.  Gaussian prior of variance 10 (c2 = 0.05) where no other is named,
+L-BFGS to its stopping rule, features of the paper's Tables 1 to 3 as far as the data allow
+(`features.py`), so that scores are to be compared within a table.  Seconds are processor seconds of
+one core of a machine kept busy by other work: they are good for ratios within a table."""
+
+
+class Column(NamedTuple):
+    """A figure of every estimator: its head, where it stands in a row, and what the paper has."""
+
+    head: str
+    pick: Pick
+    theirs: Mapping[str, Figure] | None = None  # None: the paper has no such figure
 
 
 def write_report(rows: Rows, folder: Path) -> None:
     """report.md with every table there are rows for, and the pictures."""
     parts = [
-        _chain_tables(rows),
-        _chunk_tables(rows),
-        _seminar_tables(rows),
-        _reweighted(rows),
-        _times(rows),
-        _synthetic(rows, folder),
+        _names(rows),
+        _tags(rows),
+        *(_strengths(rows, task) for task in TUNED),
+        _chunks(rows),
+        _seminars(rows),
+        synthetic(rows, folder),
     ]
     lines = ["# Piecewise training: results", "", CONDITIONS]
     for part in parts:
@@ -41,227 +55,128 @@ def write_report(rows: Rows, folder: Path) -> None:
     (folder / "report.md").write_text("\n".join(lines) + "\n")
 
 
-def _chain_tables(rows: Rows) -> list[str]:
-    lines = _table("Table 4: names, F1", rows, "names", _of("name_f1"), published.TABLE_4)
-    return lines + _strengths(rows)
+def _names(rows: Rows) -> list[str]:
+    theirs = published.TABLE_4 | {"pwpl": published.TABLE_8["names"]["pwpl"]}
+    theirs |= {"pw-reweighted": published.TABLE_7["names"]["pw-reweighted"]}
+    columns = [
+        Column("F1", _of("name_f1"), theirs),
+        Column("seconds", _seconds, published.TABLE_8_SECONDS["names"]),
+    ]
+    return _table("Tables 4, 7, 8: names", rows, "names", columns)
 
 
-def _strengths(rows: Rows) -> list[str]:
-    """Names again, each estimator with the penalty that did best on held-out training sentences."""
-    tuned = chosen(rows, "names")
+def _tags(rows: Rows) -> list[str]:
+    columns = [
+        Column("accuracy", _of("tag_accuracy"), published.TABLE_8["tags"]),
+        Column("seconds", _seconds, published.TABLE_8_SECONDS["tags"]),
+    ]
+    lines = []
+    for task, where in FEATURES.items():
+        lines += _table(
+            f"Table 8: parts of speech, features {where} (`{task}`)", rows, task, columns
+        )
+    return lines
+
+
+def _chunks(rows: Rows) -> list[str]:
+    small = published.TABLE_5 | {"pw-reweighted": published.TABLE_7["chunks-223"]["pw-reweighted"]}
+    large = published.TABLE_8["chunks-447"], published.TABLE_8_SECONDS["chunks-447"]
+    others = [Column("parts of speech", _of("pos_accuracy")), Column("both", _of("joint_accuracy"))]
+    f1, seconds = Column("F1", _of("chunk_f1")), Column("seconds", _seconds)
+    titles = {
+        "chunks-223": "Tables 5, 7: noun phrases, 223 sentences",
+        "chunks-447": "Table 8: noun phrases, 447 sentences",
+        "chunks-grmm": "Noun phrases, the first 223 sentences, as GRMM was measured",
+        "chunks-all": "Noun phrases, all 8,936 sentences",
+    }
+    columns = {
+        "chunks-223": [f1._replace(theirs=small), *others, seconds],
+        "chunks-447": [
+            f1._replace(theirs=large[0]),
+            *others,
+            seconds._replace(theirs=large[1]),
+        ],
+    }
+    lines = []
+    for task, title in titles.items():
+        lines += _table(title, rows, task, columns.get(task, [f1, *others, seconds]))
+    return lines
+
+
+def _seminars(rows: Rows) -> list[str]:
+    columns = []
+    for field, table in published.TABLE_9.items():
+        theirs = dict(table)
+        if field in published.TABLE_6:
+            theirs["edge-pl"] = published.TABLE_6[field]["edge-pl"]
+            theirs["pw-reweighted"] = published.TABLE_7[field]["pw-reweighted"]
+        columns.append(Column(field, _field(field), theirs))
+    columns.append(Column("seconds", _seconds))
+    return _table("Tables 6, 7, 9: seminars, F1 of tokens", rows, "seminars", columns)
+
+
+def _table(title: str, rows: Rows, task: str, columns: list[Column]) -> list[str]:
+    """An estimator a line, those of the paper among them; nothing where none was measured."""
+    found = {estimator: rows.of(task, estimator) for estimator in ORDER}
+    if not any(found.values()):
+        return []
+    heads = ["estimator"]
+    for column in columns:
+        heads += [column.head] if column.theirs is None else [column.head, "paper"]
+    lines = ["", f"## {title}", "", *_head(heads)]
+    for estimator, own in found.items():
+        known = any(estimator in (column.theirs or {}) for column in columns)
+        if own or known:
+            cells = [cell for column in columns for cell in _cells(column, estimator, own)]
+            lines.append(f"| {estimator} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _cells(column: Column, estimator: str, own: list[dict[str, Any]]) -> list[str]:
+    ours = _words([column.pick(row) for row in own])
+    if column.theirs is None:
+        return [ours]
+    mean, spread = column.theirs.get(estimator, (None, None))
+    paper = "" if mean is None else f"{mean:g}" + ("" if spread is None else f" ± {spread:g}")
+    return [ours, paper]
+
+
+def _strengths(rows: Rows, task: str) -> list[str]:
+    """A task again, each estimator with the penalty that did best on held-out sentences."""
+    tuned = chosen(rows, task)
     if not tuned:
         return []
-    columns = " | ".join(f"held out, c2 = {c2:g}" for c2 in sorted(STRENGTHS))
-    lines = ["", "## Names, the prior of each estimator chosen on a fifth of the training part", ""]
-    lines += [f"| estimator | {columns} | chosen | F1 |", "|---" * (len(STRENGTHS) + 3) + "|"]
-    for estimator, c2 in sorted(tuned.items()):
-        scores = tried(rows, "names", estimator)
-        cells = [f"{100 * scores[own]:.2f}" if own in scores else "-" for own in sorted(STRENGTHS)]
-        cells.append(f"{c2:g}")
-        found = [
-            row[SCORE] for row in rows if Point(**row["point"]) == Point("names", estimator, c2=c2)
-        ]
-        cells.append(f"{100 * found[-1]:.2f}" if found else "not run")
+    heads = ["estimator", *(f"c2 {c2:g}" for c2 in STRENGTHS), "chosen", "test", "test, c2 0.05"]
+    title = f"`{task}`, the prior chosen on a held-out fifth of the first training subset"
+    lines = ["", f"## {title}", "", *_head(heads)]
+    for estimator, c2 in tuned.items():
+        scores = tried(rows, task, estimator)
+        cells = [f"{100 * scores[own]:.2f}" for own in STRENGTHS] + [f"{c2:g}"]
+        tests = (rows.of(task, estimator, c2), rows.of(task, estimator))
+        cells += [_words([_of(SCORE)(row) for row in own]) for own in tests]
         lines.append(f"| {estimator} | " + " | ".join(cells) + " |")
     return lines
 
 
-def _chunk_tables(rows: Rows) -> list[str]:
-    lines = _table(
-        "Table 5: noun phrases, 223 sentences, F1",
-        rows,
-        "chunks-223",
-        _of("chunk_f1"),
-        published.TABLE_5,
-    )
-    for task, title in (
-        ("chunks-grmm", "GRMM's setting: the first 223 sentences"),
-        ("chunks-all", "All 8,936 sentences"),
-    ):
-        for name in ("chunk_f1", "pos_accuracy", "joint_accuracy", "train_cpu_seconds"):
-            scale = 1 if name == "train_cpu_seconds" else 100
-            lines += _table(f"{title}, {name}", rows, task, _of(name, scale), {})
-    return lines
-
-
-def _seminar_tables(rows: Rows) -> list[str]:
-    lines = []
-    for field, theirs in published.TABLE_6.items():
-        title = f"Table 6: seminars, {field}, F1 of tokens"
-        lines += _table(title, rows, "seminars", _field(field), theirs)
-    for field, theirs in published.TABLE_9.items():
-        title = f"Table 9: seminars, {field}, F1 of tokens"
-        lines += _table(title, rows, "seminars", _field(field), theirs)
-    return lines
-
-
-def _reweighted(rows: Rows) -> list[str]:
-    picks = {"names": _of("name_f1"), "chunks-223": _of("chunk_f1")}
-    lines = []
-    for name, theirs in published.TABLE_7.items():
-        task, pick = (name, picks[name]) if name in picks else ("seminars", _field(name))
-        title = f"Table 7: basic and reweighted pieces, {name}"
-        lines += _table(title, rows, task, pick, theirs, only=tuple(theirs))
-    return lines
-
-
-def _times(rows: Rows) -> list[str]:
-    picks = {
-        "tags": "tag_accuracy",
-        "tags-edges": "tag_accuracy",
-        "tags-both": "tag_accuracy",
-        "chunks-447": "chunk_f1",
-        "names": "name_f1",
-    }
-    lines = []
-    for task, name in picks.items():
-        title, theirs = f"Table 8: {task}", "tags" if task.startswith("tags") else task
-        lines += _table(f"{title}, {name}", rows, task, _of(name), published.TABLE_8[theirs])
-        seconds = published.TABLE_8_SECONDS[theirs]
-        lines += _table(f"{title}, seconds", rows, task, _of("train_cpu_seconds", 1), seconds)
-    return lines
-
-
-def _table(
-    title: str,
-    rows: Rows,
-    task: str,
-    pick: Pick,
-    theirs: Mapping[str, Figure],
-    only: tuple[str, ...] = (),
-) -> list[str]:
-    """A table for each number of training sentences, most first; empty where none was measured."""
-    by_size: dict[int, dict[str, list[float]]] = {}
-    for row in rows.of(task):
-        name = row["point"]["estimator"]
-        if row["point"]["start"] != "zero":
-            name += f" from {row['point']['start']}"
-        if not only or name in only:
-            ours = by_size.setdefault(row["train_sentences"], {})
-            ours.setdefault(name, []).append(pick(row))
-    return [
-        line
-        for size in sorted(by_size, reverse=True)
-        for line in _beside(f"{title} (ours trained on {size:,})", by_size[size], theirs)
-    ]
-
-
-def _beside(title: str, ours: Mapping[str, list[float]], theirs: Mapping[str, Figure]) -> list[str]:
-    """One table: an estimator a line, ours beside the paper's."""
-    lines = ["", f"## {title}", "", "| estimator | ours | paper |", "|---|---|---|"]
-    run = {name.removesuffix(" from chain") for name in ours}
-    for name in sorted(ours.keys() | (theirs.keys() - run)):
-        own = _words(ours[name]) if name in ours else "not run"
-        mean, spread = theirs.get(name.removesuffix(" from chain"), (None, None))
-        paper = "" if mean is None else f"{mean:g}" + ("" if spread is None else f" ± {spread:g}")
-        lines.append(f"| {name} | {own} | {paper} |")
-    return lines
+def _head(heads: list[str]) -> list[str]:
+    return ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
 
 
 def _words(values: list[float]) -> str:
+    if not values:
+        return "not run"
     if len(values) == 1:
         return f"{values[0]:.2f} (1)"
     return f"{fmean(values):.2f} ± {stdev(values):.2f} ({len(values)})"
 
 
-def _of(name: str, scale: float = 100.0) -> Pick:
-    return lambda row: scale * float(row[name])
+def _of(name: str) -> Pick:
+    return lambda row: 100 * float(row[name])
 
 
 def _field(name: str) -> Pick:
-    return lambda row: 100 * float(row["token_f1"].get(f"{name}", 0.0))
+    return lambda row: 100 * float(row["token_f1"].get(name, 0.0))
 
 
-def _synthetic(rows: Rows, folder: Path) -> list[str]:
-    """Figures 3 and 4, and the words of section 5.2.1."""
-    errors = _errors(rows)
-    largest = max((size for own in errors.values() for _, size in own), default=0)
-    whole = {
-        estimator: {draw: error for (draw, size), error in own.items() if size == largest}
-        for estimator, own in errors.items()
-    }
-    lines: list[str] = []
-    shared = sorted(set.intersection(*(set(own) for own in whole.values()))) if whole else []
-    if {"pl", "pw", "pwpl"} <= whole.keys() and len(shared) > 1:
-        pairs = {name: [whole[name][draw] for draw in shared] for name in ("pl", "pw", "pwpl")}
-        _draw_scatter(pairs, shared, folder / "figure-3.png")
-        lines += ["", f"## Section 5.2.1 and Figure 3: {len(shared)} generating models", ""]
-        lines += _differences(pairs)
-    curves = _curves(errors)
-    if curves:
-        _draw_curves(curves, folder / "figure-4.png")
-        lines += ["", f"## Figure 4: learning curves (paper: {published.FIGURE_4})", ""]
-        lines += ["| sequences | " + " | ".join(curves) + " |", "|---" * (len(curves) + 1) + "|"]
-        for size in next(iter(curves.values())):
-            cells = " | ".join(f"{100 * (1 - curve[size]):.2f}" for curve in curves.values())
-            lines.append(f"| {size} | {cells} |")
-    return lines
-
-
-def _errors(rows: Rows) -> dict[str, dict[tuple[int, int], float]]:
-    found: dict[str, dict[tuple[int, int], float]] = {}
-    for row in rows.of("hmm"):
-        point = row["point"]
-        own = found.setdefault(point["estimator"], {})
-        own[point["draw"], point["size"]] = 1 - row["state_accuracy"]
-    return found
-
-
-def _differences(errors: Mapping[str, list[float]]) -> list[str]:
-    import numpy as np
-    from scipy.stats import ttest_rel
-
-    apart = np.subtract(errors["pwpl"], errors["pw"])
-    alike = np.corrcoef(errors["pwpl"], errors["pw"])[0, 1]
-    test = ttest_rel(errors["pl"], errors["pwpl"])
-    near = f"mean difference in testing error {apart.mean():.4f}, correlation {alike:.4f}"
-    means = " and ".join(f"{fmean(errors[name]):.4f}" for name in ("pl", "pwpl"))
-    return [
-        f"PWPL and PW: {near} (paper: {published.PW_AND_PWPL}).",
-        "",
-        f"PL and PWPL: mean testing error {means}, paired t-test p = {test.pvalue:.2g}.",
-        "",
-        f"The paper: {published.FIGURE_3}.",
-    ]
-
-
-def _curves(errors: Mapping[str, dict[tuple[int, int], float]]) -> dict[str, dict[int, float]]:
-    """The mean error at each size over the models that were trained at every size."""
-    names = [name for name in ("pl", "pwpl") if name in errors]
-    sizes = sorted({size for name in names for _, size in errors[name]})
-    draws = [
-        draw
-        for draw in sorted({draw for name in names for draw, _ in errors[name]})
-        if all((draw, size) in errors[name] for name in names for size in sizes)
-    ]
-    if len(sizes) < 2 or not draws:
-        return {}
-    return {
-        name: {size: fmean(errors[name][draw, size] for draw in draws) for size in sizes}
-        for name in names
-    }
-
-
-def _draw_scatter(errors: Mapping[str, list[float]], draws: list[int], path: Path) -> None:
-    figure, axes = panels(2, width=4.4, height=4.0)
-    for axis, other in zip(axes, ("pl", "pw"), strict=True):
-        for place, alpha in enumerate(ALPHAS):
-            own = [i for i, draw in enumerate(draws) if draw % len(ALPHAS) == place]
-            x, y = ([errors[name][i] for i in own] for name in (other, "pwpl"))
-            colour = COLOURS[place % len(COLOURS)] if place < len(COLOURS) else INK
-            axis.plot(x, y, ".", color=colour, label=f"alpha {alpha:g}")
-        ends = [min(map(min, errors.values())), max(map(max, errors.values()))]
-        axis.plot(ends, ends, color=INK, lw=0.8)
-        axis.set(xlabel=f"testing error, {other.upper()}", ylabel="testing error, PWPL")
-    axes[0].legend(frameon=False, fontsize=8)
-    save(figure, path)
-
-
-def _draw_curves(curves: Mapping[str, dict[int, float]], path: Path) -> None:
-    figure, axes = panels(1, width=5.0, height=3.6)
-    for (name, curve), colour in zip(curves.items(), COLOURS, strict=False):
-        accuracy = [100 * (1 - error) for error in curve.values()]
-        axes[0].plot(list(curve), accuracy, "o-", color=colour, label=name.upper())
-    axes[0].set(xlabel="training sequences", ylabel="testing accuracy, %", xscale="log")
-    axes[0].legend(frameon=False)
-    save(figure, path)
+def _seconds(row: dict[str, Any]) -> float:
+    return float(row["train_cpu_seconds"])

@@ -29,8 +29,8 @@ class Rows(rows.Rows):
         """The points that have been measured."""
         return {Point(**row["point"]) for row in self}
 
-    def of(self, task: str, estimator: str | None = None) -> list[Row]:
-        """The last row of each point of a task with the paper's prior, by draws and sizes."""
+    def of(self, task: str, estimator: str | None = None, c2: float = Point.c2) -> list[Row]:
+        """The last row of each point of a task with one prior, by draws and sizes."""
         latest = {Point(**row["point"]): row for row in self}
         chosen = [
             (point.draw, point.size or 0, row)
@@ -38,6 +38,6 @@ class Rows(rows.Rows):
             if point.task == task
             and estimator in (None, point.estimator)
             and not point.held_out
-            and point.c2 == Point.c2
+            and point.c2 == c2
         ]
         return [row for *_, row in sorted(chosen, key=lambda own: own[:2])]

@@ -23,9 +23,11 @@ from tasks import TASKS
 
 ESTIMATORS = {
     "names": ("pwpl", "pl", "pw", "ml", "edge-pl", "pw-reweighted"),
-    "tags": ("pwpl", "pl", "pw", "ml"),
-    "tags-edges": ("pwpl", "ml", "pl", "pw"),
-    "tags-both": ("pwpl", "ml", "pl", "pw"),
+    "tags": ("ml", "pwpl", "pl", "pw"),
+    "tags-edges": ("ml", "pwpl", "pl", "pw"),
+    "tags-words": ("ml", "pwpl", "pl", "pw"),
+    "tags-own": ("ml", "pwpl", "pl", "pw"),
+    "tags-both": ("ml", "pwpl", "pl", "pw"),
     "chunks-223": ("pwpl", "pl", "pw", "edge-pl", "pw-reweighted", "bp"),
     "chunks-447": ("pwpl", "pl", "pw", "bp"),
     "chunks-grmm": ("pwpl", "pl", "pw", "bp"),
@@ -35,11 +37,13 @@ ESTIMATORS = {
 }
 SIZES = (10, 20, 50, 100, 200, 500)  # of the learning curves, besides 1,000
 CURVES = 30  # generating models that the learning curves are means over
+STAGES = ("paper", "trials", "finals")
+STAGES_HELP = "the paper's prior; other priors on held-out sentences; the one chosen so, to the end"
 SMOKE_SIZE, SMOKE_TESTS, SMOKE_ITERATIONS = 40, 100, 8
 
 
 def plan(scale: str, tasks: list[str], draws: int | None, size: int | None) -> Iterator[Point]:
-    """The points of each task in turn: for each draw, quick estimators first."""
+    """The points of each task in turn: for each draw, the estimators one after another."""
     for name in tasks:
         task = TASKS[name]
         first = 0 if task.draws == 1 else 1 if name.startswith("chunks") else 0
@@ -72,10 +76,15 @@ def main() -> None:
     folder = options.output or Path(__file__).parent / f"results-{options.scale}"
     rows = Rows(folder / "rows.jsonl")
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    _measure(plan(options.scale, options.only, options.draws, options.size), rows, options, until)
-    if options.scale == "full" and "names" in options.only and options.size is None:
-        _measure(strengths.trials("names"), rows, options, until)
-        _measure(strengths.finals(rows, "names"), rows, options, until)
+    if "paper" in options.stages:
+        points = plan(options.scale, options.only, options.draws, options.size)
+        _measure(points, rows, options, until)
+    tuned = [task for task in options.only if task in strengths.TUNED]
+    for task in tuned if options.scale == "full" and options.size is None else ():
+        if "trials" in options.stages:
+            _measure(strengths.trials(task), rows, options, until)
+        if "finals" in options.stages:
+            _measure(strengths.finals(rows, task), rows, options, until)
     if options.rows_only:
         return
     from report import write_report  # needs matplotlib
@@ -90,9 +99,9 @@ def _measure(
     """Those points that are wanted and not there yet, the data of each draw made once."""
     done = rows.done()
     wanted = (p for p in points if not options.estimators or p.estimator in options.estimators)
-    groups = groupby(wanted, lambda p: (p.task, p.draw, p.size))
+    groups = groupby(wanted, lambda p: (p.task, p.draw, p.size, p.held_out and p.c2))
     own, of = map(int, options.share.split("/"))
-    for number, ((task, draw, size), points) in enumerate(groups):
+    for number, ((task, draw, size, _), points) in enumerate(groups):
         mine = number % of == own - 1
         chosen = [point for point in points if mine and point not in done]
         parts = TASKS[task].parts(Path(options.data), draw, size) if chosen else None
@@ -101,7 +110,8 @@ def _measure(
         for point in chosen:
             if until is not None and time.monotonic() > until:
                 break
-            print(f"{task} {point.estimator} draw {draw}, {size or 'all'}", file=sys.stderr)
+            what = f"{task} {point.estimator} draw {draw}, {size or 'all'}, c2 {point.c2:g}"
+            print(what, file=sys.stderr)
             rows.append(vars(point), measure(TASKS[task], parts, point, options.jobs))
 
 
@@ -111,6 +121,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", default=os.environ.get("MRFLEARN_DATA"))
     parser.add_argument("--only", nargs="*", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--estimators", nargs="*", help="these alone")
+    parser.add_argument("--stages", nargs="*", choices=STAGES, default=STAGES, help=STAGES_HELP)
     parser.add_argument("--draws", type=int, help="so many subsets, folds or generating models")
     parser.add_argument("--size", type=int, help="sentences to train on, not the paper's number")
     parser.add_argument("--minutes", type=float, help="begin nothing new after so long")

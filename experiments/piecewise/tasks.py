@@ -79,10 +79,26 @@ def tags_on_edges(data: Path, draw: int, size: int | None) -> Parts:
 
 def tags_on_both(data: Path, draw: int, size: int | None) -> Parts:
     """The same with every feature on tokens and on transitions."""
-    return _with_items(
-        tags(data, draw, size),
-        lambda own: [plain + on for plain, on in zip(own, _marked(own), strict=True)],
-    )
+    return _with_items(tags(data, draw, size), lambda own: _beside(own, own))
+
+
+def tags_with_words(data: Path, draw: int, size: int | None) -> Parts:
+    """The same with every feature on tokens, and the word itself on transitions too."""
+
+    def words(items: list[list[str]]) -> list[list[str]]:
+        return [[name for name in own if name.startswith("0@")] for own in items]
+
+    return _with_items(tags(data, draw, size), lambda own: _beside(own, words(own)))
+
+
+def tags_with_own(data: Path, draw: int, size: int | None) -> Parts:
+    """The same with every feature on tokens, and all but the words around on transitions too."""
+    around = ("-2@", "-1@", "1@", "2@")
+
+    def of_the_token(items: list[list[str]]) -> list[list[str]]:
+        return [[name for name in own if not name.startswith(around)] for own in items]
+
+    return _with_items(tags(data, draw, size), lambda own: _beside(own, of_the_token(own)))
 
 
 def chunks(data: Path, draw: int, size: int | None) -> Parts:
@@ -121,6 +137,8 @@ TASKS = {
         Task("tags", "chain of nodes", ("tag",), tags, 5, 1911),
         Task("tags-edges", "chain of nodes", ("tag",), tags_on_edges, 5, 1911),
         Task("tags-both", "chain of nodes", ("tag",), tags_on_both, 5, 1911),
+        Task("tags-words", "chain of nodes", ("tag",), tags_with_words, 5, 1911),
+        Task("tags-own", "chain of nodes", ("tag",), tags_with_own, 5, 1911),
         Task("chunks-223", "factorial", ("pos", "chunk"), chunks, 5, 223),
         Task("chunks-447", "factorial", ("pos", "chunk"), chunks, 5, 447),
         Task("chunks-grmm", "factorial", ("pos", "chunk"), chunks, 1, 223),
@@ -133,6 +151,11 @@ TASKS = {
 
 def _marked(items: list[list[str]]) -> list[list[str]]:
     return [[edge(name) for name in own] for own in items]
+
+
+def _beside(items: list[list[str]], on: list[list[str]]) -> list[list[str]]:
+    """Features on tokens, and those on the transitions into them."""
+    return [plain + own for plain, own in zip(items, _marked(on), strict=True)]
 
 
 def _with_items(parts: Parts, change: Callable[[list[list[str]]], list[list[str]]]) -> Parts:

@@ -6,6 +6,8 @@ Names are loaded on first use, so that `import mrflearn` itself costs nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mrflearn.kinds import KINDS
+
 if TYPE_CHECKING:
     from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.estimators.crf import CRF
@@ -51,21 +53,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CRF": "mrflearn.estimators.crf",
-    "CompositeLanguageModel": "mrflearn.estimators.composite",
-    "FactorialCRF": "mrflearn.estimators.factorial_crf",
+    **{name: f"mrflearn.estimators.{kind.home}" for name, kind in KINDS.items()},
     "FieldStructure": "mrflearn.estimators.structure",
-    "GraphCRF": "mrflearn.estimators.graph_crf",
-    "HMMTagger": "mrflearn.estimators.hmm_tagger",
-    "JointTagger": "mrflearn.estimators.tagger",
-    "LanguageModel": "mrflearn.estimators.language_model",
-    "MarkovField": "mrflearn.estimators.field",
-    "NgramLanguageModel": "mrflearn.estimators.ngram",
-    "PCFG": "mrflearn.estimators.pcfg",
-    "PottsField": "mrflearn.estimators.potts",
     "Rules": "mrflearn.estimators.crf_rules",
-    "SkipChainCRF": "mrflearn.estimators.skip_chain_crf",
-    "WordVectors": "mrflearn.estimators.word_vectors",
     "edge": "mrflearn.statistics.edges",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.statistics.word_features",

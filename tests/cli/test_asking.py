@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn.cli.asking import VERBS
-from mrflearn.estimators.loading import KINDS
+from mrflearn.kinds import KINDS
 from support.command import run
 from support.front_doors import front_doors
 
@@ -45,17 +44,16 @@ def asked(folder: Path, kind: str, verb: str) -> list[str]:
     return [verb, str(folder / kind), *words]
 
 
-def test_every_model_that_can_be_loaded_is_known() -> None:
-    assert VERBS.keys() == set(KINDS) == front_doors().keys()
-    assert {verb for verbs in VERBS.values() for verb in verbs} == QUESTIONS.keys()
+def test_every_verb_of_the_table_is_asked_here() -> None:
+    assert {verb for kind in KINDS.values() for verb in kind.verbs} == QUESTIONS.keys()
 
 
 @pytest.mark.parametrize("verb", QUESTIONS)
-@pytest.mark.parametrize("kind", VERBS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_verb_answers_or_says_what_else_to_ask(folder: Path, kind: str, verb: str) -> None:
     found = run(*asked(folder, kind, verb))
     refused = "has no answer to" in found.err
-    assert refused == (verb not in VERBS[kind])
+    assert refused == (verb not in KINDS[kind].verbs)
     # Models of labels were fitted in Python here, and say that they cannot read files.
     assert found.code == 0 or len(found.err.splitlines()) == 1
 
@@ -74,6 +72,21 @@ def test_options_that_a_model_does_not_read_are_refused(
     found = run(*asked(folder, kind, "score"), *words)
     assert found.code == 2
     assert f"{words[0]}: has no effect on a {kind}" in found.err
+
+
+@pytest.mark.parametrize("kind", ["NgramLanguageModel", "CompositeLanguageModel", "PottsField"])
+def test_complaints_of_a_file_name_it(folder: Path, kind: str) -> None:
+    blank = folder / "blank"
+    blank.write_text("\n\n")
+    found = run("score", str(folder / kind), str(blank))
+    assert found.code == 1
+    assert found.err.startswith(f"mrflearn: {blank}: ")
+
+
+def test_a_treebank_without_trees_is_no_mark_of_a_parser(folder: Path) -> None:
+    (folder / "nothing").write_text("")
+    found = run("evaluate", str(folder / "PCFG"), str(folder / "nothing"))
+    assert (found.code, "there are no trees in it" in found.err) == (1, True)
 
 
 def test_an_option_that_only_changes_another_needs_it(folder: Path) -> None:

@@ -156,7 +156,7 @@ def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["train", "crf", "{}/none.txt", "-o", "{}/x"], 1, "none.txt: cannot be read"),
+        (["train", "crf", "{}/none.txt", "-o", "{}/x"], 1, "none.txt: there is no such file"),
         (["train", "crf", "{}/train.txt", "-o", "{}/x", "--calibrate"], 2, "name --valid"),
         (["train", "crf", "{}/train.txt", "-o", "{}/x", "--labels", "q"], 1, "no column 'q'"),
         (["tag", "{}/model", "{}/short.txt"], 1, "short.txt:1: 1 cells where"),

@@ -122,6 +122,19 @@ def test_an_alignment_is_scored_by_its_letters(potts: Path, family: Path) -> Non
     assert run("score", str(potts), str(family), "--json").json() == found.json()
 
 
+def test_options_for_the_other_kind_of_file_are_refused(
+    potts: Path, family: Path, table: Path
+) -> None:
+    for words, says in (
+        ([str(family), "--columns", "1"], "is an alignment, and all of it is used"),
+        ([str(table), "--drop-inserts"], "only for alignments"),
+        ([str(table), "--molecule", "rna"], "only for alignments"),
+    ):
+        for verb in ("score", "evaluate"):
+            found = run(verb, str(potts), *words)
+            assert (found.code, says in found.err) == (2, True), found.err
+
+
 def test_edges_are_learned_where_they_are_asked_for(table: Path, tmp_path: Path) -> None:
     words = [str(table), "--columns", ",".join(NAMES), "--graph", "learn", "-q", "--json"]
     done = run("train", "field", *words, "--estimator", "ml", "-o", str(tmp_path / "m"))

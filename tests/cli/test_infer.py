@@ -93,3 +93,26 @@ def test_evidence_outside_the_network_is_told(network: Path) -> None:
     found = run("infer", str(network), "--evidence", f"{network}.evid")
     assert found.code == 1
     assert "variable 7" in found.err
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "bp"])
+def test_the_best_states(network: Path, method: str) -> None:
+    answer = run("infer", str(network), "--best", "--method", method, "--json").json()
+    assert answer["states"] == [1, 0]
+    assert answer["log_score"] == pytest.approx(math.log(0.75 * 0.6))
+    given = run("infer", str(network), "--best", "--evidence", f"{network}.evid")
+    assert (given.code, given.out.splitlines()[-1]) == (0, "1 0")
+
+
+def test_the_best_states_keep_to_the_evidence(network: Path) -> None:
+    Path(f"{network}.evid").write_text("1 0 0\n")
+    answer = run("infer", str(network), "--best", "--evidence", f"{network}.evid", "--json").json()
+    assert answer["states"] == [0, 1]
+    assert answer["log_score"] == pytest.approx(math.log(0.25 * 0.9))
+
+
+@pytest.mark.parametrize("option", [["--compare"], ["--method", "trw"], ["--method", "mean-field"]])
+def test_best_states_are_not_asked_of_every_method(network: Path, option: list[str]) -> None:
+    found = run("infer", str(network), "--best", *option)
+    assert found.code == 2
+    assert "--best goes with" in found.err

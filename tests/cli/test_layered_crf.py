@@ -118,7 +118,7 @@ def test_grmm_text_trains_and_tags(tmp_path: Path) -> None:
         (["--labels", "pos,chunk", "--structure", "tree"], 2, "'tree' is not one of"),
         (["--labels", "pos,chunk", "--estimator", "em"], 2, "'em' is not one of"),
         (["--labels", "pos,chunk", "--order", "2"], 2, "--order: has no effect"),
-        (["--labels", "pos,chunk", "--valid", "x"], 2, "--valid: has no effect"),
+        (["--labels", "pos,chunk", "--valid", "-"], 2, "--valid: has no effect"),
         (["--labels", "pos,chunk", "--algorithm", "ap"], 2, "--algorithm ap has no effect"),
         (["--labels", "pos,chunk", "--skip-rule", "same-word"], 2, "--skip-rule: has no effect"),
         (["--labels", "chunk", "--skip-rule", "same-word"], 2, "--skip-rule: has no effect"),

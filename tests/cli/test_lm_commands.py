@@ -7,10 +7,6 @@ from pathlib import Path
 import pytest
 
 from mrflearn.cli.engine import Engine, shard_paths
-from mrflearn.data.corpus import count_corpus
-from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.statistics.counting import count_text
-from mrflearn.statistics.moments_file import save_moments
 from support.command import run
 
 LINES = ["the cat sat on the mat", "the dog sat on the rug", "a cat saw the dog", "a dog ran"]
@@ -51,8 +47,7 @@ def test_training_in_words(text, tmp_path):
 
 
 def test_moments_train_like_text(text, tmp_path):
-    vocabulary = Vocabulary.from_counts(count_corpus(text))
-    save_moments(count_text([text], vocabulary, 2), tmp_path / "text.moments")
+    assert run("count", str(text), "-o", str(tmp_path / "text.moments")).code == 0
     options = ("--dims", "2", "--max-evaluations", "10", "-q", "--json")
     answers = [
         run("train", "lm", str(source), "-o", str(tmp_path / "m"), *options).json()

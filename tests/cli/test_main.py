@@ -13,14 +13,15 @@ from typer.main import get_command
 
 import mrflearn
 from mrflearn import load
+from mrflearn.cli import demo_text
 from mrflearn.cli.main import app
 from support.command import run
 
 VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse"]
-VERBS += ["next-word", "serve", "infer", "convert"]
+VERBS += ["next-word", "serve", "infer", "count", "convert"]
 ALIKE = ["--seed", "--device", "--quiet", "--json", "--engine", "--master", "--jobs", "--resume"]
 ALIKE += ["--checkpoint", "--minimum-count", "--vocabulary-size", "--molecule", "--drop-inserts"]
-NOUNS = ["composite", "crf", "field", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
+NOUNS = ["composite", "crf", "field", "graph", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
 
 
 def commands(group: Any, *before: str) -> Iterator[tuple[str, Any]]:
@@ -81,10 +82,22 @@ def test_all_that_train_have_these_options_and_end_alike() -> None:
         assert [own.opts[0] for own in command.params[-2:]] == ["--quiet", "--json"]
 
 
+@pytest.mark.parametrize(
+    "words", [words for words, own in COMMANDS.items() if option(own, "--engine")]
+)
+def test_a_cluster_has_its_own_cores(words: str, tmp_path: Path) -> None:
+    file = tmp_path / "some.txt"
+    file.write_text("0 1\n1 0\n")
+    engine = ("--engine", "spark", "--master", "local[2]", "--jobs", "2")
+    found = run(*words.split(), str(file), "-o", str(tmp_path / "new.moments"), *engine)
+    assert found.code == 2
+    assert "on Spark the cluster has its own cores" in found.err
+
+
 @pytest.mark.parametrize("words", [words for words, own in COMMANDS.items() if option(own, "-j")])
 def test_jobs_are_a_number_of_cores(words: str) -> None:
     for jobs in ("0", "-2"):
-        found = run(*words.split(), "absent.txt", "-o", "absent", "--jobs", jobs)
+        found = run(*words.split(), "absent.txt", "-o", "absent.moments", "--jobs", jobs)
         assert found.code == 2
         assert f"{jobs} is no number of cores" in found.err
 
@@ -103,7 +116,10 @@ def test_the_module_is_the_command_and_survives_a_closed_pipe(tmp_path: Path) ->
     assert "Traceback" not in found.stderr
 
 
-def test_the_demo_runs(tmp_path: Path) -> None:
+def test_the_demo_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The whole flow, from less text.
+    for name, smaller in (("LESSONS", 12), ("TESTS", 2), ("MOST_WORDS", 9), ("WORDS", 300)):
+        monkeypatch.setattr(demo_text, name, smaller)
     found = run("demo", "-o", str(tmp_path / "out"))
     assert found.code == 0, found.err
     assert "held-out nats" in found.out

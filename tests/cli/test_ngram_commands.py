@@ -48,7 +48,7 @@ def test_plain_words_and_remarks(tmp_path: Path, text: Path) -> None:
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n\n")
     (tmp_path / "junk.txt").write_bytes(bytes(range(256)))
-    for name, says in (("empty", "no words"), ("junk", "not UTF-8"), ("absent", "cannot be read")):
+    for name, says in (("empty", "no words"), ("junk", "not UTF-8"), ("absent", "no such file")):
         failed = run("train", "ngram", str(tmp_path / f"{name}.txt"), "-o", str(tmp_path / "m"))
         assert failed.code == 1
         assert says in failed.err

@@ -219,7 +219,7 @@ def test_a_tagger_from_python_tags_files(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["train", "hmm", "{}/none.conllu", "-o", "{}/x"], 1, "none.conllu: cannot be read"),
+        (["train", "hmm", "{}/none.conllu", "-o", "{}/x"], 1, "none.conllu: there is no such file"),
         (["train", "hmm", "{}/train.conllu", "-o", "{}/x", "--column", "q"], 1, "no tags in 'q'"),
         (["train", "hmm", "{}/gaps.conllu", "-o", "{}/x"], 1, "words without a tag"),
         (["train", "hmm", "{}/train.conllu", "-o", "{}/x", "--order", "3"], 2, "--order"),

@@ -35,6 +35,23 @@ def test_fields_are_learned_and_saved(samples: Path, tmp_path: Path, words: str)
     assert len(model.edges_) == answer["edges"] == 7
 
 
+def test_spins_come_back_as_spins(samples: Path, tmp_path: Path) -> None:
+    digits = np.array([list(map(int, line)) for line in samples.read_text().split()])
+    np.savetxt(tmp_path / "spins.txt", 2 * digits - 1)
+    folders = {"spins": tmp_path / "spins.txt", "states": samples}
+    for name, file in folders.items():
+        options = ["--graph", "grid:2x3", "-o", str(tmp_path / name), "-q"]
+        assert run("train", "field", str(file), *options).code == 0
+    drawn = {name: run("sample", str(tmp_path / name), "-n", "20").out for name in folders}
+    assert drawn["spins"].replace("-1", "0") == drawn["states"]
+    assert "-1" in drawn["spins"]
+    for file in folders.values():  # a model of spins judges states too
+        judged = run("evaluate", str(tmp_path / "spins"), str(file), "--json")
+        assert judged.json()["samples"] == 2_000
+    written = run("sample", str(tmp_path / "spins"), "-n", "20", "-o", str(tmp_path / "new.npy"))
+    assert (written.code, set(np.load(tmp_path / "new.npy").ravel().tolist())) == (0, {-1, 1})
+
+
 def test_too_few_samples_are_told_and_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "few.txt").write_text("0000\n0110\n")
     options = ["--graph", "grid:2x2", "--estimator", "lap", "-o", str(tmp_path / "m"), "-q"]
@@ -73,3 +90,14 @@ def test_a_family_has_its_own_price(tmp_path: Path) -> None:
     refused = run("train", "field", *words)
     assert refused.code == 2
     assert "--l2-couplings" in refused.err
+
+
+def test_columns_of_gaps_and_strange_letters_are_remarked(tmp_path: Path) -> None:
+    family = tmp_path / "family.a2m"
+    family.write_text(">a\nACxD\n>b\nAC.D\n>c\nGC.B\n>d\nGC.E\n>e\nGC.E\n")
+    found = run("train", "field", str(family), "-q", "-o", str(tmp_path / "m"))
+    assert found.code == 0
+    assert "2 letters outside the protein alphabet are gaps" in found.err
+    assert "1 of 4 columns are gaps in most sequences" in found.err
+    again = run("train", "field", str(family), "-q", "--drop-inserts", "-o", str(tmp_path / "m"))
+    assert "in most sequences" not in again.err

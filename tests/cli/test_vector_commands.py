@@ -9,7 +9,6 @@ import pytest
 
 from mrflearn.data.vectors import read_vectors
 from mrflearn.estimators.word_vectors import WordVectors
-from mrflearn.statistics.moments_file import save_moments
 from support.command import run
 
 SEA, LAND = ["ship", "sail", "wave", "salt"], ["hill", "tree", "path", "deer"]
@@ -51,8 +50,9 @@ def test_every_source_gives_the_same_vectors(text, model, tmp_path):
     parts = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for path, some in zip(parts, (lines[:70], lines[70:]), strict=True):
         path.write_text("".join(some))
-    save_moments(WordVectors(context=4).count(text), tmp_path / "text.moments")
-    sources = ([tmp_path / "text.moments"], parts, [*parts, "--jobs", "2"])
+    kept = tmp_path / "text.moments"
+    assert run("count", str(text), "--context", "4", "-o", str(kept)).code == 0
+    sources = ([kept], parts, [*parts, "--jobs", "2"])
     expected = WordVectors.load(model).vectors_
     for source in sources:
         target = tmp_path / "m"
@@ -129,6 +129,7 @@ def test_mistakes(tmp_path, monkeypatch, arguments, code, complaint):
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").write_text("\n\n")
     Path("column.txt").write_text("a\nb\n")
+    Path("x.moments").touch()
     found = run("train", "vectors", *arguments, "-o", "m", "-q")
     assert found.code == code
     assert complaint in found.err

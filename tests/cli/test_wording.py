@@ -20,6 +20,7 @@ OPTIONS = {"c1": "--c1", "algorithm": "--algorithm", "n_jobs": "--jobs", "max_si
         ('max_size="two words"', "--max-size two words"),
         ("try max_size=3.", "try --max-size 3."),
         ("give max_size=...", "give --max-size ..."),
+        ("try max_size=True.", "try --max-size."),
         ("weights=3, a == b, x=", "weights=3, a == b, x="),
     ],
 )

@@ -280,6 +280,15 @@ def test_samples_follow_the_marginals(method: Method, shape: str) -> None:
 
 
 @every_method
+def test_nothing_is_drawn_where_nothing_is_possible(method: Method) -> None:
+    open_one, closed = torch.zeros(2, 2).double(), torch.full((2, 2), -torch.inf).double()
+    field = batch([dense_potentials([2, 2], [((0, 1), table)]) for table in (open_one, closed)])
+    if isinstance(method.run, Sampler) and not refused(method, field):
+        with pytest.raises(InferenceError, match="component 1"):
+            method.run.sample(field, 3, torch.Generator().manual_seed(0))
+
+
+@every_method
 def test_equal_seeds_give_equal_samples(method: Method) -> None:
     field = tiny_field("chain", seed=1)
     if isinstance(method.run, Sampler) and not refused(method, field):

@@ -114,6 +114,25 @@ def test_gradients_of_optimised_shares_are_slopes(found: Labelled) -> None:
     assert_gradient(call, torch.cat([found.vector, torch.linspace(-0.5, 0.5, count).double()]))
 
 
+@pytest.mark.parametrize(
+    "principle",
+    [
+        *(Principle(estimator, bp=PRECISE) for estimator in EVERY),
+        Principle("pw-reweighted", shares="optimised"),
+    ],
+    ids=[*EVERY, "optimised"],
+)
+def test_examples_without_variables_add_nothing(principle: Principle) -> None:
+    empty = (0, dict.fromkeys(RING[1], ()))
+    found = labelled(3, [RING, empty, RING, empty])
+    field = with_shares(found.field, principle.shares)
+    vector = torch.cat([found.vector, torch.zeros(0 if field.shares is None else 2)])
+    full = found.batch.examples(torch.tensor([0, 2]))
+    calls = [field_objective(field, own, principle, Threads(1)) for own in (found.batch, full)]
+    for own, wanted in zip(*(call(vector) for call in calls), strict=True):
+        torch.testing.assert_close(own, wanted)
+
+
 @pytest.mark.parametrize("estimator", EVERY)
 def test_examples_count_by_their_weight(estimator: Estimator) -> None:
     once = labelled(3, [RING, RING])

@@ -148,7 +148,7 @@ def test_a_failing_write_leaves_no_file(form, tmp_path, monkeypatch):
 
 
 @every_format
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_a_damaged_file_is_records_or_a_data_error(form, data, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp()

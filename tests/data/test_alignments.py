@@ -1,4 +1,4 @@
-"""Alignments: three formats, insertions, unknown letters, complaints by line."""
+"""Alignments: six formats, insertions, unknown letters, complaints by line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrflearn.data.alignment_records import holds_alignment
 from mrflearn.data.alignments import ALPHABETS, Alignment, read_alignment, write_alignment
 from mrflearn.errors import DataError
 
@@ -124,3 +125,46 @@ def test_real_families(data_folder: Path, name, molecule, drop, shape, distinct)
     assert (alignment.names is None) == name.endswith(".aln")
     assert len(np.unique(alignment.values, axis=0)) == distinct
     assert alignment.unknown < 0.001 * alignment.values.size
+
+
+SAME = {
+    "a.sto": "# STOCKHOLM 1.0\n#=GF ID x\n\none AC\ntwo/1-3 A.\n#=GC SS ..\n\n"
+    "one DE\ntwo/1-3 -e\n//\n",
+    "a.aln": "CLUSTAL W (1.83)\n\n\none     AC 2\ntwo/1-3 A- 1\n        *\n\n"
+    "one     DE 4\ntwo/1-3 -E 2\n",
+    "a.a3m": ">one\nAaCDgE\n>two/1-3\nA--E\n",
+    "a.txt": "\ufeff>one\r\nACDE\r\n>two/1-3\r\nA--E",
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_other_formats_hold_the_same(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(SAME[name], encoding="utf-8", newline="")
+    assert holds_alignment(path)
+    alignment = read_alignment(path)
+    assert alignment.names == ("one", "two/1-3")
+    assert letters(alignment) == ["ACDE", "A--E"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("# STOCKHOLM 1.0\none ACD\ntwo\n//\n", 3, "cut off"),
+        ("# STOCKHOLM 1.0\none AC\n//\n# STOCKHOLM 1.0\none AC\n//\n", 4, "a second alignment"),
+        ("CLUSTAL\n\none AC\ntwo ACD\n", 4, "not aligned"),
+        ("CLUSTAL\n\none A7\n", 3, "'7' stands for no residue"),
+    ],
+)
+def test_blocks_that_cannot_be_read(tmp_path: Path, text: str, line: int, says: str) -> None:
+    path = place(tmp_path, text)
+    with pytest.raises(DataError, match=says) as raised:
+        read_alignment(path)
+    assert f":{line}:" in str(raised.value)
+
+
+def test_tables_and_pipes_are_no_alignments(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("0 1 0\n")
+    assert not holds_alignment(tmp_path / "rows.txt")
+    assert not holds_alignment("-")
+    assert holds_alignment("absent.FASTA.gz")

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.data.binarisation import binarise, collapse_unaries, expand_unaries, unbinarise
-from mrflearn.data.ptb import read_trees
 from mrflearn.data.trees import Tree, remove_traces
 from mrflearn.errors import DataError
 from support.trees import spine, trees
@@ -133,8 +132,8 @@ def test_wide_trees_are_no_trouble():
 
 @pytest.mark.data
 @pytest.mark.parametrize("how", [{}, {"side": "left", "horizontal": 2, "vertical": 1}])
-def test_treebank_sample_goes_exactly_back(data_folder, how):
-    for tree in read_trees(data_folder / "treebank-sample" / "trees.mrg"):
+def test_treebank_sample_goes_exactly_back(treebank, how):
+    for tree in treebank:
         cleaned = remove_traces(tree)
         normal = binarise(collapse_unaries(cleaned), **how)
         assert all(len(n.children) in (0, 2) for n in normal.nodes())

@@ -11,7 +11,8 @@ from mrflearn.data.blocks import LINE_END, read_blocks, words_of
 from mrflearn.data.text import read_sentences
 from mrflearn.errors import DataError
 
-texts = st.text(alphabet="ab é\u00a0\u3000 \t\r\x0b\n", max_size=60)
+marks = st.sampled_from(["", "\ufeff"])
+texts = st.builds(str.__add__, marks, st.text("ab é\ufeff\u00a0\u3000 \t\r\x0b\n", max_size=60))
 
 
 def sentences_of_blocks(paths, size):

@@ -39,3 +39,8 @@ def test_standard_input_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_strings_are_not_sentences() -> None:
     with pytest.raises(DataError, match=r"sentence 2 is one string, 'the cat'.*Split"):
         hold([["a"], "the cat"])
+
+
+def test_a_text_is_no_path() -> None:
+    with pytest.raises(DataError, match="this is the text itself, 'a b"):
+        hold("a b\nc d\n")

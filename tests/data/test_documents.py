@@ -37,3 +37,10 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     for wrong in ([[[]]], [[["a b"]]]):
         with pytest.raises(DataError, match="white space"):
             write_documents(tmp_path / "d", wrong)
+
+
+def test_numbers_are_no_sentences() -> None:
+    with pytest.raises(DataError, match="document 1 is not a list of sentences"):
+        hold_documents([[1, 2]])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="document 1 is not a list of sentences"):
+        hold_documents([3])  # type: ignore[list-item]

@@ -103,8 +103,8 @@ def test_deep_trees_are_no_trouble(tmp_path, branching):
 
 
 @pytest.mark.data
-def test_treebank_sample(data_folder, tmp_path):
-    found = list(read_trees(data_folder / "treebank-sample" / "trees.mrg"))
+def test_treebank_sample(treebank, tmp_path):
+    found = treebank
     assert len(found) == 3_914
     assert sum(len(tree.words) for tree in found) == 100_676
     assert sum(tree.tags.count("-NONE-") for tree in found) == 6_592
@@ -113,10 +113,10 @@ def test_treebank_sample(data_folder, tmp_path):
 
 
 @pytest.mark.data
-def test_cleaned_sample_has_the_words_and_tags_of_the_tagged_file(data_folder):
-    folder = data_folder / "treebank-sample"
-    tagged = list(read_columns(folder / "tagged.txt", ("word", "pos")))
-    cleaned = [remove_traces(tree) for tree in read_trees(folder / "trees.mrg")]
+def test_cleaned_sample_has_the_words_and_tags_of_the_tagged_file(data_folder, treebank):
+    path = data_folder / "treebank-sample" / "tagged.txt"
+    tagged = list(read_columns(path, ("word", "pos")))
+    cleaned = [remove_traces(tree) for tree in treebank]
     assert [tree.words for tree in cleaned] == [s["word"] for s in tagged]
     assert [tree.tags for tree in cleaned] == [s["pos"] for s in tagged]
     bare = [strip_functions(tree) for tree in cleaned]

@@ -133,9 +133,11 @@ def test_chunks_come_before_the_file_ends(tmp_path: Path) -> None:
         ("\n \n", None, "no samples"),
         ("0,1\n0\n", 2, "1 cells"),
         ("0,1\n\n0,1,2\n", 3, "3 cells"),
-        ("0,1\n0,-1\n", 2, "spins"),
+        ("0,1\n0,-1\n", 2, "Spins are"),
         ("0,1\n0,1.5\n", 2, "'1.5'"),
-        ("0,1\n0,1e1\n", 2, "'1e1'"),
+        ("0,1\n0,1_0\n", 2, "'1_0'"),
+        ("-1,1\n1,1\n1,0\n", 1, "Spins are"),
+        ("0,1\n0,-2\n", 2, "'-2'"),
         ("0,1\n0,99999999999\n", 2, "99999999999"),
         ("0,1,x\n0,1,1\n", 1, "mixes"),
         ("a,a\n0,1\n", 1, "named 'a'"),
@@ -155,9 +157,9 @@ def test_complaints_name_the_line(tmp_path: Path, text: str, line: int | None, w
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (np.zeros((2, 3)), "float64"),
+        (np.full((2, 3), 0.5), "float64"),
+        (np.array([[np.inf]]), "float64"),
         (np.zeros(3, dtype=int), r"shape \(3,\)"),
-        (np.array([[1, -1], [-1, 1]]), "spins"),
         (np.array([[0, -2]]), "-2"),
         (np.array([[0, 2**40]]), str(2**40)),
         (np.array([["a"]]), "<U1"),
@@ -174,6 +176,55 @@ def test_arrays_of_either_order_and_any_integers(tmp_path: Path) -> None:
     for array in (np.asfortranarray(values), values.astype(bool), values.astype(">u2")):
         np.save(tmp_path / "table.npy", array)
         np.testing.assert_array_equal(read_samples(tmp_path / "table.npy").values, values)
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.txt", "table.npy"])
+@pytest.mark.parametrize("rows", [1, 4, 99])
+def test_spins_are_states_and_spins_again(tmp_path: Path, name: str, rows: int) -> None:
+    states = np.array([[1, 1], [1, 0], [0, 0], [1, 1], [0, 1]])
+    write_samples(tmp_path / name, SampleTable(None, states, spins=True))
+    again = read_samples(tmp_path / name)
+    np.testing.assert_array_equal(again.values, states)
+    assert again.spins
+    chunks = list(read_sample_chunks(tmp_path / name, rows=rows))
+    np.testing.assert_array_equal(np.concatenate([chunk.values for chunk in chunks]), states)
+    plain = np.load(tmp_path / name) if name.endswith("npy") else None
+    assert plain is None or sorted(set(plain.ravel().tolist())) == [-1, 1]
+
+
+def test_spins_may_be_missing_in_text_but_not_in_an_array(tmp_path: Path) -> None:
+    table = read_samples(place(tmp_path, "-1 1\nNA 1\n"))
+    assert table.spins
+    assert table.values.tolist() == [[0, 1], [-1, 1]]
+    write_samples(tmp_path / "again.csv", table)
+    assert (tmp_path / "again.csv").read_text() == "-1,1\nNA,1\n"
+    for lost in (table, SampleTable(None, np.array([[-1, 1]]))):
+        with pytest.raises(DataError, match="Try csv"):
+            write_samples(tmp_path / "again.npy", lost)
+    with pytest.raises(DataError, match="no spins"):
+        write_samples(tmp_path / "again.txt", table, "digits")
+    assert not (tmp_path / "again.npy").exists()
+
+
+@pytest.mark.parametrize("kind", [int, float])
+@pytest.mark.parametrize("lowest", [-1, 0])
+def test_what_numpy_writes_is_read(tmp_path: Path, kind: type, lowest: int) -> None:
+    values = np.random.default_rng(3).choice([lowest, 1], (6, 3)).astype(kind)
+    np.savetxt(tmp_path / "table.txt", values)  # 1.000000000000000000e+00 and the like
+    np.savetxt(tmp_path / "table.csv", values, delimiter=",")
+    np.save(tmp_path / "table.npy", values)
+    for name in ("table.txt", "table.csv", "table.npy"):
+        table = read_samples(tmp_path / name)
+        np.testing.assert_array_equal(table.values, values > 0)
+        assert table.spins == (lowest == -1)
+
+
+def test_nan_is_missing(tmp_path: Path) -> None:
+    values = np.array([[0.0, np.nan], [2.0, 1.0]])
+    np.savetxt(tmp_path / "table.txt", values)
+    np.save(tmp_path / "table.npy", values)
+    for name in ("table.txt", "table.npy"):
+        assert read_samples(tmp_path / name).values.tolist() == [[0, -1], [2, 1]]
 
 
 def test_a_damaged_array_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
@@ -241,3 +292,33 @@ def test_the_spikes(data_folder: Path, neurons: int, distinct: int, rate: float)
     assert words.shape == (40_000, neurons)
     assert len(np.unique(words, axis=0)) == distinct
     assert round(float(words.mean()), 3) == rate
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "# spins of run 3\n# seed 1\n0 1\n1 1\n"),
+        ("a.csv", "0;1\n1;1\n"),
+        ("a.dat", "x;y\n0;1\n\n1;1"),
+        ("a.csv", "#made by hand\nx,y\n0,1\n1,1\n"),
+    ],
+)
+def test_remarks_above_and_semicolons(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_samples(tmp_path / name).values.tolist() == [[0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("names", [("#a", "b"), ("a;b",)])
+def test_names_that_would_be_lost_are_not_written(tmp_path: Path, names: tuple[str, ...]) -> None:
+    table = SampleTable(names, np.zeros((2, len(names)), np.int64))
+    with pytest.raises(DataError, match="would be read back as"):
+        write_samples(tmp_path / "a.csv", table)
+
+
+def test_arrays_that_are_no_tables_are_told_what_to_try(tmp_path: Path) -> None:
+    np.save(tmp_path / "cube.npy", np.zeros((2, 3, 3), int))
+    with pytest.raises(DataError, match=r"reshape\(len\(values\), -1\)"):
+        read_samples(tmp_path / "cube.npy")
+    np.savez(tmp_path / "several.npz", np.zeros((2, 3), int))
+    with pytest.raises(DataError, match="several arrays"):
+        read_samples(tmp_path / "several.npz")

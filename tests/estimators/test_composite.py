@@ -129,7 +129,7 @@ def test_a_model_of_two_settings_is_refused(tmp_path: Path, whole: CompositeLang
     whole.save(tmp_path / "m")
     config = tmp_path / "m" / "config.json"
     settings = json.loads(config.read_text())
-    settings["settings"]["own"]["words"].pop()
+    settings["learned"]["words"].pop()
     config.write_text(json.dumps(settings))
     with pytest.raises(StorageError, match="contradicts itself"):
         CompositeLanguageModel.load(tmp_path / "m")
@@ -139,7 +139,7 @@ def test_weights_of_other_levels_are_refused(tmp_path: Path, whole: CompositeLan
     whole.save(tmp_path / "m")
     config = tmp_path / "m" / "config.json"
     settings = json.loads(config.read_text())
-    settings["settings"]["own"]["level_names"].remove("h")
+    settings["learned"]["level_names"].remove("h")
     config.write_text(json.dumps(settings))
     with pytest.raises(StorageError, match="weights for other levels"):
         CompositeLanguageModel.load(tmp_path / "m")

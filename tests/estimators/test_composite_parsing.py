@@ -43,6 +43,7 @@ def test_a_treebank_grammar_that_remembers_no_sisters_has_fewer_phrases() -> Non
         sizes.append(model.fit_.model.shape.grammar.phrases)
         (tree,) = model.parse([["a", "a", "a"]])
         assert len(tree.children) == 3  # nothing of the split nodes is left
+        assert model.parse([["a", "a"]]) == [None]  # a part of a split node is no tree
     assert sizes == [2, 4]
 
 

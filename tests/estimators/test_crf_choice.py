@@ -8,6 +8,7 @@ import networkx as nx
 import pytest
 
 from mrflearn import CRF, FactorialCRF, GraphCRF, SkipChainCRF, edge
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import crf_choice
 from mrflearn.estimators.crf_choice import choose_for_chains
 from mrflearn.statistics.compiled import compile_features
@@ -84,10 +85,33 @@ def test_the_command_line_says_what_was_chosen_and_why(tmp_path: Path) -> None:
     file, model = tmp_path / "words.txt", str(tmp_path / "model")
     sentences = [zip(*own, strict=True) for own in zip(WORDS, LABELS, LABELS, strict=True)]
     file.write_text("\n\n".join("\n".join(map(" ".join, own)) for own in sentences) + "\n")
-    words = ("--columns", "word,a,b", "--estimator", "auto", "-q", "-o", model, "--json")
+    words = ("--columns", "word,a,b", "--estimator", "auto", "-o", model, "--json")
     found = run("train", "crf", str(file), *words)
     assert found.json()["estimator"] == "ml"
     assert "--estimator auto: ml, since exact likelihood is quick" in found.err
     found = run("train", "crf", str(file), *words, "--labels", "a,b")
     assert found.json()["estimator"] == "pw"
     assert "--estimator auto: pw, since the graphs have loops" in found.err
+
+
+def test_what_is_chosen_by_hand_later_leaves_no_choice_behind() -> None:
+    ring = nx.cycle_graph(4)
+    for model, data in (
+        (CRF(estimator="auto", max_iterations=1), (items(), LABELS)),
+        (GraphCRF("auto", n_jobs=1, max_iterations=1), ([ring], [list("abab")])),
+    ):
+        assert hasattr(model.fit(*data), "choice_")
+        assert not hasattr(model.set_params(estimator="pw").fit(*data), "choice_")
+
+
+def test_labels_to_calibrate_by_must_be_as_many() -> None:
+    crf = CRF(max_iterations=2).fit(items(), LABELS)
+    with pytest.raises(DataError, match="X has 3 sequences and y has 2"):
+        crf.calibrate(items(), LABELS[:2])
+
+
+@pytest.mark.parametrize("model", [CRF(dtype="half"), FactorialCRF(dtype="half")], ids=str)
+def test_numbers_of_an_unknown_type_are_refused(model: CRF | FactorialCRF) -> None:
+    layers = [[own] for own in LABELS] if isinstance(model, FactorialCRF) else LABELS
+    with pytest.raises(MrflearnError, match="dtype 'half' is not one of float32"):
+        model.fit(items(), layers)

@@ -142,3 +142,68 @@ def test_strengths_stand_in_a_symmetric_matrix(states: int) -> None:
     for (a, b), table, strength in parts:
         assert matrix[a, b] == strength
         assert abs(strength) == pytest.approx(np.sqrt((np.asarray(table) ** 2).sum()))
+
+
+def test_spins_give_what_states_give_and_come_back_as_spins(tmp_path: Path) -> None:
+    states = np.random.default_rng(1).integers(0, 2, (300, 4))
+    by_states = MarkovField("grid:2x2", estimator="ml").fit(states)
+    for spins in (2 * states - 1, 2.0 * states - 1):
+        by_spins = MarkovField("grid:2x2", estimator="ml").fit(spins)
+        np.testing.assert_array_equal(by_spins.couplings_, by_states.couplings_)
+        np.testing.assert_allclose(by_spins.score(spins), by_states.score(states))
+        np.testing.assert_allclose(by_spins.score(states), by_states.score(states))
+    by_spins.save(tmp_path / "model")
+    again = mrflearn.load(tmp_path / "model")
+    drawn = again.sample(50, seed=3)
+    assert set(drawn.ravel().tolist()) == {-1, 1}
+    np.testing.assert_array_equal((drawn + 1) // 2, by_states.sample(50, seed=3))
+
+
+def test_minus_one_beside_a_zero_is_missing() -> None:
+    states = np.random.default_rng(2).integers(0, 2, (300, 4))
+    states[0, 0] = -1
+    model = MarkovField("grid:2x2", estimator="lap").fit(states)
+    assert not model.spins_
+    with pytest.raises(DataError, match="Missing"):
+        model.score([[1, -1, 1, 1]])  # no spins were learned from
+
+
+def test_pairs_of_columns_are_a_graph(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (60, 4))
+    pairs = [(0, 1), (2, 1)]
+    from_pairs = MarkovField(pairs, estimator="ml").fit(rows)
+    joined = nx.empty_graph(4)
+    joined.add_edges_from(pairs)
+    expected = MarkovField(joined, estimator="ml").fit(rows)
+    np.testing.assert_array_equal(from_pairs.edges_, expected.edges_)
+    np.testing.assert_allclose(from_pairs.couplings_, expected.couplings_)
+    assert clone(MarkovField(np.array(pairs))).fit(rows).edges_.shape == (2, 2)
+    from_pairs.save(tmp_path / "model")
+    again = mrflearn.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.edges_, from_pairs.edges_)
+    assert len(repr(again)) < 200
+
+
+@pytest.mark.parametrize(
+    ("graph", "says"),
+    [([(0, 9)], "column 9, but there are 4"), (5, "not this int"), ([(0, 1, 2)], "pairs of")],
+)
+def test_what_is_no_graph_is_told(graph: object, says: str) -> None:
+    with pytest.raises(GraphError, match=says):
+        MarkovField(graph).fit(np.zeros((5, 4), int))
+
+
+def test_words_and_other_shapes_are_told_how_to_become_samples() -> None:
+    with pytest.raises(MrflearnError, match=r"words such as 'red'.*OrdinalEncoder"):
+        MarkovField().fit(np.array([["red", "blue"]], dtype=object))
+    with pytest.raises(MrflearnError, match=r"'rows\.csv'.*read_samples"):
+        MarkovField().fit("rows.csv")
+    with pytest.raises(DataError, match=r"the shape \(2, 2, 2\)"):
+        MarkovField().fit(np.zeros((2, 2, 2), int))
+
+
+def test_a_column_of_objects_may_hold_numbers() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (50, 3))
+    mixed = rows.astype(object)
+    expected = MarkovField(estimator="ml").fit(rows).couplings_
+    np.testing.assert_array_equal(MarkovField(estimator="ml").fit(mixed).couplings_, expected)

@@ -59,7 +59,7 @@ def test_a_saved_tagger_is_the_same_tagger(
     assert again.predict(words) == tagger.predict(words)
     for one, other in zip(again.predict_proba(words), tagger.predict_proba(words), strict=True):
         np.testing.assert_array_equal(one, other)
-    with pytest.raises(StorageError, match="the stored tagger contradicts itself"):
+    with pytest.raises(StorageError, match="the stored HMMTagger contradicts itself"):
         HMMTagger.from_stored(StoredModel("HMMTagger", {}, {}))
 
 

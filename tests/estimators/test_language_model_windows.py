@@ -54,7 +54,7 @@ def test_what_is_saved_comes_back(model, tmp_path):
 
 def test_pairs_alone_are_worse():
     text = sentences(300, seed=0)
-    settings = {"bound": "windows", "form": "explicit", "max_evaluations": 200}
+    settings = {"bound": "windows", "form": "explicit", "max_evaluations": 60}
     with_triples, without = (
         LanguageModel(triples=triples, **settings).fit(text).bound_ for triples in (True, False)
     )

@@ -64,7 +64,7 @@ def test_a_model_of_two_settings_is_refused(tmp_path: Path) -> None:
     NgramLanguageModel(order=2).fit(TEXT).save(tmp_path / "m")
     config = tmp_path / "m" / "config.json"
     settings = json.loads(config.read_text())
-    settings["settings"]["words"].pop()
+    settings["learned"]["words"].pop()
     config.write_text(json.dumps(settings))
     with pytest.raises(StorageError, match="contradicts itself"):
         NgramLanguageModel.load(tmp_path / "m")

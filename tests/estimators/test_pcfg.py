@@ -109,3 +109,26 @@ def test_mistakes_are_told(tmp_path, fitted):
     fitted.save(tmp_path / "grammar")
     with pytest.raises(StorageError, match="holds a PCFG"):
         mrflearn.NgramLanguageModel.load(tmp_path / "grammar")
+
+
+def test_no_tree_begins_with_a_part_of_a_node(fitted):
+    model = fitted.model_
+    parts = [name.startswith("@") for name in model.names]
+    assert any(parts)
+    assert [chance == 0 for chance in model.start.exp().tolist()] == parts
+    assert model.start.exp().sum().item() == pytest.approx(1.0)
+
+
+def test_trees_may_be_given_in_brackets(fitted, english_trees):
+    bracketed = [str(tree) for tree in english_trees]
+    assert PCFG().fit(bracketed).first_rules() == PCFG().fit(english_trees).first_rules()
+    with pytest.raises(DataError, match="tree 2 is a int"):
+        PCFG().fit([bracketed[0], 3])
+    with pytest.raises(DataError, match="tree 1:1: the tree that begins here never ends"):
+        PCFG().fit(["(S (NP (DT the"])
+
+
+@pytest.mark.parametrize("given", ["the cat sat", ["the", "cat"]])
+def test_text_is_no_sentence(fitted, given):
+    with pytest.raises(DataError, match="each a list of words"):
+        fitted.parse(given)

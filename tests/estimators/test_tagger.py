@@ -123,7 +123,7 @@ def test_a_damaged_model_is_told(taggers, tmp_path):
     taggers[1, 1].save(tmp_path / "model")
     path = tmp_path / "model" / "config.json"
     config = json.loads(path.read_text())
-    config["settings"]["words"].pop()
+    config["learned"]["words"].pop()
     path.write_text(json.dumps(config))
     with pytest.raises(StorageError, match="do not belong together"):
         JointTagger.load(tmp_path / "model")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -10,7 +12,7 @@ import mrflearn
 from mrflearn.data.vectors import read_vectors
 from mrflearn.errors import DataError, NotFittedError, StorageError
 from mrflearn.estimators.word_vectors import WordVectors
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import read_model, write_model
 from mrflearn.statistics.moments import merge
 
 SEA, LAND = ["ship", "sail", "wave", "salt"], ["hill", "tree", "path", "deer"]
@@ -66,11 +68,10 @@ def test_saved_and_loaded(fitted, tmp_path):
 def test_damaged_models_are_told(fitted, tmp_path):
     fitted.save(tmp_path / "m")
     stored = read_model(tmp_path / "m")
-    short = stored.settings | {"words": ["<S>", "<unk>"]}
-    for settings in (short, {"words": stored.settings["words"]}):
+    for learned in ({"words": ["<S>", "<unk>"]}, {}):
         with pytest.raises(StorageError, match="contradicts itself"):
-            WordVectors.from_stored(StoredModel("WordVectors", settings, stored.tensors))
-    write_model(tmp_path / "m", StoredModel("CRF", stored.settings, stored.tensors))
+            WordVectors.from_stored(replace(stored, learned=learned))
+    write_model(tmp_path / "m", replace(stored, kind="CRF"))
     with pytest.raises(StorageError, match="not a WordVectors"):
         WordVectors.load(tmp_path / "m")
 

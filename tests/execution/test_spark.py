@@ -122,6 +122,7 @@ def test_an_error_comes_home_whole(spark: Spark, shards: list[Path], tmp_path: P
 def test_order_is_kept_and_nothing_is_nothing(spark: Spark) -> None:
     assert list(spark.map(abs, range(-20, 0))) == list(range(20, 0, -1))
     assert list(spark.map(abs, [])) == []
+    assert list(spark.map(time.sleep, [0.0] * 3)) == [None] * 3  # an answer like any other
     assert spark.total(abs, range(-20, 0)) == 210
     with pytest.raises(ExecutionError, match="nothing to add up"):
         spark.total(abs, [])

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from mrflearn.errors import MrflearnError
-from mrflearn.execution.threads import Threads, count_cores, one_thread
+from mrflearn.execution.threads import Threads, one_thread
 
 
 @pytest.fixture
@@ -46,10 +45,3 @@ def test_results_come_in_order_and_torch_is_left_alone(count: int) -> None:
 def test_an_error_in_a_thread_is_raised() -> None:
     with pytest.raises(ZeroDivisionError), Threads(2) as threads:
         threads.map(lambda n: 1 // n, [1, 0])
-
-
-def test_counting_cores() -> None:
-    assert count_cores(3) == 3
-    assert count_cores(None) == count_cores(-1) >= 1
-    with pytest.raises(MrflearnError, match="n_jobs=0"):
-        count_cores(0)

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.experiments import run_experiment
+
 pytest.importorskip("matplotlib")
-ROOT = Path(__file__).parents[2]
 
 
 def run(output: Path) -> str:
-    script = ROOT / "experiments" / "composite" / "run.py"
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(script), "--scale", "smoke", "-o", str(output)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_experiment("composite", "--scale", "smoke", "-o", str(output))
 
 
 def test_every_combination_runs_once_and_a_second_run_only_reports(tmp_path: Path) -> None:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.experiments import run_experiment
+
 pytest.importorskip("matplotlib")
-ROOT = Path(__file__).parents[2]
 
 
-def run(output: Path) -> None:
-    script = ROOT / "experiments" / "joint_tagger" / "run.py"
-    command = [sys.executable, str(script), "--scale", "smoke", "--output", str(output)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+def run(output: Path) -> str:
+    return run_experiment("joint_tagger", "--scale", "smoke", "--output", str(output))
 
 
 def test_every_system_runs_once_and_a_second_run_only_reports(tmp_path: Path) -> None:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.experiments import run_experiment
+
 pytest.importorskip("matplotlib")
-ROOT = Path(__file__).parents[2]
 
 
 def run(output: Path) -> str:
-    script = ROOT / "experiments" / "lifted_lm" / "run.py"
-    command = [sys.executable, str(script), "--scale", "smoke", "-o", str(output), "--threads", "1"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_experiment("lifted_lm", "--scale", "smoke", "-o", str(output), "--threads", "1")
 
 
 def test_every_part_runs_once_and_a_second_run_only_reports(tmp_path: Path) -> None:

@@ -10,25 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from support.experiments import run_experiment
+
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).parents[2]
 
 
 def run(output: Path, *options: str) -> list[dict]:
     """The rows that a run of the smallest scale leaves."""
-    script = ROOT / "experiments" / "piecewise" / "run.py"
-    command = [sys.executable, str(script), "--scale", "smoke", "--output", str(output)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, "--jobs", "1", *options],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(output / "report.md")
+    words = ("--scale", "smoke", "--output", str(output), "--jobs", "1", *options)
+    assert run_experiment("piecewise", *words).strip() == str(output / "report.md")
     return [json.loads(line) for line in (output / "rows.jsonl").read_text().splitlines()]
 
 
@@ -41,6 +32,34 @@ def test_synthetic_data_needs_no_files_and_a_rerun_measures_nothing(tmp_path: Pa
     assert "Figure 4" in told
     assert all((tmp_path / f"figure-{k}.png").stat().st_size > 500 for k in (3, 4))
     assert run(tmp_path, "--only", "hmm") == rows
+
+
+FINALS = """
+import sys
+from pathlib import Path
+from rows import Point, Rows
+import strengths
+rows = Rows(Path(sys.argv[1]))
+for point in strengths.trials("tags"):
+    near = abs(strengths.STRENGTHS.index(point.c2) - strengths.ESTIMATORS.index(point.estimator))
+    rows.append(vars(point), {strengths.SCORE: 0.9 - 0.1 * near})
+rows.append(vars(Point("tags", "ml", size=1911, c2=1.5)), {strengths.SCORE: 1.0})  # a test score
+print(*(f"{p.estimator}:{p.draw}:{p.c2}" for p in strengths.finals(rows, "tags")))
+"""
+
+
+def test_priors_are_chosen_on_held_out_sentences_alone(tmp_path: Path) -> None:
+    folders = [str(ROOT / "src"), str(ROOT / "experiments" / "piecewise")]
+    done = subprocess.run(
+        [sys.executable, "-c", FINALS, str(tmp_path / "rows.jsonl")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
+        check=True,
+        timeout=120,
+    )
+    best = ("ml:{}:0.005", "pwpl:{}:0.015", "pl:{}:0.05", "pw:{}:0.15")
+    assert done.stdout.split() == [own.format(draw) for draw in range(5) for own in best]
 
 
 @pytest.mark.data

@@ -95,3 +95,11 @@ def test_impossible_evidence_has_no_probability() -> None:
 def test_evidence_that_does_not_fit_is_refused(evidence: dict[int, int], message: str) -> None:
     with pytest.raises(GraphError, match=message):
         condition(tied(), evidence)
+
+
+def test_examples_without_variables_stay() -> None:
+    group = FactorGroup("unary", torch.tensor([[0], [1]]))
+    graph = FactorGraph(torch.tensor([2, 2]), (group,), torch.tensor([0, 1]), components=4)
+    field = condition(Potentials(graph, (DenseTable(torch.zeros(2, 2)),)), {1: 0})
+    expected = torch.tensor([2.0, 1.0, 1.0, 1.0]).log()
+    torch.testing.assert_close(Enumeration()(field).log_partition, expected)

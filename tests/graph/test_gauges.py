@@ -10,8 +10,10 @@ from torch.testing import assert_close
 
 from mrflearn.errors import GraphError
 from mrflearn.graph.builders import grid
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.gauges import reference_gauge, zero_sum_gauge
 from mrflearn.graph.ising import ising
+from mrflearn.graph.potentials import DenseTable, Potentials
 from support.brute_force import all_probabilities
 from support.fields import random_field
 
@@ -79,3 +81,25 @@ def test_what_has_no_gauge_is_refused() -> None:
         reference_gauge(random_field(0, states=(2, 2), scopes=((0, 1),)))
     with pytest.raises(GraphError, match=r"clique \[0, 1\] has no table"):
         reference_gauge(random_field(0, states=(2, 2, 2), scopes=((0, 1, 2), (0,), (1,), (2,))))
+
+
+@pytest.mark.parametrize("gauge", [reference_gauge, zero_sum_gauge])
+def test_examples_without_variables_stay(gauge) -> None:
+    group = FactorGroup("unary", torch.tensor([[0], [1]]))
+    graph = FactorGraph(torch.tensor([2, 2]), (group,), torch.tensor([0, 1]), components=4)
+    field = Potentials(graph, (DenseTable(torch.ones(2, 2)),))
+    assert gauge(field).graph.components == 4
+
+
+def test_cliques_of_many_variables_are_told_apart_in_large_graphs() -> None:
+    # 65536 ** 4 is 2 ** 64: codes of that many digits would all be the same number.
+    states = torch.ones(65_536, dtype=torch.int64)
+    states[:6] = 2
+    five = FactorGroup("five", torch.tensor([[0, 1, 2, 3, 5]]))
+    six = FactorGroup("six", torch.tensor([[0, 1, 2, 3, 4, 5]]))
+    even = DenseTable(torch.zeros(1, *[2] * 5))
+    uneven = torch.zeros(1, *[2] * 6)
+    uneven[0, 1, 1, 1, 1, 1, 0] = 1.0
+    field = Potentials(FactorGraph(states, (five, six)), (even, DenseTable(uneven)))
+    with pytest.raises(GraphError, match=r"the clique \[0, 1, 2, 3, 4\] has no table"):
+        reference_gauge(field)

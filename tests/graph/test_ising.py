@@ -8,14 +8,9 @@ import torch
 
 from mrflearn.errors import GraphError
 from mrflearn.graph.builders import chain, complete, grid
-from mrflearn.graph.ising import (
-    ising,
-    ising_parameters,
-    potts,
-    potts_parameters,
-    random_ising,
-)
+from mrflearn.graph.ising import ising, ising_parameters, random_ising
 from mrflearn.graph.potentials import DenseTable, Potentials
+from support.fields import random_field
 
 # Exact values by transfer matrix and junction tree of two independent programs.
 LOG_PARTITION = {
@@ -63,23 +58,8 @@ def test_tied_parameters_are_one_a_table():
     assert ising_parameters(field).fields.tolist() == [0.5] * 4
 
 
-def test_potts_round_trip():
-    fields, couplings = torch.randn(3, 4).double(), torch.randn(3).double()
-    field = potts(complete(3, 4), fields, couplings)
-    assert float(field.score(torch.tensor([1, 1, 2]))) == pytest.approx(
-        float(fields[0, 1] + fields[1, 1] + fields[2, 2] + couplings[0])
-    )
-    assert all(map(torch.allclose, potts_parameters(field), (fields, couplings)))
-
-
-def test_a_table_that_is_not_potts_is_named():
-    field = random_ising(chain(3))
-    with pytest.raises(GraphError, match="edge 0: its table is not"):
-        potts_parameters(field)
-
-
 def test_spins_need_two_states_and_the_lattice_groups():
     with pytest.raises(GraphError, match="two states"):
-        ising_parameters(potts(chain(2, 3), torch.zeros(2, 3), torch.zeros(1)))
+        ising_parameters(random_field(0, states=(3, 3), scopes=((0,), (1,), (0, 1))))
     with pytest.raises(GraphError, match="no group 'unary'"):
         random_ising(grid(1, 2, states=[2, 3]))

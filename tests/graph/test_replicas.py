@@ -22,7 +22,7 @@ def test_every_variable_and_factor_is_found_once_where_the_structure_says() -> N
         variables, factors = [], []
         for replicas in find_replicas(graph):
             variables += replicas.variables.flatten().tolist()
-            for scope, (g, k) in zip(replicas.structure.scopes, replicas.places(), strict=True):
+            for scope, (g, k) in zip(replicas.structure.scopes, replicas.places, strict=True):
                 rows = replicas.factors[g][:, k]
                 factors += [(g, row) for row in rows.tolist()]
                 members = replicas.variables[:, list(scope)]

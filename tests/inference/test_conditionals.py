@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from mrflearn.graph.lattices import chimera, complete, cube, grid
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.conditionals import Conditionals, colouring, draw
 from support.brute_force import all_assignments
-from support.fields import fields, tiny_batch
+from support.fields import fields, random_field, tiny_batch
 
 
 @settings(max_examples=40)
@@ -59,3 +61,12 @@ def test_draws_follow_the_scores() -> None:
     assert share[0] == share[3] == 0
     dead = torch.full((4, 1, 5), -torch.inf)
     assert draw(dead, torch.full((1, 5), 2), generator).tolist() == [[2] * 5]
+
+
+def test_tables_are_laid_out_once_for_every_axis() -> None:
+    # Each of 12 colours reads a few of the tables: copies of all would be 24 times as many.
+    field = random_field(0, states=(3,) * 12, scopes=tuple(itertools.combinations(range(12), 2)))
+    colours = Conditionals.of(field).colours
+    assert len(colours) == 12
+    held = sum(facet.rows.numel() for colour in colours for facet in colour.facets)
+    assert held == 2 * field.tables[0].dense().numel()

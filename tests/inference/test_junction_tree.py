@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -12,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
+from mrflearn.graph.builders import complete, from_networkx
+from mrflearn.graph.clique_plan import planned
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.ising import random_ising
 from mrflearn.graph.potentials import DenseTable, Potentials, batch
 from mrflearn.inference import clique_tree
 from mrflearn.inference.enumeration import Enumeration
@@ -61,13 +64,6 @@ def test_single_precision_keeps_six_digits_on_a_wide_grid() -> None:
     beliefs = JunctionTree()(ising(10, 1.0, torch.float32))
     assert beliefs.log_partition.dtype == torch.float32
     assert float(beliefs.log_partition) == pytest.approx(EXACT[10, 1.0], rel=1e-6)
-
-
-def test_a_sixteen_by_sixteen_grid_takes_seconds_not_minutes() -> None:
-    field = ising(16, 1.0)
-    start = time.process_time()
-    JunctionTree()(field)
-    assert time.process_time() - start < 20
 
 
 def test_the_best_state_of_a_grid_beats_all_its_neighbours_and_samples() -> None:
@@ -132,17 +128,18 @@ def test_components_that_do_not_fit_together_are_taken_in_portions() -> None:
     torch.testing.assert_close(narrow(field).variables, whole.variables)
 
 
-def test_a_thousand_equal_components_cost_little_more_than_a_few() -> None:
+def test_a_thousand_equal_components_are_worked_on_as_one() -> None:
     shape = {"states": (3,) * 10, "scopes": tuple((i, i + 1) for i in range(9))}
-    few = batch([random_field(i, **shape) for i in range(10)])
     many = batch([random_field(i, **shape) for i in range(1000)])
-    times = []
-    for field in (few, many):
-        JunctionTree()(field)
-        start = time.process_time()
-        JunctionTree()(field)
-        times.append(time.process_time() - start)
-    assert times[1] < 30 * times[0]
+    ((_, replicas),) = planned(many.graph)
+    assert replicas.components.tolist() == list(range(1000))
+    alone = JunctionTree()(random_field(999, **shape))
+    torch.testing.assert_close(JunctionTree()(many).log_partition[999:], alone.log_partition)
+
+
+def test_plans_are_made_once_a_graph() -> None:
+    field = tiny_field("triangle")
+    assert planned(field.graph) is planned(field.graph)
 
 
 def test_a_wide_graph_is_refused_with_width_and_memory() -> None:
@@ -156,10 +153,8 @@ def test_a_wide_graph_is_refused_with_width_and_memory() -> None:
         JunctionTree(memory_limit=2**28)(field)
 
 
-def test_a_hopeless_graph_is_refused_quickly() -> None:
-    start = time.process_time()
+def test_a_hopeless_graph_is_refused() -> None:
     reason = JunctionTree().refuses(ising(100, 1.0).graph)
-    assert time.process_time() - start < 10
     assert reason is not None
     assert "41 variables or more" in reason
 
@@ -178,3 +173,17 @@ def test_a_graph_without_variables_has_one_empty_assignment() -> None:
     empty = Potentials(FactorGraph(torch.zeros(0, dtype=torch.int64)), ())
     assert JunctionTree()(empty).log_partition.tolist() == [0.0]
     assert JunctionTree().sample(empty, 3, torch.Generator()).shape == (3, 0)
+
+
+def test_a_graph_beyond_all_numbers_is_refused_in_words() -> None:
+    # 2 ** 1050 entries are more than a float can count.
+    assert "more than any machine has" in str(JunctionTree().refuses(complete(1050)))
+
+
+def test_a_hub_of_many_leaves() -> None:
+    leaves = 2000
+    field = random_ising(from_networkx(nx.star_graph(leaves))[0], seed=1)
+    beliefs = JunctionTree()(field)
+    own = beliefs.variables[1:]
+    torch.testing.assert_close(own.sum(dim=1), torch.ones(leaves, dtype=torch.float64))
+    torch.testing.assert_close(beliefs.factors[1].sum(dim=1), own)

@@ -6,9 +6,9 @@ import torch
 from mrflearn.errors import InferenceError
 from mrflearn.graph.ising import ising
 from mrflearn.graph.lattices import grid
-from mrflearn.inference.beliefs import entropy
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.mean_field import MeanField
+from support.brute_force import belief_entropy
 from support.fields import tiny_field
 from support.grids import EXACT, ising_grid
 
@@ -33,7 +33,7 @@ def test_the_value_is_mean_score_plus_entropy(shape: str) -> None:
     found = MeanField()(field)
     single = found.variables
     own = -torch.where(single > 0, single * single.clamp(min=1e-300).log(), 0.0).sum()
-    torch.testing.assert_close(entropy(field, found).sum(), own)
+    torch.testing.assert_close(belief_entropy(field, found).sum(), own)
 
 
 def test_strong_couplings_break_the_symmetry() -> None:

@@ -10,6 +10,7 @@ import torch
 from mrflearn.inference.inside_outside import InsideOutside
 from mrflearn.inference.prefix import Prefix
 from mrflearn.kernels.left_corner import ending
+from mrflearn.kernels.rule_shape import RuleShape
 from support.charts import normalised
 
 LONGEST = 11  # continuations beyond are too unlikely to matter below
@@ -91,3 +92,14 @@ def test_long_beginnings_do_not_underflow():
     torch.testing.assert_close(
         beliefs.follows.exp().sum(1) + beliefs.ends.exp(), torch.ones(151, dtype=torch.float64)
     )
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_a_grammar_without_phrases_ends_after_one_word(dense):
+    none = torch.zeros(0, dtype=torch.int64)
+    shape = RuleShape.full(0, 2) if dense else RuleShape(0, 2, none, none, none)
+    start, words = torch.tensor([0.25, 0.75]).log(), torch.tensor([[0.5, 0.1], [0.2, 0.3]]).log()
+    found = Prefix.of(torch.zeros(0), start, shape)(words)
+    expected = torch.tensor([1.0, 0.25 * 0.5 + 0.75 * 0.1, 0.0]).log()
+    torch.testing.assert_close(found.begins, expected)
+    torch.testing.assert_close(found.ends[1], torch.tensor(0.0))

@@ -110,3 +110,16 @@ def test_expected_moments_are_means_over_all_tags(shape, tags, monkeypatch):
         np.testing.assert_allclose(
             found.words[place].toarray(), total.words[place].toarray(), atol=1e-9
         )
+
+
+@pytest.mark.parametrize("distances", [1, 2])
+def test_a_tag_that_may_not_begin_a_sentence(distances):
+    scores = scores_of((distances, 1))
+    barred = scores.transitions.clone()
+    barred[0, 0, 1] = -torch.inf  # right after a separator, and nowhere else
+    table = chains_of(scores._replace(transitions=barred)).probabilities()
+    for own, words in zip(by_sentence(table), by_sentence(torch.tensor(WORDS)), strict=True):
+        paths, chances = enumerated(scores, words.tolist())
+        chances = torch.where(paths[:, 0] == 1, 0.0, chances)
+        truth = ((paths == 1) * chances.unsqueeze(1)).sum(0) / chances.sum()
+        torch.testing.assert_close(own[:, 0].double(), truth.double(), rtol=1e-5, atol=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import given
@@ -30,27 +32,25 @@ def sums(kind: str, found: Case, safe: bool = False) -> PieceSums:
     unary, table, gold, amount, steps = found
     suffix = "_reference" if safe else ""
     if kind == "pw":
-        return getattr(chain_pieces, f"whole_pieces{suffix}")(unary, table, steps, amount)
+        return getattr(chain_pieces, f"whole_pieces{suffix}")(unary, table, gold, steps, amount)
     own = sides(gold, steps, amount, table.shape[0])
-    return getattr(chain_pieces, f"given_neighbours{suffix}")(unary, table, *own)
+    return getattr(chain_pieces, f"given_neighbours{suffix}")(unary, table, gold, *own)
 
 
-def written_out(kind: str, found: Case) -> torch.Tensor:
-    """The sum of the log-partitions of all pieces, one by one."""
+def pieces(kind: str, found: Case) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """How much each piece counts, the scores of its states, and that of its labels."""
     unary, table, gold, amount, steps = found
-    total = torch.zeros((), dtype=torch.float64)
     for row, before in enumerate(steps.previous.tolist(), start=steps.starting):
         if kind == "pw":
             both = unary[before][:, None] + table + unary[row]
-            total = total + amount[row] * both.flatten().logsumexp(0)
+            yield amount[row], both.flatten(), both[gold[before], gold[row]]
         else:
-            after = (unary[row] + table[gold[before]]).logsumexp(0)
-            total = total + amount[row] * (
-                after + (unary[before] + table[:, gold[row]]).logsumexp(0)
-            )
+            later = unary[row] + table[gold[before]]
+            earlier = unary[before] + table[:, gold[row]]
+            yield amount[row], later, later[gold[row]]
+            yield amount[row], earlier, earlier[gold[before]]
     for row in range(steps.sizes[1] if len(steps.sizes) > 1 else 0, steps.starting):
-        total = total + amount[row] * unary[row].logsumexp(0)
-    return total
+        yield amount[row], unary[row], unary[row, gold[row]]
 
 
 @pytest.mark.parametrize("safe", [False, True])
@@ -64,7 +64,9 @@ def test_values_and_slopes_are_those_of_the_definition(
     unary, table, *rest = case(lengths, states, seed)
     unary.requires_grad_()
     table.requires_grad_()
-    value = written_out(kind, (unary, table, *rest))
+    written_out = list(pieces(kind, (unary, table, *rest)))
+    losses = [times * (scores.logsumexp(0) - own) for times, scores, own in written_out]
+    value = torch.stack(losses).sum()
     slopes = torch.autograd.grad(value, (unary, table), allow_unused=True, materialize_grads=True)
     found = sums(kind, (unary.detach(), table.detach(), *rest), safe)
     torch.testing.assert_close(found.value, value.detach())
@@ -81,3 +83,15 @@ def test_scores_beyond_the_float_range_are_done_in_log_space(kind: str) -> None:
     torch.testing.assert_close(found.value, exact.value, rtol=1e-5, atol=1e-3)
     torch.testing.assert_close(found.single.double(), exact.single, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(found.pair.double(), exact.pair, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_keep_their_digits_where_log_partitions_are_large(kind: str) -> None:
+    unary, table, gold, amount, steps = case([40] * 50, 5, 0)
+    unary[torch.arange(len(gold)), gold] += 8.0  # the labels are nearly sure
+    level = 1000.0 * torch.rand(len(unary), 1, generator=torch.Generator().manual_seed(1))
+    unary = (unary + level).float()
+    table, amount = table.float(), torch.ones_like(amount).float()
+    found = sums(kind, (unary, table, gold, amount, steps))
+    exact = sums(kind, (unary.double(), table.double(), gold, amount.double(), steps), safe=True)
+    torch.testing.assert_close(found.value, exact.value, rtol=1e-6, atol=0)

@@ -109,12 +109,33 @@ def test_log_inside_of_the_whole_sentence_is_its_likelihood(dense):
     torch.testing.assert_close(value, reference(problem)[0])
 
 
+@pytest.mark.parametrize("dense", [True, False])
+def test_no_phrase_stands_over_one_word(dense):
+    problem = make_problem(3, 2, 1, seed=9, dense=dense)
+    chart = inside.log_inside(problem.words, problem.rules, problem.shape)
+    assert chart.shape == (3, 2, 2, 2)
+    assert bool((chart == -torch.inf).all())
+
+
 def test_a_grammar_without_phrases_has_sentences_of_one_word():
     shape = RuleShape.full(0, 2)
     grammar = GrammarWeights.of(torch.zeros(0), torch.zeros(2), shape)
     one = inside.expected_counts(torch.zeros(1, 1, 2), grammar, torch.ones(1))
     assert one.log_likelihood.item() == pytest.approx(0.6931472)
     assert one.start.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_a_grammar_without_phrases_has_no_longer_sentences(dense):
+    none = torch.zeros(0, dtype=torch.int64)
+    shape = RuleShape.full(0, 2) if dense else RuleShape(0, 2, none, none, none)
+    grammar, words = GrammarWeights.of(torch.zeros(0), torch.zeros(2), shape), torch.zeros(3, 2, 2)
+    found = inside.expected_counts(words, grammar, torch.ones(3))
+    assert found.log_likelihood.tolist() == [-torch.inf] * 3
+    assert inside.log_likelihood(words, grammar).tolist() == [-torch.inf] * 3
+    assert not found.words.any()
+    assert not found.start.any()
+    assert inside.log_inside(words, torch.zeros(0), shape).shape == (0, 3, 3, 3)
 
 
 @pytest.mark.parametrize(

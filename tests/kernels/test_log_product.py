@@ -28,3 +28,13 @@ def test_value_and_gradients_agree_with_the_slow_twin(shape, size):
 def test_sums_below_the_range_stay_positive():
     a, b = torch.tensor([[0.0, -2000.0]]), torch.tensor([[-2000.0, 0.0]])
     assert bool(log_product(a, b).isfinite().all())
+
+
+def test_rows_without_any_score_give_minus_infinity_and_no_gradient():
+    a = torch.tensor([[0.0, 1.0], [-torch.inf, -torch.inf]], requires_grad=True)
+    value = log_product(a, torch.zeros(3, 2))
+    torch.testing.assert_close(value[0], torch.tensor([0.0, 1.0]).logsumexp(0).expand(3))
+    assert value[1].tolist() == [-torch.inf] * 3
+    (slope,) = torch.autograd.grad(value[0].sum(), a)
+    torch.testing.assert_close(slope[0], 3 * torch.tensor([0.0, 1.0]).softmax(0))
+    assert slope[1].tolist() == [0.0, 0.0]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
-from mrflearn.kernels.pair_expectation import SparsePairs, pair_expectation
+from mrflearn.kernels.pair_expectation import pair_expectation
+from mrflearn.kernels.sparse_product import SparseMatrix
 
 
 @pytest.mark.parametrize("shared", ["left", "right", "neither"])
 def test_sparse_is_dense(shared):
     generator = np.random.default_rng(3)
     dense = generator.random((2, 7, 7)) * (generator.random((2, 7, 7)) < 0.3)
-    entries = [(*np.nonzero(matrix), matrix[np.nonzero(matrix)]) for matrix in dense]
-    shuffled = [tuple(part[::-1] for part in entry) for entry in entries]
-    pairs = SparsePairs.of(shuffled, 7, torch.float64, torch.device("cpu"))
+    pairs = [
+        SparseMatrix.of(csr_array(matrix), torch.float64, torch.device("cpu")) for matrix in dense
+    ]
     left = torch.from_numpy(generator.normal(size=(1 if shared == "left" else 2, 7, 3)))
     right = torch.from_numpy(generator.normal(size=(1 if shared == "right" else 2, 7, 3)))
     found, expected = [], []

@@ -6,8 +6,10 @@ import itertools
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mrflearn.kernels import second_order
+from mrflearn.kernels import second_order_search, second_order_sums
 from mrflearn.kernels.chain_steps import Steps
 
 LENGTHS = torch.tensor([3, 0, 1, 5, 2])
@@ -37,7 +39,7 @@ def by_sequence(unary, near, far):
 
 def test_log_partition_and_its_gradients():
     steps, (unary, near, far) = Steps.of(LENGTHS), tables()
-    found = second_order.log_partition(steps.pack(unary), near, far, steps)
+    found = second_order_sums.log_partition(steps.pack(unary), near, far, steps)
     truth = [
         torch.tensor([s for s, _ in own]).double().logsumexp(0)
         for own in by_sequence(unary, near, far)
@@ -45,16 +47,16 @@ def test_log_partition_and_its_gradients():
     torch.testing.assert_close(found, torch.stack(truth), rtol=1e-6, atol=1e-6)
     leaves = [part.clone().requires_grad_() for part in (steps.pack(unary), near, far)]
     assert torch.autograd.gradcheck(
-        lambda *own: second_order.log_partition(*own, steps), leaves, atol=1e-6
+        lambda *own: second_order_sums.log_partition(*own, steps), leaves, atol=1e-6
     )
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("block", [10, 2**20])
 def test_best_assignments(count, block, monkeypatch):
-    monkeypatch.setattr(second_order, "LARGEST_BLOCK", block)
+    monkeypatch.setattr(second_order_search, "LARGEST_BLOCK", block)
     steps, (unary, near, far) = Steps.of(LENGTHS), tables(seed=1)
-    paths, scores = second_order.n_best(steps.pack(unary), near, far, steps, count)
+    paths, scores = second_order_search.n_best(steps.pack(unary), near, far, steps, count)
     by_token = steps.unpack(paths, len(unary)).split(LENGTHS.tolist())
     for own, values, truth in zip(by_token, scores, by_sequence(unary, near, far), strict=True):
         for rank, (score, path) in enumerate(truth[:count]):
@@ -66,8 +68,8 @@ def test_best_assignments(count, block, monkeypatch):
 def test_viterbi_is_the_first_of_the_best():
     steps, (unary, near, far) = Steps.of(LENGTHS), tables(seed=2)
     rows = steps.pack(unary)
-    path, score = second_order.viterbi(rows, near, far, steps)
-    paths, scores = second_order.n_best(rows, near, far, steps, 3)
+    path, score = second_order_search.viterbi(rows, near, far, steps)
+    paths, scores = second_order_search.n_best(rows, near, far, steps, 3)
     assert torch.equal(path, paths[:, 0])
     torch.testing.assert_close(score, scores[:, 0])
 
@@ -75,5 +77,50 @@ def test_viterbi_is_the_first_of_the_best():
 def test_no_sequences_at_all():
     steps = Steps.of(torch.zeros(2, dtype=torch.int64))
     none, table = torch.zeros(0, STATES), torch.zeros(STATES, STATES)
-    assert second_order.log_partition(none, table, table, steps).tolist() == [0, 0]
-    assert second_order.viterbi(none, table, table, steps)[1].tolist() == [0, 0]
+    assert second_order_sums.log_partition(none, table, table, steps).tolist() == [0, 0]
+    assert second_order_search.viterbi(none, table, table, steps)[1].tolist() == [0, 0]
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    scale=st.sampled_from([1.0, 30.0, 400.0]),
+    forbidden=st.sampled_from([0.0, 0.3, 0.7]),
+    dtype=st.sampled_from([torch.float64, torch.float32]),
+)
+def test_any_range_and_any_impossible_scores(seed, scale, forbidden, dtype):
+    generator = torch.Generator().manual_seed(seed)
+    steps, own = Steps.of(LENGTHS), []
+    for table in tables(seed):
+        hidden = torch.rand(table.shape, generator=generator) < forbidden
+        own.append((scale * table).masked_fill(hidden, -torch.inf).to(dtype))
+    unary, near, far = own
+    leaves = [part.clone().requires_grad_() for part in (steps.pack(unary), near, far)]
+    found = second_order_sums.log_partition(*leaves, steps)
+    truth = torch.stack(
+        [
+            torch.tensor([s for s, _ in rows], dtype=torch.float64).logsumexp(0)
+            for rows in by_sequence(unary.double(), near.double(), far.double())
+        ]
+    )
+    tolerance = 1e-9 if dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(found.double(), truth, rtol=tolerance, atol=tolerance)
+    possible = found.detach() > -torch.inf
+    slopes = torch.autograd.grad(found[possible].sum(), leaves)
+    assert all(bool(slope.isfinite().all()) for slope in slopes)
+    # Every token of a possible sequence has states of probability 1 in all.
+    rows = slopes[0].sum(dim=1)
+    torch.testing.assert_close(rows, possible[steps.sequence].to(dtype), rtol=1e-4, atol=1e-4)
+
+
+def test_the_twin_in_log_space():
+    unary, near, far = tables(seed=3)
+    for own in unary.split(LENGTHS.tolist()):
+        slow = second_order_sums.log_partition_reference(own, near, far)
+        steps = Steps.of(torch.tensor([len(own)]))
+        fast = second_order_sums.log_partition(own, near, far, steps)
+        torch.testing.assert_close(slow, fast[0])
+    assert torch.autograd.gradcheck(
+        second_order_sums.log_partition_reference,
+        [part.clone().requires_grad_() for part in (unary[:4], near, far)],
+    )

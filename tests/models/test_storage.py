@@ -6,6 +6,7 @@ import contextlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -18,13 +19,14 @@ from mrflearn.models.storage import StoredModel, read_model, write_model
 
 def example() -> StoredModel:
     tensors = {"weights": torch.arange(6.0).reshape(2, 3), "empty": torch.zeros(0, 4)}
-    return StoredModel("Example", {"states": 3, "names": ["a", "é"]}, tensors)
+    return StoredModel("Example", {"states": 3}, tensors, {"names": ["a", "é"]})
 
 
 def test_round_trip(tmp_path: Path) -> None:
     write_model(tmp_path / "deep" / "m", example())
     back = read_model(tmp_path / "deep" / "m")
-    assert (back.kind, back.settings) == ("Example", {"states": 3, "names": ["a", "é"]})
+    assert (back.kind, back.settings) == ("Example", {"states": 3})
+    assert back.learned == {"names": ["a", "é"]}
     assert back.tensors.keys() == example().tensors.keys()
     for name, value in example().tensors.items():
         assert torch.equal(back.tensors[name], value)
@@ -46,6 +48,15 @@ def test_never_replaces_what_is_not_a_model(tmp_path: Path) -> None:
     assert (folder / "cat.txt").read_text() == "cat"
 
 
+@pytest.mark.parametrize("config", ['{"model_type": "bert"}', "[1]", "{"])
+def test_a_config_of_another_program_is_no_model(tmp_path: Path, config: str) -> None:
+    (tmp_path / storage.CONFIG).write_text(config)
+    (tmp_path / "notes.txt").write_text("a year of work")
+    with pytest.raises(StorageError, match="left alone"):
+        write_model(tmp_path, example())
+    assert (tmp_path / "notes.txt").read_text() == "a year of work"
+
+
 def test_failed_write_keeps_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_model(tmp_path / "m", example())
 
@@ -60,12 +71,42 @@ def test_failed_write_keeps_the_old_model(tmp_path: Path, monkeypatch: pytest.Mo
     assert read_model(tmp_path / "m").kind == "Example"
 
 
-def test_settings_that_json_cannot_hold_are_refused_before_anything_is_written(
-    tmp_path: Path,
+@pytest.mark.parametrize("failures", [1, 2], ids=["once", "for good"])
+def test_the_old_model_is_never_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        write_model(tmp_path / "m", StoredModel("Example", {"x": float("nan")}, {}))
+    target = tmp_path / "model"
+    write_model(target, example())
+    rename, left = Path.rename, [failures]
+
+    def break_down(self: Path, to: Path) -> Path:
+        if to == target and left[0]:
+            left[0] -= 1
+            raise OSError("the disk went away")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", break_down)
+    with pytest.raises(StorageError, match="the disk went away"):
+        write_model(target, example())
+    kept = [path.parent for path in tmp_path.rglob(storage.CONFIG)]
+    assert len(kept) == 1
+    assert read_model(kept[0]).kind == example().kind
+    assert (kept[0] == target) == (failures == 1)
+
+
+@pytest.mark.parametrize(("value", "says"), [(float("nan"), "JSON"), (b"x", "no plain value")])
+def test_settings_that_json_cannot_hold_are_refused_before_anything_is_written(
+    value: object, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(StorageError, match=f"this Example cannot be stored: .*{says}"):
+        write_model(tmp_path / "m", StoredModel("Example", {"x": value}, {}))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_of_numpy_are_stored_as_numbers(tmp_path: Path) -> None:
+    settings = {"x": np.int64(3), "y": np.float32(0.5), "z": np.bool_(True)}
+    write_model(tmp_path / "m", StoredModel("Example", settings, {}))
+    assert read_model(tmp_path / "m").settings == {"x": 3, "y": 0.5, "z": True}
 
 
 @pytest.mark.parametrize(

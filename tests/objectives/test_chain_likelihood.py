@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from mrflearn import edge
 from mrflearn.errors import TrainingError
 from mrflearn.estimators.crf_weights import edge_features, state_features, transition_features
 from mrflearn.execution.threads import Threads
@@ -201,3 +202,22 @@ def test_perceptron_needs_every_label() -> None:
     given = case(1, blur=True)
     with pytest.raises(TrainingError, match="needs every label"):
         ChainPerceptron(given.model, make_shards(given.model, given.data, 1), Threads(1))
+
+
+@pytest.mark.parametrize("edges", [False, True])
+def test_losses_keep_their_digits_where_scores_are_large(edges: bool) -> None:
+    y = [list("ABC" * 10), list("CBBA" * 8)]
+    marked = [edge("all")] if edges else []
+    features = compile_features([[["all", f"x={tag}", *marked] for tag in own] for own in y])
+    compiled = compile_labels(y, features.lengths, Numbering())
+    support, features = find_support(features, compiled)
+    data, values = ChainData(features, compiled, None), []
+    for dtype in (torch.float32, torch.float64):
+        model = ChainCRF.zeros(support, dtype, torch.device("cpu"))
+        parts = model.parameters()
+        everywhere = support.attribute == list(support.attributes).index("all")
+        parts["state"] = torch.where(everywhere, 500.0, 4.0).to(dtype)  # each label, its own label
+        vector = Layout.of(parts).flatten(parts)
+        with Threads(1) as threads:
+            values.append(ChainLikelihood(model, make_shards(model, data, 1), threads)(vector)[0])
+    torch.testing.assert_close(values[0], values[1], rtol=1e-5, atol=0)

@@ -9,7 +9,7 @@ from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
 from mrflearn.objectives.lifted_alternating import AlternatingBound
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound
 from mrflearn.objectives.lifted_normaliser import StarNormaliser
-from mrflearn.statistics.moments import lattice_moments
+from mrflearn.statistics.torus_moments import lattice_moments
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 

@@ -37,3 +37,10 @@ def test_other_names_and_places_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
         save(panels(1)[0], tmp_path / "file" / "picture.png")
+
+
+def test_letters_that_the_font_lacks_raise_no_warning(tmp_path: Path) -> None:
+    figure, (axes,) = panels(1)
+    axes.set_title("\U00100000")  # a private character, which no font has
+    save(figure, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 0

@@ -22,13 +22,22 @@ from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.model_page import model_page
 from mrflearn.plots.page import Page
 from support.command import run
+from support.front_doors import front_doors
 
 TEXT = [line.split() for line in ("the dog barks", "the cat sees the dog", "a cat sees a dog")] * 4
 
 
 TAGS = [["DT" if word in ("a", "the") else "NN" for word in words] for words in TEXT]
 PICTURES = {"lm": 2, "tables": 1, "ngram": 0, "field": 3, "potts": 3}
-PICTURES |= {"hmm": 1, "joint": 1, "layers": 1, "composite": 1}
+PICTURES |= {
+    "hmm": 1,
+    "joint": 1,
+    "layers": 1,
+    "composite": 1,
+    "graphs": 1,
+    "pcfg": 0,
+    "vectors": 1,
+}
 
 
 class Opened(HTMLParser):
@@ -72,10 +81,7 @@ def test_a_page_holds_what_was_put_on_it() -> None:
     assert not re.search(r"(src|href)=\"(?!data:)", text)
 
 
-KINDS = ["lm", "tables", "ngram", "field", "potts", "hmm", "joint", "layers", "composite"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PICTURES)
 def test_every_kind_of_model_has_a_page(kind: str) -> None:
     rows = np.random.default_rng(0).integers(0, 3 if kind == "potts" else 2, (40, 4))
     models = {
@@ -90,6 +96,10 @@ def test_every_kind_of_model_has_a_page(kind: str) -> None:
             [[[word] for word in words] for words in TEXT], [[own, own] for own in TAGS]
         ),
         "composite": lambda: CompositeLanguageModel(2, None, 2, max_iterations=2).fit([TEXT, TEXT]),
+    }
+    models |= {
+        kind: front_doors()[name].fitted
+        for kind, name in {"graphs": "GraphCRF", "pcfg": "PCFG", "vectors": "WordVectors"}.items()
     }
     facts = {"converged": True, "seconds": 0.5, "labels": ["a"], "nothing": None}
     text = model_page(models[kind](), "small", facts).html()

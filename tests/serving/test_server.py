@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mrflearn import WordVectors
 from mrflearn.errors import MrflearnError
 from mrflearn.serving.desk import Desk, RefusalError
 from mrflearn.serving.server import MOST_BYTES, make_server
@@ -208,3 +209,9 @@ def test_a_taken_port_is_told(address: str, models: dict[str, Any]) -> None:
     port = urlsplit(address).port or 0
     with pytest.raises(MrflearnError, match="Try another --port"):
         make_server(Desk({}), "127.0.0.1", port)
+
+
+def test_examples_are_words_of_the_model_however_few() -> None:
+    for task in tasks_of(WordVectors(1, 1).fit([["8", "9"], ["9", "8"]])):
+        assert set(task.example.split()) <= {"8", "9"}
+        assert task.answer(task.example)

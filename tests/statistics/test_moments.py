@@ -12,7 +12,8 @@ from hypothesis.extra.numpy import arrays
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.statistics.counting import count_sentences
-from mrflearn.statistics.moments import PairCounts, lattice_moments, merge, sum_by_key
+from mrflearn.statistics.moments import PairCounts, merge, sum_by_key
+from mrflearn.statistics.torus_moments import lattice_moments
 
 WORDS = Vocabulary(("<S>", "<unk>", "a"))
 TEXT = count_sentences([["a"], ["a", "b"]], WORDS, 2)

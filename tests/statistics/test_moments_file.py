@@ -9,8 +9,8 @@ import safetensors.numpy
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, StorageError
 from mrflearn.statistics.counting import count_sentences
-from mrflearn.statistics.moments import lattice_moments
 from mrflearn.statistics.moments_file import load_moments, save_moments
+from mrflearn.statistics.torus_moments import lattice_moments
 
 WORDS = Vocabulary(("<S>", "<unk>", "é\n", "a"))
 TEXT = count_sentences([["a", "é\n"], ["a", "b", "a"]], WORDS, 2).rounded_up(4)

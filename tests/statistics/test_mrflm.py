@@ -6,8 +6,8 @@ import pytest
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.statistics.counting import count_sentences
-from mrflearn.statistics.moments import lattice_moments
 from mrflearn.statistics.mrflm import read_mrflm, read_mrflm_vocabulary, write_mrflm
+from mrflearn.statistics.torus_moments import lattice_moments
 
 WORDS = Vocabulary(("a", "<S>", "b", "<unk>"))
 # The ring of the corpus "a b a", K = 1, is <S> a b a: four pairs, (b, a) among them once.
@@ -48,6 +48,7 @@ def test_without_a_vocabulary_there_is_no_separator(tmp_path):
         ("", "Is it complete"),
         ("4 1\n4\n", "no pair"),
         ("1 x", "whole numbers"),
+        ("99999999999999999999 2", "whole numbers"),
         ("4 2\n4 5\n0", "one vocabulary"),
         (BY_HAND[:-7], "Is it complete"),
         (BY_HAND + "1", "too many"),

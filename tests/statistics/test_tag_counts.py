@@ -27,6 +27,7 @@ def test_counts_by_hand() -> None:
         ([["a"]], [], "1 sentences and tags for 0"),
         ([["a"]], [[None]], "words without a tag"),
         ([["a"]], [None], "words without a tag"),
+        ([["a"]], [[1]], "the tag 1 is a int"),
         (["a"], [["X"]], "one string"),
         ([[]], [[]], "no tagged words"),
         ([], [], "no tagged words"),

@@ -17,6 +17,7 @@ from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.columns import read_columns, write_columns
 from mrflearn.data.conllu import read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
+from mrflearn.data.graphs import read_graphs, write_graphs
 from mrflearn.data.grmm import read_grmm, write_grmm
 from mrflearn.data.ptb import read_trees, write_trees
 from mrflearn.data.samples import read_sample_chunks, read_samples, write_samples
@@ -140,6 +141,18 @@ FORMATS: list[Format] = [
         stream=read_grmm,
     ),
     Format(
+        "graphs",
+        (
+            '{"nodes": [{"id": "a", "features": ["\u00e9"], "label": "x"}, {"id": 2, "label": '
+            '["x", "y"]}], "links": [{"source": 2, "target": "a", "features": {"near": 0.5}}]}\n\n'
+            '{"directed": true, "nodes": [], "graph": {}}\n'
+        ).encode(),
+        read=lambda path: list(read_graphs(path)),
+        write=write_graphs,
+        suffix=".jsonl",
+        stream=read_graphs,
+    ),
+    Format(
         "UAI network",
         b"BAYES\n3\n2 1 3\n4\n1 0\n2 0\t2\n0\n1 1\n\n2\n .25 0.75\n6 0 1 1e-3\n 1 0 1\n1 2.5\n1 1 ",
         read=read_network,
@@ -213,6 +226,14 @@ FORMATS: list[Format] = [
         read=lambda path: read_alignment(path, "rna", drop_inserts=True),
         write=write_alignment,
         suffix=".a2m",
+        same=_same_letters,
+    ),
+    Format(
+        "Stockholm",
+        b"# STOCKHOLM 1.0\n#=GF ID x\nfirst  ACDE\nsecond AC-e\n\nfirst  FG\nsecond .G\n//\n",
+        read=read_alignment,
+        write=write_alignment,
+        suffix=".sto",
         same=_same_letters,
     ),
     Format(

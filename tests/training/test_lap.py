@@ -216,7 +216,7 @@ def test_pieces_are_the_logarithms_of_their_counts() -> None:
 
 def test_what_lap_cannot_do_it_refuses() -> None:
     rows = torch.tensor([[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 1]])
-    with pytest.raises(DataError, match=r"too few samples for clique .*--l2"):
+    with pytest.raises(DataError, match=r"too few samples for clique .*l2="):
         learned(grid(2, 2), Columns.of(rows))
     nothing = TabularModel.zeros(grid(2, 2)).potentials()
     assert 0 < distance(learned(grid(2, 2), Columns.of(rows), l2=0.5), nothing) < 5

@@ -1,57 +1,45 @@
-"""A saved model for a verb that asks it: refused where it has no such answer, or no such option."""
+"""A verb asked of a saved model: who answers, and which options of the verb that one reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from mrflearn.errors import MrflearnError
-
-# The verbs that each kind of model answers.
-VERBS: dict[str, tuple[str, ...]] = {
-    "CRF": ("tag", "evaluate", "inspect"),
-    "CompositeLanguageModel": ("score", "evaluate", "sample", "inspect", "parse", "next-word"),
-    "FactorialCRF": ("tag", "evaluate", "inspect"),
-    "GraphCRF": (),
-    "HMMTagger": ("tag", "evaluate", "inspect"),
-    "JointTagger": ("tag", "evaluate", "inspect"),
-    "LanguageModel": ("score", "evaluate", "sample", "inspect", "fill", "neighbors"),
-    "MarkovField": ("score", "evaluate", "sample", "inspect"),
-    "NgramLanguageModel": ("score", "sample", "inspect", "next-word"),
-    "PCFG": ("score", "evaluate", "sample", "inspect", "parse", "next-word"),
-    "PottsField": ("score", "evaluate", "sample", "inspect"),
-    "SkipChainCRF": ("tag", "evaluate", "inspect"),
-    "WordVectors": ("evaluate", "inspect", "neighbors"),
-}
+from mrflearn.errors import DataError, MrflearnError
+from mrflearn.kinds import KINDS, found_in
 
 
-def load_for(verb: str, path: Path) -> Any:
-    """The model saved there; an error says what else it can be asked where not this."""
+def ask(verb: str, context: typer.Context, folder: Path, **asked: Any) -> None:
+    """Has the model saved there answer, with those of its arguments that it reads.
+
+    Options that were given and that it does not read are refused; so are verbs it has no answer to.
+    """
     from mrflearn.estimators.loading import load
 
-    model = load(path)
+    model = load(folder)
     kind = type(model).__name__
-    if verb not in VERBS[kind]:
-        others = ", ".join(f"`mrflearn {other}`" for other in VERBS[kind])
+    verbs = KINDS[kind].verbs
+    if verb not in verbs:
+        others = ", ".join(f"`mrflearn {other}`" for other in verbs)
         raise MrflearnError(
-            f"{path} holds a {kind}, which has no answer to `mrflearn {verb}`. "
-            f"Ask it otherwise: {others or 'in Python, by its methods'}."
+            f"{folder} holds a {kind}, which has no answer to `mrflearn {verb}`. "
+            f"Ask it otherwise: {others}; or in Python, by its methods."
         )
-    return model
-
-
-def refuse_others(context: typer.Context, model: Any, used: Iterable[str]) -> None:
-    """An error where an option was given that is none of those a model of this kind uses."""
-    kind = type(model).__name__
-    known = {*used, "as_json"}
-    names = (own.name or "" for own in context.command.params if own.param_type_name == "option")
-    refuse_idle(
-        context,
-        {name: f"has no effect on a {kind}; leave it out." for name in names if name not in known},
-    )
+    answer = found_in("cli", verbs[verb])
+    read = signature(answer).parameters
+    reason = f"has no effect on a {kind}; leave it out."
+    refuse_idle(context, {name: reason for name in asked if name not in read})
+    given = {"folder": folder, **asked}
+    try:
+        answer(model, **{name: value for name, value in given.items() if name in read})
+    except DataError as error:
+        if error.path is not None or "file" not in asked:
+            raise
+        raise DataError(error.problem, path=asked["file"]) from error
 
 
 def refuse_idle(context: typer.Context, reasons: Mapping[str, str]) -> None:

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from mrflearn.estimators.composite import CompositeLanguageModel
 
 
-def score_documents(model: CompositeLanguageModel, text: Path, as_json: bool) -> None:
+def score_documents(model: CompositeLanguageModel, file: Path, as_json: bool) -> None:
     """Tells the perplexity of documents, and what it is counted over."""
-    found = model.text_score(text)
+    found = model.text_score(file)
     policy = f"{model.unknown_policy_}; one end a sentence is counted"
     if as_json:
         say_json(

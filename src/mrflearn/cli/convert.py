@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,15 +9,11 @@ import typer
 
 from mrflearn.cli.answers import remark
 from mrflearn.cli.asking import refuse_idle
+from mrflearn.cli.options import ChunkScheme
+from mrflearn.cli.text_source import MOMENTS, holds_moments
 from mrflearn.errors import MrflearnError
 
-
-class ChunkScheme(StrEnum):
-    """How chunks are written as tags."""
-
-    iob1 = "IOB1"
-    iob2 = "IOB2"
-    bioes = "BIOES"
+FILE_OPTIONS = ("source_format", "target_format", "columns", "keep", "scheme")
 
 
 def convert(
@@ -40,17 +35,28 @@ def convert(
     scheme: Annotated[
         ChunkScheme | None, typer.Option(help="Write the last column's chunks so.")
     ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(help="Of .moments and MRF-LM's .dat: the file of words that goes with .dat."),
+    ] = None,
 ) -> None:
     """Turn a file into another format, or check that it reads.
+
+    Counts of a text (`mrflearn count`) become the two files of the program MRF-LM, and back.
 
     Example: mrflearn convert train.conll train-bioes.conll --columns word,pos,chunk --scheme BIOES
     """
     from mrflearn.data.conversion import convert_file
 
+    if holds_moments(source) or holds_moments(target):
+        refuse_idle(context, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
+        _convert_moments(source, target, vocabulary)
+        remark(f"{source} -> {target}")
+        return
+    refuse_idle(context, {"vocabulary": "only for counts, in .moments and MRF-LM's .dat files."})
     if source.is_dir() or _is_model_to_be(source, target):
-        options = ("source_format", "target_format", "columns", "keep", "scheme")
         reason = "for files; a model becomes what the name to write ends in."
-        refuse_idle(context, dict.fromkeys(options, reason))
+        refuse_idle(context, dict.fromkeys(FILE_OPTIONS, reason))
         _convert_model(source, target)
         remark(f"{source} -> {target}")
         return
@@ -69,6 +75,24 @@ def convert(
 def _is_model_to_be(source: Path, target: Path) -> bool:
     """Whether an ARPA file is to become a model directory."""
     return Path(source.name.removesuffix(".gz")).suffix == ".arpa" and not target.suffix
+
+
+def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> None:
+    """Writes counts in the layout of MRF-LM, or those in it as a file of our own."""
+    from mrflearn.statistics import moments_file, mrflm
+
+    if vocabulary is None or {source.suffix, target.suffix} != {MOMENTS, ".dat"}:
+        raise MrflearnError(
+            f"{source} -> {target}: counts are converted between {MOMENTS} and the .dat of MRF-LM, "
+            "whose words stand in a file of their own: --vocabulary FILE."
+        )
+    if holds_moments(target):
+        words = mrflm.read_mrflm_vocabulary(vocabulary)
+        moments_file.save_moments(mrflm.read_mrflm(source, words), target)
+        return
+    moments = moments_file.load_moments(source)
+    mrflm.write_mrflm(moments, target)
+    mrflm.write_mrflm_vocabulary(moments, vocabulary)
 
 
 def _convert_model(source: Path, target: Path) -> None:

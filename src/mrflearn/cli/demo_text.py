@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 PACKAGES = ("numpy", "scipy")
 ASKED = ("array", "returns", "first", "matrix")
 GAP = "the _ of the matrix"
+WORDS = 1_500  # of the language model
 LESSONS, TESTS = 60, 10  # documents
 MOST_WORDS = 15  # of a sentence that the grammar is learned from
 
@@ -22,17 +23,17 @@ def show_language_model(output: Path, page: Page, seed: int) -> None:
     """Learns from docstrings, fills a gap, shows neighbours and a map."""
     from mrflearn.data.docstrings import docstring_sentences
     from mrflearn.estimators.language_model import LanguageModel
-    from mrflearn.plots.model_page import add_language_model
+    from mrflearn.plots.text_pages import add_language_model
 
     text = [list(words) for words in docstring_sentences(PACKAGES)]
     tokens = sum(map(len, text))
     say(f"3. Language: {tokens:,} tokens of the docstrings of {' and '.join(PACKAGES)}")
-    model = LanguageModel(2, 20, vocabulary_size=1_500, max_evaluations=100, random_state=seed)
+    model = LanguageModel(2, 20, vocabulary_size=WORDS, max_evaluations=100, random_state=seed)
     model.fit([words for i, words in enumerate(text) if i % 10], valid=text[::10])
     model.save(output / "language-model")
     seconds = model.outcome_.seconds
     say(
-        f"   a Markov random field of 1,500 words in {seconds:.1f} s; held-out text: at least "
+        f"   a Markov random field of {WORDS:,} words in {seconds:.1f} s; held-out text: at least "
         f"{model.valid_bound_:.3f} nats a position (proven)"
     )
     for word in ASKED:
@@ -81,7 +82,7 @@ def show_composite(output: Path, page: Page, seed: int) -> None:
     """Learns n-grams, grammar and topics together, parses a sentence and shows the topics."""
     from mrflearn.data.english import sample_documents
     from mrflearn.estimators.composite import CompositeLanguageModel
-    from mrflearn.plots.model_page import add_composite
+    from mrflearn.plots.text_pages import add_composite
 
     documents = sample_documents(LESSONS + TESTS, seed=seed + 1)
     short = [

@@ -47,12 +47,14 @@ def shard_paths(paths: Sequence[Path], engine: Engine) -> list[Path]:
 def place_to_run(engine: Engine, master: str | None, jobs: int) -> Iterator[Executor]:
     """An executor until the block ends."""
     if engine is Engine.spark:
-        from mrflearn.execution.spark import Spark
-
         if master is None:
             raise typer.BadParameter(
                 "--engine spark needs --master: spark://HOST:7077, or local[2] to try it out."
             )
+        if jobs != 1:
+            raise typer.BadParameter("--jobs: on Spark the cluster has its own cores.")
+        from mrflearn.execution.spark import Spark
+
         with Spark(master) as cluster:
             yield cluster
         return

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import say, say_json, say_table
-from mrflearn.cli.convert import ChunkScheme
-from mrflearn.cli.labelling import batches, mistakes_of, tell_mistakes
+from mrflearn.cli.labelling import batches, mistakes_of, tell_mistakes, with_recipe
+from mrflearn.cli.options import ChunkScheme
 from mrflearn.cli.pictures import keep
 from mrflearn.cli.tagger_files import figures, tell_figures
 
@@ -21,25 +20,24 @@ if TYPE_CHECKING:
 BATCH = 500
 
 
-@dataclass(frozen=True)
-class LabelView:
-    """What to look at besides the figures."""
-
-    train: Path | None
-    scheme: ChunkScheme | None
-    mistakes: int
-    calibration: bool
-    plot: Path | None
-
-
-def evaluate_crf(crf: CRF, file: Path, view: LabelView, as_json: bool) -> None:
+def evaluate_crf(
+    crf: CRF,
+    folder: Path,
+    file: Path,
+    train: Path | None,
+    scheme: ChunkScheme | None,
+    mistakes: int,
+    calibration: bool,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
     """Accuracy of tokens and, for chunk tags, precision, recall and F1 as conlleval counts them."""
     from mrflearn.data.spans import are_chunk_tags
     from mrflearn.evaluation.chunks import chunk_report
     from mrflearn.evaluation.tagging import confusion, tagging_report
 
-    truth, found, words = _labels(crf, file, view.scheme)
-    known = None if view.train is None else _words(crf, view.train)
+    truth, found, words = _labels(with_recipe(crf, folder), file, scheme)
+    known = None if train is None else _words(crf, train)
     tokens = tagging_report(truth, found, words=words if known is not None else None, known=known)
     table = confusion(truth, found)
     answer: dict[str, Any] = {
@@ -51,12 +49,12 @@ def evaluate_crf(crf: CRF, file: Path, view: LabelView, as_json: bool) -> None:
     }
     if are_chunk_tags(table.labels):
         answer |= _chunk_figures(chunk_report(truth, found))
-    answer["mistakes"] = mistakes_of(table, view.mistakes)
-    reliable = _reliability(crf, file, truth) if view.calibration else None
+    answer["mistakes"] = mistakes_of(table, mistakes)
+    reliable = _reliability(crf, file, truth) if calibration else None
     if reliable is not None:
         answer["calibration_error"] = reliable.expected_error
-    if view.plot is not None:
-        draw(view.plot, table, reliable)
+    if plot is not None:
+        draw(plot, table, reliable)
     if as_json:
         say_json(answer)
     else:
@@ -76,12 +74,12 @@ def _labels(
     for part in batches(crf.recipe_.read(file), BATCH):
         for example in part:
             if example.labels is None:
-                raise DataError("there are no labels to compare with.", path=file)
+                raise DataError("there are no labels to compare with.")
             truth.append(list(example.labels))
             words.append([row[0] if row else "" for row in example.rows])
         found += crf.predict([example.items for example in part], rules)
     if not truth:
-        raise DataError("there are no sentences in it.", path=file)
+        raise DataError("there are no sentences in it.")
     return truth, found, words
 
 

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import remark, say, say_json
-from mrflearn.cli.field_rows import Rows, whole_rows
+from mrflearn.cli.field_rows import Molecule, read_rows, whole_rows
 from mrflearn.cli.pictures import keep
 
+if TYPE_CHECKING:
+    from mrflearn.estimators.field_questions import FieldQuestions
 
-def evaluate_field(field: Any, rows: Rows, plot: Path | None, seed: int, as_json: bool) -> None:
+
+def evaluate_field(
+    field: FieldQuestions,
+    file: Path,
+    columns: str | None,
+    molecule: Molecule,
+    drop_inserts: bool,
+    seed: int,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
     """Answers; with `plot` a picture of the moments is written there first."""
     import torch
 
@@ -19,7 +31,8 @@ def evaluate_field(field: Any, rows: Rows, plot: Path | None, seed: int, as_json
     from mrflearn.statistics.observations import check_states
 
     potentials = field.potentials_
-    whole = whole_rows(rows)
+    rows = read_rows(file, columns, molecule, drop_inserts)
+    whole = whole_rows(rows, file)
     left_out = len(rows.values) - len(whole)
     table = torch.as_tensor(whole)
     check_states(table, potentials.graph.states)

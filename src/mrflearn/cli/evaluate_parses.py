@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.cli.answers import remark, say, say_json, say_table
+from mrflearn.errors import DataError
 
 
 def evaluate_parses(fitted: Any, file: Path, as_json: bool) -> None:
@@ -15,6 +16,8 @@ def evaluate_parses(fitted: Any, file: Path, as_json: bool) -> None:
     from mrflearn.evaluation.brackets import bracket_report
 
     truth = [tree for tree in map(remove_traces, read_trees(file)) if tree is not None]
+    if not truth:
+        raise DataError("there are no trees in it.", path=file)
     report = bracket_report(truth, fitted.parse([tree.words for tree in truth]))
     total = report.total
     answer = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import remark, say, say_json
-from mrflearn.cli.evaluate_crf import LabelView, draw, tell_reliability
+from mrflearn.cli.evaluate_crf import draw, tell_reliability
 from mrflearn.cli.labelling import mistakes_of, tell_mistakes
 from mrflearn.cli.tagger_files import Tagger, figures, rate, read_truth, source_kept, tell_figures
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from mrflearn.evaluation.calibration import Reliability
 
 
-def evaluate_tagger(tagger: Tagger, file: Path, view: LabelView, as_json: bool) -> None:
+def evaluate_tagger(
+    tagger: Tagger, file: Path, mistakes: int, calibration: bool, plot: Path | None, as_json: bool
+) -> None:
     """Accuracy of all tokens, of seen and of unseen words, and which tags are confused."""
     from mrflearn.evaluation.tagging import confusion
 
@@ -29,20 +31,20 @@ def evaluate_tagger(tagger: Tagger, file: Path, view: LabelView, as_json: bool) 
         **figures(report),
         "sentence_accuracy": report.sentences.accuracy,
         "unknown_tags": _unknown_tags(truth, tagger.classes_),
-        "mistakes": mistakes_of(table, view.mistakes),
+        "mistakes": mistakes_of(table, mistakes),
         "confusion": {"labels": table.labels, "counts": table.counts.tolist()},
     }
-    reliable = _reliability(tagger, words, truth) if view.calibration else None
+    reliable = _reliability(tagger, words, truth) if calibration else None
     if reliable is not None:
         answer["calibration_error"] = reliable.expected_error
-    if view.plot is not None:
-        draw(view.plot, table, reliable)
+    if plot is not None:
+        draw(plot, table, reliable)
     for tag, count in answer["unknown_tags"].items():
         remark(f"the tag '{tag}' was never seen in training; its {count} tokens count as wrong")
     if as_json:
         say_json(answer)
     else:
-        _tell(answer, reliable if view.calibration else None)
+        _tell(answer, reliable)
 
 
 def _unknown_tags(truth: Sequence[Sequence[str]], classes: Sequence[str]) -> dict[str, int]:

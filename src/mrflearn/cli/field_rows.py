@@ -1,4 +1,4 @@
-"""Rows of states for fields, from sample tables and from alignments, told apart by the name."""
+"""Rows of states for fields, from sample tables and from alignments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ALIGNMENTS = (".fasta", ".fa", ".afa", ".a2m", ".aln")
+MOSTLY = 0.5  # of the sequences
 
 
 class Molecule(StrEnum):
@@ -38,16 +38,22 @@ Columns = Annotated[
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """States, the columns' names where the file has them, and how many states it can hold."""
+    """States, the columns' names where the file has them, and how many states it can hold.
+
+    `spins`: they stand in the file as -1 and 1.
+    """
 
     values: NDArray[np.int64]
     names: tuple[str, ...] | None = None
     states: int | None = None
+    spins: bool = False
 
 
 def is_alignment(path: Path) -> bool:
-    """Whether the name says that sequences stand in the file."""
-    return Path(str(path).removesuffix(".gz")).suffix.lower() in ALIGNMENTS
+    """Whether aligned sequences stand in the file, by its name or by its first line."""
+    from mrflearn.data.alignment_records import holds_alignment
+
+    return holds_alignment(path)
 
 
 def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool) -> Rows:
@@ -57,22 +63,34 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
     if is_alignment(path):
         from mrflearn.data.alignments import read_alignment
 
+        if columns is not None:
+            raise typer.BadParameter(f"--columns: {path} is an alignment, and all of it is used.")
         alignment = read_alignment(path, molecule.value, drop_inserts=drop_inserts)
+        if alignment.unknown:
+            remark(f"{alignment.unknown:,} letters outside the {molecule.value} alphabet are gaps")
+        hollow = int(((alignment.values == 0).mean(axis=0) > MOSTLY).sum())
+        if hollow and not drop_inserts:
+            remark(
+                f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
+                "where lower case marks insertions, --drop-inserts leaves them out"
+            )
         return Rows(alignment.values.astype(np.int64), states=len(alignment.alphabet))
     from mrflearn.data.samples import read_samples
 
+    if drop_inserts or molecule is not Molecule.protein:
+        raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")
     table = read_samples(path, columns=picked(columns))
-    return Rows(table.values, table.names)
+    return Rows(table.values, table.names, spins=table.spins)
 
 
-def whole_rows(rows: Rows) -> NDArray[np.int64]:
+def whole_rows(rows: Rows, path: Path) -> NDArray[np.int64]:
     """The rows without missing values; a remark says how many were left out."""
     whole = rows.values[(rows.values >= 0).all(axis=1)]
     if len(whole) < len(rows.values):
         remark(f"{len(rows.values) - len(whole)} rows with missing values are left out")
     if not len(whole):
         what = "every row has a missing value" if len(rows.values) else "there are no rows in it"
-        raise DataError(f"{what}: there is nothing to evaluate on.")
+        raise DataError(f"{what}: there is nothing to evaluate on.", path=path)
     return whole
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mrflearn.cli.answers import Json, say_json, say_table
-from mrflearn.cli.asking import load_for
+from mrflearn.cli.asking import ask
 from mrflearn.cli.options import ModelFolder, Top
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.language_model import LanguageModel
 
 
 def fill(
+    context: typer.Context,
     model: ModelFolder,
     sentence: Annotated[str, typer.Argument(help="Words with one gap, written _.")],
     top: Top = 10,
@@ -21,7 +25,12 @@ def fill(
 
     Example: mrflearn fill model "the company said _ would rise"
     """
-    found = load_for("fill", model).fill(sentence.split(), top)
+    ask("fill", context, model, sentence=sentence, top=top, as_json=as_json)
+
+
+def fill_gap(model: LanguageModel, sentence: str, top: int, as_json: bool) -> None:
+    """Tells the words for the gap."""
+    found = model.fill(sentence.split(), top)
     if as_json:
         say_json({"sentence": sentence, "words": [list(pair) for pair in found]})
         return

@@ -1,15 +1,19 @@
-"""`mrflearn infer`: log Z and marginals of a network in UAI format."""
+"""`mrflearn infer`: log Z and marginals, or the best states, of a network in UAI format."""
 
 from __future__ import annotations
 
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json, say_table
+from mrflearn.cli.inputs import input_argument, input_option
+
+if TYPE_CHECKING:
+    from mrflearn.inference.beliefs import Decoding
 
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
@@ -25,8 +29,8 @@ class Method(StrEnum):
 
 
 def infer(
-    network: Annotated[Path, typer.Argument(help="A network in UAI format (MARKOV or BAYES).")],
-    evidence: Annotated[Path | None, typer.Option(help="Observed states, UAI format.")] = None,
+    network: Annotated[Path, input_argument("A network in UAI format (MARKOV or BAYES).")],
+    evidence: Annotated[Path | None, input_option("Observed states, UAI format.")] = None,
     method: Annotated[
         Method, typer.Option(help="auto: exact where the width allows, else bp.")
     ] = Method.auto,
@@ -41,12 +45,19 @@ def infer(
             "--compare", help="Print errors against NETWORK.PR and NETWORK.MAR beside it."
         ),
     ] = False,
+    best: Annotated[
+        bool, typer.Option("--best", help="The most probable states in place of marginals.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Log Z and marginals of a network.
+    """Log Z and marginals of a network, or its most probable states.
 
     Example: mrflearn infer grid.uai --evidence grid.uai.evid --json
+
+    Example: mrflearn infer grid.uai --best
     """
+    if best and (compare or method in (Method.trw, Method.mean_field)):
+        raise typer.BadParameter("--best goes with --method auto, exact or bp, and no --compare.")
     from mrflearn.data.uai import read_evidence, read_network
     from mrflearn.graph.evidence import condition, expand_beliefs
     from mrflearn.graph.networks import from_uai
@@ -57,16 +68,21 @@ def infer(
     started = time.perf_counter()
     reduced = condition(potentials, observed)
     name = _name(inference, reduced.graph)
-    beliefs = inference(reduced)
-    marginals = expand_beliefs(potentials.graph, beliefs.variables, observed)
     answer: dict[str, Any] = {
         "network": str(network),
         "variables": potentials.graph.variables,
         "factors": sum(len(group) for group in potentials.graph.groups),
         "observed": len(observed),
+        "method": name,
+    }
+    if best:
+        _tell_best(answer, inference.best(reduced), observed, started, as_json)
+        return
+    beliefs = inference(reduced)
+    marginals = expand_beliefs(potentials.graph, beliefs.variables, observed)
+    answer |= {
         "log_partition": float(beliefs.log_partition.sum()),
         "kind": beliefs.kind,
-        "method": name,
         "converged": beliefs.converged,
         "sweeps": beliefs.sweeps,
         "residual": beliefs.residual,
@@ -132,13 +148,42 @@ def _compare(network: Path, answer: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _tell(answer: dict[str, Any], observed: dict[int, int]) -> None:
-    ended = "converged" if answer["converged"] else f"NOT converged (off {answer['residual']:.1e})"
-    how = f", {answer['sweeps']} sweeps, {ended}" if answer["sweeps"] else ""
+def _tell_best(
+    answer: dict[str, Any],
+    found: Decoding,
+    observed: dict[int, int],
+    started: float,
+    as_json: bool,
+) -> None:
+    """Tells the best states, those observed among them, and the log of their factors' product."""
+    states = found.assignment.tolist()
+    answer |= {
+        "states": [observed.get(v, state) for v, state in enumerate(states)],
+        "log_score": float(found.score.sum()),
+        "kind": found.kind,
+        "seconds": round(time.perf_counter() - started, 4),
+    }
+    if as_json:
+        say_json(answer)
+        return
+    _tell_size(answer)
+    say(f"log of the product {answer['log_score']:.9g} nats  ({found.kind}; {answer['method']})")
+    say(f"{answer['seconds']:.3f} s")
+    say()
+    say(" ".join(map(str, answer["states"])))
+
+
+def _tell_size(answer: dict[str, Any]) -> None:
     say(
         f"{answer['network']}: {answer['variables']} variables ({answer['observed']} observed), "
         f"{answer['factors']} factors"
     )
+
+
+def _tell(answer: dict[str, Any], observed: dict[int, int]) -> None:
+    ended = "converged" if answer["converged"] else f"NOT converged (off {answer['residual']:.1e})"
+    how = f", {answer['sweeps']} sweeps, {ended}" if answer["sweeps"] else ""
+    _tell_size(answer)
     say(f"log Z = {answer['log_partition']:.9g} nats  ({answer['kind']}; {answer['method']}{how})")
     if "log_partition_error" in answer:
         base = "natural log" if answer["published_log_base"] == "e" else "log10"

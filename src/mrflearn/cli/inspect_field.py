@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from mrflearn.cli.answers import say, say_json, say_table
 from mrflearn.cli.pictures import keep
 from mrflearn.errors import MrflearnError
@@ -14,33 +16,48 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+APART = 4  # least distance of the columns of a contact, unless told
+
 
 @dataclass(frozen=True)
 class FieldView:
     """What is asked of a field."""
 
-    top: int = 20
-    contacts: bool = False
-    apart: int = 4
-    matrix: Path | None = None
-    plot: Path | None = None
-    edges: bool = False  # the picture shows the strongest edges, not a heat map of all pairs
+    top: int
+    contacts: bool
+    apart: int
+    matrix: Path | None
+    plot: Path | None
+    edges: bool  # the picture shows the strongest edges, not a heat map of all pairs
 
 
-def inspect_field(field: Any, view: FieldView, as_json: bool) -> None:
+def inspect_field(
+    field: Any,
+    top: int,
+    contacts: bool,
+    apart: int | None,
+    matrix: Path | None,
+    plot: Path | None,
+    edges: bool,
+    as_json: bool,
+) -> None:
     """Answers; files that were asked for are written first."""
-    names = [str(n) for n in getattr(field, "feature_names_in_", range(field.n_features_in_))]
-    edges, strength = field.edges_, field.strengths_
+    if edges and plot is None:
+        raise typer.BadParameter("--edges says what --plot FILE draws; give both.")
+    if apart is not None and not contacts:
+        raise typer.BadParameter("--apart: says which --contacts are shown; give both.")
+    view = FieldView(top, contacts, APART if apart is None else apart, matrix, plot, edges)
+    names = field.variable_names_
     what = "coupling" if field.couplings_.ndim == 1 else "norm"
     if view.matrix is not None:
         from mrflearn.data.contacts import write_contacts
 
         write_contacts(view.matrix, _contacts(field))
-    _draw(field, view, names, edges, strength, what)
+    _draw(field, view, names, what)
     if view.contacts:
         _tell_contacts(_contacts(field), view, as_json)
     else:
-        _tell_couplings(field, names, strength, what, view.top, as_json)
+        _tell_couplings(field, names, what, view.top, as_json)
 
 
 def _contacts(field: Any) -> NDArray[np.float64]:
@@ -53,14 +70,7 @@ def _contacts(field: Any) -> NDArray[np.float64]:
     return scores
 
 
-def _draw(
-    field: Any,
-    view: FieldView,
-    names: list[str],
-    edges: NDArray[np.int64],
-    strength: NDArray[np.float64],
-    what: str,
-) -> None:
+def _draw(field: Any, view: FieldView, names: list[str], what: str) -> None:
     if view.plot is None:
         return
     from mrflearn.plots.couplings import draw_graph, draw_heat_map
@@ -71,20 +81,18 @@ def _draw(
         strength = matrix[edges[:, 0], edges[:, 1]]
         names = [str(i + 1) for i in range(len(names))]  # as the table counts them
     else:
-        matrix = field.strength_matrix_
+        order = field.strongest(view.top)
+        matrix, edges, strength = (
+            field.strength_matrix_,
+            field.edges_[order],
+            field.strengths_[order],
+        )
     if view.edges:
-        order = _strongest(strength, view.top)
         signed = what == "coupling"  # norms and contact scores have no sign
-        figure = draw_graph(edges[order], strength[order], names, what, signed=signed)
+        figure = draw_graph(edges, strength, names, what, signed=signed)
     else:
         figure = draw_heat_map(matrix, names, what, first=1 if view.contacts else 0)
     keep(figure, view.plot)
-
-
-def _strongest(strength: NDArray[np.float64], top: int) -> NDArray[np.int64]:
-    """Where the edges stand whose strengths are largest, the first of equals first."""
-    order: NDArray[np.int64] = (-abs(strength)).argsort(kind="stable")
-    return order[:top]
 
 
 def _strongest_contacts(scores: NDArray[np.float64], view: FieldView) -> NDArray[np.int64]:
@@ -107,27 +115,20 @@ def _tell_contacts(scores: NDArray[np.float64], view: FieldView, as_json: bool) 
     say_table(["contact", "score"], [[f"{i} - {j}", f"{score:.4f}"] for i, j, score in pairs])
 
 
-def _tell_couplings(
-    field: Any,
-    names: list[str],
-    strength: NDArray[np.float64],
-    what: str,
-    top: int,
-    as_json: bool,
-) -> None:
-    edges = field.edges_
-    order = _strongest(strength, top)
+def _tell_couplings(field: Any, names: list[str], what: str, top: int, as_json: bool) -> None:
+    edges, strength = field.edges_, field.strengths_
+    order = field.strongest(top)
     if as_json:
         say_json(
             {
                 "class": type(field).__name__,
-                "variables": field.n_features_in_,
+                "variables": len(names),
                 "names": names,
                 "edges": [[*edges[i].tolist(), float(strength[i])] for i in order],
                 "fields": field.fields_.tolist(),
             }
         )
         return
-    say(f"{type(field).__name__}: {field.n_features_in_} variables, {len(edges)} edges")
+    say(f"{type(field).__name__}: {len(names)} variables, {len(edges)} edges")
     rows = [[f"{names[edges[i][0]]} - {names[edges[i][1]]}", f"{strength[i]:+.4f}"] for i in order]
     say_table(["edge", what], rows)

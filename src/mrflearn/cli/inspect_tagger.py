@@ -26,7 +26,7 @@ def inspect_tagger(tagger: Any, top: int, as_json: bool) -> None:
     say(f"{answer['class']}: {len(answer['tags'])} tags, {answer['words']:,} words")
     say(", ".join(f"{name}={value}" for name, value in answer["settings"].items()))
     say("tags: " + ", ".join(answer["tags"]))
-    if "bound_" in vars(tagger):
+    if "log_likelihood_per_position" in answer:
         say(f"log-likelihood at least {tagger.bound_:.4f} nats a position")
     if "steps" in answer:
         weights = ", ".join(f"{weight:.2f}" for weight in answer["interpolation"])

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mrflearn.cli.answers import say, say_table
-from mrflearn.errors import StorageError
+from mrflearn.errors import DataError, StorageError
 
 if TYPE_CHECKING:
     from mrflearn.evaluation.tagging import Confusion
+    from mrflearn.statistics.recipes import Example
 
 T = TypeVar("T")
 Labeller = TypeVar("Labeller")
@@ -25,6 +26,17 @@ def with_recipe(model: Labeller, path: Path) -> Labeller:
             "Python. Ask it there, or train it with `mrflearn train crf`."
         )
     return model
+
+
+def words_of(examples: list[Example], file: Path) -> list[list[str]]:
+    """The words that a rule for skip edges reads."""
+    if any(not row for example in examples for row in example.rows):
+        raise DataError(
+            "its features are made and its words are gone; a skip chain needs the words, as files "
+            "of columns have them.",
+            path=file,
+        )
+    return [[row[0] for row in example.rows] for example in examples]
 
 
 def batches(examples: Iterable[T], size: int) -> Iterator[list[T]]:

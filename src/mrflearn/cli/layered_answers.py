@@ -9,35 +9,37 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mrflearn.cli.answers import say, say_json, say_table
-from mrflearn.cli.labelling import batches, mistakes_of, with_recipe
-from mrflearn.cli.train_layered import words_of
+from mrflearn.cli.labelling import batches, mistakes_of, with_recipe, words_of
 
 if TYPE_CHECKING:
+    from mrflearn.estimators.field_crf import FieldCRF
     from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences
     from mrflearn.evaluation.layers import LayerReport
     from mrflearn.statistics.recipes import Example, Recipe
 
-LAYERED = ("FactorialCRF", "SkipChainCRF")
 BATCH = 200
 
 
-def decoded(model: Any, examples: list[Example], file: Path) -> list[Decoded]:
-    """The best labels of sequences, by either kind of model."""
-    items = [example.items for example in examples]
-    if type(model).__name__ == "SkipChainCRF":
-        return list(model.decode(items, words_of(examples, file)))
-    return list(model.decode(items))
+def _decoded(model: LayeredSequences, part: list[Example], file: Path) -> list[Decoded]:
+    words = words_of(part, file) if model.reads_words else None
+    return model.decode_layers([example.items for example in part], words)
 
 
 def tag_layered(
-    model: LayeredSequences, path: Path, file: Path, kind: str | None, size: int, asked: Asked
+    model: LayeredSequences,
+    folder: Path,
+    file: Path,
+    marginals: bool,
+    file_format: str | None,
+    batch: int,
+    as_json: bool,
 ) -> None:
     """The rows of the input, each with a label of every layer behind it."""
-    recipe = with_recipe(model, path).recipe_
-    for part in batches(recipe.read(file, format=kind), size):
-        chances = _marginals(model, part, file) if asked["marginals"] else [None] * len(part)
-        for example, own, chance in zip(part, decoded(model, part, file), chances, strict=True):
-            if asked["json"]:
+    recipe = with_recipe(model, folder).recipe_
+    for part in batches(recipe.read(file, format=file_format), batch):
+        chances = _marginals(model, part, file) if marginals else [None] * len(part)
+        for example, own, chance in zip(part, _decoded(model, part, file), chances, strict=True):
+            if as_json:
                 say_json(_record(example, own, recipe.layers, chance))
                 continue
             labels = [
@@ -51,14 +53,9 @@ def tag_layered(
         sys.stdout.flush()  # whoever reads a pipe should not wait for the next batch
 
 
-Asked = dict[str, bool]  # "marginals" and "json"
-
-
-def _marginals(model: Any, part: list[Example], file: Path) -> list[Any]:
-    items = [example.items for example in part]
-    if type(model).__name__ == "SkipChainCRF":
-        return [[own] for own in model.predict_marginals(items, words_of(part, file))]
-    return list(model.predict_marginals(items))
+def _marginals(model: LayeredSequences, part: list[Example], file: Path) -> list[Any]:
+    words = words_of(part, file) if model.reads_words else None
+    return model.layer_marginals([example.items for example in part], words)
 
 
 def _with_chances(layer: list[str], chances: list[dict[str, float]] | None) -> list[list[str]]:
@@ -81,17 +78,17 @@ def _record(example: Example, own: Decoded, layers: tuple[str, ...], chance: Any
 
 
 def evaluate_layered(
-    model: LayeredSequences, path: Path, file: Path, mistakes: int, as_json: bool
+    model: LayeredSequences, folder: Path, file: Path, mistakes: int, as_json: bool
 ) -> None:
     """Accuracy and, for chunk tags, F1 of each layer; tokens right in all layers at once."""
     from mrflearn.evaluation.layers import layers_report
     from mrflearn.evaluation.tagging import confusion
 
-    recipe = with_recipe(model, path).recipe_
+    recipe = with_recipe(model, folder).recipe_
     truth: dict[str, list[list[str]]] = {name: [] for name in recipe.layers}
     found: dict[str, list[list[str]]] = {name: [] for name in recipe.layers}
     for part in batches(recipe.layered(file), BATCH):
-        for example, own in zip(part, decoded(model, part, file), strict=True):
+        for example, own in zip(part, _decoded(model, part, file), strict=True):
             for name, true, guess in zip(
                 recipe.layers, example.layers or (), own.layers, strict=True
             ):
@@ -154,27 +151,38 @@ def inspect_layered(model: LayeredSequences, top: int, label: str | None, as_jso
     layers = list(recipe.layers) if recipe is not None else numbers
     if label is not None and not any(label in own for own in model.names_):
         raise typer.BadParameter(f"--label {label}: no layer of {', '.join(layers)} has it.")
-    features = model.top_features(top, label)
     answer: dict[str, Any] = {
         "class": type(model).__name__,
         "estimator": model.estimator,
         "labels": dict(zip(layers, map(list, model.names_), strict=True)),
-        "attributes": model.num_attributes_,
-        "weights": {
-            own.name: len(weights)
-            for own, weights in zip(model.model_.templates, model.model_.weights, strict=True)
-        },
-        "features": [own._asdict() for own in features],
+        **field_weights(model, top, label),
     }
     if as_json:
         say_json(answer)
         return
     sizes = ", ".join(f"{name} ({len(own)} labels)" for name, own in answer["labels"].items())
     say(f"{answer['class']} by {model.estimator}: {sizes}; {model.num_attributes_:,} attributes")
+    tell_weights(answer)
+
+
+def field_weights(model: FieldCRF, top: int, label: str | None) -> dict[str, Any]:
+    """How many attributes and weights there are, and the heaviest of them."""
+    field = model.model_
+    pairs = zip(field.templates, field.weights, strict=True)
+    return {
+        "attributes": model.num_attributes_,
+        "weights": {template.name: len(weights) for template, weights in pairs},
+        "features": [own._asdict() for own in model.top_features(top, label)],
+    }
+
+
+def tell_weights(answer: dict[str, Any]) -> None:
+    """The same as tables."""
     say()
     say_table(["factors", "weights"], [[n, f"{c:,}"] for n, c in answer["weights"].items()])
     say()
     rows = [
-        [own.attribute, own.factors, " ".join(own.labels), f"{own.weight:+.4f}"] for own in features
+        [own["attribute"], own["factors"], " ".join(own["labels"]), f"{own['weight']:+.4f}"]
+        for own in answer["features"]
     ]
     say_table(["attribute", "factors", "labels", "weight"], rows)

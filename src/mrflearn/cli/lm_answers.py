@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrflearn.cli.answers import remark, say, say_json, say_table
-from mrflearn.cli.vector_answers import WORDS_ON_MAP, draw_map, frequent_words
+from mrflearn.cli.options import LikelihoodMethod
+from mrflearn.cli.vector_answers import WORDS_ON_MAP, draw_map
 
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
-    from mrflearn.estimators.text_likelihood import LikelihoodMethod
 
 KINDS = {
     "bound": "a proven lower bound, the text as one ring",
@@ -23,10 +23,11 @@ KINDS = {
 
 
 def score_neighbours(
-    model: LanguageModel, text: Path, method: LikelihoodMethod, as_json: bool
+    model: LanguageModel, file: Path, method: LikelihoodMethod | None, as_json: bool
 ) -> None:
     """Tells the log-likelihood of a text, and what it is counted per."""
-    found = model.log_likelihood(text, method)
+    method = LikelihoodMethod.bound if method is None else method
+    found = model.log_likelihood(file, method.value)
     if as_json:
         per = {"per_position": found.per_position, "per_word": found.per_word}
         own = {"per_sentence": found.per_sentence, "kind": KINDS[method]}
@@ -53,7 +54,7 @@ def sample_neighbours(model: LanguageModel, count: int, seed: int, output: Path 
 def inspect_neighbours(model: LanguageModel, top: int, plot: Path | None, as_json: bool) -> None:
     """Tells the size and the bounds of the model, and its most frequent words."""
     if plot is not None:
-        draw_map(model, frequent_words(model, max(top, WORDS_ON_MAP)), plot)
+        draw_map(model, model.frequent_words(max(top, WORDS_ON_MAP)), plot)
     figures: dict[str, Any] = {
         "class": type(model).__name__,
         "vocabulary": len(model.vocabulary_),
@@ -63,11 +64,13 @@ def inspect_neighbours(model: LanguageModel, top: int, plot: Path | None, as_jso
         "bound": model.bound,
         "train_bound_per_position": model.bound_,
         "valid_bound_per_position": model.valid_bound_,
-        "most_frequent": frequent_words(model, top),
+        "most_frequent": model.frequent_words(top),
     }
     if as_json:
         say_json(figures)
         return
     words = figures.pop("most_frequent")
-    say_table(["", "value"], [[name, str(value)] for name, value in figures.items()])
+    known = {name: value for name, value in figures.items() if value is not None}
+    told = {n: f"{v:.4f}" if isinstance(v, float) else str(v) for n, v in known.items()}
+    say_table(["", "value"], [[name.replace("_", " "), value] for name, value in told.items()])
     say(f"most frequent: {' '.join(words)}")

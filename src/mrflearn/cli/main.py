@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from mrflearn import __version__
 from mrflearn.cli import (
     convert,
+    count,
     demo,
     evaluate,
     fill,
@@ -31,8 +34,19 @@ from mrflearn.cli import (
 from mrflearn.cli.wording import in_own_words, options_of
 from mrflearn.errors import MrflearnError
 
+
+class Verbs(TyperGroup):
+    """The commands in the order in which a newcomer needs them."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """`demo` and `train`, then what a trained model is asked, then the rest."""
+        del ctx
+        return sorted(self.commands, key=lambda name: name not in ("demo", "train"))
+
+
 app = typer.Typer(
     name="mrflearn",
+    cls=Verbs,
     help="Learn Markov random fields, and ask them questions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -40,20 +54,21 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
+app.command("demo", short_help="See it all on built-in data, in half a minute.")(demo.demo)
 app.add_typer(train.app, name="train")
-app.command("score")(score.score)
-app.command("evaluate")(evaluate.evaluate)
-app.command("tag")(tag.tag)
-app.command("sample")(sample.sample)
-app.command("inspect")(inspect.inspect)
-app.command("fill")(fill.fill)
-app.command("neighbors")(neighbors.neighbors)
-app.command("parse")(parse.parse)
-app.command("next-word")(next_word.next_word)
-app.command("serve")(serve.serve)
-app.command("infer")(infer.infer)
-app.command("convert")(convert.convert)
+app.command("tag", short_help="Label every token of a text.")(tag.tag)
+app.command("fill", short_help="Find words for a gap in a sentence.")(fill.fill)
+app.command("neighbors", short_help="Find the words nearest to a word.")(neighbors.neighbors)
+app.command("next-word", short_help="Go on with a sentence.")(next_word.next_word)
+app.command("parse", short_help="Draw trees over sentences.")(parse.parse)
+app.command("sample", short_help="Draw new rows or sentences.")(sample.sample)
+app.command("score", short_help="Say how probable data are.")(score.score)
+app.command("evaluate", short_help="Compare answers with the truth.")(evaluate.evaluate)
+app.command("inspect", short_help="Show what a model has learned.")(inspect.inspect)
+app.command("serve", short_help="Show models on a web page.")(serve.serve)
+app.command("infer", short_help="Find log Z and marginals of a network.")(infer.infer)
+app.command("count", short_help="Count text once, to learn from again and again.")(count.count)
+app.command("convert", short_help="Turn a file into another format.")(convert.convert)
 
 
 def _show_version(wanted: bool) -> None:
@@ -75,12 +90,18 @@ def options(
     del version  # handled by its callback
 
 
+@cache
+def _command() -> Any:
+    """The tree of commands, which takes longer to build than most of them to run."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Runs the command line; every foreseen mistake ends in one line and exit code 1."""
     try:
-        app()
+        _command()()
     except MrflearnError as error:
-        options = options_of(typer.main.get_command(app), sys.argv[1:])
+        options = options_of(_command(), sys.argv[1:])
         sys.stderr.write(f"mrflearn: {in_own_words(str(error), options)}\n")
         sys.exit(1)
     except BrokenPipeError:

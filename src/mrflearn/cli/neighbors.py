@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json, say_table
-from mrflearn.cli.asking import load_for
+from mrflearn.cli.asking import ask
 from mrflearn.cli.options import ModelFolder, Top
 from mrflearn.cli.pictures import picture_of
 from mrflearn.cli.vector_answers import draw_map
 
+if TYPE_CHECKING:
+    from mrflearn.estimators.nearest_words import WordSpace
+
 
 def neighbors(
+    context: typer.Context,
     model: ModelFolder,
     words: Annotated[list[str], typer.Argument(help="Words, or three of them with --analogy.")],
     top: Top = 10,
@@ -30,13 +34,21 @@ def neighbors(
     """
     if analogy and len(words) != 3:
         raise typer.BadParameter(f"--analogy takes three words, and these are {len(words)}.")
-    loaded = load_for("neighbors", model)
+    options = {"words": words, "top": top, "analogy": analogy, "plot": plot, "as_json": as_json}
+    ask("neighbors", context, model, **options)
+
+
+def nearest_words(
+    model: WordSpace, words: list[str], top: int, analogy: bool, plot: Path | None, as_json: bool
+) -> None:
+    """Tells the words nearest to each, or to where an analogy points."""
     if analogy:
-        answers = {" ".join(words): loaded.analogy(*words, top=top)}
+        first, second, third = words
+        answers = {" ".join(words): model.analogy(first, second, third, top)}
     else:
-        answers = {word: loaded.neighbors(word, top) for word in words}
+        answers = {word: model.neighbors(word, top) for word in words}
     if plot is not None:
-        draw_map(loaded, [*words, *(word for found in answers.values() for word, _ in found)], plot)
+        draw_map(model, [*words, *(word for found in answers.values() for word, _ in found)], plot)
     if as_json:
         say_json({key: [list(pair) for pair in found] for key, found in answers.items()})
         return

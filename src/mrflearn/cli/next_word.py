@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mrflearn.cli.answers import Json, say_json, say_table
-from mrflearn.cli.asking import load_for, refuse_others
+from mrflearn.cli.asking import ask
+from mrflearn.cli.inputs import input_option
 from mrflearn.cli.options import ModelFolder, Top
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.composite import CompositeLanguageModel
+    from mrflearn.estimators.ngram import NgramLanguageModel
+    from mrflearn.estimators.pcfg import PCFG
 
 
 def next_word(
@@ -19,7 +25,7 @@ def next_word(
         list[str] | None, typer.Argument(help="The sentence so far; none: its first word.")
     ] = None,
     document: Annotated[
-        Path | None, typer.Option(help="Sentences before this one, which tell its topics.")
+        Path | None, input_option("Sentences before this one, which tell its topics.")
     ] = None,
     top: Top = 10,
     as_json: Json = False,
@@ -28,19 +34,31 @@ def next_word(
 
     Example: mrflearn next-word model the old man
     """
+    before = [word for group in words or [] for word in group.split()]
+    options = {"words": before, "document": document, "top": top, "as_json": as_json}
+    ask("next-word", context, model, **options)
+
+
+def continue_sentence(
+    model: NgramLanguageModel | PCFG, words: list[str], top: int, as_json: bool
+) -> None:
+    """Tells the next words of a sentence that stands by itself."""
+    _tell(words, model.next_word(words, top), as_json)
+
+
+def continue_document(
+    model: CompositeLanguageModel, words: list[str], document: Path | None, top: int, as_json: bool
+) -> None:
+    """Tells the next words of a sentence, given those before it in its document."""
     from mrflearn.data.documents import read_documents
 
-    fitted = load_for("next-word", model)
-    before = [word for group in words or [] for word in group.split()]
-    match type(fitted).__name__:
-        case "CompositeLanguageModel":
-            sentences = [] if document is None else list(read_documents(document))
-            last = sentences[-1] if sentences else []
-            found = fitted.next_word(before, top, document=last)
-        case _:
-            refuse_others(context, fitted, ("top",))
-            found = fitted.next_word(before, top)
+    documents = [] if document is None else list(read_documents(document))
+    before = documents[-1] if documents else []
+    _tell(words, model.next_word(words, top, document=before), as_json)
+
+
+def _tell(words: list[str], found: list[tuple[str, float]], as_json: bool) -> None:
     if as_json:
-        say_json({"words": before, "next": found})
+        say_json({"words": words, "next": found})
         return
     say_table(["next word", "probability"], [[word, f"{p:.4f}"] for word, p in found])

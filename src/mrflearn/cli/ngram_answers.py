@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from mrflearn.estimators.ngram import NgramLanguageModel
 
 
-def score_text(model: NgramLanguageModel, text: Path, as_json: bool) -> None:
+def score_text(model: NgramLanguageModel, file: Path, as_json: bool) -> None:
     """Tells the perplexity of a text, and what it is counted over."""
     from mrflearn.evaluation.perplexity import perplexity
 
-    found = perplexity(model.token_scores(text))
+    found = perplexity(model.token_scores(file))
     policy = f"{model.unknown_policy_}; one end a sentence is counted"
     if as_json:
         own = {"words": found.words, "nats_per_token": found.nats_per_token}

@@ -9,9 +9,10 @@ import typer
 
 
 def _checked(path: Path) -> Path:
-    from mrflearn.models.storage import check_target
+    if path.exists():  # torch, which storage needs, takes long to import where nothing can be wrong
+        from mrflearn.models.storage import check_target
 
-    check_target(path)
+        check_target(path)
     return path
 
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
-from mrflearn.cli.asking import load_for
+from mrflearn.cli.asking import ask
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import ModelFolder
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.composite import CompositeLanguageModel
+    from mrflearn.estimators.pcfg import PCFG
 
 AT_ONCE = 2000  # sentences parsed together: enough of each length, and the first trees come soon
 
 
 def parse(
+    context: typer.Context,
     model: ModelFolder,
-    text: Annotated[Path, typer.Argument(help="One sentence a line (gzip and - are fine).")],
+    file: Annotated[
+        Path, input_argument("One sentence a line (gzip is fine); - is standard input.")
+    ] = Path("-"),
     as_json: Json = False,
 ) -> None:
     """Draw the most probable tree over each sentence, in brackets, one a line.
@@ -26,10 +34,14 @@ def parse(
 
     Example: mrflearn parse model sentences.txt
     """
+    ask("parse", context, model, file=file, as_json=as_json)
+
+
+def parse_documents(fitted: PCFG | CompositeLanguageModel, file: Path, as_json: bool) -> None:
+    """Tells the trees, of some sentences at a time."""
     from mrflearn.data.documents import read_documents
 
-    fitted = load_for("parse", model)
-    documents = read_documents(text)
+    documents = read_documents(file)
     if getattr(fitted, "topics", 1) == 1:
         documents = _pieces(documents)
     missing = 0

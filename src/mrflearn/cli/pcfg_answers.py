@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from mrflearn.estimators.pcfg import PCFG
 
 
-def score_sentences(model: PCFG, text: Path, as_json: bool) -> None:
+def score_sentences(model: PCFG, file: Path, as_json: bool) -> None:
     """Tells the perplexity of a text; sentences without a parse are left out, and told."""
     from mrflearn.data.text import read_sentences
 
-    sentences = [words for words in read_sentences(text) if len(words)]
+    sentences = [words for words in read_sentences(file) if len(words)]
     values = model.score_samples(sentences)
     possible = [math.isfinite(value) for value in values]
     if not any(possible):
         raise DataError(
             "the grammar can produce none of the sentences. Is there one sentence a line, in words "
             "like the treebank's?",
-            path=text,
+            path=file,
         )
     parsed = [words for words, can in zip(sentences, possible, strict=True) if can]
     tokens = sum(len(words) + 1 for words in parsed)
@@ -51,14 +51,7 @@ def sample_trees(model: PCFG, count: int, seed: int, output: Path | None) -> Non
 
 def inspect_pcfg(model: PCFG, top: int, as_json: bool) -> None:
     """Tells the size of a grammar and the most probable rules at the root."""
-    grammar = model.model_
-    shape, names = grammar.shape, grammar.names
-    joint = (grammar.start[: shape.phrases][shape.parent] + grammar.rules).exp()
-    rows = [
-        (f"{names[shape.parent[r]]} -> {names[shape.left[r]]} {names[shape.right[r]]}",
-         float(joint[r]))
-        for r in joint.argsort(descending=True, stable=True)[:top].tolist()
-    ]  # fmt: skip
+    shape, rows = model.model_.shape, model.first_rules(top)
     sizes = {"phrases": shape.phrases, "preterminals": shape.preterminals, "rules": len(shape)}
     if as_json:
         own = {"class": type(model).__name__, **sizes, "vocabulary": len(model.vocabulary_)}

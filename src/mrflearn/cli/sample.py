@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mrflearn.cli.answers import remark, say
-from mrflearn.cli.asking import load_for
-from mrflearn.cli.composite_answers import sample_documents
-from mrflearn.cli.lm_answers import sample_neighbours
-from mrflearn.cli.ngram_answers import sample_text
+from mrflearn.cli.asking import ask
 from mrflearn.cli.options import ModelFolder, Seed
-from mrflearn.cli.pcfg_answers import sample_trees
 
 
 def sample(
+    context: typer.Context,
     model: ModelFolder,
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, help="How many rows, sentences or documents.")
@@ -31,28 +27,4 @@ def sample(
 
     Example: mrflearn sample spikes-model -n 1000 -o new.csv
     """
-    fitted = load_for("sample", model)
-    match type(fitted).__name__:
-        case "NgramLanguageModel":
-            sample_text(fitted, count, seed, output)
-        case "CompositeLanguageModel":
-            sample_documents(fitted, count, seed, output)
-        case "PCFG":
-            sample_trees(fitted, count, seed, output)
-        case "LanguageModel":
-            sample_neighbours(fitted, count, seed, output)
-        case _:
-            _sample_field(fitted, count, seed, output)
-
-
-def _sample_field(field: Any, count: int, seed: int, output: Path | None) -> None:
-    from mrflearn.data.samples import SampleTable, write_samples
-
-    drawn = field.draw(count, seed=seed)
-    remark(f"drawn by: {drawn.method}")
-    values = drawn.samples.cpu().numpy()
-    if output is not None:
-        write_samples(output, SampleTable(None, values))
-        return
-    for row in values.tolist():
-        say(" ".join(map(str, row)))
+    ask("sample", context, model, count=count, seed=seed, output=output)

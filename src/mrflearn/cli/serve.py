@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import remark, say
+from mrflearn.cli.inputs import model_argument
 
 
 def serve(
-    models: Annotated[list[Path], typer.Argument(help="Model directories.")],
+    models: Annotated[list[Path], model_argument("Model directories.")],
     host: Annotated[
         str, typer.Option(help="Where to listen; the default is reached from this machine alone.")
     ] = "127.0.0.1",

@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TagView:
-    """What to say of each sentence, and how many are looked at together."""
+class _View:
+    """What to say of each sentence."""
 
     n_best: int
     marginals: bool
     as_json: bool
-    batch: int
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,21 @@ class _Answer:
         return 0.0 if self.shares is None else float(self.shares[place, self.classes.index(tag)])
 
 
-def tag_file(tagger: Tagger, file: Path, file_format: str | None, view: TagView) -> None:
+def tag_tagger(
+    tagger: Tagger,
+    file: Path,
+    n_best: int,
+    marginals: bool,
+    file_format: str | None,
+    batch: int,
+    as_json: bool,
+) -> None:
     """Every sentence as it comes in, with its tags."""
+    view = _View(n_best, marginals, as_json)
     source = source_kept(tagger)
     column = source.column if source.column in ("upos", "xpos") else "upos"
     document = 0
-    for part in batches(_examples(source, file, file_format), view.batch):
+    for part in batches(_examples(source, file, file_format), batch):
         for example, answer in zip(part, _answers(tagger, part, view), strict=True):
             if view.as_json:
                 say_json(_record(example, answer, view))
@@ -74,7 +82,7 @@ def _examples(source: TagSource, file: Path, file_format: str | None) -> Iterato
         raise DataError(hint) from error
 
 
-def _answers(tagger: Tagger, part: list[TagExample], view: TagView) -> list[_Answer]:
+def _answers(tagger: Tagger, part: list[TagExample], view: _View) -> list[_Answer]:
     words = [example.words for example in part]
     best: list[list[tuple[list[str], float | None]]]
     if view.n_best > 1 or view.as_json:
@@ -86,7 +94,7 @@ def _answers(tagger: Tagger, part: list[TagExample], view: TagView) -> list[_Ans
     return [_Answer(own, table, classes) for own, table in zip(best, shares, strict=True)]
 
 
-def _record(example: TagExample, answer: _Answer, view: TagView) -> dict[str, Any]:
+def _record(example: TagExample, answer: _Answer, view: _View) -> dict[str, Any]:
     listed = [{"labels": tags, "probability": chance} for tags, chance in answer.best]
     record: dict[str, Any] = {"words": example.words, **listed[0]}
     if view.n_best > 1:
@@ -97,7 +105,7 @@ def _record(example: TagExample, answer: _Answer, view: TagView) -> dict[str, An
     return record
 
 
-def _tell_rows(example: TagExample, answer: _Answer, view: TagView) -> None:
+def _tell_rows(example: TagExample, answer: _Answer, view: _View) -> None:
     for rank, (tags, chance) in enumerate(answer.best):
         if view.n_best > 1:
             say(f"# {rank} {chance:.6f}")
@@ -107,7 +115,7 @@ def _tell_rows(example: TagExample, answer: _Answer, view: TagView) -> None:
         say()
 
 
-def _tell_conllu(example: TagExample, answer: _Answer, view: TagView, column: str) -> None:
+def _tell_conllu(example: TagExample, answer: _Answer, view: _View, column: str) -> None:
     sentence = example.sentence
     if sentence is None:
         return

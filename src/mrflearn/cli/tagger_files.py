@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+from mrflearn.cli.inputs import input_argument, input_option
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from mrflearn.evaluation.tagging import TaggingReport
 
 TaggedFile = Annotated[
-    Path, typer.Argument(help="Tagged words: .conllu, .tagged (word/tag), .mrg, or columns.")
+    Path, input_argument("Tagged words: .conllu, .tagged (word/tag), .mrg, or columns.")
 ]
 Column = Annotated[
     str | None,
@@ -37,7 +39,7 @@ FileFormat = Annotated[
         help="The file's format: conllu, tagged, ptb or columns; default: by its ending.",
     ),
 ]
-Valid = Annotated[Path | None, typer.Option(help="Tagged words to report the accuracy on.")]
+Valid = Annotated[Path | None, input_option("Tagged words to report the accuracy on.")]
 
 
 class Tagger(Protocol):

@@ -10,6 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run
+from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import (
     Checkpoint,
     Device,
@@ -18,6 +19,7 @@ from mrflearn.cli.options import (
     Resume,
     Seed,
     VocabularySize,
+    check_resume,
 )
 from mrflearn.cli.output import Output
 from mrflearn.cli.pictures import keep, picture_of
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
 def composite(
     documents: Annotated[
         Path,
-        typer.Argument(
-            help="One sentence a line, a blank line between documents (gzip and - are fine); or a "
+        input_argument(
+            "One sentence a line, a blank line between documents (gzip and - are fine); or a "
             "folder of such files."
         ),
     ],
@@ -62,9 +64,7 @@ def composite(
         int, typer.Option(min=1, help="When to stop at the latest: steps of EM.")
     ] = 20,
     restarts: Annotated[int, typer.Option(min=1, help="Random grammars to choose from.")] = 1,
-    valid: Annotated[
-        Path | None, typer.Option(help="Documents to report the perplexity of.")
-    ] = None,
+    valid: Annotated[Path | None, input_option("Documents to report the perplexity of.")] = None,
     single: Annotated[bool, typer.Option("--single", help="Single precision: faster.")] = False,
     device: Device = "cpu",
     seed: Seed = 0,
@@ -83,8 +83,7 @@ def composite(
     """
     from mrflearn.estimators.composite import CompositeLanguageModel
 
-    if resume and checkpoint is None:
-        raise typer.BadParameter("--resume needs --checkpoint: the file to go on from.")
+    check_resume(checkpoint, resume)
     if restarts > 1 and not grammar.startswith("latent"):
         raise typer.BadParameter("--restarts: only a latent grammar begins at random")
     if horizontal is not None and not grammar.startswith("treebank"):

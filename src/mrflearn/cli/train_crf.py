@@ -11,6 +11,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Jobs
+from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -20,10 +21,10 @@ from mrflearn.cli.train_layered import (
     SkipRule,
     Structure,
     choose_structure,
-    learned_by,
     tell,
     train_layered,
 )
+from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
@@ -41,7 +42,7 @@ class Algorithm(StrEnum):
 def crf(
     context: typer.Context,
     file: Annotated[
-        Path, typer.Argument(help="Labelled words: columns, .conllu, .mrg, .crfsuite, .grmm ...")
+        Path, input_argument("Labelled words: columns, .conllu, .mrg, .crfsuite, .grmm ...")
     ],
     output: Output,
     columns: Annotated[
@@ -67,15 +68,15 @@ def crf(
         typer.Option(help="Of a skip chain: which tokens it joins; default: capitalised."),
     ] = None,
     template: Annotated[
-        Path | None, typer.Option(help="CRF++ or Wapiti templates; default: features of words.")
+        Path | None, input_option("CRF++ or Wapiti templates; default: features of words.")
     ] = None,
     file_format: Annotated[
         str | None, typer.Option("--format", help="The file's format; default: by its ending.")
     ] = None,
     dev: Annotated[
         Path | None,
-        typer.Option(
-            "--valid", "--dev", help="Labelled words to stop by: the model best on them is kept."
+        input_option(
+            "Labelled words to stop by: the model best on them is kept.", "--valid", "--dev"
         ),
     ] = None,
     calibrate: Annotated[
@@ -139,7 +140,7 @@ def crf(
     settings |= {"c2": 1.0 if c2 is None else c2, "order": order, "device": device}
     model = _learn_chain(recipe, file, settings, dev, calibrate=calibrate)
     model.save(output)
-    answer = _answer(model, recipe, output)
+    answer = _answer(model, recipe, output, quiet=quiet)
     write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
@@ -177,21 +178,16 @@ def _learn_chain(
     return model
 
 
-def _answer(model: CRF, recipe: Recipe, output: Path) -> dict[str, Any]:
-    outcome = model.outcome_
+def _answer(model: CRF, recipe: Recipe, output: Path, *, quiet: bool) -> dict[str, Any]:
     return {
         "model": str(output),
         "format": recipe.format,
         "columns": recipe.columns,
         "labels": model.classes_,
-        "estimator": learned_by(model),
+        "estimator": learned_by(model, quiet=quiet),
         "attributes": model.num_attributes_,
-        "objective": outcome.value,
-        "iterations": outcome.iterations,
-        "converged": outcome.converged,
-        "reason": outcome.reason,
+        **training_facts(model.outcome_),
         "temperature": model.temperature_,
-        "seconds": round(outcome.seconds, 4),
     }
 
 
@@ -200,9 +196,6 @@ def _tell(answer: dict[str, Any]) -> None:
         f"{answer['model']}: {len(answer['labels'])} labels, {answer['attributes']:,} attributes, "
         f"learned in {answer['seconds']:.2f} s"
     )
-    say(
-        f"objective {answer['objective']:.6g} nats after {answer['iterations']} iterations: "
-        f"{answer['reason']}"
-    )
+    tell_training(answer)
     if answer["temperature"] != 1.0:
         say(f"temperature of the probabilities: {answer['temperature']:.4f}")

@@ -21,9 +21,11 @@ from mrflearn.cli.field_rows import (
     picked,
     read_rows,
 )
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
+from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
 from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
@@ -56,9 +58,9 @@ def field(
     context: typer.Context,
     samples: Annotated[
         list[Path],
-        typer.Argument(
-            help="Rows of states (csv, npy, text, digits, parquet; one file or many), or an "
-            "alignment (.fasta, .a2m, .aln)."
+        input_argument(
+            "Rows of states (csv, npy, text, digits, parquet; one file or many), or an "
+            "alignment (FASTA, a2m, a3m, Stockholm, Clustal)."
         ),
     ],
     output: Output,
@@ -120,8 +122,6 @@ def field(
     alignment = not sharded and is_alignment(samples[0])
     family = alignment and graph == "complete" and estimator in (Estimator.auto, Estimator.pl)
     idle = _idle(estimator, sharded=sharded, alignment=alignment, family=family)
-    if engine is Engine.spark:
-        idle["jobs"] = "on Spark the cluster has its own cores"
     refuse_idle(context, idle)
     common: dict[str, Any] = {"device": device, "random_state": seed, "verbose": not quiet}
     choices: dict[str, Any] = {"estimator": estimator.value, "auxiliary": auxiliary.value}
@@ -147,13 +147,10 @@ def field(
             wires = _found(rows, common["states"], device) if graph == "learn" else graph
             model = MarkovField(wires, **choices, **common).fit(rows.values)
             model.name_columns(rows.names)
+            model.spins_ = rows.spins
     model.save(output)
-    learned_by = Estimator.pl.value if family else estimator.value
-    if hasattr(model, "choice_"):
-        learned_by = model.choice_.estimator
-        if not quiet:
-            remark(f"--estimator auto: {learned_by}, since {model.choice_.reason}")
-    answer = _answer(model, count, output, learned_by)
+    by = Estimator.pl.value if family else learned_by(model, quiet=quiet)
+    answer = _answer(model, count, output, by)
     write_report(model, output, answer, quiet=quiet)
     _tell(answer, as_json)
 
@@ -206,19 +203,13 @@ def _family(
 
 
 def _answer(model: Any, samples: int | None, output: Path, estimator: str) -> dict[str, Any]:
-    outcome = model.outcome_
     return {
         "model": str(output),
         "samples": samples,
         "variables": model.n_features_in_,
         "edges": len(model.edges_),
         "estimator": estimator,
-        "objective": outcome.value,
-        "iterations": outcome.iterations,
-        "evaluations": outcome.evaluations,
-        "converged": outcome.converged,
-        "reason": outcome.reason,
-        "seconds": round(outcome.seconds, 4),
+        **training_facts(model.outcome_),
     }
 
 
@@ -232,7 +223,4 @@ def _tell(answer: dict[str, Any], as_json: bool) -> None:
         + (f" from {samples} samples" if samples is not None else "")
         + f" by {answer['estimator']} in {answer['seconds']:.2f} s"
     )
-    say(
-        f"objective {answer['objective']:.6g} nats after {answer['iterations']} iterations: "
-        f"{answer['reason']}"
-    )
+    tell_training(answer)

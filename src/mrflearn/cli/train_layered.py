@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from mrflearn.cli.answers import remark, say, say_json
+from mrflearn.cli.answers import say, say_json
+from mrflearn.cli.labelling import words_of
 from mrflearn.cli.report import write_report
+from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
 
 if TYPE_CHECKING:
-    from mrflearn.statistics.recipes import Example, Recipe
+    from mrflearn.statistics.recipes import Recipe
 
 
 class Structure(StrEnum):
@@ -90,46 +92,19 @@ def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) ->
     return answer
 
 
-def learned_by(model: Any) -> str:
-    """The estimator that a CRF was trained by; of one chosen for it, it is said why."""
-    choice = getattr(model, "choice_", None)
-    if choice is None:
-        return str(model.estimator)
-    remark(f"--estimator auto: {choice.estimator}, since {choice.reason}")
-    return str(choice.estimator)
-
-
-def words_of(examples: list[Example], file: Path) -> list[list[str]]:
-    """The words that a rule for skip edges reads."""
-    from mrflearn.errors import DataError
-
-    if any(not row for example in examples for row in example.rows):
-        raise DataError(
-            "its features are made and its words are gone; a skip chain needs the words, as files "
-            "of columns have them.",
-            path=file,
-        )
-    return [[row[0] for row in example.rows] for example in examples]
-
-
 def _answer(model: Any, recipe: Recipe, layered: Layered, output: Path) -> dict[str, Any]:
-    outcome = model.outcome_
     names = dict(zip(recipe.layers, map(list, model.names_), strict=True))
     return {
         "model": str(output),
         "class": type(model).__name__,
         "structure": layered.structure.value,
-        "estimator": learned_by(model),
+        "estimator": learned_by(model, quiet=not layered.settings["verbose"]),
         "format": recipe.format,
         "columns": recipe.columns,
         "labels": names,
         "attributes": model.num_attributes_,
         "weights": sum(len(own) for own in model.model_.weights),
-        "objective": outcome.value,
-        "iterations": outcome.iterations,
-        "converged": outcome.converged,
-        "reason": outcome.reason,
-        "seconds": round(outcome.seconds, 4),
+        **training_facts(model.outcome_),
     }
 
 
@@ -145,7 +120,4 @@ def tell(answer: dict[str, Any], as_json: bool) -> None:
         f"{answer['attributes']:,} attributes, {answer['weights']:,} weights, learned by "
         f"{answer['estimator']} in {answer['seconds']:.2f} s"
     )
-    say(
-        f"objective {answer['objective']:.6g} nats after {answer['iterations']} iterations: "
-        f"{answer['reason']}"
-    )
+    tell_training(answer)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
-from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master
+from mrflearn.cli.inputs import input_option
 from mrflearn.cli.options import (
     Checkpoint,
     Device,
@@ -20,11 +21,12 @@ from mrflearn.cli.options import (
     Resume,
     Seed,
     VocabularySize,
+    check_resume,
 )
 from mrflearn.cli.output import Output
 from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
-from mrflearn.errors import MrflearnError
+from mrflearn.cli.text_source import TextOrMoments, text_or_moments, text_source
 
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
@@ -56,13 +58,11 @@ class Form(StrEnum):
 
 
 def lm(
-    text: Annotated[
-        list[Path],
-        typer.Argument(help="Text, one sentence a line (gzip and - are fine), or a .moments file."),
-    ],
+    command: typer.Context,
+    text: TextOrMoments,
     output: Output,
     valid: Annotated[
-        Path | None, typer.Option(help="Text to stop by: the model best on it is kept.")
+        Path | None, input_option("Text to stop by (--estimator bound), else to report on.")
     ] = None,
     context: Annotated[int, typer.Option(min=1, max=8, help="Neighbours on each side.")] = 2,
     dims: Annotated[int, typer.Option(min=1, help="Dimensions of the word vectors.")] = 30,
@@ -133,8 +133,8 @@ def lm(
         random_state=seed,
         verbose=not quiet,
     )
-    source = _source(model, text, engine, master, jobs)
-    held_out = None if valid is None else _text_or_moments(valid)
+    source = text_source(command, model, text, engine, master, jobs)
+    held_out = None if valid is None else text_or_moments(valid)
     model.fit(source, valid=held_out, checkpoint=checkpoint, resume=resume)
     model.save(output)
     if plot is not None:
@@ -161,26 +161,7 @@ def _refuse_idle(
         raise typer.BadParameter(f"--weights are those of chains; {bound} have none.")
     if checkpoint is not None and estimator is not Estimator.bound:
         raise typer.BadParameter(f"--checkpoint goes with --estimator bound, not {estimator}.")
-    if resume and checkpoint is None:
-        raise typer.BadParameter("--resume needs --checkpoint: the file to go on from.")
-
-
-def _source(
-    model: LanguageModel, paths: list[Path], engine: Engine, master: str | None, jobs: int
-) -> Any:
-    """What to learn from: a text to read, or the moments of files counted elsewhere."""
-    if engine is Engine.local and len(paths) == 1:
-        if master is not None or jobs != 1:
-            raise typer.BadParameter(
-                "--master goes with --engine spark, and --jobs with several files: one file is "
-                "read here by one process."
-            )
-        return _text_or_moments(paths[0])
-    for path in paths:
-        if _holds_moments(path):
-            raise MrflearnError(f"{path}: moments are counts already; learn from one such file.")
-    with place_to_run(engine, master, jobs) as place:
-        return model.count_shards(shard_paths(paths, engine), place)
+    check_resume(checkpoint, resume)
 
 
 def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:
@@ -221,17 +202,6 @@ def _weights(text: str | None) -> list[float] | Literal["validation"] | None:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"{text!r} is not a list of numbers such as 0.9,0.1") from error
-
-
-def _text_or_moments(path: Path) -> Any:
-    """The moments in a file of them, known by its name, else the path of a text."""
-    from mrflearn.statistics.moments_file import load_moments
-
-    return load_moments(path) if _holds_moments(path) else path
-
-
-def _holds_moments(path: Path) -> bool:
-    return path.suffixes[-1:] == [".moments"]
 
 
 def _peak_memory_mb() -> float:

@@ -9,18 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json
+from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import MinimumCount, Quiet, VocabularySize
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 
 
 def ngram(
-    text: Annotated[Path, typer.Argument(help="One sentence a line (gzip and - are fine).")],
+    text: Annotated[Path, input_argument("One sentence a line (gzip and - are fine).")],
     output: Output,
     order: Annotated[int, typer.Option(min=1, help="The longest n-gram.")] = 3,
     minimum_count: MinimumCount = 1,
     vocabulary_size: VocabularySize = None,
-    valid: Annotated[Path | None, typer.Option(help="Text to report the perplexity of.")] = None,
+    valid: Annotated[Path | None, input_option("Text to report the perplexity of.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:

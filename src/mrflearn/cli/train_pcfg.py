@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import MinimumCount, Quiet
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -23,7 +24,7 @@ class Side(StrEnum):
 
 
 def pcfg(
-    trees: Annotated[Path, typer.Argument(help="Trees in brackets, as the Penn Treebank's.")],
+    trees: Annotated[Path, input_argument("Trees in brackets, as the Penn Treebank's.")],
     output: Output,
     side: Annotated[
         Side, typer.Option(help="Split nodes of many children into pairs that branch this way.")

@@ -11,6 +11,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
+from mrflearn.cli.inputs import input_option
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -63,7 +64,7 @@ def tagger(
         typer.Option(help="Price of squared parameters; of several (0.1,0.3) the best on --valid."),
     ] = None,
     unlabelled: Annotated[
-        Path | None, typer.Option(help="Sentences without tags, to learn from as well.")
+        Path | None, input_option("Sentences without tags, to learn from as well.")
     ] = None,
     unlabelled_weight: Annotated[
         str | None,
@@ -79,7 +80,7 @@ def tagger(
     columns: ColumnNames = None,
     file_format: FileFormat = None,
     valid: Annotated[
-        Path | None, typer.Option(help="Tagged words to choose by, and to report accuracy on.")
+        Path | None, input_option("Tagged words to choose by, and to report accuracy on.")
     ] = None,
     device: Device = "cpu",
     seed: Seed = 0,

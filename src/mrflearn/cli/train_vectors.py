@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
-from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
+from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master
 from mrflearn.cli.options import MinimumCount, Quiet, Seed, VocabularySize
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
-from mrflearn.errors import MrflearnError
-
-if TYPE_CHECKING:
-    from mrflearn.estimators.word_vectors import WordVectors
-    from mrflearn.statistics.moments import Moments
+from mrflearn.cli.text_source import TextOrMoments, text_source
 
 
 def vectors(
-    text: Annotated[
-        list[Path],
-        typer.Argument(help="Text, one sentence a line (gzip and - are fine), or a .moments file."),
-    ],
+    command: typer.Context,
+    text: TextOrMoments,
     output: Output,
     dims: Annotated[int, typer.Option(min=1, help="Dimensions of the vectors.")] = 100,
     context: Annotated[
@@ -56,7 +50,8 @@ def vectors(
         random_state=seed,
     )
     began = time.perf_counter()
-    moments = _moments(model, text, engine, master, jobs)
+    source = text_source(command, model, text, engine, master, jobs)
+    moments = model.count(source) if isinstance(source, Path) else source
     model.fit(moments)
     seconds = time.perf_counter() - began
     model.save(output)
@@ -74,25 +69,6 @@ def vectors(
         say_json(answer)
         return
     _tell(answer)
-
-
-def _moments(
-    model: WordVectors, paths: list[Path], engine: Engine, master: str | None, jobs: int
-) -> Moments:
-    """Counts of the text, wherever it is read, or those that a file holds."""
-    held = [path for path in paths if path.suffix == ".moments"]
-    if held and len(paths) > 1:
-        raise MrflearnError(f"{held[0]}: moments are counts already; give one such file alone.")
-    if (held or str(paths[0]) == "-") and (engine is Engine.spark or master or jobs != 1):
-        raise typer.BadParameter(f"{paths[0]} is read here: no --engine, --master or --jobs.")
-    if held:
-        from mrflearn.statistics.moments_file import load_moments
-
-        return load_moments(held[0])
-    if len(paths) == 1 and engine is Engine.local and master is None and jobs == 1:
-        return model.count(paths[0])
-    with place_to_run(engine, master, jobs) as place:
-        return model.count_shards(shard_paths(paths, engine), place)
 
 
 def _tell(answer: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +38,8 @@ def evaluate_vectors(model: Any, file: Path, as_json: bool) -> None:
 def inspect_vectors(model: Any, top: int, plot: Path | None, as_json: bool) -> None:
     """Tells the size of the vectors, and the most frequent words with their nearest."""
     if plot is not None:
-        draw_map(model, frequent_words(model, max(top, WORDS_ON_MAP)), plot)
-    near = {word: [w for w, _ in model.neighbors(word, 5)] for word in frequent_words(model, top)}
+        draw_map(model, model.frequent_words(max(top, WORDS_ON_MAP)), plot)
+    near = {word: [w for w, _ in model.neighbors(word, 5)] for word in model.frequent_words(top)}
     figures = {
         "class": type(model).__name__,
         "vocabulary": len(model.vocabulary_),
@@ -55,12 +54,6 @@ def inspect_vectors(model: Any, top: int, plot: Path | None, as_json: bool) -> N
     say("frequent words, and the nearest to each:")
     for word, found in near.items():
         say(f"{word}: {' '.join(found)}")
-
-
-def frequent_words(model: Any, count: int) -> list[str]:
-    """The most frequent words, without those that stand for edges and unknown words."""
-    words = (word for word in model.vocabulary_.words if not word.startswith("<"))
-    return list(islice(words, count))
 
 
 def draw_map(model: Any, words: list[str], path: Path) -> None:

@@ -12,11 +12,16 @@ SETTING = re.compile(r"\b([a-z][a-z0-9_]*)=('[^']*'|\"[^\"]*\"|\.{3}|[\w+-]+(?:\
 
 
 def in_own_words(message: str, options: Mapping[str, str]) -> str:
-    """The message with `name='value'` as `--name value`, for the names that are options."""
+    """The message with `name='value'` as `--name value`, and `name=True` as `--name`.
+
+    Names that are no options of the command stay as they are.
+    """
 
     def told(found: re.Match[str]) -> str:
         option, value = options.get(found[1]), found[2].strip("'\"")
-        return found[0] if option is None else f"{option} {value}"
+        if option is None:
+            return found[0]
+        return option if value == "True" else f"{option} {value}"
 
     return SETTING.sub(told, message)
 

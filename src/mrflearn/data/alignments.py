@@ -1,19 +1,18 @@
-"""Aligned sequences of proteins, RNA or DNA as integers: FASTA, a2m, and one sequence a line.
+"""Aligned sequences of proteins, RNA or DNA as integers: FASTA, Stockholm and others.
 
 State 0 is the gap; the letters of the alphabet follow in alphabetical order.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.files import PathLike, read_lines, write_text
+from mrflearn.data.alignment_records import sequence_records
+from mrflearn.data.files import PathLike, write_text
 from mrflearn.errors import DataError
 
 Molecule = Literal["protein", "rna", "dna"]
@@ -25,7 +24,6 @@ ALPHABETS: dict[Molecule, str] = {
 MOST_UNKNOWN = 0.2  # of the letters; more than this means another alphabet
 LINE_LETTERS = 60
 UNKNOWN = 255
-LETTERS = re.compile(r"[A-Za-z*.-]*")
 INSERTS = {ord(letter): None for letter in ".abcdefghijklmnopqrstuvwxyz"}
 
 
@@ -54,14 +52,16 @@ class Alignment:
 def read_alignment(
     path: PathLike, molecule: Molecule = "protein", *, drop_inserts: bool = False
 ) -> Alignment:
-    """The aligned sequences of a FASTA, a2m or one-a-line file (told apart by the first letter).
+    """The aligned sequences of a file: FASTA, a2m, a3m, Stockholm, Clustal or one a line.
 
     In an a2m file, lower case and `.` stand for insertions relative to the family; `drop_inserts`
-    leaves them out.  Else lower case is read like upper case and `.` is a gap.
+    leaves them out, and of a file named `.a3m` they always are.  Else lower case is read like upper
+    case and `.` is a gap.
     """
+    drop_inserts = drop_inserts or str(path).removesuffix(".gz").lower().endswith(".a3m")
     names: list[str | None] = []
     sequences: list[str] = []
-    for number, name, letters in _records(path):
+    for number, name, letters in sequence_records(path):
         sequence = letters.translate(INSERTS) if drop_inserts else letters
         if sequences and len(sequence) != len(sequences[0]):
             hint = "" if drop_inserts else " If lower case marks insertions, try drop_inserts=True."
@@ -94,39 +94,6 @@ def write_alignment(path: PathLike, alignment: Alignment) -> None:
             stream.write(f">{name}\n")
             for start in range(0, len(sequence), LINE_LETTERS):
                 stream.write(sequence[start : start + LINE_LETTERS] + "\n")
-
-
-def _records(path: PathLike) -> Iterator[tuple[int, str | None, str]]:
-    """(line on which it begins, name, letters) of every sequence."""
-    lines = ((number, line.strip()) for number, line in read_lines(path) if line.strip())
-    name, start = None, 0
-    parts: list[str] = []
-    for number, line in lines:
-        if line[0] == ">" and (start or not parts):
-            if start:
-                yield start, name, "".join(parts)
-            name, start, parts = line[1:].strip(), number, []
-        elif start:
-            parts.append(_letters(line, path, number))
-        else:
-            parts = [_letters(line, path, number)]  # a file without names
-            yield number, None, parts[0]
-    if start:
-        yield start, name, "".join(parts)
-
-
-def _letters(line: str, path: PathLike, number: int) -> str:
-    letters = "".join(line.split())
-    good = LETTERS.match(letters)
-    if good is None or good.end() < len(letters):
-        wrong = letters[good.end() if good else 0]
-        raise DataError(
-            f"{wrong!r} stands for no residue. Is this an alignment (FASTA, a2m, or one sequence "
-            "a line)?",
-            path=path,
-            line=number,
-        )
-    return letters
 
 
 def _states(molecule: Molecule) -> NDArray[np.uint8]:

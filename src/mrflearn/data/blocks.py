@@ -5,6 +5,7 @@ Words and lines are those of `data/text`: ASCII white space separates words, new
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
@@ -18,7 +19,10 @@ SPACES = (b" ", b"\t", b"\n", b"\r", b"\f", b"\v")
 
 
 def read_blocks(*paths: PathLike, size: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """UTF-8 text of the files in turn, cut between words; every file ends with a newline."""
+    """UTF-8 text of the files in turn, cut between words; every file ends with a newline.
+
+    A byte order mark at the beginning of a file is no part of its first word.
+    """
     for path in paths:
         with open_binary(path) as stream:
             yield from _checked(_cut_between_words(stream, size, path), path)
@@ -31,8 +35,10 @@ def words_of(block: bytes) -> list[bytes]:
 
 def _cut_between_words(stream: BinaryIO, size: int, path: PathLike) -> Iterator[bytes]:
     rest = b""
+    mark = codecs.BOM_UTF8
     while read := stream.read(size):
-        block = rest + read
+        block = rest + read.removeprefix(mark)
+        mark = b""
         cut = max(block.rfind(space, len(rest)) for space in SPACES) + 1
         if cut > 0:
             yield block[:cut]

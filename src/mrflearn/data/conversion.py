@@ -12,12 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mrflearn.data.alignment_records import ENDINGS
 from mrflearn.data.alignments import read_alignment, write_alignment
 from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.columns import ColumnSentence, read_columns, write_columns
 from mrflearn.data.conllu import ConlluSentence, read_conllu, write_conllu
 from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
 from mrflearn.data.files import PathLike
+from mrflearn.data.graphs import SUFFIXES, read_graphs, write_graphs
 from mrflearn.data.grmm import read_grmm, write_grmm
 from mrflearn.data.ptb import read_trees, write_trees
 from mrflearn.data.samples import read_samples, write_samples
@@ -84,6 +86,7 @@ def _to_tagged(sentences: Iterable[ColumnSentence]) -> Iterator[TaggedSentence]:
         yield TaggedSentence(words, tags)
 
 
+ALIGNED = tuple(ending for ending in ENDINGS if ending not in (".a2m", ".a3m"))
 FORMATS: dict[str, Format] = {
     "text": Format(
         read_sentences, write_sentences, (".txt", ".tokens"), "sentences", None, _to_text
@@ -116,14 +119,15 @@ FORMATS: dict[str, Format] = {
         (".digits",),
         "samples",
     ),
-    "fasta": Format(read_alignment, write_alignment, (".fasta", ".fa", ".aln"), "alignments"),
+    "fasta": Format(read_alignment, write_alignment, ALIGNED, "alignments"),
     "a2m": Format(
-        partial(read_alignment, drop_inserts=True), write_alignment, (".a2m",), "alignments"
+        partial(read_alignment, drop_inserts=True), write_alignment, (".a2m", ".a3m"), "alignments"
     ),
     "vectors": Format(read_vectors, write_vectors, (".vec",), "vectors"),
     "binary-vectors": Format(
         read_vectors, partial(write_vectors, format="binary"), (".bin",), "vectors"
     ),
+    "graphs": Format(read_graphs, write_graphs, SUFFIXES, "graphs"),
     "arpa": Format(read_arpa, write_arpa, (".arpa",), "n-grams"),
     "uai": Format(read_network, write_network, (".uai",), "networks"),
 }

@@ -25,6 +25,12 @@ def hold(text: Text) -> Held:
     """The corpus in a form that can be read twice: its path, or a list of its sentences."""
     if isinstance(text, (str, os.PathLike)):
         # Standard input flows by once only.
+        if len(str(text).split("\n")) > 1:
+            raise DataError(
+                "a text is given by its path or as a list of sentences, each a list of words; this "
+                f"is the text itself, {str(text)[:40]!r} ... Try "
+                "[line.split() for line in text.splitlines()]."
+            )
         return list(read_sentences("-")) if str(text) == "-" else text
     sentences = list(text)
     for number, sentence in enumerate(sentences, start=1):

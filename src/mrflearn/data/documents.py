@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mrflearn.data.files import PathLike, write_text
 from mrflearn.data.text import read_sentences, split_tokens
@@ -31,9 +31,7 @@ def hold_documents(documents: Documents) -> list[Document]:
         return list(read_documents(documents))
     held = list(documents)
     for number, document in enumerate(held, start=1):
-        if isinstance(document, (str, bytes)) or any(
-            isinstance(sentence, (str, bytes)) for sentence in document
-        ):
+        if not _holds_sentences(document):
             raise DataError(
                 f"document {number} is not a list of sentences, each a list of words. Split its "
                 "text first, or give the path of a file with one sentence a line and a blank line "
@@ -57,6 +55,16 @@ def write_documents(path: PathLike, documents: Iterable[Document]) -> None:
                         path=path,
                     )
                 stream.write(line + "\n")
+
+
+def _holds_sentences(document: Any) -> bool:
+    """Whether it is a list of lists, as far as a look at each sentence tells."""
+    if isinstance(document, (str, bytes)) or not isinstance(document, Iterable):
+        return False
+    return not any(
+        isinstance(sentence, (str, bytes)) or not isinstance(sentence, Iterable)
+        for sentence in document
+    )
 
 
 def _files(path: PathLike) -> list[PathLike]:

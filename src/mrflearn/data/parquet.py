@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.data.files import PathLike
-from mrflearn.data.sample_rows import MISSING, Chunk, Columns, choose
+from mrflearn.data.sample_rows import DOWN, MISSING, Chunk, Columns, Signs, choose, whole_numbers
 from mrflearn.errors import DataError, MissingExtraError
 
 
@@ -20,12 +20,13 @@ def parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterat
     header = [str(name) for name in file.schema_arrow.names]
     picked = [header[i] for i in choose(columns, header, len(header), path, 1)]
     names, nothing = tuple(picked), np.zeros((0, len(picked)), dtype=np.int64)
-    empty = True
+    empty, signs = True, Signs(path)
     for batch in file.iter_batches(batch_size=rows, columns=picked):
         empty = False
-        yield names, np.stack([_states(batch.column(name), name, path) for name in picked], axis=1)
+        values = np.stack([_states(batch.column(name), name, path) for name in picked], axis=1)
+        yield Chunk(names, signs.resolve(values), signs.down)
     if empty:
-        yield names, nothing
+        yield Chunk(names, nothing)
 
 
 def _open(path: PathLike) -> Any:
@@ -44,10 +45,18 @@ def _open(path: PathLike) -> Any:
 
 def _states(column: Any, name: str, path: PathLike) -> NDArray[np.int64]:
     kind = str(column.type)
-    if not (kind.startswith(("int", "uint")) or kind == "bool"):
+    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    states: NDArray[np.int64] | None = None
+    if kind.startswith(("int", "uint")) or kind == "bool":
+        whole = column.cast("int64").fill_null(MISSING)
+        states = np.array(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
+    elif kind in ("float", "double"):  # how pandas keeps whole numbers where some are missing
+        figures = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        known, states = known & ~np.isnan(figures), whole_numbers(figures)
+    if states is None:
         raise DataError(
             f"column '{name}' holds {kind}; states are whole numbers. Pick other columns, or cast.",
             path=path,
         )
-    values = column.cast("int64").fill_null(MISSING)
-    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
+    states[known & (states == -1)] = DOWN
+    return states

@@ -32,9 +32,27 @@ def read_trees(path: PathLike) -> Iterator[Tree]:
     The unlabelled bracket that the Penn Treebank puts around a tree is taken off; around several
     trees it stays, as a node with the empty label.
     """
+    return _trees(read_lines(path), path)
+
+
+def held_trees(given: Iterable[Tree | str]) -> Iterator[Tree]:
+    """Trees as users hand them over: records as they are, texts in brackets read."""
+    for number, tree in enumerate(given, start=1):
+        if isinstance(tree, Tree):
+            yield tree
+        elif isinstance(tree, str):
+            yield from _trees(enumerate(tree.splitlines(), start=1), f"tree {number}")
+        else:
+            raise DataError(
+                f"tree {number} is a {type(tree).__name__}; give a text in brackets, such as "
+                "'(S (NP (DT the)) ...)'. NLTK's trees become one by str(tree)."
+            )
+
+
+def _trees(lines: Iterable[tuple[int, str]], path: PathLike) -> Iterator[Tree]:
     stack: list[_Open] = []
     restart = 0  # where another tree seems to begin inside an unfinished one
-    for number, line in read_lines(path):
+    for number, line in lines:
         if stack and not restart and line.startswith("("):
             restart = number
         for tag, word, piece in _PIECES(line):
@@ -45,7 +63,12 @@ def read_trees(path: PathLike) -> Iterator[Tree]:
                 tree = Tree(tag, (), word)
             elif not stack:
                 what = "a closing bracket too many" if piece == ")" else f"'{piece}' outside a tree"
-                raise DataError(f"{what}: brackets are not in balance.", path=path, line=number)
+                raise DataError(
+                    f"{what}: brackets are not in balance. "
+                    "A treebank has lines such as (S (NP (DT the) (NN cat)) (VP (VBZ sits))).",
+                    path=path,
+                    line=number,
+                )
             elif piece == ")":
                 tree = _closed(stack.pop(), path, number)
             else:

@@ -1,12 +1,16 @@
-"""Lines of a sample table as matrices, a chunk at a time: cells (csv or white space) and digits."""
+"""Lines of a sample table as matrices, a chunk at a time: cells (csv or white space) and digits.
+
+Cells are states (0, 1, 2, ...) or, all through a file, spins: -1 and 1 are the states 0 and 1.
+"""
 
 from __future__ import annotations
 
 import csv
-import re
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +20,55 @@ from mrflearn.errors import DataError
 
 Columns: TypeAlias = Sequence[str | int]
 Lines: TypeAlias = Iterator[tuple[int, str]]
-Chunk: TypeAlias = tuple[tuple[str, ...] | None, NDArray[np.int64]]
+States: TypeAlias = NDArray[np.int64]
 
 MISSING = -1
-MISSING_TEXTS = ("", "NA")
+MISSING_TEXTS = ("", "NA", "NaN", "nan")
 LARGEST_STATE = 2**31 - 1
-# Programs that have no missing integers write 3.0 for 3.
-WHOLE = re.compile(r"[0-9]{1,10}(?:\.0*)?")
+DOWN = -(2**62)  # a cell that says -1, before it is known to be a spin
+
+
+class Chunk(NamedTuple):
+    """Some rows of a file: the names of its columns, states, and whether they were spins."""
+
+    names: tuple[str, ...] | None
+    values: States
+    spins: bool = False
+
+
+@final
+@dataclass
+class Signs:
+    """What the cells of a file were so far: spins, or states that no spin can be."""
+
+    path: PathLike
+    down: bool = False
+    states: bool = False
+
+    def resolve(self, values: States, lines: Sequence[int] | None = None) -> States:
+        """The values with 0 for `DOWN`; an error where a file has spins and other states."""
+        down = values == DOWN
+        other = (values == 0) | (values > 1)
+        self.down |= bool(down.any())
+        self.states |= bool(other.any())
+        if self.down and self.states:
+            row = int((down if down.any() else other).any(axis=1).argmax())
+            raise DataError(
+                "-1 stands beside other states than 1. Spins are -1 and 1 alone; a value that is "
+                "not known is written NA (null in parquet).",
+                path=self.path,
+                line=None if lines is None else lines[row],
+            )
+        values[down] = 0
+        return values
 
 
 def cell_chunks(
-    lines: Lines, path: PathLike, rows: int, columns: Columns | None, *, commas: bool
+    lines: Lines, path: PathLike, rows: int, columns: Columns | None, *, separator: str | None
 ) -> Iterator[Chunk]:
     """Names and values of lines of separated cells; the first line may be a header."""
     numbered: Iterator[tuple[int, list[str]]] = (
-        (number, _cells(line, path, number, commas)) for number, line in lines
+        (number, _cells(line, path, number, separator)) for number, line in lines
     )
     start, first = next(numbered)
     named = columns is not None and any(isinstance(column, str) for column in columns)
@@ -42,9 +80,11 @@ def cell_chunks(
         _check_names(names, path, start)
     else:
         numbered = chain([(start, first)], numbered)
+    signs = Signs(path)
     chunk = list(islice(numbered, rows))
     while True:
-        yield names, _states(chunk, width, picked, path)
+        values = signs.resolve(_states(chunk, width, picked, path), [line for line, _ in chunk])
+        yield Chunk(names, values, signs.down)
         chunk = list(islice(numbered, rows))
         if not chunk:
             return
@@ -63,7 +103,7 @@ def digit_chunks(
                 raise DataError(_digits_problem(line, width), path=path, line=number)
         joined = "".join([line for _, line in chunk]).encode()
         values = np.frombuffer(joined, dtype=np.uint8).reshape(-1, width) - ord("0")
-        yield None, values[:, picked].astype(np.int64)
+        yield Chunk(None, values[:, picked].astype(np.int64))
 
 
 def choose(
@@ -103,18 +143,21 @@ def header_problem(names: Sequence[str], separator: str) -> str | None:
             return f"the column name {name!r} cannot be written in this format. Try another name."
     if len(set(names)) < len(names):
         return "two columns have the same name."
+    if names[:1] and names[0].startswith("#"):
+        return "a first column name with # would be read back as a remark. Try another name."
+    if len(names) == 1 and ";" in names[0]:
+        return "the semicolon in the column name would be read back as a border. Try another name."
     if any(map(_is_number, names)) or all(name in MISSING_TEXTS for name in names):
         return "column names that are numbers would be read back as a row. Try x1, x2, ..."
     return None
 
 
-def _cells(line: str, path: PathLike, number: int, commas: bool) -> list[str]:
-    if not commas:
-        return line.split()
-    if '"' not in line:
-        return line.split(",")
+def _cells(line: str, path: PathLike, number: int, separator: str | None) -> list[str]:
+    if separator is None or '"' not in line:
+        return line.split(separator)
     try:
-        return next(csv.reader([line], strict=True, skipinitialspace=True))
+        read = csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True)
+        return next(read)
     except csv.Error as error:
         raise DataError(f"quotes do not close: {error}.", path=path, line=number) from error
 
@@ -175,16 +218,27 @@ def _state(text: str) -> int | None:
     stripped = text.strip()
     if stripped in MISSING_TEXTS:
         return MISSING
-    state = int(stripped.partition(".")[0]) if WHOLE.fullmatch(stripped) else LARGEST_STATE + 1
-    return state if state <= LARGEST_STATE else None
+    # Programs that have no missing integers write 3.0 for 3, and numpy.savetxt 3.000e+00.
+    number = float(stripped) if _is_number(stripped) and "_" not in stripped else math.nan
+    if not number.is_integer() or not -1 <= number <= LARGEST_STATE:
+        return None
+    return DOWN if number == -1 else int(number)
 
 
 def _state_problem(text: str) -> str:
-    hint = " For spins of -1 and 1 write (value + 1) / 2." if text.strip() == "-1" else ""
     return (
-        f"cannot read {text[:40]!r} as a state: a whole number from 0, NA or nothing.{hint} "
-        "If this column is not a variable, pick the others by columns=..."
+        f"cannot read {text[:40]!r} as a state: a whole number from 0 (or -1 and 1 all through, "
+        "for spins), NA or nothing. If this column is not a variable, pick the others by "
+        "columns=..."
     )
+
+
+def whole_numbers(values: NDArray[np.float64]) -> States | None:
+    """Floating-point numbers as states, NaN as missing; None where one is not whole."""
+    known = np.where(np.isnan(values), MISSING, values)
+    if not bool((known == np.floor(known)).all() and (np.abs(known) <= LARGEST_STATE).all()):
+        return None
+    return known.astype(np.int64)
 
 
 def _digits_problem(line: str, width: int) -> str:

@@ -1,9 +1,10 @@
 """Integer sample tables: one sample a row, one variable a column, states counted from 0.
 
-Five formats: `csv` (commas, header optional), `text` (the same with white space), `digits` (one
-character a variable, nothing between), `npy` and `parquet` (read only).  A missing value is -1 in
-the record and in npy files, `NA` or an empty cell in csv, `NA` in text, null in parquet; digits
-cannot hold one.
+Five formats: `csv` (commas or semicolons, header optional), `text` (the same with white space),
+`digits` (one character a variable, nothing between), `npy` and `parquet` (read only).  A missing
+value is -1 in the record and in npy files of whole numbers, NaN in those of floats, `NA` or an
+empty cell in csv, `NA` in text, null in parquet; digits cannot hold one.  Spins, -1 and 1 all
+through a file, are read as the states 0 and 1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from mrflearn.data.sample_rows import (
     choose,
     digit_chunks,
     header_problem,
+    whole_numbers,
 )
 from mrflearn.errors import DataError
 
@@ -40,10 +42,14 @@ CHUNK_ROWS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class SampleTable:
-    """Samples in rows, variables in columns; -1 is a missing value."""
+    """Samples in rows, variables in columns; -1 is a missing value.
+
+    With `spins`, states 0 and 1 stand for -1 and 1, and are written so.
+    """
 
     names: tuple[str, ...] | None
     values: NDArray[np.int64]
+    spins: bool = False
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
@@ -75,7 +81,8 @@ def read_samples(
     picked may hold anything.
     """
     chunks = list(read_sample_chunks(path, format=format, columns=columns))
-    return SampleTable(chunks[0].names, np.concatenate([chunk.values for chunk in chunks]))
+    values = np.concatenate([chunk.values for chunk in chunks])
+    return SampleTable(chunks[0].names, values, any(chunk.spins for chunk in chunks))
 
 
 def read_sample_chunks(
@@ -92,29 +99,30 @@ def read_sample_chunks(
         raise DataError(f"a chunk of {rows} rows is none; ask for at least 1.")
     chosen = _by_name(path) if format == "auto" else format
     if chosen == "npy":
-        values = _read_array(path)
+        values, spins = _read_array(path)
         picked = choose(columns, None, values.shape[1], path, 1)
         yield from (
-            SampleTable(None, values[start : start + rows][:, picked])
+            SampleTable(None, values[start : start + rows][:, picked], spins)
             for start in range(0, max(len(values), 1), rows)
         )
         return
     if chosen == "parquet":
-        for names, values in parquet_chunks(path, rows, columns):
-            yield SampleTable(names, values)
+        yield from (SampleTable(*chunk) for chunk in parquet_chunks(path, rows, columns))
         return
     filled = ((number, line) for number, line in read_lines(path) if line.strip())
-    first = next(filled, None)
+    # numpy.savetxt and others put remarks above the rows.
+    first = next((own for own in filled if not own[1].lstrip().startswith("#")), None)
     if first is None:
-        raise DataError("holds no samples: every line is blank.", path=path)
+        raise DataError("holds no samples: every line is blank, or a remark.", path=path)
     chosen = _by_line(first[1]) if chosen == "auto" else chosen
     lines = chain([first], filled)
     if chosen == "digits":
         chunks = digit_chunks(lines, path, rows, columns)
     else:
-        chunks = cell_chunks(lines, path, rows, columns, commas=chosen == "csv")
-    for names, values in chunks:
-        yield SampleTable(names, values)
+        chunks = cell_chunks(
+            lines, path, rows, columns, separator=_border(first[1]) if chosen == "csv" else None
+        )
+    yield from (SampleTable(*chunk) for chunk in chunks)
 
 
 def write_samples(
@@ -125,11 +133,11 @@ def write_samples(
     """Writes a table; `auto` goes by the name: .csv, .npy, else text.  Names go to csv and text."""
     chosen = _by_name(path) if format == "auto" else format
     if chosen == "npy":
-        _refuse_spins(table.values, path)
+        values = _for_array(table, path)
         with write_binary(path) as stream:
-            np.lib.format.write_array(stream, table.values, allow_pickle=False)
+            np.lib.format.write_array(stream, values, allow_pickle=False)
     elif chosen == "digits":
-        _write_digits(path, table.values)
+        _write_digits(path, table)
     elif chosen == "parquet":
         raise DataError("parquet files are read, not written; try .csv or .npy.", path=path)
     else:
@@ -138,26 +146,30 @@ def write_samples(
 
 def _by_name(path: PathLike) -> Format:
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    if suffix == ".npz":
+        raise DataError("an npz file holds several arrays. Save one of them by np.save.", path=path)
     named: dict[str, Format] = {".npy": "npy", ".csv": "csv", ".parquet": "parquet"}
     return named.get(suffix, "auto")
 
 
+def _border(line: str) -> str:
+    """What sets cells apart; some countries' programs write semicolons in csv files."""
+    return ";" if ";" in line and "," not in line else ","
+
+
 def _by_line(line: str) -> Format:
-    if "," in line:
+    if "," in line or ";" in line:
         return "csv"
     return "text" if len(line.split()) > 1 else "digits" if line.strip().isdigit() else "csv"
 
 
-def _read_array(path: PathLike) -> NDArray[np.int64]:
+def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
+    """The states of an npy file, and whether they were spins."""
     with open_binary(path) as stream:
         content = io.BytesIO(stream.read())
     shape, fortran, dtype = _read_array_header(content, path)
-    if len(shape) != 2 or min(shape) < 0 or dtype.kind not in "iub":
-        raise DataError(
-            "a sample table is a two-dimensional array of whole numbers (samples x variables); "
-            f"this file holds {dtype} of shape {shape}. Try values.astype(int) before saving.",
-            path=path,
-        )
+    if len(shape) != 2 or min(shape) < 0 or dtype.kind not in "iubf":
+        raise _no_table(dtype, shape, path)
     rest = content.read()
     size = math.prod(shape) * dtype.itemsize
     if len(rest) != size:
@@ -167,11 +179,31 @@ def _read_array(path: PathLike) -> NDArray[np.int64]:
             path=path,
         )
     values = np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C")
-    _refuse_spins(values, path)
-    problem = _range_problem(values)
+    whole = whole_numbers(values.astype(np.float64)) if dtype.kind == "f" else values
+    if whole is None:
+        raise _no_table(dtype, shape, path)
+    problem = _range_problem(whole)
     if problem:
         raise DataError(problem, path=path)
-    return values.astype(np.int64)
+    states = whole.astype(np.int64)
+    return ((states + 1) // 2, True) if are_spins(states) else (states, False)
+
+
+def _no_table(dtype: np.dtype[Any], shape: tuple[int, ...], path: PathLike) -> DataError:
+    return DataError(
+        "a sample table is a two-dimensional array of whole numbers (samples x variables); this "
+        f"file holds {dtype} of shape {shape}. "
+        f"Try values.{'astype(int)' if len(shape) == 2 else 'reshape(len(values), -1)'} "
+        "before saving.",
+        path=path,
+    )
+
+
+def are_spins(values: NDArray[np.integer[Any]]) -> bool:
+    """Whether -1 and 1 are the only values, and -1 is among them."""
+    if not values.size or values.dtype.kind != "i" or values.min() != -1 or values.max() > 1:
+        return False
+    return bool(values.all())
 
 
 def _read_array_header(
@@ -196,19 +228,23 @@ def _range_problem(values: NDArray[np.int64]) -> str | None:
     return f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
 
 
-def _refuse_spins(values: NDArray[np.int64], path: PathLike) -> None:
-    if values.size and values.min() == -1 and values.max() == 1 and values.all():
+def _for_array(table: SampleTable, path: PathLike) -> NDArray[np.int64]:
+    """The numbers that an npy file holds, where -1 can be a spin or a missing value, not both."""
+    lost = (table.values == MISSING).any() if table.spins else are_spins(table.values)
+    if lost:
         raise DataError(
-            "the only values are -1 and 1, which looks like spins; here -1 means missing, and "
-            "states count from 0. Try (values + 1) // 2.",
+            "missing values beside spins, or beside 1 alone, would not be read back from an npy "
+            "file as they are. Try csv.",
             path=path,
         )
+    return 2 * table.values - 1 if table.spins else table.values
 
 
-def _write_digits(path: PathLike, values: NDArray[np.int64]) -> None:
-    if values.size and not 0 <= values.min() <= values.max() <= 9:
+def _write_digits(path: PathLike, table: SampleTable) -> None:
+    values = table.values
+    if table.spins or (values.size and not 0 <= values.min() <= values.max() <= 9):
         raise DataError(
-            "digits can only hold states 0 to 9 and nothing missing. Try csv.", path=path
+            "digits can only hold states 0 to 9, nothing missing and no spins. Try csv.", path=path
         )
     lines = np.full((len(values), values.shape[1] + 1), ord("\n"), dtype=np.uint8)
     lines[:, :-1] = values + ord("0")
@@ -218,6 +254,8 @@ def _write_digits(path: PathLike, values: NDArray[np.int64]) -> None:
 
 def _write_cells(path: PathLike, table: SampleTable, separator: str) -> None:
     texts = {state: str(state) for state in np.unique(table.values).tolist()}
+    if table.spins:
+        texts |= {0: "-1"}
     texts[MISSING] = "NA"
     problem = header_problem(table.names, separator) if table.names is not None else None
     if problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from typing import Any, Self
 
 import torch
@@ -149,16 +149,15 @@ class ChainQuestions(FrontDoor):
         label that training never saw are left out: no temperature makes them possible.  All are
         held in memory at once.
         """
-        model, kept = self._fitted(), []
-
-        def possible() -> Iterator[Any]:
-            for sequence, own in zip(X, y, strict=True):
-                if all(not isinstance(s, str) or s in model.support.labels for s in own):
-                    kept.append(own)
-                    yield sequence
-
-        features = compile_features(possible(), model.support.attributes, model.support.columns)
-        labels = compile_labels(kept, features.lengths, model.support.labels)
+        model, sequences, gold = self._fitted(), list(X), list(y)
+        if len(sequences) != len(gold):
+            raise DataError(f"X has {len(sequences)} sequences and y has {len(gold)}.")
+        known = [
+            all(not isinstance(s, str) or s in model.support.labels for s in own) for own in gold
+        ]
+        items = compress(sequences, known)
+        features = compile_features(items, model.support.attributes, model.support.columns)
+        labels = compile_labels(compress(gold, known), features.lengths, model.support.labels)
         chains = model.chains(features)
         score = answers.path_scores(chains, labels.states)
         self.temperature_ = fit_temperature(chains.unary, chains.table, chains.steps, score)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mrflearn.data.documents import Document, Documents, hold_documents
 from mrflearn.data.files import PathLike
@@ -22,7 +22,7 @@ from mrflearn.estimators.composite_grammar import GrammarLike, choose_grammar
 from mrflearn.estimators.composite_parsing import parse_documents, parse_sentences
 from mrflearn.estimators.composite_sampling import sample_documents
 from mrflearn.estimators.composite_storage import read_composite, stored_composite
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.estimators.left_to_right import refuse_marks, unknown_policy
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor
@@ -31,7 +31,6 @@ from mrflearn.execution.threads import one_thread
 from mrflearn.models.composite_lm import CompositeShape
 from mrflearn.models.hidden_backoff import Level
 from mrflearn.models.ngram_level import bucket_count
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.document_stream import DocumentStream
 from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.checkpoint import Checkpoint
@@ -249,24 +248,22 @@ class CompositeLanguageModel(FrontDoor):
         chosen = self.random_state if seed is None else seed
         return sample_documents(self._fitted(), count, sentences, chosen, longest)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
-        answers = self._fitted()
-        settings = {**self.get_params(), "unknown_seen": self.unknown_seen_}
-        if not isinstance(self.grammar, (str, type(None))):
-            settings["grammar"] = None if self.grammar is None else "given in Python"
-        write_model(path, stored_composite(type(self).__name__, settings, answers))
+    def _learned_parts(self) -> Parts:
+        learned, tensors = stored_composite(self._fitted())
+        return {**learned, "unknown_seen": self.unknown_seen_}, tensors
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The model that a stored model holds."""
-        settings, answers = read_composite(stored)
-        unknown_seen = bool(settings.pop("unknown_seen"))
-        self = cls(**{**settings, "device": device})
-        self.unknown_seen_ = unknown_seen
-        self.answers_ = answers
-        self.fit_ = answers.fit
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self.answers_ = read_composite(self.order, self.topics, learned, tensors)
+        self.fit_ = self.answers_.fit
+        self.unknown_seen_ = bool(learned["unknown_seen"])
+
+    def _stored_settings(self) -> dict[str, Any]:
+        plain = self.grammar is None or isinstance(self.grammar, str)
+        return {
+            **super()._stored_settings(),
+            "grammar": self.grammar if plain else "given in Python",
+            "levels": None if self.levels is None else list(self.levels),
+        }
 
     @property
     def unknown_policy_(self) -> str:

@@ -7,8 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
+from torch import Tensor
 
+from mrflearn.data.binarisation import PART
 from mrflearn.data.documents import Document
 from mrflearn.data.trees import Tree
 from mrflearn.errors import MrflearnError
@@ -45,9 +48,19 @@ def _best_trees(
     spoken = [words for sentences in documents for words in sentences if len(words)]
     topics = torch.from_numpy(shares).to(model.weights).expand(len(spoken), -1)
     trees: list[Tree | None] = [None] * len(spoken)
+    start = _of_whole_trees(answers)
     for numbers, batch in answers.ready(documents)[1]:
         scores = answers.scores(batch, topics).log()
-        found = ParseSearch(wiring).best(scores, batch.tokens.lengths, model.rules, model.start)
+        found = ParseSearch(wiring).best(scores, batch.tokens.lengths, model.rules, start)
         for number, parse in zip(numbers.tolist(), found, strict=True):
             trees[number] = tree_of(parse, spoken[number], answers.names, answers.binarised)
     return trees
+
+
+def _of_whole_trees(answers: Answers) -> Float[Tensor, "s"]:
+    """Scores of start symbols; a part of a split node is none, though text may be likely as one."""
+    start = answers.model.start
+    if not answers.binarised:
+        return start
+    parts = [name.startswith(PART) for name in answers.names]
+    return start.masked_fill(torch.tensor(parts, device=start.device), -torch.inf)

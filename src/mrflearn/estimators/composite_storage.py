@@ -1,4 +1,4 @@
-"""Composite models to and from the record of a model directory."""
+"""Composite models to and from what a model directory holds."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ import torch
 from torch import Tensor
 
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, GraphError, MrflearnError, StorageError
+from mrflearn.errors import DataError
 from mrflearn.estimators.composite_answers import Answers
 from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.composite_lm import RULE_COLUMNS, CompositeModel, CompositeShape
 from mrflearn.models.hidden_backoff import GIVEN, Level
-from mrflearn.models.ngram import BackoffTable, NgramModel
+from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramModel
 from mrflearn.models.ngram_level import NgramLevel
-from mrflearn.models.storage import StoredModel
 from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.composite_fit import CompositeFit
 from mrflearn.training.outcome import Row
 
-TABLE_PARTS = ("code", "log_probability", "log_backoff")
 CONTEXT_PARTS = ("seen", "kinds", "suffixes", "shorter")
 
 
-def stored_composite(kind: str, settings: dict[str, Any], answers: Answers) -> StoredModel:
-    """The record of a trained model."""
+def stored_composite(answers: Answers) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The plain values and the tensors of a trained model."""
     fit, shape = answers.fit, answers.model.shape
     tensors = {f"model.{name}": value for name, value in answers.model.tensors().items()}
     tensors["prior"] = torch.from_numpy(fit.prior)
@@ -50,43 +48,35 @@ def stored_composite(kind: str, settings: dict[str, Any], answers: Answers) -> S
         "held_out": list(fit.held_out),
         "reason": fit.reason,
     }
-    levels = settings["levels"]
-    settings = {**settings, "levels": None if levels is None else list(levels)}
-    return StoredModel(kind, {**settings, "own": own}, tensors)
+    return own, tensors
 
 
-def read_composite(stored: StoredModel) -> tuple[dict[str, Any], Answers]:
-    """(settings of the estimator, its answers) that a record holds."""
-    settings = dict(stored.settings)
-    try:
-        own = settings.pop("own")
-        vocabulary = Vocabulary(tuple(own["words"]))
-        shape = _shape(own, settings["topics"], vocabulary, stored.tensors)
-        names = [f"table.{level or '-'}" for level in own["level_names"]]
-        tensors = stored.tensors
-        tables = tuple(tensors[f"model.{name}"] for name in names)
-        rest = (tensors[f"model.{name}"] for name in ("weights", "tags", "rules", "start"))
-        model = CompositeModel(shape, tables, *rest)
-        for level, table in zip(shape.levels, tables, strict=True):
-            if tuple(table.shape) != shape.table_shape(level):
-                raise DataError(f"level '{level}' has a table of another size than its text.")
-        if model.weights.shape[2] != len(shape.levels) + GIVEN:
-            raise DataError("it has weights for other levels than it has; an earlier version's?")
-        order = settings["order"]
-        ngrams = _ngrams(order, vocabulary, tensors) if order > 1 else None
-        fit = CompositeFit(
-            model,
-            ngrams,
-            tensors["tag_of_word"].cpu().numpy(),
-            tensors["prior"].cpu().numpy(),
-            float(own["strength"]),
-            tuple(Row(int(i), v, float("nan"), 1.0, int(i) + 1, s) for i, v, s in own["history"]),
-            tuple(own["held_out"]),
-            own["reason"],
-        )
-    except (KeyError, TypeError, ValueError, DataError, GraphError, MrflearnError) as error:
-        raise StorageError(f"the stored model contradicts itself ({error}).") from error
-    return settings, Answers(fit, vocabulary, tuple(own["symbols"]), bool(own["binarised"]))
+def read_composite(
+    order: int, topics: int, own: dict[str, Any], tensors: dict[str, Tensor]
+) -> Answers:
+    """The answers of a model of this order, with so many topics, that these values hold."""
+    vocabulary = Vocabulary(tuple(own["words"]))
+    shape = _shape(own, topics, vocabulary, tensors)
+    names = [f"table.{level or '-'}" for level in own["level_names"]]
+    tables = tuple(tensors[f"model.{name}"] for name in names)
+    rest = (tensors[f"model.{name}"] for name in ("weights", "tags", "rules", "start"))
+    model = CompositeModel(shape, tables, *rest)
+    for level, table in zip(shape.levels, tables, strict=True):
+        if tuple(table.shape) != shape.table_shape(level):
+            raise DataError(f"level '{level}' has a table of another size than its text")
+    if model.weights.shape[2] != len(shape.levels) + GIVEN:
+        raise DataError("it has weights for other levels than it has")
+    fit = CompositeFit(
+        model,
+        _ngrams(order, vocabulary, tensors) if order > 1 else None,
+        tensors["tag_of_word"].cpu().numpy(),
+        tensors["prior"].cpu().numpy(),
+        float(own["strength"]),
+        tuple(Row(int(i), v, float("nan"), 1.0, int(i) + 1, s) for i, v, s in own["history"]),
+        tuple(own["held_out"]),
+        own["reason"],
+    )
+    return Answers(fit, vocabulary, tuple(own["symbols"]), bool(own["binarised"]))
 
 
 def _shape(

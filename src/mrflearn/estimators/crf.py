@@ -13,17 +13,17 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError, StorageError
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.chain_questions import ChainQuestions
 from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_chains
 from mrflearn.estimators.crf_inputs import compiled
 from mrflearn.estimators.crf_training import Settings, estimate_memory, train
 from mrflearn.estimators.crf_validation import Validation
-from mrflearn.execution.device import choose_device
-from mrflearn.execution.threads import count_cores
+from mrflearn.estimators.front_door import Parts
+from mrflearn.execution.cores import count_cores
+from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.models.chain_crf import ChainCRF
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.objectives.chain_blocks import ChainData
 from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.class_weights import sequence_weights
@@ -175,7 +175,7 @@ class CRF(ChainQuestions):
         if self.warm_start and earlier is not None:
             start = earlier.on(support)
         else:
-            start = ChainCRF.zeros(support, self._dtype(), choose_device(self.device))
+            start = ChainCRF.zeros(support, choose_dtype(self.dtype), choose_device(self.device))
         data = ChainData(features, labels, self._weights(features, labels, sample_weight))
         return self._train(start, data, self._validation(X_dev, y_dev, support), pull=False)
 
@@ -192,7 +192,7 @@ class CRF(ChainQuestions):
         features, labels = compiled(X, y, dict.fromkeys([*known, *classes]))
         support, features = self._support(features, labels)
         if earlier is None:
-            start = ChainCRF.zeros(support, self._dtype(), choose_device(self.device))
+            start = ChainCRF.zeros(support, choose_dtype(self.dtype), choose_device(self.device))
         else:
             support = merged(earlier.support, support)
             start = earlier.on(support)
@@ -201,30 +201,26 @@ class CRF(ChainQuestions):
         data = ChainData(features, labels, self._weights(features, labels, None))
         return self._train(start, data, None, pull=earlier is not None)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
-        settings = {**self.get_params(), "callbacks": [], "checkpoint": None, "resume": False}
-        settings["model_filename"] = None
-        settings["temperature"] = getattr(self, "temperature_", 1.0)
+    def _learned_parts(self) -> Parts:
+        learned, tensors = crf_storage.stored(self._fitted())
         recipe: Recipe | None = getattr(self, "recipe_", None)
-        settings["recipe"] = None if recipe is None else recipe.settings()
-        if isinstance(self.class_weight, Mapping):
-            settings["class_weight"] = dict(self.class_weight)
-        write_model(path, crf_storage.to_stored(type(self).__name__, settings, self._fitted()))
+        learned["temperature"] = getattr(self, "temperature_", 1.0)
+        learned["recipe"] = None if recipe is None else recipe.settings()
+        return learned, tensors
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The CRF that a stored model holds."""
-        settings, model = crf_storage.from_stored(stored)
-        temperature, recipe = settings.pop("temperature", 1.0), settings.pop("recipe", None)
-        try:
-            self = cls(**{**settings, "device": device, "callbacks": ()})
-        except TypeError as error:
-            raise StorageError(f"the stored CRF has a setting unknown here ({error}).") from error
-        self.model_, self.temperature_ = model, temperature
-        if recipe is not None:
-            self.recipe_ = Recipe.from_settings(recipe)
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self.model_ = crf_storage.restored(learned, tensors)
+        self.temperature_ = learned["temperature"]
+        if learned["recipe"] is not None:
+            self.recipe_ = Recipe.from_settings(learned["recipe"])
+
+    def _stored_settings(self) -> dict[str, Any]:
+        own = super()._stored_settings()
+        for name in ("callbacks", "checkpoint", "resume", "model_filename"):
+            del own[name]
+        if isinstance(self.class_weight, Mapping):
+            own["class_weight"] = dict(self.class_weight)
+        return own
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Writes all weights as text."""
@@ -255,7 +251,7 @@ class CRF(ChainQuestions):
         order = 1 if model.support.triples is None else 2
         self = cls(**{"order": order, **settings})
         device = choose_device(self.device)
-        weights = {n: w.to(device, self._dtype()) for n, w in model.parameters().items()}
+        weights = {n: w.to(device, choose_dtype(self.dtype)) for n, w in model.parameters().items()}
         self.model_ = model.with_parameters(weights)
         return self
 
@@ -303,6 +299,7 @@ class CRF(ChainQuestions):
     def _chosen(self, start: ChainCRF, data: ChainData) -> Estimator:
         """The estimator asked for, or the one that suits the data."""
         if self.estimator != "auto":
+            self.__dict__.pop("choice_", None)  # of an earlier fit
             return self.estimator
         self.choice_: Choice = choose_for_chains(
             start.support,
@@ -328,9 +325,3 @@ class CRF(ChainQuestions):
             progress=self.verbose,
             callbacks=callbacks,
         )
-
-    def _dtype(self) -> torch.dtype:
-        kinds = {"float32": torch.float32, "float64": torch.float64}
-        if self.dtype not in kinds:
-            raise MrflearnError(f"dtype {self.dtype!r} is not one of 'float32', 'float64'.")
-        return kinds[self.dtype]

@@ -1,4 +1,4 @@
-"""A chain CRF as a stored model and back: names as bytes, pairs and weights as numbers."""
+"""A chain CRF on disk and back: names as bytes, pairs and weights as numbers."""
 
 from __future__ import annotations
 
@@ -8,44 +8,37 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mrflearn.errors import StorageError
+from mrflearn.errors import DataError
 from mrflearn.models.chain_crf import ChainCRF
-from mrflearn.models.storage import StoredModel
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.support import Support
 
 PAIRS = ("attribute", "label", "source", "target")
 
 
-def to_stored(kind: str, settings: dict[str, Any], model: ChainCRF) -> StoredModel:
-    """What to write."""
+def stored(model: ChainCRF) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The plain values and the tensors to write."""
     support = model.support
     names, ends = packed(support.attributes)
     tensors = {name: getattr(support, name).int() for name in PAIRS} | model.parameters()
     tensors |= {"attribute_names": names, "attribute_ends": ends, "edges": support.edges.int()}
     if support.triples is not None:
         tensors["triples"] = support.triples.int()
-    lists = {"labels": list(support.labels), "columns": list(support.columns)}
-    return StoredModel(kind, settings | lists, tensors)
+    return {"labels": list(support.labels), "columns": list(support.columns)}, tensors
 
 
-def from_stored(stored: StoredModel) -> tuple[dict[str, Any], ChainCRF]:
-    """The settings and the model; its support always lies on the host."""
-    settings, tensors = dict(stored.settings), stored.tensors
-    try:
-        labels = Numbering(settings.pop("labels"), closed=True)
-        columns = tuple(settings.pop("columns"))
-        names = unpacked(tensors["attribute_names"], tensors["attribute_ends"])
-        pairs = {name: tensors[name].cpu().long() for name in PAIRS}
-        triples = tensors["triples"].cpu().long() if "triples" in tensors else None
-        pairs["edges"] = tensors["edges"].cpu().long()
-        support = Support(Numbering(names, closed=True), columns, labels, **pairs, triples=triples)
-        weights = (tensors[name] for name in ("state", "transition", "dense", "edge"))
-        model = ChainCRF(support, *weights)
-    except (KeyError, TypeError, UnicodeDecodeError) as error:
-        raise StorageError(f"the stored CRF contradicts itself ({error}).") from error
+def restored(learned: dict[str, Any], tensors: dict[str, Tensor]) -> ChainCRF:
+    """The model that `stored` was given; its support always lies on the host."""
+    labels = Numbering(learned["labels"], closed=True)
+    names = unpacked(tensors["attribute_names"], tensors["attribute_ends"])
+    pairs = {name: tensors[name].cpu().long() for name in (*PAIRS, "edges")}
+    triples = tensors["triples"].cpu().long() if "triples" in tensors else None
+    attributes, columns = Numbering(names, closed=True), tuple(learned["columns"])
+    support = Support(attributes, columns, labels, **pairs, triples=triples)
+    weights = (tensors[name] for name in ("state", "transition", "dense", "edge"))
+    model = ChainCRF(support, *weights)
     _check(model)
-    return settings, model
+    return model
 
 
 def _check(model: ChainCRF) -> None:
@@ -65,7 +58,7 @@ def _check(model: ChainCRF) -> None:
         )
     )
     if not sound:
-        raise StorageError("the stored CRF contradicts itself: weights and names do not match.")
+        raise DataError("weights and names do not match")
 
 
 def packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:

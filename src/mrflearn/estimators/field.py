@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrflearn.data.files import PathLike
-from mrflearn.errors import GraphError, StorageError
-from mrflearn.estimators.field_answers import Method, log_likelihoods
+from mrflearn.errors import GraphError
 from mrflearn.estimators.field_choice import choose_estimator
 from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
 from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.estimators.field_shards import Shards, first_table, learn_from_shards
 from mrflearn.estimators.field_training import Estimator, FieldTraining
+from mrflearn.estimators.front_door import Parts
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import executor_for
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.models.tabular import TabularModel
 from mrflearn.statistics.neighbourhood_counts import Columns
 from mrflearn.statistics.observations import CliqueCounts, check_states
@@ -37,7 +35,8 @@ class MarkovField(FieldQuestions):
     """A Markov random field with free parameters on every variable, edge and larger clique.
 
     graph: `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a
-        networkx graph whose node order is the column order, or a `FactorGraph` (any cliques).
+        networkx graph whose node order is the column order, pairs of columns such as `[(0, 1)]`,
+        or a `FactorGraph` (any cliques).
     states: states of every variable, one number or one each; None takes the largest seen.
     estimator: `"auto"` takes the one that suits graph and samples, and `choice_` says which and
         why; `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
@@ -50,6 +49,8 @@ class MarkovField(FieldQuestions):
     l1: price of each coupling: of the norm of its table under LAP, of every entry elsewhere.
     n_jobs: processes that share the local problems of `"lap"` and `"consensus"`; -1 is all cores.
     """
+
+    usual_method = "exact"
 
     def __init__(
         self,
@@ -81,14 +82,15 @@ class MarkovField(FieldQuestions):
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learns from rows of states (samples x variables, counted from 0).
+        """Learns from rows of states (samples x variables, counted from 0), or of spins (-1 and 1).
 
-        Distinct rows with their counts as `sample_weight` are the same as all the rows.  -1 or NaN
-        is a missing value, which `"lap"` learns from.  One byte a state (`uint8`) is enough.
+        Distinct rows with their counts as `sample_weight` are the same as all the rows.  NaN, or -1
+        among states, is a missing value, which `"lap"` learns from.  One byte a state is enough.
         """
         del y  # scikit-learn passes it to every estimator
         device = choose_device(self.device)
-        table = torch.as_tensor(state_table(X))
+        states, self.spins_ = state_table(X)
+        table = torch.as_tensor(states)
         self.name_columns(getattr(X, "columns", None))
         graph = self._build(table).to(device)
         training = self._training(graph, missing=bool((table < 0).any()))
@@ -121,6 +123,7 @@ class MarkovField(FieldQuestions):
         shards = Shards(paths, columns, missing)
         self._keep(learn_from_shards(training, graph, shards, place, first.values))
         self.name_columns(first.names)
+        self.spins_ = first.spins
         return self
 
     def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
@@ -154,41 +157,29 @@ class MarkovField(FieldQuestions):
         """The learned field, in the reference gauge (tables vanish at state 0)."""
         return self._fitted().potentials()
 
-    def log_likelihood(self, X: ArrayLike, method: Method = "exact") -> NDArray[np.float64]:
-        """The log-probability of each row, in nats.
-
-        `exact` by junction tree; `ais` with log Z estimated by annealed importance sampling; `pl`
-        the sum of the log-probabilities of each variable given all the others.
-        """
-        return log_likelihoods(self.potentials_, X, method, self.random_state)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
+    def _learned_parts(self) -> Parts:
         model = self._fitted()
-        settings = {**self.get_params(), "graph": None, "states": None}
-        settings["groups"] = [group.name for group in model.graph.groups]
-        settings["names"] = list(getattr(self, "feature_names_in_", [])) or None
-        write_model(path, StoredModel(type(self).__name__, settings, model.tensors()))
+        names = list(getattr(self, "feature_names_in_", [])) or None
+        groups = [group.name for group in model.graph.groups]
+        learned = {"groups": groups, "names": names, "spins": self.spins_}
+        return learned, model.tensors()
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The field that a stored model holds."""
-        settings, tensors = dict(stored.settings), stored.tensors
-        try:
-            names = settings.pop("names", None)
-            model = TabularModel.from_tensors(settings.pop("groups"), tensors)
-            self = cls(**{**settings, "graph": model.graph, "device": device})
-        except (KeyError, TypeError, GraphError) as error:
-            raise StorageError(f"the stored field contradicts itself ({error}).") from error
-        self.model_ = model
-        self.n_features_in_ = model.graph.variables
-        self.name_columns(names)
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self.model_ = TabularModel.from_tensors(learned["groups"], tensors)
+        self.graph = self.model_.graph
+        self.n_features_in_ = self.graph.variables
+        self.name_columns(learned["names"])
+        self.spins_ = bool(learned["spins"])
+
+    def _stored_settings(self) -> dict[str, Any]:
+        # The graph is among the tensors, with its states.
+        return {**super()._stored_settings(), "graph": None, "states": None}
 
     def _training(
         self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
     ) -> FieldTraining:
         chosen = self.estimator
+        self.__dict__.pop("choice_", None)  # of an earlier fit
         if chosen == "auto":
             self.choice_ = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
             chosen = self.choice_.estimator

@@ -24,10 +24,10 @@ GATHERED = 1 << 25
 
 
 def log_likelihoods(
-    potentials: Potentials, X: ArrayLike, method: Method, seed: int
+    potentials: Potentials, X: ArrayLike, method: Method, seed: int, *, spins: bool
 ) -> NDArray[np.float64]:
     """The log-probability of each row, in nats, by the method that `MarkovField` describes."""
-    rows = state_rows(X, potentials.graph.device)
+    rows = state_rows(X, potentials.graph.device, spins=spins)
     check_states(rows, potentials.graph.states)
     if method == "pl":
         return _pseudolikelihoods(potentials, rows)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from heapq import nlargest
+from typing import Any, NamedTuple, Self
 
-import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError, StorageError
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
 from mrflearn.estimators.crf_training import Settings
@@ -25,72 +23,74 @@ from mrflearn.estimators.field_crf_answers import (
     marginals,
 )
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.front_door import FrontDoor, Parts
+from mrflearn.execution.cores import count_cores
+from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
-from mrflearn.execution.threads import count_cores
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, weights_of
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.models.templates import Template, find_templates
 from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle, natural_pieces
 from mrflearn.objectives.reweighted import Shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.outcome import Outcome
 
-KINDS = {"float32": torch.float32, "float64": torch.float64}
+
+class TopFeature(NamedTuple):
+    """A weight: where it stands, what it looks at, and for which labels it speaks."""
+
+    factors: str
+    attribute: str
+    labels: tuple[str, ...]
+    weight: float
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # scikit-learn compares and shows estimators
 class FieldCRF(FrontDoor):
     """The part of a CRF that does not depend on where its graphs come from.
 
-    A front door derives from it, keeps these settings under these names, and turns what its users
-    have into a `FieldBatch`.
+    A front door derives from it, adds its own settings to these (`GraphCRF` tells what they mean),
+    and turns what its users have into a `FieldBatch`.
     """
 
-    estimator: Wanted
-    pieces: Pieces | None  # None: as suits the estimator
-    shares: Shares = "uniform"  # a front door may offer others
-    c1: float
-    c2: float
-    min_freq: float
-    all_possible_pairs: bool
-    algorithm: str
-    max_iterations: int | None
-    num_memories: int
-    epsilon: float
-    period: int
-    delta: float
-    batch_size: int
-    inference: Method
-    callbacks: Sequence[Callback | Watcher]
-    executor: Executor | None
-    n_jobs: int | None
-    dtype: str
-    random_state: int
-    verbose: bool
-    model_: LogLinearField
-    outcome_: Outcome[LogLinearField]
-    choice_: Choice  # of estimator="auto": which it took, and why
+    estimator: Wanted = field(default="pw", kw_only=False)
+    pieces: Pieces | None = None  # None: as suits the estimator
+    shares: Shares = "uniform"
+    c1: float = 0.0
+    c2: float = 0.05
+    min_freq: float = 0.0
+    all_possible_pairs: bool = False
+    algorithm: str = "lbfgs"
+    max_iterations: int | None = None
+    num_memories: int = 6
+    epsilon: float = 1e-5
+    period: int = 10
+    delta: float = 1e-5
+    batch_size: int = 32
+    inference: Method = "auto"
+    callbacks: Sequence[Callback | Watcher] = ()
+    executor: Executor | None = None
+    n_jobs: int | None = None
+    dtype: str = "float32"
+    random_state: int = 0
+    verbose: bool = False
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
-        model = self._fitted()
-        settings = {**self.get_params(deep=False), "callbacks": [], "executor": None}
-        own = settings | {"state": self._state()}
-        write_model(path, field_crf_storage.to_stored(type(self).__name__, own, model))
+    model_: LogLinearField = field(init=False)
+    outcome_: Outcome[LogLinearField] = field(init=False)
+    choice_: Choice = field(init=False)  # of estimator="auto": which it took, and why
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:  # noqa: ARG003
-        """The CRF that a stored model holds; these CRFs work on the processor alone."""
-        settings, model = field_crf_storage.from_stored(stored)
-        state = settings.pop("state", {})
-        try:
-            self = cls(**{**settings, "callbacks": ()})
-        except TypeError as error:
-            raise StorageError(f"the stored CRF has a setting unknown here ({error}).") from error
-        self.model_ = model
-        self._restore(state)
-        return self
+    def _learned_parts(self) -> Parts:
+        learned, tensors = field_crf_storage.stored(self._fitted())
+        return {**learned, **self._state()}, tensors
+
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self.model_ = field_crf_storage.restored(learned, tensors)
+        self._restore(learned)
+
+    def _stored_settings(self) -> dict[str, Any]:
+        own = super()._stored_settings()
+        del own["callbacks"], own["executor"]
+        return own
 
     def feature_weights(self) -> dict[str, dict[tuple[str, ...], float]]:
         """For each kind of factor {(attribute, label, ...): weight} of all weights not 0."""
@@ -99,6 +99,23 @@ class FieldCRF(FrontDoor):
             template.name: weights_of(model, k, self._axis_labels(template))
             for k, template in enumerate(model.templates)
         }
+
+    @property
+    def num_attributes_(self) -> int:
+        """How many attributes have been seen."""
+        # Kinds of factors may share their names.
+        shared = {id(own.names): len(own.names) for own in self._fitted().templates}
+        return sum(shared.values())
+
+    def top_features(self, count: int = 20, label: str | None = None) -> list[TopFeature]:
+        """The heaviest weights, of all labels or of those that `label` is part of."""
+        found = [
+            TopFeature(factors, attribute, tuple(labels), weight)
+            for factors, weights in self.feature_weights().items()
+            for (attribute, *labels), weight in weights.items()
+            if label is None or label in labels
+        ]
+        return nlargest(count, found, key=lambda own: abs(own.weight))
 
     @abstractmethod
     def _axis_labels(self, template: Template) -> list[list[str]]:
@@ -115,18 +132,16 @@ class FieldCRF(FrontDoor):
     def _learn(self, batch: FieldBatch, start: LogLinearField | None = None) -> Self:
         """Trains the field, from the weights of `start` where it has them."""
         templates = self._templates(batch)
-        if self.dtype not in KINDS:
-            raise MrflearnError(f"dtype {self.dtype!r} is not one of {', '.join(KINDS)}.")
-        field = LogLinearField.zeros(templates, KINDS[self.dtype])
+        first = LogLinearField.zeros(templates, choose_dtype(self.dtype))
         if start is not None:
-            field = start.on(templates)
-        weights = sum(part.numel() for part in field.parameters().values())
+            first = start.on(templates)
+        weights = sum(part.numel() for part in first.parameters().values())
         graph = batch.graph
         self._tell(
             f"{graph.components:,} examples, {graph.variables:,} variables, "
             f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
         )
-        self.outcome_ = train_field(field, batch, self._settings(templates, self._chosen(batch)))
+        self.outcome_ = train_field(first, batch, self._settings(templates, self._chosen(batch)))
         self.model_ = self.outcome_.model
         return self
 
@@ -155,6 +170,7 @@ class FieldCRF(FrontDoor):
     def _chosen(self, batch: FieldBatch) -> Estimator:
         """The estimator asked for, or the one that suits the graphs."""
         if self.estimator != "auto":
+            self.__dict__.pop("choice_", None)  # of an earlier fit
             return self.estimator
         self.choice_ = choose_for_graphs(batch, self.pieces)
         return self.choice_.estimator

@@ -1,19 +1,20 @@
-"""A log-linear field as a stored model and back: names as bytes, pairs and weights as numbers."""
+"""A log-linear field on disk and back: names as bytes, pairs and weights as numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mrflearn.errors import StorageError
+from torch import Tensor
+
+from mrflearn.errors import DataError
 from mrflearn.estimators.crf_storage import packed, unpacked
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.storage import StoredModel
 from mrflearn.models.templates import Template
 from mrflearn.statistics.features import Numbering
 
 
-def to_stored(kind: str, settings: dict[str, Any], model: LogLinearField) -> StoredModel:
-    """What to write; templates that share their names of attributes store them once."""
+def stored(model: LogLinearField) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The plain values and the tensors to write; names that templates share are stored once."""
     tensors = {}
     templates, owners = [], list[Numbering]()
     for k, (own, weights, dense) in enumerate(
@@ -37,30 +38,26 @@ def to_stored(kind: str, settings: dict[str, Any], model: LogLinearField) -> Sto
             f"weights{k}": weights,
             f"dense{k}": dense,
         }
-    return StoredModel(kind, settings | {"templates": templates}, tensors)
+    return {"templates": templates}, tensors
 
 
-def from_stored(stored: StoredModel) -> tuple[dict[str, Any], LogLinearField]:
-    """The settings and the field."""
-    settings, tensors = dict(stored.settings), stored.tensors
+def restored(learned: dict[str, Any], tensors: dict[str, Tensor]) -> LogLinearField:
+    """The field that `stored` was given."""
     known: dict[int, Numbering] = {}
     templates, weights, dense = [], [], []
-    try:
-        for k, told in enumerate(settings.pop("templates")):
-            place = told["names"]
-            if place not in known:
-                names = unpacked(tensors[f"names{place}"], tensors[f"ends{place}"])
-                known[place] = Numbering(names, closed=True)
-            pairs = (tensors[f"{part}{k}"].cpu().long() for part in ("attribute", "cell"))
-            columns = tuple(told["columns"])
-            own = Template(told["name"], tuple(told["shape"]), known[place], columns, *pairs)
-            templates.append(own)
-            weights.append(tensors[f"weights{k}"])
-            dense.append(tensors[f"dense{k}"])
-            _check(own, weights[-1].shape, dense[-1].shape)
-    except (KeyError, TypeError, UnicodeDecodeError) as error:
-        raise StorageError(f"the stored CRF contradicts itself ({error}).") from error
-    return settings, LogLinearField(tuple(templates), tuple(weights), tuple(dense))
+    for k, told in enumerate(learned["templates"]):
+        place = told["names"]
+        if place not in known:
+            names = unpacked(tensors[f"names{place}"], tensors[f"ends{place}"])
+            known[place] = Numbering(names, closed=True)
+        pairs = (tensors[f"{part}{k}"].cpu().long() for part in ("attribute", "cell"))
+        columns = tuple(told["columns"])
+        own = Template(told["name"], tuple(told["shape"]), known[place], columns, *pairs)
+        templates.append(own)
+        weights.append(tensors[f"weights{k}"])
+        dense.append(tensors[f"dense{k}"])
+        _check(own, weights[-1].shape, dense[-1].shape)
+    return LogLinearField(tuple(templates), tuple(weights), tuple(dense))
 
 
 def _check(own: Template, weights: tuple[int, ...], dense: tuple[int, ...]) -> None:
@@ -72,4 +69,4 @@ def _check(own: Template, weights: tuple[int, ...], dense: tuple[int, ...]) -> N
         and bool((own.cell < own.cells).all())
     )
     if not sound:
-        raise StorageError("the stored CRF contradicts itself: weights and names do not match.")
+        raise DataError("weights and names do not match")

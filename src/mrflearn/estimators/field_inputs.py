@@ -5,38 +5,72 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.errors import GraphError, MrflearnError
+from mrflearn.data.sample_rows import whole_numbers
+from mrflearn.data.samples import are_spins
+from mrflearn.errors import DataError, GraphError, MrflearnError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 
 Table = NDArray[np.integer[Any]]
 
 
-def state_table(X: ArrayLike) -> Table:
-    """Rows of states as whole numbers, in the type they came in if that is one; NaN becomes -1."""
-    values = np.asarray(X)
+def state_table(X: ArrayLike) -> tuple[Table, bool]:
+    """Rows of states, and whether they came as spins; NaN becomes -1.
+
+    Whole numbers keep their type.  Where -1 and 1 are the only values they are spins, and become
+    the states 0 and 1; beside a 0, -1 is a missing value.
+    """
+    values = _numbers(X)
+    table: Table | None = None
     if values.dtype.kind == "b":
-        return values.astype(np.uint8)
-    if values.dtype.kind in "iu":
-        return values
-    if values.dtype.kind == "f":
-        known = np.where(np.isnan(values), -1, values)
-        if bool((known == np.floor(known)).all()):
-            return known.astype(np.int64)
-    raise MrflearnError(
-        f"samples must be whole numbers (states counted from 0, NaN or -1 where one is missing), "
-        f"not {values.dtype}."
-    )
+        table = values.astype(np.uint8)
+    elif values.dtype.kind in "iu":
+        table = values
+    elif values.dtype.kind == "f":
+        table = whole_numbers(values.astype(np.float64, copy=False))
+    if table is None:
+        raise MrflearnError(
+            "samples must be whole numbers (states counted from 0, or spins of -1 and 1; NaN or -1 "
+            f"where one is missing); this is an array of {values.dtype} with other values."
+        )
+    if table.ndim != 2:
+        raise DataError(
+            f"samples are a table, samples x variables; this has the shape {table.shape}. "
+            "Try X.reshape(len(X), -1)."
+        )
+    return ((table > 0).astype(np.uint8), True) if are_spins(table) else (table, False)
 
 
-def state_rows(X: ArrayLike, device: torch.device) -> Tensor:
-    """The same as a tensor of int64, which numbers states everywhere else."""
-    return torch.as_tensor(state_table(X).astype(np.int64, copy=False), device=device)
+def _numbers(X: ArrayLike) -> NDArray[Any]:
+    """The samples as an array of numbers; an error says how to make some of words or of a file."""
+    values = np.asarray(X)
+    if values.dtype.kind == "O":  # such as a data frame's with None in it
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError):
+            values = values.astype(str)
+    if values.dtype.kind in "US":
+        raise MrflearnError(
+            f"samples are numbers; these are words such as {str(values.flat[0])[:40]!r}. "
+            "scikit-learn's OrdinalEncoder numbers categories; a file is read by "
+            "mrflearn.data.samples.read_samples(path).values, an alignment by "
+            "mrflearn.data.alignments.read_alignment(path).values."
+        )
+    return values
+
+
+def state_rows(X: ArrayLike, device: torch.device, *, spins: bool = True) -> Tensor:
+    """The states as a tensor of int64; without `spins`, -1 is always a missing value."""
+    table, were_spins = state_table(X)
+    if were_spins and not spins:
+        table = np.asarray(X)
+    return torch.as_tensor(table.astype(np.int64, copy=False), device=device)
 
 
 def sample_weights(weights: ArrayLike, samples: int, device: torch.device) -> Tensor:
@@ -59,4 +93,24 @@ def field_graph(
         return graph_from_text(graph, states, variables=columns)
     if not isinstance(states, int):
         raise GraphError("with a networkx graph give `states` as one number or on the nodes.")
-    return from_networkx(graph, states)[0]
+    return from_networkx(_joined(graph, columns), states)[0]
+
+
+def _joined(graph: Any, columns: int | None) -> Any:
+    """A networkx graph as it is, or one of all columns that joins the given pairs of them."""
+    if hasattr(graph, "is_directed"):
+        return graph
+    pairs = np.asarray(graph)
+    if columns is None or pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise GraphError(
+            "a graph is a text such as 'grid:4x4', a networkx graph, a FactorGraph, or pairs of "
+            f"column numbers such as [(0, 1), (1, 2)]; not this {type(graph).__name__}."
+        )
+    if pairs.size and not 0 <= pairs.min() <= pairs.max() < columns:
+        raise GraphError(
+            f"an edge names column {pairs.min() if pairs.min() < 0 else pairs.max()}, but there "
+            f"are {columns} (0 to {columns - 1})."
+        )
+    joined = nx.empty_graph(columns)
+    joined.add_edges_from(pairs.tolist())
+    return joined

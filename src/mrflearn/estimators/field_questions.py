@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from mrflearn.data.files import PathLike
 from mrflearn.data.uai import write_network
 from mrflearn.errors import MrflearnError
-from mrflearn.estimators.field_answers import pairs, zero_sum_tables
+from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
 from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
@@ -21,16 +22,23 @@ from mrflearn.inference.draw import Draw, Drawing
 class FieldQuestions(FrontDoor):
     """The questions that `MarkovField` and `PottsField` share."""
 
+    usual_method: ClassVar[Method]  # of `log_likelihood`
     random_state: int
+    spins_: bool = False  # learned from spins: -1 and 1 stand for the states 0 and 1
 
     @property
     @abstractmethod
     def potentials_(self) -> Potentials:
         """The learned field."""
 
-    @abstractmethod
-    def log_likelihood(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The log-probability of each row, in nats."""
+    def log_likelihood(self, X: ArrayLike, method: Method | None = None) -> NDArray[np.float64]:
+        """The log-probability of each row, in nats; None is the `usual_method`.
+
+        `exact` by junction tree; `ais` with log Z estimated by annealed importance sampling; `pl`
+        the sum of the log-probabilities of each variable given all the others.
+        """
+        chosen = self.usual_method if method is None else method
+        return log_likelihoods(self.potentials_, X, chosen, self.random_state, spins=self.spins_)
 
     @property
     def fields_(self) -> NDArray[np.float64]:
@@ -65,6 +73,17 @@ class FieldQuestions(FrontDoor):
         matrix[first, second] = matrix[second, first] = self.strengths_
         return matrix
 
+    @property
+    def variable_names_(self) -> list[str]:
+        """The names of the columns learned from, or their numbers."""
+        size = self.potentials_.graph.variables
+        return [str(name) for name in getattr(self, "feature_names_in_", range(size))]
+
+    def strongest(self, count: int) -> NDArray[np.int64]:
+        """Where in `edges_` the strongest couplings stand, strongest first."""
+        order: NDArray[np.int64] = (-np.abs(self.strengths_)).argsort(kind="stable")
+        return order[:count]
+
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """`log_likelihood` of each row by its usual method, in nats."""
         return self.log_likelihood(X)
@@ -75,8 +94,12 @@ class FieldQuestions(FrontDoor):
         return float(self.score_samples(X).mean())
 
     def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
-        """New rows: exact where the width allows, else by Gibbs (see `draw` for which)."""
-        return np.asarray(self.draw(count, seed=seed).samples.cpu())
+        """New rows: exact where the width allows, else by Gibbs (see `draw` for which).
+
+        Spins come back where spins were learned from, else states.
+        """
+        states = np.asarray(self.draw(count, seed=seed).samples.cpu())
+        return 2 * states - 1 if self.spins_ else states
 
     def export(self, path: PathLike) -> None:
         """Writes the field as a network in UAI format, which other inference programs read."""
@@ -85,6 +108,6 @@ class FieldQuestions(FrontDoor):
         write_network(path, to_uai(self.potentials_))
 
     def draw(self, count: int, *, seed: int | None = None) -> Draw:
-        """New rows together with how they were made."""
+        """New rows of states together with how they were made."""
         seed = self.random_state if seed is None else seed
         return Drawing()(self.potentials_, count, seed=seed)

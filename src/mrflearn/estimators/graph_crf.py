@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,18 +10,13 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.field_crf import FieldCRF
-from mrflearn.estimators.field_crf_answers import Method, best_lists, log_probabilities
+from mrflearn.estimators.field_crf_answers import best_lists, log_probabilities
 from mrflearn.estimators.graph_inputs import Graphs, mirrored_templates, mirrored_tie
-from mrflearn.execution.executor import Executor
 from mrflearn.inference.constraints import allowed_states
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.templates import Template
-from mrflearn.objectives.field_objectives import Pieces
-from mrflearn.objectives.reweighted import Shares
 from mrflearn.statistics.features import Numbering
-from mrflearn.training.callbacks import Callback, Watcher
 
 
 @dataclass(frozen=True)
@@ -38,6 +33,7 @@ class GraphAnswer:
     converged: bool
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GraphCRF(FieldCRF):
     """A CRF on any graphs: networkx graphs with features on nodes and edges, or factor graphs.
 
@@ -65,54 +61,7 @@ class GraphCRF(FieldCRF):
     executor: where value and gradient are added up; None: here, on `n_jobs` cores.
     """
 
-    def __init__(
-        self,
-        estimator: Wanted = "pw",
-        *,
-        connected: bool = True,
-        pieces: Pieces | None = None,
-        shares: Shares = "uniform",
-        c1: float = 0.0,
-        c2: float = 0.05,
-        min_freq: float = 0.0,
-        all_possible_pairs: bool = False,
-        algorithm: str = "lbfgs",
-        max_iterations: int | None = None,
-        num_memories: int = 6,
-        epsilon: float = 1e-5,
-        period: int = 10,
-        delta: float = 1e-5,
-        batch_size: int = 32,
-        inference: Method = "auto",
-        callbacks: Sequence[Callback | Watcher] = (),
-        executor: Executor | None = None,
-        n_jobs: int | None = None,
-        dtype: str = "float32",
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.connected = connected
-        self.pieces = pieces
-        self.shares = shares
-        self.c1 = c1
-        self.c2 = c2
-        self.min_freq = min_freq
-        self.all_possible_pairs = all_possible_pairs
-        self.algorithm = algorithm
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.batch_size = batch_size
-        self.inference = inference
-        self.callbacks = callbacks
-        self.executor = executor
-        self.n_jobs = n_jobs
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
+    connected: bool = True
 
     @property
     def classes_(self) -> list[str]:

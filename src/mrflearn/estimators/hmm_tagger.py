@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal, Self
@@ -10,19 +9,20 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mrflearn.data.tag_files import TagSource
-from mrflearn.errors import DataError, MrflearnError, StorageError
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.models.hmm import HMM, Laid
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.tag_counts import TagCounts, Tags, count_tags
 
 Sentences = Iterable[Sequence[str]]
 Unknown = Literal["auto", "suffixes", "rare"]
 SENTENCES_AT_ONCE = 1_000  # bounds memory, changes no result
+TABLES = ("emission", "trigram")  # of counts
 RARE = {"suffixes": 20, "rare": 1}
 
 
@@ -116,41 +116,24 @@ class HMMTagger(FrontDoor):
         pairs = [(place // size, place % size, int(table[place])) for place in best]
         return [(names[a], names[b], k, k / float(totals[a])) for a, b, k in pairs if k]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
+    def _learned_parts(self) -> Parts:
         counts = self._fitted().counts
         source: TagSource | None = getattr(self, "source_", None)
-        own = {
+        learned = {
             "words": list(counts.words),
             "tags": list(counts.tags),
             "source": None if source is None else source.settings(),
         }
-        tensors = {
-            name: torch.from_numpy(getattr(counts, name).astype(np.int32))
-            for name in ("emission", "trigram")
-        }
-        write_model(path, StoredModel(type(self).__name__, {**self.get_params(), **own}, tensors))
+        tables = {name: getattr(counts, name).astype(np.int32) for name in TABLES}
+        return learned, {name: torch.from_numpy(table) for name, table in tables.items()}
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The model that a stored model holds; it is always used on the CPU."""
-        del device
-        settings: dict[str, Any] = dict(stored.settings)
-        try:
-            words, tags = (tuple(settings.pop(name)) for name in ("words", "tags"))
-            source = settings.pop("source")
-            tables = (
-                stored.tensors[name].cpu().numpy().astype(np.int64)
-                for name in ("emission", "trigram")
-            )
-            self = cls(**settings)
-            self._check_settings()
-            self.model_ = self._model(TagCounts(words, tags, *tables))
-        except (KeyError, TypeError, IndexError, DataError) as error:
-            raise StorageError(f"the stored tagger contradicts itself ({error}).") from error
-        if source is not None:
-            self.source_ = TagSource.from_settings(source)
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self._check_settings()
+        tables = (tensors[name].cpu().numpy().astype(np.int64) for name in TABLES)
+        counts = TagCounts(tuple(learned["words"]), tuple(learned["tags"]), *tables)
+        self.model_ = self._model(counts)
+        if learned["source"] is not None:
+            self.source_ = TagSource.from_settings(learned["source"])
 
     def _model(self, counts: TagCounts) -> HMM:
         kind = self._kind()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mrflearn.data.corpus import Text, encode_corpus, hold
 from mrflearn.data.files import PathLike
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.front_door import Parts
 from mrflearn.estimators.language_model_answers import draw_sentences, fill_gap
 from mrflearn.estimators.language_model_file import Learned, restore, store
 from mrflearn.estimators.lifted_training import (
@@ -29,7 +30,6 @@ from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood
 from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.moments import Moments
 
 Estimator = Literal["bound"] | Direct
@@ -190,23 +190,17 @@ class LanguageModel(WordSpace):
         generator = np.random.default_rng(self.random_state if seed is None else seed)
         return draw_sentences(self._fitted(), count, generator, sweeps)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
-        weights = list(self.ceiling_.weights) if self.bound == "chains" else None
-        settings = {**self.get_params(), "weights": weights}
-        own = {"bound": self.bound_, "valid_bound": self.valid_bound_}
-        stored, tensors = store(self._fitted(), self.form)
-        kept = {"settings": settings, "fitted": own, **stored}
-        write_model(path, StoredModel(type(self).__name__, kept, tensors))
+    def _learned_parts(self) -> Parts:
+        kept, tensors = store(self._fitted())
+        return {**kept, "bound": self.bound_, "valid_bound": self.valid_bound_}, tensors
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The model that a stored model holds."""
-        settings, fitted, learned = restore(stored)
-        self = cls(**{**settings, "device": device})
-        self._learned = learned
-        self.bound_, self.valid_bound_ = fitted["bound"], fitted["valid_bound"]
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self._learned = restore(self.form, learned, tensors)
+        self.bound_, self.valid_bound_ = learned["bound"], learned["valid_bound"]
+
+    def _stored_settings(self) -> dict[str, Any]:
+        weights = list(self.ceiling_.weights) if self.bound == "chains" else None
+        return {**super()._stored_settings(), "weights": weights}
 
     def _train(
         self,

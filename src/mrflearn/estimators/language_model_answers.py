@@ -21,9 +21,7 @@ def fill_gap(
     """The most probable words for the one gap (`None` or `gap`) of a sentence."""
     gaps = [at for at, word in enumerate(words) if word is None or word == gap]
     if len(gaps) != 1:
-        raise DataError(
-            f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r} or None."
-        )
+        raise DataError(f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r}.")
     vocabulary, context = learned.vocabulary, learned.model.offsets
     edge = [vocabulary.separator] * context
     known = vocabulary.encode(gap if word is None else word for word in words)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from heapq import nlargest
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -13,13 +14,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from torch import Tensor
 
-from mrflearn.errors import DataError, StorageError
+from mrflearn.errors import DataError
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import best_lists
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
 from mrflearn.models.templates import Template
+from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.statistics.class_weights import sequence_weights
 from mrflearn.statistics.compiled import CompiledFeatures, compile_features
 from mrflearn.statistics.features import Numbering
@@ -27,6 +29,8 @@ from mrflearn.statistics.labels import CompiledLabels, compile_labels
 from mrflearn.statistics.recipes import Recipe
 
 Layers = list[list[str]]  # the labels of each layer of one sequence
+LayerChances = list[list[dict[str, float]]]  # for each layer and token, the labels' probabilities
+Words = Iterable[Sequence[str]]
 
 
 class Decoded(NamedTuple):
@@ -38,25 +42,28 @@ class Decoded(NamedTuple):
     converged: bool
 
 
-class TopFeature(NamedTuple):
-    """A weight: where it stands, what it looks at, and for which labels it speaks."""
-
-    factors: str
-    attribute: str
-    labels: tuple[str, ...]
-    weight: float
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class LayeredSequences(FieldCRF):
     """A CRF whose graphs are chains of labels over the tokens of sequences.
 
     A front door derives from it, and says which layers are coupled and which tokens are joined.
     """
 
-    features_on: FeaturesOn
-    names_: tuple[Numbering, ...]  # the labels of each layer
-    wiring_: SequenceWiring
-    recipe_: Recipe  # only where features are made from files
+    reads_words: ClassVar[bool]  # whether edges depend on the words of the tokens
+    features_on: FeaturesOn = "edges"
+    pieces: Pieces | None = "factors"
+
+    names_: tuple[Numbering, ...] = field(init=False)  # the labels of each layer
+    wiring_: SequenceWiring = field(init=False)
+    recipe_: Recipe = field(init=False)  # only where features are made from files
+
+    @abstractmethod
+    def decode_layers(self, X: Iterable[Any], words: Words | None = None) -> list[Decoded]:
+        """The best labels of every layer; `words` are needed where `reads_words`."""
+
+    @abstractmethod
+    def layer_marginals(self, X: Iterable[Any], words: Words | None = None) -> list[LayerChances]:
+        """For each sequence, layer and token the probability of every label."""
 
     def _fit(
         self,
@@ -127,9 +134,7 @@ class LayeredSequences(FieldCRF):
         names = [list(own) for own in self.names_]
         return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
 
-    def _probabilities(
-        self, batch: FieldBatch, forced: Iterable[Any] | None
-    ) -> list[list[list[dict[str, float]]]]:
+    def _probabilities(self, batch: FieldBatch, forced: Iterable[Any] | None) -> list[LayerChances]:
         """For each sequence and layer, the probability of every label of each token."""
         found = self._marginals(batch, self._allowed(batch, forced)).variables
         by_layer = found.reshape(-1, len(self.names_), found.shape[1])
@@ -164,21 +169,6 @@ class LayeredSequences(FieldCRF):
         counts = torch.bincount(batch.graph.component, minlength=batch.graph.components)
         return (counts // len(self.names_)).tolist()
 
-    @property
-    def num_attributes_(self) -> int:
-        """How many attributes have been seen."""
-        return len(self._fitted().templates[0].names)
-
-    def top_features(self, count: int = 20, label: str | None = None) -> list[TopFeature]:
-        """The heaviest weights, of all labels or of those that `label` is part of."""
-        found = [
-            TopFeature(factors, attribute, tuple(labels), weight)
-            for factors, weights in self.feature_weights().items()
-            for (attribute, *labels), weight in weights.items()
-            if label is None or label in labels
-        ]
-        return nlargest(count, found, key=lambda own: abs(own.weight))
-
     def _axis_labels(self, template: Template) -> list[list[str]]:
         """The labels along the axes of a group's factors; see `sequence_batches` for its name."""
         kind, _, numbers = template.name.partition(" ")
@@ -195,16 +185,12 @@ class LayeredSequences(FieldCRF):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        try:
-            self.names_ = tuple(Numbering(own, closed=True) for own in state["labels"])
-            sizes = tuple(len(own) for own in self.names_)
-            coupled = tuple((i, j) for i, j in state["coupled"])
-            self.wiring_ = SequenceWiring(sizes, coupled, self.features_on)
-            recipe = state["recipe"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise StorageError(f"the stored CRF contradicts itself ({error}).") from error
-        if recipe is not None:
-            self.recipe_ = Recipe.from_settings(recipe)
+        self.names_ = tuple(Numbering(own, closed=True) for own in state["labels"])
+        sizes = tuple(len(own) for own in self.names_)
+        coupled = tuple((i, j) for i, j in state["coupled"])
+        self.wiring_ = SequenceWiring(sizes, coupled, self.features_on)
+        if state["recipe"] is not None:
+            self.recipe_ = Recipe.from_settings(state["recipe"])
 
 
 def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]:

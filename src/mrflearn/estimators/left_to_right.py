@@ -44,9 +44,6 @@ def refuse_marks(counts: Mapping[str, int]) -> None:
 
 def unknown_policy(seen: bool) -> str:
     """How words outside the vocabulary are scored, in words; `seen`: the text held `<unk>`."""
-    share = (
-        "an ordinary word of the training text"
-        if seen
-        else ("which the training text did not hold")
-    )
+    ordinary, new = "an ordinary word of the training text", "which the training text did not hold"
+    share = ordinary if seen else new
     return f"words outside the vocabulary are scored as {UNKNOWN}, {share}"

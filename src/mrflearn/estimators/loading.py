@@ -7,24 +7,8 @@ from typing import Any
 
 import mrflearn
 from mrflearn.errors import StorageError
+from mrflearn.kinds import KINDS
 from mrflearn.models.storage import read_model
-
-# The public classes that can be saved.
-KINDS = (
-    "CRF",
-    "CompositeLanguageModel",
-    "FactorialCRF",
-    "GraphCRF",
-    "HMMTagger",
-    "JointTagger",
-    "LanguageModel",
-    "MarkovField",
-    "NgramLanguageModel",
-    "PCFG",
-    "PottsField",
-    "SkipChainCRF",
-    "WordVectors",
-)
 
 
 def load(path: str | os.PathLike[str], *, device: str = "cpu") -> Any:

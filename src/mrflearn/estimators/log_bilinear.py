@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
@@ -13,13 +12,13 @@ from torch import Tensor
 
 from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, MrflearnError, StorageError
+from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.front_door import Parts
 from mrflearn.estimators.left_to_right import LeftToRight
 from mrflearn.execution.device import choose_device
 from mrflearn.models.log_bilinear import LogBilinearModel
 from mrflearn.models.ngram import TokenScores
 from mrflearn.models.parameters import Layout
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.objectives.log_bilinear import Predictions, value_and_gradient
 from mrflearn.statistics.ngrams import left_contexts, sentence_stream
 from mrflearn.training.adagrad import Adagrad
@@ -125,24 +124,12 @@ class LogBilinearLanguageModel(LeftToRight):
         names = ["</s>" if name == separator else name for name in names]
         return list(zip(names, best.values.tolist(), strict=True))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
-        model = self._fitted()
-        settings = {**self.get_params(), "words": list(self.vocabulary_.words)}
-        write_model(path, StoredModel(type(self).__name__, settings, model.parameters()))
+    def _learned_parts(self) -> Parts:
+        return {"words": list(self.vocabulary_.words)}, self._fitted().parameters()
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The model that a stored model holds."""
-        settings = dict(stored.settings)
-        try:
-            vocabulary = Vocabulary(tuple(settings.pop("words")))
-            self = cls(**{**settings, "device": device})
-            self.model_ = LogBilinearModel(**stored.tensors)
-        except (KeyError, TypeError, DataError) as error:
-            raise StorageError(f"the stored model contradicts itself ({error}).") from error
-        self.vocabulary_ = vocabulary
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self.vocabulary_ = Vocabulary(tuple(learned["words"]))
+        self.model_ = LogBilinearModel(**tensors)
 
     def _optimiser(self, validate: Any) -> Optimiser[Any]:
         if self.optimiser == "adagrad":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import final
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from mrflearn.data.files import PathLike
 from mrflearn.data.vectors import NamedVectors, write_vectors
-from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.data.vocabulary import SEPARATOR, UNKNOWN, Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.executor import Executor, Serial
@@ -84,6 +85,11 @@ class WordSpace(FrontDoor):
     @abstractmethod
     def vectors_(self) -> NDArray[np.float32]:
         """The vector of each word, in the order of the vocabulary."""
+
+    def frequent_words(self, count: int) -> list[str]:
+        """The most frequent words, without those that stand for edges and unknown words."""
+        words = (word for word in self.vocabulary_.words if word not in (SEPARATOR, UNKNOWN))
+        return list(islice(words, count))
 
     def neighbors(self, word: str, top: int = 10) -> list[tuple[str, float]]:
         """The words with the nearest vectors, by the cosine of their angle."""

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mrflearn.data.arpa import read_arpa, write_arpa
 from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
 from mrflearn.data.files import PathLike
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, MrflearnError, StorageError
+from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.front_door import Parts
 from mrflearn.estimators.left_to_right import LeftToRight, refuse_marks, unknown_policy
 from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
-from mrflearn.models.ngram import BackoffTable, NgramModel, TokenScores
+from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramModel, TokenScores
 from mrflearn.models.ngram_arpa import END, from_arpa, to_arpa
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.ngrams import count_ngrams, sentence_stream
 
 
@@ -130,36 +130,23 @@ class NgramLanguageModel(LeftToRight):
         self.unknown_seen_ = False
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
+    def _learned_parts(self) -> Parts:
         model = self._fitted()
-        own = {"words": list(model.vocabulary.words), "unknown_seen": self.unknown_seen_}
         tensors = {
-            f"{name}.{n}": torch.from_numpy(getattr(table, name))
+            f"{part}.{n}": torch.from_numpy(getattr(table, part))
             for n, table in enumerate(model.tables, start=1)
-            for name in ("code", "log_probability", "log_backoff")
+            for part in TABLE_PARTS
         }
-        write_model(path, StoredModel(type(self).__name__, {**self.get_params(), **own}, tensors))
+        words = list(model.vocabulary.words)
+        return {"words": words, "unknown_seen": self.unknown_seen_}, tensors
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The model that a stored model holds; it is always used on the CPU."""
-        del device
-        settings, tensors = dict(stored.settings), stored.tensors
-        try:
-            vocabulary = Vocabulary(tuple(settings.pop("words")))
-            unknown_seen = bool(settings.pop("unknown_seen"))
-            self = cls(**settings)
-            parts = ("code", "log_probability", "log_backoff")
-            tables = tuple(
-                BackoffTable(*(tensors[f"{part}.{n}"].cpu().numpy() for part in parts))
-                for n in range(1, self.order + 1)
-            )
-            self.model_ = NgramModel(vocabulary, tables)
-        except (KeyError, TypeError, DataError) as error:
-            raise StorageError(f"the stored model contradicts itself ({error}).") from error
-        self.unknown_seen_ = unknown_seen
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        tables = tuple(
+            BackoffTable(*(tensors[f"{part}.{n}"].cpu().numpy() for part in TABLE_PARTS))
+            for n in range(1, self.order + 1)
+        )
+        self.model_ = NgramModel(Vocabulary(tuple(learned["words"])), tables)
+        self.unknown_seen_ = bool(learned["unknown_seen"])
 
     @property
     def unknown_policy_(self) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.ptb import read_trees
+from mrflearn.data.ptb import held_trees, read_trees
 from mrflearn.data.trees import Tree
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, MrflearnError, StorageError
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.composite_trees import tree_of
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.execution.threads import one_thread
 from mrflearn.inference.inside_outside import InsideOutside
 from mrflearn.inference.parses import ParseSearch
@@ -26,10 +26,9 @@ from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.ngram_arpa import END
 from mrflearn.models.pcfg import GrammarModel
 from mrflearn.models.pcfg_sampling import TreeSampler
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.treebank import Side, TreebankCounts, usual_form
 
-Trees: TypeAlias = Iterable[Tree] | str | os.PathLike[str]
+Trees: TypeAlias = Iterable[Tree | str] | str | os.PathLike[str]
 Sentences: TypeAlias = Sequence[Sequence[str]]
 TENSORS = ("parent", "left", "right", "rules", "start", "words")
 
@@ -64,11 +63,11 @@ class PCFG(FrontDoor):
         self.random_state = random_state
 
     def fit(self, X: Trees, y: object = None) -> Self:
-        """Reads the grammar off trees: records, or the path of a file in brackets."""
+        """Reads the grammar off trees: records, texts in brackets, or the path of a file."""
         del y  # scikit-learn passes it to every estimator
         if self.smoothing < 0:
             raise MrflearnError(f"smoothing={self.smoothing}: must be 0 or more.")
-        trees = read_trees(X) if isinstance(X, (str, os.PathLike)) else X
+        trees = read_trees(X) if isinstance(X, (str, os.PathLike)) else held_trees(X)
         counts = TreebankCounts.of(
             trees, side=self.side, horizontal=self.horizontal, vertical=self.vertical
         )
@@ -161,38 +160,35 @@ class PCFG(FrontDoor):
             drawn += [] if tree is None else [usual_form(tree)]
         return drawn
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
+    def first_rules(self, n: int = 20) -> list[tuple[str, float]]:
+        """The most probable (rule, probability) at the root of a sentence."""
         model = self._fitted()
-        settings = {
-            **self.get_params(),
+        shape, names = model.shape, model.names
+        joint = (model.start[: shape.phrases][shape.parent] + model.rules).exp()
+        best = joint.argsort(descending=True, stable=True)[:n].tolist()
+        columns = (shape.parent[best], shape.left[best], shape.right[best])
+        rules = zip(*(column.tolist() for column in columns), joint[best].tolist(), strict=True)
+        return [(f"{names[a]} -> {names[b]} {names[c]}", chance) for a, b, c, chance in rules]
+
+    def _learned_parts(self) -> Parts:
+        model = self._fitted()
+        learned = {
             "phrases": list(model.phrases),
             "preterminals": list(model.preterminals),
-            "vocabulary": list(model.vocabulary.words),
+            "words": list(model.vocabulary.words),
         }
-        numbers = (model.rules, model.start, model.words)
         wiring = (model.shape.parent, model.shape.left, model.shape.right)
-        tensors = dict(zip(TENSORS, (*wiring, *numbers), strict=True))
-        write_model(path, StoredModel(type(self).__name__, settings, tensors))
+        numbers = (model.rules, model.start, model.words)
+        return learned, dict(zip(TENSORS, (*wiring, *numbers), strict=True))
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The model that a stored model holds; it is always used on the CPU."""
-        del device
-        settings = dict(stored.settings)
-        try:
-            phrases, preterminals = (
-                tuple(settings.pop("phrases")),
-                tuple(settings.pop("preterminals")),
-            )
-            vocabulary = Vocabulary(tuple(settings.pop("vocabulary")))
-            parent, left, right, rules, start, words = (stored.tensors[x].cpu() for x in TENSORS)
-            shape = RuleShape(len(phrases), len(preterminals), parent, left, right)
-            self = cls(**settings)
-        except (KeyError, TypeError, MrflearnError) as error:
-            raise StorageError(f"the stored model contradicts itself ({error}).") from error
-        self.model_ = GrammarModel(phrases, preterminals, vocabulary, shape, rules, start, words)
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        phrases, preterminals, words = (
+            tuple(learned[name]) for name in ("phrases", "preterminals", "words")
+        )
+        # Charts are faster on the CPU.
+        parent, left, right, *numbers = (tensors[name].cpu() for name in TENSORS)
+        shape = RuleShape(len(phrases), len(preterminals), parent, left, right)
+        self.model_ = GrammarModel(phrases, preterminals, Vocabulary(words), shape, *numbers)
 
     @property
     def vocabulary_(self) -> Vocabulary:
@@ -202,6 +198,11 @@ class PCFG(FrontDoor):
     def _arguments(self, X: Sentences) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """What charts are given: scores and lengths of sentences, rules and start symbols."""
         model = self._fitted()
+        if isinstance(X, str) or any(isinstance(words, str) for words in X):
+            raise DataError(
+                "sentences are given as a list of them, each a list of words; this is text. "
+                "Write [sentence.split()] for a single one."
+            )
         return (*model.scores(X), model.rules, model.start)
 
     def _fitted(self) -> GrammarModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,22 +9,20 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError, StorageError
-from mrflearn.estimators.field_answers import Method, log_likelihoods
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
 from mrflearn.estimators.field_questions import FieldQuestions
-from mrflearn.execution.device import choose_device
+from mrflearn.estimators.front_door import Parts
+from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.graph.contacts import contact_scores
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.potts import PottsModel
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.observations import check_states
 from mrflearn.statistics.sequence_weights import sequence_weights
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.potts import PottsTraining
 
 Precision = Literal["float32", "float64"]
-PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
 class PottsField(FieldQuestions):
@@ -38,6 +35,8 @@ class PottsField(FieldQuestions):
     l2_couplings: price of the square of each coupling, for every other column (CCMpred's -l).
     tolerance: training stops where ten iterations lower the objective by less than this share.
     """
+
+    usual_method = "pl"  # families are too wide for exact answers
 
     def __init__(
         self,
@@ -95,30 +94,18 @@ class PottsField(FieldQuestions):
         model = self._fitted()
         return np.asarray(contact_scores(model.pairs.t(), model.couplings, len(model.fields)).cpu())
 
-    def log_likelihood(self, X: ArrayLike, method: Method = "pl") -> NDArray[np.float64]:
-        """The log-probability of each row, in nats, by the methods of `MarkovField`."""
-        return log_likelihoods(self.potentials_, X, method, self.random_state)
+    def _learned_parts(self) -> Parts:
+        return {}, self._fitted().parameters()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
-        tensors = self._fitted().parameters()
-        write_model(path, StoredModel(type(self).__name__, self.get_params(), tensors))
-
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The field that a stored model holds."""
-        try:
-            self = cls(**{**stored.settings, "device": device})
-            self.model_ = PottsModel(stored.tensors["fields"], stored.tensors["couplings"])
-            self.potentials_  # noqa: B018 - built once to see that shapes agree
-        except (KeyError, TypeError, MrflearnError) as error:
-            raise StorageError(f"the stored field contradicts itself ({error}).") from error
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        del learned  # there is nothing but numbers
+        self.model_ = PottsModel(tensors["fields"], tensors["couplings"])
+        self.potentials_  # noqa: B018 - built once to see that shapes agree
         self.n_features_in_ = len(self.model_.fields)
-        return self
 
     def _rows(self, X: ArrayLike) -> tuple[Tensor, int]:
         """The sequences on the device, and how many states a column has."""
-        rows = state_rows(X, choose_device(self.device))
+        rows = state_rows(X, choose_device(self.device), spins=False)
         if rows.ndim != 2 or rows.shape[1] < 2:
             raise DataError(
                 f"an alignment is sequences x columns, two or more; this has the shape "
@@ -129,8 +116,6 @@ class PottsField(FieldQuestions):
         return rows, states
 
     def _training(self, columns: int) -> PottsTraining:
-        if self.precision not in PRECISIONS:
-            raise MrflearnError(f"precision {self.precision!r} is not 'float32' or 'float64'.")
         if min(self.l2_fields, self.l2_couplings) < 0:
             raise MrflearnError("a penalty of less than 0 is none; 0 or more is.")
         settings: dict[str, Any] = {
@@ -138,7 +123,7 @@ class PottsField(FieldQuestions):
             "l2_couplings": self.l2_couplings * (columns - 1),
             "max_iterations": self.max_iterations,
             "tolerance": self.tolerance,
-            "dtype": PRECISIONS[self.precision],
+            "dtype": choose_dtype(self.precision),
         }
         return PottsTraining(**settings)
 

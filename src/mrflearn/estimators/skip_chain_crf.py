@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators.crf_choice import Wanted
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.field_crf import FieldCRF
-from mrflearn.estimators.field_crf_answers import Method, log_probabilities
-from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, joined_tokens
-from mrflearn.execution.executor import Executor
-from mrflearn.models.sequence_batches import FeaturesOn
-from mrflearn.objectives.field_objectives import Pieces
+from mrflearn.estimators.field_crf_answers import log_probabilities
+from mrflearn.estimators.layered_sequences import (
+    Decoded,
+    LayerChances,
+    LayeredSequences,
+    Words,
+    joined_tokens,
+)
 from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import compile_labels
 from mrflearn.statistics.skips import SKIP_RULES, SkipRule, Skips, apply_rule
-from mrflearn.training.callbacks import Callback, Watcher
 
 Rule = str | SkipRule
 GIVEN = "given"  # what a stored CRF says of a rule that was a function
-Words = Iterable[Sequence[str]]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SkipChainCRF(LayeredSequences):
     """A chain whose far tokens are joined by a rule [Sutton and McCallum 2009, eq. 41].
 
@@ -39,59 +39,15 @@ class SkipChainCRF(LayeredSequences):
         any word; or a function from the words of a document to pairs of positions.
     start: "chain" first trains the chain without skip edges, by maximum likelihood, and begins
         with its weights; belief propagation ("bp") needs that to converge.
-    Everything else is as of `FactorialCRF`.
+    features_on: "edges" (as in the paper), "nodes" or "both".
+    pieces: of "pw": "factors", or "edges" with the factors of their ends.
+    Everything else is as of `GraphCRF`.
     """
 
-    def __init__(
-        self,
-        estimator: Wanted = "pw",
-        *,
-        rule: Rule = "capitalised",
-        start: Literal["zero", "chain"] = "zero",
-        features_on: FeaturesOn = "edges",
-        pieces: Pieces = "factors",
-        c1: float = 0.0,
-        c2: float = 0.05,
-        min_freq: float = 0.0,
-        all_possible_pairs: bool = False,
-        algorithm: str = "lbfgs",
-        max_iterations: int | None = None,
-        num_memories: int = 6,
-        epsilon: float = 1e-5,
-        period: int = 10,
-        delta: float = 1e-5,
-        batch_size: int = 32,
-        inference: Method = "auto",
-        callbacks: Sequence[Callback | Watcher] = (),
-        executor: Executor | None = None,
-        n_jobs: int | None = None,
-        dtype: str = "float32",
-        random_state: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.rule = rule
-        self.start = start
-        self.features_on = features_on
-        self.pieces = pieces
-        self.c1 = c1
-        self.c2 = c2
-        self.min_freq = min_freq
-        self.all_possible_pairs = all_possible_pairs
-        self.algorithm = algorithm
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.batch_size = batch_size
-        self.inference = inference
-        self.callbacks = callbacks
-        self.executor = executor
-        self.n_jobs = n_jobs
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
+    rule: Rule = "capitalised"
+    start: Literal["zero", "chain"] = "zero"
+
+    reads_words = True
 
     def fit(
         self,
@@ -132,6 +88,14 @@ class SkipChainCRF(LayeredSequences):
         found = self._probabilities(self._asked(X, pairs), _as_layers(forced))
         return [own[0] for own in found]
 
+    def decode_layers(self, X: Iterable[Any], words: Words | None = None) -> list[Decoded]:
+        """`decode`, the labels being the only layer."""
+        return self.decode(X, () if words is None else words)
+
+    def layer_marginals(self, X: Iterable[Any], words: Words | None = None) -> list[LayerChances]:
+        """`predict_marginals`, the labels being the only layer."""
+        return [[own] for own in self.predict_marginals(X, () if words is None else words)]
+
     def n_best(
         self, X: Iterable[Any], words: Words, n: int = 5, forced: Iterable[Any] | None = None
     ) -> list[list[Decoded]]:
@@ -158,12 +122,10 @@ class SkipChainCRF(LayeredSequences):
         self._fitted()
         return list(self.names_[0])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory; a rule that is a function must be given again to `load`."""
-        plain = copy.copy(self)
-        if not isinstance(self.rule, str):
-            plain.rule = GIVEN
-        FieldCRF.save(plain, path)
+    def _stored_settings(self) -> dict[str, Any]:
+        # A rule that is a function must be given again to `load`.
+        own = super()._stored_settings()
+        return own if isinstance(self.rule, str) else {**own, "rule": GIVEN}
 
     @classmethod
     def load(

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mrflearn.data.tag_files import TagSource
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.estimators.tagger_file import LearnedTagger, restore, store
 from mrflearn.estimators.tagger_learning import Learning, TaggerPlan, learn
 from mrflearn.estimators.tagger_training import TaggerSettings
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.tag_scores import PLACES
 from mrflearn.inference.sentence_tags import SentenceTags
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.objectives.tagger_normaliser import BOUNDS, TagCeiling, TaggerBoundName
 from mrflearn.statistics.tagged_sentences import Tags, check_tags
 
@@ -155,24 +154,17 @@ class JointTagger(FrontDoor):
             raise DataError(f"there are {len(found)} sentences and tags for {len(gold)}.")
         return accuracy(gold, found)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
+    def _learned_parts(self) -> Parts:
         stored, tensors = store(self._fitted())
-        kept = {"settings": self.get_params(), "fitted": {"bound": self.bound_}, **stored}
         source: TagSource | None = getattr(self, "source_", None)
-        kept["source"] = None if source is None else source.settings()
-        write_model(path, StoredModel(type(self).__name__, kept, tensors))
+        kept = None if source is None else source.settings()
+        return {**stored, "bound": self.bound_, "source": kept}, tensors
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The model that a stored model holds."""
-        learned = restore(stored)
-        self = cls(**{**stored.settings["settings"], "device": device})
-        self._learned = learned
-        self.bound_ = stored.settings["fitted"]["bound"]
-        if stored.settings.get("source") is not None:
-            self.source_ = TagSource.from_settings(stored.settings["source"])
-        return self
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self._learned = restore(learned, tensors)
+        self.bound_ = learned["bound"]
+        if learned["source"] is not None:
+            self.source_ = TagSource.from_settings(learned["source"])
 
     def _best_of(
         self, sentences: list[Sequence[str]], tags: list[Tags], valid: Held | None

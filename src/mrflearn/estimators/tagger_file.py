@@ -12,11 +12,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from mrflearn.errors import StorageError
+from mrflearn.errors import DataError
 from mrflearn.graph.tag_scores import CENTRE, PLACES, TagScores
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import JointTaggerModel, places_named
-from mrflearn.models.storage import StoredModel
 from mrflearn.objectives.tagger_normaliser import TagCeiling
 from mrflearn.statistics.spelling import SpellingTable
 
@@ -100,20 +99,14 @@ def store(learned: LearnedTagger) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return kept, learned.model.parameters()
 
 
-def restore(stored: StoredModel) -> LearnedTagger:
+def restore(kept: dict[str, Any], tensors: dict[str, Tensor]) -> LearnedTagger:
     """What came out of a model directory, checked to be whole."""
-    try:
-        words, tags = tuple(stored.settings["words"]), tuple(stored.settings["tags"])
-        ceiling = TagCeiling(**stored.settings["ceiling"])
-        places = places_named(list(stored.tensors))
-        template = JointTaggerModel(
-            stored.tensors["transitions"], {place: torch.empty(0) for place in places}
-        )
-        model = template.with_parameters(stored.tensors)
-        spelling = spelling_tables(words, places, int(stored.settings["rare_from"]))
-        learned = LearnedTagger(words, tags, model, ceiling, spelling)
-    except (KeyError, TypeError) as error:
-        raise StorageError(f"this is no whole JointTagger: {error} is missing or odd.") from error
+    words, tags = tuple(kept["words"]), tuple(kept["tags"])
+    places = places_named(list(tensors))
+    template = JointTaggerModel(tensors["transitions"], {place: torch.empty(0) for place in places})
+    model = template.with_parameters(tensors)
+    spelling = spelling_tables(words, places, int(kept["rare_from"]))
+    learned = LearnedTagger(words, tags, model, TagCeiling(**kept["ceiling"]), spelling)
     _check(learned)
     return learned
 
@@ -128,6 +121,4 @@ def _check(learned: LearnedTagger) -> None:
         and all(w.shape == (sizes[p], tags) for p, w in model.weights.items())
     )
     if not sound:
-        raise StorageError(
-            "this JointTagger's words, tags and weights do not belong together; train it again."
-        )
+        raise DataError("words, tags and weights do not belong together")

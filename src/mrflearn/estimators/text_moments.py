@@ -18,7 +18,7 @@ def checked_moments(moments: Moments, context: int) -> Moments:
     if moments.context != context:
         raise DataError(
             f"the moments were counted with a context of {moments.context}, this model has "
-            f"{context}."
+            f"{context}; try context={moments.context}."
         )
     return moments
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mrflearn.data.corpus import Text
 from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.errors import DataError, StorageError
+from mrflearn.errors import DataError
+from mrflearn.estimators.front_door import Parts
 from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.text_moments import checked_moments, counted
 from mrflearn.models.spectral_vectors import spectral_vectors
-from mrflearn.models.storage import StoredModel, write_model
 from mrflearn.statistics.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
@@ -81,22 +81,12 @@ class WordVectors(WordSpace):
         found: NDArray[np.float32] = self._after_fit("_vectors")
         return found
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
-        kept = {"settings": self.get_params(), "words": list(self.vocabulary_.words)}
-        tensors = {"vectors": torch.from_numpy(self.vectors_)}
-        write_model(path, StoredModel(type(self).__name__, kept, tensors))
+    def _learned_parts(self) -> Parts:
+        vectors = torch.from_numpy(self.vectors_)
+        return {"words": list(self.vocabulary_.words)}, {"vectors": vectors}
 
-    @classmethod
-    def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
-        """The vectors that a stored model holds; they need no device."""
-        del device
-        try:
-            self = cls(**stored.settings["settings"])
-            self._vocabulary = Vocabulary(tuple(stored.settings["words"]))
-            self._vectors = np.asarray(stored.tensors["vectors"].cpu())
-        except (KeyError, TypeError, DataError) as error:
-            raise StorageError(f"the stored model contradicts itself ({error}).") from error
+    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self._vocabulary = Vocabulary(tuple(learned["words"]))
+        self._vectors = np.asarray(tensors["vectors"].cpu())
         if len(self._vectors) != len(self._vocabulary):
-            raise StorageError("the stored model contradicts itself: words and vectors differ.")
-        return self
+            raise DataError("words and vectors differ in number")

@@ -1,10 +1,12 @@
-"""Which device the numbers live on."""
+"""Which device the numbers live on, and how precise they are."""
 
 from __future__ import annotations
 
 import torch
 
 from mrflearn.errors import MrflearnError
+
+FLOATS = {"float32": torch.float32, "float64": torch.float64}
 
 
 def choose_device(name: str) -> torch.device:
@@ -20,3 +22,10 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise MrflearnError("device 'cuda' was asked for, but torch finds no CUDA GPU; try 'cpu'.")
     return device
+
+
+def choose_dtype(name: str) -> torch.dtype:
+    """The type of numbers called `name`."""
+    if name not in FLOATS:
+        raise MrflearnError(f"dtype {name!r} is not one of {', '.join(FLOATS)}.")
+    return FLOATS[name]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError
+from mrflearn.execution.cores import count_cores
 from mrflearn.execution.executor import Executor, Serial, added_up, parts_added_up
 
 Item = TypeVar("Item")
@@ -34,7 +35,7 @@ class Processes:
     """
 
     def __init__(self, count: int | None = None, *, threads: int = 1) -> None:
-        self.count = count if count is not None else len(os.sched_getaffinity(0))
+        self.count = count_cores(None) if count is None else count
         self.threads = threads
         self._pool: ProcessPoolExecutor | None = None
         if self.count < 1 or threads < 1:

@@ -10,7 +10,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError, MissingExtraError
@@ -120,12 +120,12 @@ class Spark:
 
 def _work(sent: Any, each: bool, items: Iterator[Any]) -> Iterator[Outcome]:
     """What one slice comes to, on a worker."""
+    held = list(items)
+    if not held:
+        return
     try:
-        results = map(_received(sent), items)
-        first = next(results, None)
-        if first is not None:
-            rest = chain([first], results)
-            yield False, list(rest) if each else [added_up(rest)]
+        results = map(_received(sent), held)
+        yield False, list(results) if each else [added_up(results)]
     except Exception as error:
         yield True, error
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Self, TypeVar, final
 
 import torch
-
-from mrflearn.errors import MrflearnError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,13 +60,3 @@ class Threads:
         if self._pool is None:
             return [task(item) for item in items]
         return list(self._pool.map(task, items))
-
-
-def count_cores(wanted: int | None) -> int:
-    """How many cores to use: `wanted`, or with None or -1 all that this process may use."""
-    if wanted is None or wanted == -1:
-        available = getattr(os, "sched_getaffinity", None)
-        return len(available(0)) if available else os.cpu_count() or 1
-    if wanted < 1:
-        raise MrflearnError(f"n_jobs={wanted}: give a number of cores, or -1 for all of them.")
-    return wanted

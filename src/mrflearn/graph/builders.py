@@ -30,6 +30,7 @@ __all__ = [
     "torus",
 ]
 
+LONGEST_NUMBER = 9  # digits of a variable's number in a file
 FORMS = (
     "grid:ROWSxCOLUMNS, torus:ROWSxCOLUMNS, cube:XxYxZ, chimera:M,N,T, "
     "chain:LENGTH, complete:N or edges:FILE"
@@ -127,6 +128,14 @@ def _edge(words: list[str], variables: int | None, path: PathLike, line: int) ->
         found = " ".join(words)
         problem = f"an edge is two variable numbers, counted from 0; found '{found[:40]}'."
         raise DataError(problem, path=path, line=line)
+    if max(map(len, words)) > LONGEST_NUMBER:
+        longest = max(words, key=len)
+        raise DataError(
+            f"names variable {longest[:40]}; numbers count the variables from 0, and this is more "
+            "than any memory holds. Is it an identifier?",
+            path=path,
+            line=line,
+        )
     a, b = int(words[0]), int(words[1])
     if a == b:
         raise DataError(f"variable {a} cannot be joined to itself.", path=path, line=line)

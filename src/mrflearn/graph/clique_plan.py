@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from weakref import WeakKeyDictionary
 
-from mrflearn.graph.elimination import Elimination, Structure, TooWide, find_elimination
+from mrflearn.graph.elimination import Elimination, Structure, find_elimination
+from mrflearn.graph.elimination_orders import TooWide
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.replicas import Replicas, find_replicas
 
 Axes = tuple[int, ...]
 
@@ -62,7 +66,19 @@ class Plan:
         return total
 
 
-@lru_cache(maxsize=64)
+Planned = list[tuple[Plan | TooWide, Replicas]]
+_PLANNED: WeakKeyDictionary[FactorGraph, Planned] = WeakKeyDictionary()
+
+
+def planned(graph: FactorGraph) -> Planned:
+    """All components, those of one structure together with its plan; kept while the graph lives."""
+    if graph not in _PLANNED:
+        found = find_replicas(graph)
+        _PLANNED[graph] = [(make_plan(replicas.structure), replicas) for replicas in found]
+    return _PLANNED[graph]
+
+
+@lru_cache(maxsize=256)  # for graphs that are made anew around the same components
 def make_plan(structure: Structure) -> Plan | TooWide:
     """The steps of the best elimination found."""
     elimination = find_elimination(structure)

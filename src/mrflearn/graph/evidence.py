@@ -40,7 +40,7 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
                 groups.append(part)
                 tables.append(table)
     left = torch.where(state >= 0, 1, graph.states)
-    reduced = FactorGraph(left, tuple(groups), graph.component, graph.copies)
+    reduced = replace(graph, states=left, groups=tuple(groups))
     return Potentials(reduced, tuple(tables))
 
 
@@ -52,8 +52,8 @@ def restrict(potentials: Potentials, allowed: Bool[Tensor, "v s"]) -> Potentials
         members = (graph.states == states).nonzero()
         mask = allowed[members.squeeze(1), :states]
         groups.append(FactorGroup(f"allowed {states}", members))
-        scores = torch.zeros(mask.shape, dtype=potentials.dtype).masked_fill(~mask, -torch.inf)
-        tables.append(DenseTable(scores))
+        scores = torch.zeros(mask.shape, dtype=potentials.dtype, device=mask.device)
+        tables.append(DenseTable(scores.masked_fill(~mask, -torch.inf)))
     return Potentials(replace(graph, groups=tuple(groups)), tuple(tables))
 
 

@@ -91,6 +91,10 @@ class FactorGraph:
     copies: Float[Tensor, "v"] = None  # type: ignore[assignment]  # filled below: ones
     components: int = 0
 
+    def __repr__(self) -> str:  # models print their settings, and a graph may be one
+        sizes = ", ".join(f"{len(group):,} {group.name}" for group in self.groups)
+        return f"<FactorGraph of {len(self.states):,} variables, factors: {sizes or 'none'}>"
+
     def __post_init__(self) -> None:
         states = torch.as_tensor(self.states, dtype=torch.int64)
         device, count = states.device, len(states)

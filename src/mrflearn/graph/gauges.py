@@ -16,6 +16,7 @@ this is the physicists' spin form, with h_i = table_i(1) and J_ij = table_ij(1, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import combinations
 
 import torch
@@ -41,7 +42,7 @@ def zero_sum_gauge(potentials: Potentials) -> Potentials:
 
 def _regauge(potentials: Potentials, project: Projection) -> Potentials:
     graph = potentials.graph
-    tables = [potentials.factor_scores(i).clone() for i in range(len(graph.groups))]
+    tables = [potentials.factor_scores(i) for i in range(len(graph.groups))]
     if any(not bool(table.isfinite().all()) for table in tables):
         raise GraphError("a field with impossible states (-inf) has no such gauge.")
     for index in sorted(range(len(tables)), key=lambda i: -graph.groups[i].arity):
@@ -51,8 +52,7 @@ def _regauge(potentials: Potentials, project: Projection) -> Potentials:
             _hand_over(graph, tables, group.scope[:, keep], part)
         tables[index] = _part(whole, tuple(range(group.arity)), project)
     groups = tuple(FactorGroup(group.name, group.scope) for group in graph.groups)
-    untied = FactorGraph(graph.states, groups, graph.component, graph.copies)
-    return Potentials(untied, tuple(DenseTable(table) for table in tables))
+    return Potentials(replace(graph, groups=groups), tuple(DenseTable(table) for table in tables))
 
 
 def _smaller(arity: int) -> Iterator[tuple[int, ...]]:
@@ -85,7 +85,7 @@ def _hand_over(
     for index, group in enumerate(graph.groups):
         if group.arity != scope.shape[1] or not len(group):
             continue
-        factor = _find(group.scope, scope, graph.variables)
+        factor = _find(group.scope, scope)
         here = homeless & (factor >= 0)
         for order, members in _orders(group.scope[factor.clamp_min(0)], scope, here):
             turned = amount[members].permute(0, *(1 + axis for axis in order))
@@ -100,16 +100,23 @@ def _hand_over(
         )
 
 
-def _find(
-    known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"], variables: int
-) -> Int[Tensor, "f"]:
+def _find(known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"]) -> Int[Tensor, "f"]:
     """The last of the known scopes over the same variables as each wanted one; -1 if none."""
-    weight = variables ** torch.arange(known.shape[1], device=known.device)
-    have = (known.sort(dim=1).values * weight).sum(dim=1)
-    want = (wanted.sort(dim=1).values * weight).sum(dim=1)
+    have, want = _codes(torch.cat([known, wanted]).sort(dim=1).values).split(
+        [len(known), len(wanted)]
+    )
     ordered, place = have.sort(stable=True)
-    last = torch.searchsorted(ordered, want, right=True) - 1
-    return torch.where(ordered[last.clamp_min(0)] == want, place[last.clamp_min(0)], -1)
+    last = (torch.searchsorted(ordered, want, right=True) - 1).clamp_min(0)
+    return torch.where(ordered[last] == want, place[last], -1)
+
+
+def _codes(rows: Int[Tensor, "n k"]) -> Int[Tensor, "n"]:
+    """A number for each row, the same for equal rows alone."""
+    code, *others = rows.unbind(dim=1)
+    for column in others:
+        # Numbered anew at every column: products of many variables' counts would overflow.
+        code = torch.unique(code, return_inverse=True)[1] * (int(column.max()) + 1) + column
+    return code
 
 
 def _orders(

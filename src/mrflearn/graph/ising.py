@@ -1,4 +1,4 @@
-"""Ising and Potts parameters as potentials on a pairwise graph, and back."""
+"""Ising parameters as potentials on a pairwise graph, and back."""
 
 from __future__ import annotations
 
@@ -39,15 +39,6 @@ def ising(
     return _laid_on(graph, h[:, None] * spins, J[:, None, None] * both)
 
 
-def potts(
-    graph: FactorGraph, fields: Float[Tensor, "t s"], couplings: Float[Tensor, "u"]
-) -> Potentials:
-    """Potentials where a state has a score of its own and equal neighbours score the coupling."""
-    h, J = torch.as_tensor(fields), torch.as_tensor(couplings)
-    same = torch.eye(h.shape[1], dtype=J.dtype, device=J.device)
-    return _laid_on(graph, h, J[:, None, None] * same)
-
-
 def random_ising(graph: FactorGraph, scale: float = 1.0, seed: int = 0) -> Potentials:
     """Fields uniform in (-1, 1), couplings uniform in (-scale, scale), in float64, from a seed."""
     unary, pair = (graph.groups[named_group(graph, name)] for name in ("unary", "pairwise"))
@@ -73,23 +64,6 @@ def ising_parameters(potentials: Potentials) -> IsingParameters:
     return IsingParameters(fields, couplings, constant)
 
 
-def potts_parameters(
-    potentials: Potentials, *, tolerance: float = 1e-8
-) -> tuple[Float[Tensor, "f s"], Float[Tensor, "e"]]:
-    """One row of fields a variable and one coupling an edge, of potentials that `potts` made."""
-    unary, pair = _scores(potentials)
-    size = pair.shape[-1]
-    same = torch.eye(size, dtype=torch.bool, device=pair.device)
-    couplings = pair[:, same].mean(dim=1)
-    off = (pair - couplings[:, None, None] * same).abs().flatten(1).amax(dim=1)
-    if len(off) and float(off.max()) > tolerance:
-        raise GraphError(
-            f"edge {int(off.argmax())}: its table is not a number times [x_i = x_j] "
-            f"(it is off by {float(off.max()):.3g})."
-        )
-    return unary, couplings
-
-
 def _scores(potentials: Potentials) -> tuple[Tensor, Tensor]:
     unary = potentials.factor_scores(named_group(potentials.graph, "unary"))
     return unary, potentials.factor_scores(named_group(potentials.graph, "pairwise"))
@@ -101,7 +75,7 @@ def _laid_on(graph: FactorGraph, unary: Tensor, pair: Tensor) -> Potentials:
         named_group(graph, name)
     if len(graph.groups) != 2:
         extra = [group.name for group in graph.groups if group.name not in tables]
-        raise GraphError(f"groups {extra}: Ising and Potts fields have unary and pairwise ones.")
+        raise GraphError(f"groups {extra}: Ising fields have unary and pairwise ones.")
     return Potentials(graph, tuple(tables[group.name] for group in graph.groups))
 
 

@@ -5,6 +5,8 @@ All are pairwise graphs with the groups "unary" and "pairwise"; see `pairwise` f
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -12,6 +14,8 @@ from torch import Tensor
 from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.pairwise import States, pairwise, state_counts
+
+MOST_VARIABLES = 10**9
 
 
 def grid(rows: int, columns: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
@@ -80,6 +84,8 @@ def _lattice_edges(number: Int[Tensor, "*shape"], wrap: bool) -> Int[Tensor, "e 
 
 
 def _insist_positive(*sizes: int) -> None:
+    seen = " x ".join(map(str, sizes))
     if min(sizes) < 1:
-        seen = " x ".join(map(str, sizes))
         raise GraphError(f"a graph of size {seen}: every size must be at least 1.")
+    if prod(sizes) > MOST_VARIABLES:
+        raise GraphError(f"a graph of size {seen}: more than {MOST_VARIABLES:,} nodes, too many.")

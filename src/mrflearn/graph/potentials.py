@@ -57,6 +57,12 @@ class Potentials:
         groups = self.graph.groups
         if len(groups) != len(self.tables):
             raise GraphError(f"{len(groups)} factor groups, but {len(self.tables)} table stacks.")
+        kinds = {table.dense().dtype for table in self.tables}
+        if len(kinds) > 1 or not all(kind.is_floating_point for kind in kinds):
+            raise GraphError(
+                f"tables of the types {', '.join(sorted(map(str, kinds)))}: scores are "
+                "floating-point numbers, of one type in all tables. Try .double() on each."
+            )
         for group, table in zip(groups, self.tables, strict=True):
             if not len(group):
                 continue
@@ -66,11 +72,12 @@ class Potentials:
                     f"group '{group.name}': its variables have {expected} states, "
                     f"its tables the shape {table.shape[1:]}."
                 )
-            last = int(group.table.max())
-            if last >= table.shape[0] or int(group.table.min()) < 0:
+            read, count = group.table, table.shape[0]
+            wrong = read[(read < 0) | (read >= count)]
+            if len(wrong):
                 raise GraphError(
-                    f"group '{group.name}': a factor reads table {last}, but there are "
-                    f"{table.shape[0]} (0 to {table.shape[0] - 1})."
+                    f"group '{group.name}': a factor reads table {int(wrong[0])}, but there are "
+                    f"{count} (0 to {count - 1})."
                 )
 
     @property
@@ -153,17 +160,13 @@ def dense_potentials(
 
 def batch(fields: Sequence[Potentials]) -> Potentials:
     """One field whose components are the given fields; their tables are laid end to end."""
-    graphs = []
-    offsets = [0] * len(fields[0].tables) if fields else []
-    for field in fields:
-        shifted = tuple(
-            replace(group, table=group.table + offset)
-            for group, offset in zip(field.graph.groups, offsets, strict=True)
-        )
-        graphs.append(replace(field.graph, groups=shifted))
-        offsets = [n + t.shape[0] for n, t in zip(offsets, field.tables, strict=True)]
-    joined = disjoint_union(graphs)
+    joined = disjoint_union([field.graph for field in fields])
     stacks = zip(*(field.tables for field in fields), strict=True)
-    return Potentials(
-        joined, tuple(DenseTable(torch.cat([t.dense() for t in stack])) for stack in stacks)
-    )
+    groups, tables = [], []
+    for k, (group, stack) in enumerate(zip(joined.groups, stacks, strict=True)):
+        sizes = torch.tensor([table.shape[0] for table in stack], device=joined.device)
+        readers = torch.tensor([len(f.graph.groups[k]) for f in fields], device=joined.device)
+        offset = (sizes.cumsum(0) - sizes).repeat_interleave(readers)
+        groups.append(replace(group, table=group.table + offset))
+        tables.append(DenseTable(torch.cat([table.dense() for table in stack])))
+    return Potentials(replace(joined, groups=tuple(groups)), tuple(tables))

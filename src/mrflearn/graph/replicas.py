@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ class Replicas:
     variables: Int[Tensor, "n m"]
     factors: tuple[Int[Tensor, "n k"], ...]
 
+    @cached_property
     def places(self) -> list[tuple[int, int]]:
         """(g, k) for every factor of the structure."""
         return [(g, k) for g, block in enumerate(self.factors) for k in range(block.shape[1])]

@@ -27,7 +27,7 @@ def split_nodes(
         piece.unsqueeze(1) * size + group.scope
         for group, piece in zip(graph.groups, pieces, strict=True)
     ]
-    empty = torch.zeros(0, dtype=torch.int64)
+    empty = torch.zeros(0, dtype=torch.int64, device=graph.device)
     copies = torch.cat([empty, *(code.flatten() for code in codes)]).unique()
     origin = copies % size
     groups = tuple(

@@ -9,7 +9,7 @@ import torch
 
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import Beliefs, Decoding, insist, with_gradient
+from mrflearn.inference.beliefs import Beliefs, Decoding, Kind, insist, with_gradient
 from mrflearn.inference.bethe import beliefs_at
 from mrflearn.inference.decoding import climb, follow_messages
 from mrflearn.inference.fixed_point import EXACT_RESIDUAL, Passing, Rest, Schedule
@@ -56,8 +56,8 @@ class BeliefPropagation:
     def run(self, potentials: Potentials, messages: Messages | None = None) -> FixedPoint:
         """Sum-product from uniform messages, or from those of an earlier run on the same graph."""
         field, rest = self._pass(potentials, messages, torch.logsumexp)
-        kind = "exact" if _surely_exact(potentials.graph, rest) else "approximation"
-        beliefs = beliefs_at(potentials, field, rest, kind)  # type: ignore[arg-type]
+        kind: Kind = "exact" if _surely_exact(potentials.graph, rest) else "approximation"
+        beliefs = beliefs_at(potentials, field, rest, kind)
         return FixedPoint(with_gradient(potentials, beliefs), Messages(rest.messages))
 
     def best(self, potentials: Potentials) -> Decoding:

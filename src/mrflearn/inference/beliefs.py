@@ -90,6 +90,19 @@ def insist(method: Inference | Maximiser | Sampler, graph: FactorGraph) -> None:
         raise InferenceError(reason)
 
 
+def insist_possible(
+    log_partition: Float[Tensor, "n"], component: Int[Tensor, "n"] | None = None
+) -> None:
+    """Raises `InferenceError` where nothing can be drawn, by the numbers of the components."""
+    lost = (log_partition == -torch.inf).nonzero()[:, 0]
+    if len(lost):
+        number = int(lost[0] if component is None else component[lost[0]])
+        raise InferenceError(
+            f"component {number} has no possible assignment: nothing can be drawn from it. "
+            "Are too many scores -inf?"
+        )
+
+
 def with_gradient(potentials: Potentials, beliefs: Beliefs) -> Beliefs:
     """The same beliefs, with a log-partition that is differentiable in the potentials' tables."""
     tables = [table.dense() for table in potentials.tables]
@@ -115,16 +128,3 @@ class _LogPartition(torch.autograd.Function):
             share = belief * weight.reshape(-1, *[1] * group.arity)
             gradients.append(belief.new_zeros(shape).index_add(0, group.table, share))
         return tuple(gradients)
-
-
-def entropy(potentials: Potentials, beliefs: Beliefs) -> Float[Tensor, "c"]:
-    """log Z minus the expected score: the entropy where the beliefs are exact."""
-    graph = potentials.graph
-    total = beliefs.log_partition.detach().clone()
-    for index, (group, belief) in enumerate(zip(graph.groups, beliefs.factors, strict=True)):
-        if len(group):
-            # A score of -inf has belief 0 and adds nothing.
-            scores = potentials.factor_scores(index).detach()
-            expected = torch.where(belief > 0, belief * scores, 0.0).flatten(1).sum(dim=1)
-            total = total.index_add(0, graph.component_of(group), -expected)
-    return total

@@ -88,7 +88,7 @@ def _solved(
     field = Potentials(union, potentials.tables)
     found = maximiser.best(restrict(field, torch.cat([mask for mask, _ in masks])))
     states = found.assignment.view(len(masks), -1)
-    score = potentials.score(states).squeeze(-1) if len(masks) else found.score
+    score = potentials.score(states).squeeze(-1)
     return [
         _Candidate(-float(score[k]), number + k, states[k], mask, fixed)
         for k, (mask, fixed) in enumerate(masks)

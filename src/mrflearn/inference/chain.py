@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import Beliefs, Decoding, with_gradient
+from mrflearn.inference.beliefs import Beliefs, Decoding, insist_possible, with_gradient
 from mrflearn.inference.chain_plan import ChainPlan, Links, plan_or_reason
 from mrflearn.kernels import chain_sampling, chain_search, chain_sums
 
@@ -87,12 +87,7 @@ class Chain:
         plan = self._plan(potentials.graph)
         unary, transition = _scores(potentials, plan)
         value = chain_sums.log_partition(unary, transition, plan.steps)
-        if bool((value == -torch.inf).any()):
-            component = int(plan.owner[int(value.argmin())])
-            raise InferenceError(
-                f"component {component} has no possible assignment: nothing can be drawn from it. "
-                "Are too many scores -inf?"
-            )
+        insist_possible(value, plan.owner)
         drawn = chain_sampling.sample(unary, transition, plan.steps, count, generator)
         return drawn[:, plan.row]
 

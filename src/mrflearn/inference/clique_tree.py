@@ -1,6 +1,8 @@
 """Passing messages along the tree of tables that an elimination order leads to.
 
-The tables of cliques are never kept, only messages are.
+To the root and back [Lauritzen and Spiegelhalter 1988]; on the way back a message is what its
+clique knows divided by what it was told [Jensen, Lauritzen and Olesen 1990].  The tables of cliques
+are never kept, only messages are.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from mrflearn.inference.wiring import Wiring, real_links
 class Facet:
     """Factors of one group seen from one axis, whose variables there have one colour."""
 
-    rows: Float[Tensor, "s r"]  # the group's tables, the axis first, all else in one row
+    rows: Float[Tensor, "s r"]  # their tables, the axis first, all else in one row
     first: Int[Tensor, "k 1"]  # where the rows of each factor's table begin
     others: tuple[tuple[Int[Tensor, "k"], int], ...]  # the other variables, and their strides
     weight: Float[Tensor, "k 1"]  # multiplicities
@@ -133,7 +133,9 @@ def _facets(
             own = (position[group.scope[:, axis]] >= 0).nonzero().squeeze(1)
             if not len(own):
                 continue
-            rows = table.movedim(axis + 1, 0)
+            # Only the tables that are read here: all of them, at every colour, would be many.
+            used, number = group.table[own].unique(return_inverse=True)
+            rows = table[used].movedim(axis + 1, 0)
             sizes = list(rows.shape[2:])
             strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
             scope = group.scope[own]
@@ -141,7 +143,7 @@ def _facets(
             facets.append(
                 Facet(
                     rows.reshape(len(rows), -1).contiguous(),
-                    group.table[own].unsqueeze(1) * math.prod(sizes),
+                    number.unsqueeze(1) * math.prod(sizes),
                     tuple(zip(rest, strides, strict=True)),
                     group.multiplicity[own].to(table.dtype).unsqueeze(1),
                     position[scope[:, axis]],

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from mrflearn.errors import InferenceError
 
+LEAST_DRAWS = 4  # of each chain
+
 
 def split_r_hat(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
     """Potential scale reduction of d draws of n chains, each cut in two halves.
@@ -16,8 +18,10 @@ def split_r_hat(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
     chains differ and none of them moves.
     """
     half = len(traces) // 2
-    if half < 2:
-        raise InferenceError(f"R-hat needs at least 4 draws of a chain, not {len(traces)}.")
+    if len(traces) < LEAST_DRAWS:
+        raise InferenceError(
+            f"R-hat needs at least {LEAST_DRAWS} draws of a chain, not {len(traces)}."
+        )
     halves = torch.cat([traces[:half], traces[len(traces) - half :]], dim=1)
     within = halves.var(dim=0).mean(dim=0)
     between = halves.mean(dim=0).var(dim=0)
@@ -32,8 +36,10 @@ def effective_draws(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
     rise again [Geyer 1992, section 3.3]; n d where nothing ever varies.
     """
     draws, chains = traces.shape[:2]
-    if draws < 4:
-        raise InferenceError(f"effective draws need at least 4 draws of a chain, not {draws}.")
+    if draws < LEAST_DRAWS:
+        raise InferenceError(
+            f"effective draws need at least {LEAST_DRAWS} draws of a chain, not {draws}."
+        )
     centred = traces - traces.mean(dim=0, keepdim=True)
     spectrum = torch.fft.rfft(centred, n=2 * draws, dim=0)
     covariance = torch.fft.irfft(spectrum.abs().square(), n=2 * draws, dim=0)[:draws].mean(1)

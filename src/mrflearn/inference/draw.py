@@ -1,4 +1,4 @@
-"""Samples of a field: exact where its width allows, else by Gibbs with a stated burn-in."""
+"""Samples of a field: exact where its width allows, else by Gibbs, and what those are worth."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.gibbs import Gibbs
+from mrflearn.inference.diagnostics import LEAST_DRAWS, effective_draws, split_r_hat
+from mrflearn.inference.gibbs import Gibbs, GibbsRun
 from mrflearn.inference.junction_tree import JunctionTree
 
 
@@ -34,5 +35,14 @@ class Drawing:
         refusal = self.exact.refuses(potentials.graph)
         if refusal is None:
             return Draw(self.exact.sample(potentials, count, generator), "exact (junction tree)")
-        samples = self.gibbs.sample(potentials, count, generator)
-        return Draw(samples, f"Gibbs, {self.gibbs.burn_in} sweeps of burn-in ({refusal})")
+        run = self.gibbs.run_for(potentials, count, generator)
+        method = f"Gibbs, {self.gibbs.burn_in} sweeps of burn-in{_worth(run)} ({refusal})"
+        return Draw(run.states.flatten(0, 1)[:count], method)
+
+
+def _worth(run: GibbsRun) -> str:
+    """What the draws are worth, judged by their scores, where chains are long enough to tell."""
+    if len(run.scores) < LEAST_DRAWS:
+        return ""
+    alike, worth = split_r_hat(run.scores).max(), effective_draws(run.scores).min()
+    return f", R-hat {float(alike):.3f}, worth {float(worth):,.0f} independent draws"

@@ -13,7 +13,13 @@ from torch import Tensor
 
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import Beliefs, Decoding, insist, with_gradient
+from mrflearn.inference.beliefs import (
+    Beliefs,
+    Decoding,
+    insist,
+    insist_possible,
+    with_gradient,
+)
 
 
 @final
@@ -95,19 +101,19 @@ class Enumeration:
     def sample(
         self, potentials: Potentials, count: int, generator: torch.Generator
     ) -> Int[Tensor, "n v"]:
-        """Independent exact samples; zeros where a component has no possible assignment."""
+        """Independent exact samples of every component."""
         insist(self, potentials.graph)
         graph = potentials.graph
         samples = torch.zeros(count, graph.variables, dtype=torch.int64, device=graph.device)
-        for listing in _listings(potentials):
+        for component, listing in enumerate(_listings(potentials)):
             rising = _normalised(listing.scores).cumsum(dim=0)
+            insist_possible(rising[-1:].log(), torch.tensor([component]))
             point = torch.rand(
                 count, dtype=torch.float64, generator=generator, device=generator.device
             ).to(rising)
-            if bool(rising[-1] > 0):
-                # The first row whose running total exceeds the point has a positive probability.
-                rows = torch.searchsorted(rising, point * rising[-1], right=True)
-                samples[:, listing.members] = listing.states[rows]
+            # The first row whose running total exceeds the point has a positive probability.
+            rows = torch.searchsorted(rising, point * rising[-1], right=True)
+            samples[:, listing.members] = listing.states[rows]
         return samples
 
 

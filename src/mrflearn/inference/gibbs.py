@@ -92,11 +92,14 @@ class Gibbs:
             scores.append(field.score(states).T)
         return GibbsRun(potentials.graph, torch.stack(kept), torch.stack(scores))
 
+    def run_for(self, potentials: Potentials, count: int, generator: torch.Generator) -> GibbsRun:
+        """A run of `count` draws or a few more, as many from each chain."""
+        chains = max(1, min(self.chains, count))
+        sweeps = self.thin * max(1, -(-count // chains))
+        return replace(self, chains=chains, sweeps=sweeps).run(potentials, generator)
+
     def sample(
         self, potentials: Potentials, count: int, generator: torch.Generator
     ) -> Int[Tensor, "n v"]:
         """`count` draws, as many from each chain; as many sweeps as that needs."""
-        chains = max(1, min(self.chains, count))
-        sweeps = self.thin * max(1, -(-count // chains))
-        run = replace(self, chains=chains, sweeps=sweeps).run(potentials, generator)
-        return run.states.flatten(0, 1)[:count]
+        return self.run_for(potentials, count, generator).states.flatten(0, 1)[:count]

@@ -11,12 +11,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.execution.threads import one_thread
-from mrflearn.graph.clique_plan import Plan, make_plan
-from mrflearn.graph.elimination import TooWide
+from mrflearn.graph.clique_plan import Plan, planned
+from mrflearn.graph.elimination_orders import TooWide
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.graph.replicas import Replicas, find_replicas
-from mrflearn.inference.beliefs import Beliefs, Decoding, insist, with_gradient
+from mrflearn.graph.replicas import Replicas
+from mrflearn.inference.beliefs import (
+    Beliefs,
+    Decoding,
+    insist,
+    insist_possible,
+    with_gradient,
+)
 from mrflearn.inference.clique_tree import CliqueTree
 from mrflearn.kernels.table_algebra import SUM_PRODUCT, sum_out
 
@@ -40,8 +46,8 @@ class JunctionTree:
                 "the junction tree works on ground graphs, but some variables here stand for "
                 "several copies. Use a lifted inference, or build the ground graph."
             )
-        for replicas in find_replicas(graph):
-            reason = self._too_much(replicas)
+        for plan, replicas in planned(graph):
+            reason = self._too_much(plan)
             if reason:
                 return (
                     f"component {int(replicas.components[0])} is too wide for exact inference: "
@@ -50,10 +56,9 @@ class JunctionTree:
                 )
         return None
 
-    def _too_much(self, replicas: Replicas) -> str | None:
-        plan = make_plan(replicas.structure)
+    def _too_much(self, plan: Plan | TooWide) -> str | None:
         if isinstance(plan, TooWide):
-            size = _size(8 * 2**plan.log2_entries)
+            size = _size(8 * 2 ** min(plan.log2_entries, 64.0))
             return (
                 f"every elimination order tried meets a table over {plan.variables} variables "
                 f"or more ({size})"
@@ -102,7 +107,7 @@ class JunctionTree:
     def sample(
         self, potentials: Potentials, count: int, generator: torch.Generator
     ) -> Int[Tensor, "n v"]:
-        """Independent exact samples; zeros where a component has no possible assignment."""
+        """Independent exact samples of every component."""
         insist(self, potentials.graph)
         return self._trace(potentials, count, generator)
 
@@ -116,15 +121,18 @@ class JunctionTree:
         states = torch.zeros(count, graph.variables, dtype=torch.int64, device=graph.device)
         for plan, replicas in self._portions(graph, like.element_size()):
             tree = _tree(plan, replicas, scores, like)
-            messages = tree.collect_best() if generator is None else tree.collect()[0]
+            if generator is None:
+                messages = tree.collect_best()
+            else:
+                messages, log_partition = tree.collect()
+                insist_possible(log_partition, replicas.components)
             chosen = tree.trace(messages, count, lambda odds: _choose(odds, generator))
             states[:, replicas.variables.T] = chosen
         return states
 
     def _portions(self, graph: FactorGraph, itemsize: int) -> Iterator[tuple[Plan, Replicas]]:
         """Components of one structure, as many together as memory allows, and their plan."""
-        for replicas in find_replicas(graph):
-            plan = make_plan(replicas.structure)
+        for plan, replicas in planned(graph):
             assert isinstance(plan, Plan)  # noqa: S101 - refused before otherwise
             portion = max(1, self.memory_limit // max(1, plan.entries * itemsize))
             for start in range(0, len(replicas.components), portion):
@@ -145,7 +153,7 @@ def _tree(
 ) -> CliqueTree:
     """The clique tree of n replicas, their factors' axes ascending and the replicas last."""
     factors: list[Tensor] = []
-    for index, column in replicas.places():
+    for index, column in replicas.places:
         own = scores[index][replicas.factors[index][:, column]]
         order = plan.orders[len(factors)]
         factors.append(own.permute(*(1 + axis for axis in order), 0))
@@ -161,7 +169,7 @@ def _deliver(
 ) -> None:
     """Writes the belief of one factor, from that of its pack, where the graph has it."""
     table, axes = belief
-    index, column = replicas.places()[factor]
+    index, column = replicas.places[factor]
     own = sum_out(SUM_PRODUCT, table, axes, table.shape[:-1], plan.factor_axes[factor])
     order = plan.orders[factor]
     ascending = [beliefs[index].shape[1 + axis] for axis in order]
@@ -171,13 +179,11 @@ def _deliver(
 
 
 def _choose(odds: Float[Tensor, "s count n"], generator: torch.Generator | None) -> Tensor:
-    """The best state or, with a generator, one at random by its log-odds; 0 if none is possible."""
+    """The best state or, with a generator, one at random by its log-odds."""
     if generator is None:
         return odds.argmax(dim=0)
-    top = odds.amax(dim=0)
-    rising = (odds - torch.where(top == -torch.inf, 0.0, top)).exp().cumsum(dim=0)
+    rising = (odds - odds.amax(dim=0)).exp().cumsum(dim=0)
     point = torch.rand(
         rising.shape[1:], dtype=rising.dtype, generator=generator, device=generator.device
     )
-    passed = (rising <= point.to(rising.device) * rising[-1]).sum(dim=0)
-    return torch.where(rising[-1] > 0, passed, 0)
+    return (rising <= point.to(rising.device) * rising[-1]).sum(dim=0)

@@ -108,7 +108,10 @@ class _Field:
         return total
 
     def value(self, single: Float[Tensor, "v s"]) -> Float[Tensor, "c"]:
-        """Mean score plus entropy, by component: a lower bound whatever the marginals."""
+        """Mean score plus entropy, by component: a lower bound whatever the marginals.
+
+        [Wainwright and Jordan 2008, eq. 5.3]
+        """
         first = [
             (index, 0, torch.arange(table.shape[-1], device=table.device))
             for index, table in self.tables.items()

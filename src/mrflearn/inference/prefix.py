@@ -89,6 +89,8 @@ class Prefix:
         a left corner of what was due at word i.
         """
         shape, k = self.shape, above.shape[1]
+        if not shape.phrases:
+            return torch.full_like(self.start, -torch.inf)
         places = torch.arange(k, device=above.device)
         left = inside[:, places, k - places]
         above, top = _scaled(above + left.amax(dim=0))

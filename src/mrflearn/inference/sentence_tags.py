@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.graph.tag_scores import CENTRE, LEFT, RIGHT, SEPARATOR, TagScores
-from mrflearn.kernels import chain_search, chain_sums, second_order
+from mrflearn.kernels import chain_search, chain_sums, second_order_search, second_order_sums
 from mrflearn.kernels.chain_steps import Steps
 
 
@@ -51,7 +51,7 @@ class SentenceTags:
         if self._first_order:
             states, _ = chain_search.viterbi(self.unary, self.transitions[0], self.steps)
         else:
-            states, _ = second_order.viterbi(self.unary, *self._tables, self.steps)
+            states, _ = second_order_search.viterbi(self.unary, *self._tables, self.steps)
         return self.steps.unpack(states, len(self.steps))
 
     def probabilities(self) -> Float[Tensor, "n s"]:
@@ -69,14 +69,14 @@ class SentenceTags:
         """The log-sum of the scores of all tag sequences of each sentence."""
         if self._first_order:
             return chain_sums.log_partition(self.unary, self.transitions[0], self.steps)
-        return second_order.log_partition(self.unary, *self._tables, self.steps)
+        return second_order_sums.log_partition(self.unary, *self._tables, self.steps)
 
     def n_best(self, count: int) -> tuple[Int[Tensor, "n m"], Float[Tensor, "b m"]]:
         """The best tag sequences of each sentence and their scores, -inf where there are fewer."""
         if self._first_order:
             found = chain_search.n_best(self.unary, self.transitions[0], self.steps, count)
         else:
-            found = second_order.n_best(self.unary, *self._tables, self.steps, count)
+            found = second_order_search.n_best(self.unary, *self._tables, self.steps, count)
         return self.steps.unpack(found[0], len(self.steps)), found[1]
 
     @property
@@ -113,5 +113,5 @@ def _add_edges(
     first = lengths.repeat_interleave(lengths) - 1 - last  # tokens before
     for distance, table in enumerate(transitions, start=1):
         # A separator stands at every place within K tokens before and after a sentence.
-        unary += (first < distance).unsqueeze(1) * table[SEPARATOR]
-        unary += (last < distance).unsqueeze(1) * table[:, SEPARATOR]
+        unary += torch.where((first < distance).unsqueeze(1), table[SEPARATOR], 0.0)
+        unary += torch.where((last < distance).unsqueeze(1), table[:, SEPARATOR], 0.0)

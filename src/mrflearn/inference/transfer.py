@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
+from mrflearn.kernels.safe_logsumexp import safe_logsumexp
 
 MOST_WINDOW_STATES = 4096
 MOST_STEP_ENTRIES = 1 << 24
@@ -88,10 +89,10 @@ def sentence_log_partitions(
     steps = _next_scores(unary, tables, triples)
     ends = _closing(steps, separator).flatten()
     forward = _opening(unary, offsets, separator)
-    closed = [_logsumexp(forward.flatten() + ends)]
+    closed = [safe_logsumexp(forward.flatten() + ends)]
     for _ in range(longest):
-        forward = _logsumexp(forward.unsqueeze(-1) + _words_only(steps, separator))
-        closed.append(_logsumexp(forward.flatten() + ends))
+        forward = safe_logsumexp(forward.unsqueeze(-1) + _words_only(steps, separator))
+        closed.append(safe_logsumexp(forward.flatten() + ends))
     return torch.stack(closed)
 
 
@@ -175,10 +176,3 @@ def _closing(steps: Tensor, separator: int) -> Float[Tensor, "*window"]:
 def _words_only(steps: Tensor, separator: int) -> Float[Tensor, "*window c"]:
     banned = torch.arange(steps.shape[-1], device=steps.device) == separator
     return steps.masked_fill(banned, -torch.inf)
-
-
-def _logsumexp(scores: Tensor) -> Tensor:
-    """Log-sum-exp over the first axis, with finite gradients where all entries are -inf."""
-    empty = (scores == -torch.inf).all(0)
-    safe = torch.where(empty, 0.0, scores)
-    return torch.where(empty, -torch.inf, safe.logsumexp(0))

@@ -1,6 +1,8 @@
 """Pieces of chains that share one transition table: fast in linear space, safe in log.
 
 A piece is a transition with the tokens at its ends.  A token without neighbours is one by itself.
+Its loss is its log-partition less the score of its labels, taken piece by piece: the difference of
+their sums would be noise in single precision before training is over.
 
 Letters in shapes: r: rows (tokens) laid out by `Steps`; q: rows that have a row before them;
 s: states.
@@ -23,7 +25,7 @@ SMALLEST = {torch.float32: 1e-20, torch.float64: 1e-200}
 
 
 class PieceSums(NamedTuple):
-    """The weighted sum of the pieces' log-partitions, and its slopes."""
+    """The weighted sum of the pieces' losses, and its slopes."""
 
     value: Float[Tensor, ""]
     single: Float[Tensor, "r s"]
@@ -62,32 +64,42 @@ def sides(
 
 
 def given_neighbours(
-    unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"], left: Side, right: Side
+    unary: Float[Tensor, "r s"],
+    table: Float[Tensor, "s s"],
+    gold: Int[Tensor, "r"],
+    left: Side,
+    right: Side,
 ) -> PieceSums:
     """log sum_y exp(unary_i(y) + table(before, y)), and the same for what comes after, summed.
 
-    These are the local terms of piecewise pseudolikelihood [Sutton and McCallum 2009, eq. 36].
+    Less the scores of the labels, these are the local terms of piecewise pseudolikelihood [Sutton
+    and McCallum 2009, eq. 36].
     """
     peak = unary.amax(dim=1, keepdim=True)
     weight = (unary - peak).exp_()
-    value = torch.dot(peak.squeeze(1).double(), (left.amount + right.amount).double())
+    ahead = (peak - unary.gather(1, gold[:, None])).squeeze(1)
+    value = torch.dot(ahead.double(), (left.amount + right.amount).double())
     slopes, pairs = [], []
     for side, scores in ((left, table), (right, table.t())):
         shift = scores.amax(dim=1)
-        kernel = torch.cat([(scores - shift[:, None]).exp_(), torch.ones_like(scores[:1])])
+        below = torch.cat([scores - shift[:, None], torch.zeros_like(scores[:1])])
+        known, kernel = below[side.state, gold], below.exp_()
         own = kernel.index_select(0, side.state).mul_(weight)
         total = own.sum(dim=1)
         if not bool((total > SMALLEST[unary.dtype]).all()):
-            return given_neighbours_reference(unary, table, left, right)
-        shifts = torch.cat([shift, shift.new_zeros(1)])[side.state]
-        value += torch.dot(total.double().log() + shifts, side.amount.double())
-        slopes.append(own.mul_((side.amount / total)[:, None]))
+            return given_neighbours_reference(unary, table, gold, left, right)
+        value += torch.dot(total.double().log() - known, side.amount.double())
+        slopes.append(_less_known(own.mul_((side.amount / total)[:, None]), gold, side.amount))
         pairs.append(embedding_bag(side.order, own, side.begin, mode="sum")[:-1])
     return PieceSums(value, slopes[0].add_(slopes[1]), pairs[0] + pairs[1].t())
 
 
 def given_neighbours_reference(
-    unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"], left: Side, right: Side
+    unary: Float[Tensor, "r s"],
+    table: Float[Tensor, "s s"],
+    gold: Int[Tensor, "r"],
+    left: Side,
+    right: Side,
 ) -> PieceSums:
     """The same in log space and in float64."""
     scores, slopes, pairs = unary.double(), [], []
@@ -95,32 +107,41 @@ def given_neighbours_reference(
     for side, own in ((left, table.double()), (right, table.double().t())):
         around = torch.cat([own, torch.zeros_like(own[:1])])
         found = scores + around[side.state]
-        value += torch.dot(found.logsumexp(dim=1), side.amount.double())
-        slopes.append(found.softmax(dim=1) * side.amount[:, None])
+        loss = found.logsumexp(dim=1) - found.gather(1, gold[:, None]).squeeze(1)
+        amount = side.amount.double()
+        value += torch.dot(loss, amount)
+        slopes.append(_less_known(found.softmax(dim=1) * amount[:, None], gold, amount))
         pairs.append(torch.zeros_like(around).index_add_(0, side.state, slopes[-1])[:-1])
     single, pair = slopes[0] + slopes[1], pairs[0] + pairs[1].t()
     return PieceSums(value, single.to(unary.dtype), pair.to(unary.dtype))
 
 
 def whole_pieces(
-    unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"], steps: Steps, amount: Tensor
+    unary: Float[Tensor, "r s"],
+    table: Float[Tensor, "s s"],
+    gold: Int[Tensor, "r"],
+    steps: Steps,
+    amount: Float[Tensor, "r"],
 ) -> PieceSums:
     """log sum_xy exp(unary_i(x) + table(x, y) + unary_k(y)) of neighbours i and k, summed.
 
-    These are the pieces of piecewise training [Sutton and McCallum 2009, eq. 8].
+    Less the scores of the labels, these are the pieces of piecewise training [Sutton and McCallum
+    2009, eq. 8].
     """
-    peak, shift = unary.amax(dim=1, keepdim=True), table.max()
-    weight, kernel = (unary - peak).exp_(), (table - shift).exp_()
+    peak, below = unary.amax(dim=1, keepdim=True), table - table.max()
+    weight, kernel = (unary - peak).exp_(), below.exp()
     before, after = weight[steps.previous], weight[steps.starting :]
     arriving = before @ kernel
     total = torch.linalg.vecdot(arriving, after)
     if not bool((total > SMALLEST[unary.dtype]).all()):
-        return whole_pieces_reference(unary, table, steps, amount)
+        return whole_pieces_reference(unary, table, gold, steps, amount)
     own = amount[steps.starting :]
     scale = (own / total)[:, None]
     times = amount * times_in_pieces(steps)
-    value = torch.dot(total.double().log(), own.double()) + shift.double() * own.double().sum()
-    value += torch.dot(peak.squeeze(1).double(), times.double())
+    ahead = (peak - unary.gather(1, gold[:, None])).squeeze(1)
+    known = below[gold[steps.previous], gold[steps.starting :]]
+    value = torch.dot(total.double().log() - known, own.double())
+    value += torch.dot(ahead.double(), times.double())
     slopes = torch.zeros_like(weight)
     slopes[steps.starting :] = arriving.mul_(after).mul_(scale)
     scaled = after * scale
@@ -129,27 +150,35 @@ def whole_pieces(
     found = weight[lone].sum(dim=1)
     value += torch.dot(found.log().double(), amount[lone].double())
     slopes[lone] = weight[lone] * (amount[lone] / found)[:, None]
-    return PieceSums(value, slopes, (before.t() @ scaled).mul_(kernel))
+    pair = (before.t() @ scaled).mul_(kernel) - known_steps(gold, steps, amount, len(table))
+    return PieceSums(value, _less_known(slopes, gold, times), pair)
 
 
 def whole_pieces_reference(
-    unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"], steps: Steps, amount: Tensor
+    unary: Float[Tensor, "r s"],
+    table: Float[Tensor, "s s"],
+    gold: Int[Tensor, "r"],
+    steps: Steps,
+    amount: Float[Tensor, "r"],
 ) -> PieceSums:
     """The same in log space and in float64, one table a transition."""
-    scores = unary.double()
+    scores, amount = unary.double(), amount.double()
     value, slopes = scores.new_zeros(()), torch.zeros_like(scores)
-    pair = torch.zeros_like(table, dtype=torch.float64)
+    pair = -known_steps(gold, steps, amount, len(table))
     rows = torch.arange(steps.starting, len(unary), device=unary.device)
     for later, before in zip(rows.split(256), steps.previous.split(256), strict=True):
         tables = scores[before][:, :, None] + table.double() + scores[later][:, None, :]
-        value += torch.dot(tables.logsumexp(dim=(1, 2)), amount[later].double())
+        known = tables[torch.arange(len(later), device=rows.device), gold[before], gold[later]]
+        value += torch.dot(tables.logsumexp(dim=(1, 2)) - known, amount[later])
         own = tables.flatten(1).softmax(dim=1).view_as(tables) * amount[later][:, None, None]
         slopes.index_add_(0, before, own.sum(dim=2))
         slopes.index_add_(0, later, own.sum(dim=1))
         pair += own.sum(dim=0)
     lone = _lone_rows(steps)
-    value += torch.dot(scores[lone].logsumexp(dim=1), amount[lone].double())
+    known = scores[lone, gold[lone]]
+    value += torch.dot(scores[lone].logsumexp(dim=1) - known, amount[lone])
     slopes[lone] = scores[lone].softmax(dim=1) * amount[lone][:, None]
+    _less_known(slopes, gold, amount * times_in_pieces(steps))
     return PieceSums(value, slopes.to(unary.dtype), pair.to(unary.dtype))
 
 
@@ -159,6 +188,22 @@ def times_in_pieces(steps: Steps) -> Float[Tensor, "r"]:
     times[steps.starting :] += 1
     times[steps.previous] += 1
     return times.clamp_(min=1)
+
+
+def known_steps(
+    gold: Int[Tensor, "r"], steps: Steps, amount: Float[Tensor, "r"], states: int
+) -> Float[Tensor, "s s"]:
+    """How often each step from state to state is one of the labels'."""
+    step = gold[steps.previous] * states + gold[steps.starting :]
+    count = amount.new_zeros(states**2).index_add_(0, step, amount[steps.starting :])
+    return count.view(states, states)
+
+
+def _less_known(
+    slopes: Float[Tensor, "r s"], gold: Int[Tensor, "r"], amount: Float[Tensor, "r"]
+) -> Float[Tensor, "r s"]:
+    """Takes the known labels off, in place and row by row: later sums then keep their digits."""
+    return slopes.scatter_add_(1, gold[:, None], -amount.to(slopes.dtype)[:, None])
 
 
 def _lone_rows(steps: Steps) -> Int[Tensor, "k"]:

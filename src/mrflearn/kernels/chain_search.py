@@ -12,13 +12,16 @@ from torch import Tensor
 from mrflearn.kernels.chain_steps import Steps, scores_into
 
 LARGEST_BLOCK = 2**18  # candidate scores held at once: a block should stay in the cache
+# Every so many steps scores are made relative to the best: those of long sequences would outgrow
+# single precision, and neighbouring paths could not be told apart.
+RELATIVE = 64
 
 
 def viterbi(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
 ) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
     """A best state for each row and its score for each sequence (-inf: nothing is possible)."""
-    best = unary.clone()
+    best, far = unary.clone(), _nothing(steps)
     block = max(1, LARGEST_BLOCK // unary.shape[1] ** 2)
     for t in range(1, len(steps.sizes)):
         before = best[steps.slices[t - 1]][: steps.sizes[t]]
@@ -27,7 +30,30 @@ def viterbi(
             part = slice(first, first + block)
             table = tables if tables.ndim == 2 else tables[part]
             here[part] += (before[part, :, None] + table).amax(dim=1)
-    return _walk_back(best, transition, steps)
+        if t % RELATIVE == 0:
+            _make_relative(here, far)
+    states, scores = _walk_back(best, transition, steps)
+    return states, (scores + far[_ranks(steps)]).to(unary.dtype)
+
+
+def _nothing(steps: Steps) -> Float[Tensor, "b"]:
+    """What was taken off the scores of each sequence so far, longest sequence first."""
+    return torch.zeros(len(steps.lengths), dtype=torch.float64, device=steps.rank.device)
+
+
+def _make_relative(here: Float[Tensor, "k s *m"], far: Float[Tensor, "b"]) -> None:
+    """Takes the best score off all of a step's, sequence by sequence, in place."""
+    top = here.flatten(1).amax(dim=1)
+    top = top.masked_fill(top == -torch.inf, 0.0)
+    here -= top.view(-1, *[1] * (here.ndim - 1))
+    far[: len(here)] += top
+
+
+def _ranks(steps: Steps) -> Int[Tensor, "b"]:
+    """The place of each sequence in the order of lengths."""
+    return torch.empty_like(steps.order).scatter_(
+        0, steps.order, torch.arange(len(steps.order), device=steps.order.device)
+    )
 
 
 def _walk_back(best: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
@@ -53,7 +79,7 @@ def n_best(
 
     Where there are fewer, the rest score -inf and their states mean nothing.
     """
-    best = unary.new_full((len(unary), unary.shape[1], count), -torch.inf)
+    best, far = unary.new_full((len(unary), unary.shape[1], count), -torch.inf), _nothing(steps)
     came_from = torch.zeros(best.shape, dtype=torch.int64, device=unary.device)
     for t, rows in enumerate(steps.slices):
         if not t:
@@ -62,7 +88,10 @@ def n_best(
         before = best[steps.slices[t - 1]][: steps.sizes[t]]
         _advance(before, steps.tables(transition, t), best[rows], came_from[rows])
         best[rows] += unary[rows, :, None]
-    return _trace(best, came_from, steps)
+        if t % RELATIVE == 0:
+            _make_relative(best[rows], far)
+    paths, scores = _trace(best, came_from, steps)
+    return paths, (scores + far[_ranks(steps), None]).to(unary.dtype)
 
 
 def _advance(before: Tensor, tables: Tensor, best: Tensor, came_from: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Charts of sentences of one length, two words or more: one shape of answer, three ways to it.
+"""Charts of sentences of one length, two words or more: one shape of answer, two kinds of grammar.
 
 Letters in shapes: b: sentences of length n; p: preterminals; a: phrases; r: rules.
 """
@@ -6,23 +6,16 @@ Letters in shapes: b: sentences of length n; p: preterminals; a: phrases; r: rul
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.kernels import (
-    inside_dense,
-    inside_sparse,
-    inside_wide,
-    outside_dense,
-    outside_sparse,
-    outside_wide,
-)
+from mrflearn.kernels import inside_dense, inside_listed, outside_dense, outside_listed
 from mrflearn.kernels.inside_dense import DenseRules, WordMatrices
 from mrflearn.kernels.inside_input import GrammarWeights
-from mrflearn.kernels.inside_sparse import SpanRows
-from mrflearn.kernels.rule_weights import ListedRules
+from mrflearn.kernels.inside_listed import Table
+from mrflearn.kernels.span_rows import SpanRows
 from mrflearn.kernels.span_slices import SpanSlices
 from mrflearn.kernels.span_table import SpanTable
 from mrflearn.kernels.word_rows import WordRows
@@ -64,60 +57,25 @@ class DenseChart:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseChart:
-    """A chart for a grammar given by a list of rules."""
+class ListedChart(Generic[Table]):
+    """A chart for a grammar given by a list of rules; its spans are kept as suits the device."""
 
     words: Float[Tensor, "p n b"]
-    rules: ListedRules
     rows: WordRows
-    inside: SpanRows
+    inside: Table
 
-    @classmethod
-    def of(cls, words: Float[Tensor, "b n p"], grammar: GrammarWeights) -> SparseChart:
-        """The inside of all spans."""
+    @staticmethod
+    def of(
+        words: Float[Tensor, "b n p"], grammar: GrammarWeights, *, wide: bool | None = None
+    ) -> ListedChart[SpanRows] | ListedChart[SpanSlices]:
+        """The inside of all spans; `wide`: all splits of a width at once, by default on a GPU."""
         rules, turned = grammar.listed, words.permute(2, 1, 0).contiguous()
         rows = WordRows.of(rules, turned)
-        return cls(turned, rules, rows, inside_sparse.inside(turned, rules, rows))
-
-    def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, "b"]]:
-        """The inside of whole sentences, and its scale."""
-        return self.inside.value[-1][:, 0].t(), self.inside.scale[-1][0]
-
-    def log_inside(self) -> Float[Tensor, "a b n+1 n+1"]:
-        """The logarithm of the inside of each phrase, by first word and width."""
-        n, b = self.words.shape[1:]
-        size = (self.rules.symbols, b, n + 1, n + 1)
-        table = self.words.new_full(size, -torch.inf, dtype=torch.float64)
-        for width in range(2, n + 1):
-            value = self.inside.value[width].log() + self.inside.scale[width]
-            table[:, :, : n - width + 1, width] = value.transpose(1, 2)
-        return table
-
-    def expected_counts(
-        self, root: Float[Tensor, "b a"], scale: Float[Tensor, "b"], weight: Float[Tensor, "b"]
-    ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, "r"]]:
-        """Counts of preterminals and rules; `root` is the outside of whole sentences."""
-        words, rules = outside_sparse.expected_counts(
-            self.words, self.rules, self.inside, self.rows, root.t(), scale, weight
-        )
-        return words.permute(2, 1, 0), rules
-
-
-@dataclass(frozen=True, eq=False)
-class WideChart:
-    """A chart for a grammar given by a list of rules, on a GPU."""
-
-    words: Float[Tensor, "p n b"]
-    rules: ListedRules
-    rows: WordRows
-    inside: SpanSlices
-
-    @classmethod
-    def of(cls, words: Float[Tensor, "b n p"], grammar: GrammarWeights) -> WideChart:
-        """The inside of all spans."""
-        rules, turned = grammar.listed, words.permute(2, 1, 0).contiguous()
-        rows = WordRows.of(rules, turned)
-        return cls(turned, rules, rows, inside_wide.inside(turned, rules, rows))
+        if words.is_cuda if wide is None else wide:
+            table = SpanSlices.empty(turned, rules.symbols)
+            return ListedChart(turned, rows, inside_listed.inside(turned, rules, rows, table))
+        narrow = SpanRows.empty(turned.shape[1])
+        return ListedChart(turned, rows, inside_listed.inside(turned, rules, rows, narrow))
 
     def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, "b"]]:
         """The inside of whole sentences, and its scale."""
@@ -126,13 +84,13 @@ class WideChart:
 
     def log_inside(self) -> Float[Tensor, "a b n+1 n+1"]:
         """The logarithm of the inside of each phrase, by first word and width."""
-        return (self.inside.by_start.log() + self.inside.start_scale).movedim(-1, 1)
+        return self.inside.logarithm()
 
     def expected_counts(
         self, root: Float[Tensor, "b a"], scale: Float[Tensor, "b"], weight: Float[Tensor, "b"]
     ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, "r"]]:
         """Counts of preterminals and rules; `root` is the outside of whole sentences."""
-        words, rules = outside_wide.expected_counts(
-            self.words, self.rules, self.inside, self.rows, root.t(), scale, weight
+        words, rules = outside_listed.expected_counts(
+            self.words, self.rows, self.inside, root.t(), scale, weight
         )
         return words.permute(2, 1, 0), rules

@@ -1,4 +1,4 @@
-"""Which kernel does the work, by the device and type of the tensors: the one place that decides."""
+"""Which kernel sums low-rank scores, by the device and type of the tensors."""
 
 from __future__ import annotations
 

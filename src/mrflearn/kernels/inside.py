@@ -14,9 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.kernels.chart import DenseChart, SparseChart, WideChart
+from mrflearn.kernels.chart import DenseChart, ListedChart
 from mrflearn.kernels.inside_input import GrammarWeights, near_one
 from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.span_rows import SpanRows
+from mrflearn.kernels.span_slices import SpanSlices
 
 
 class ChartCounts(NamedTuple):
@@ -34,6 +36,8 @@ def log_likelihood(scores: Float[Tensor, "b n p"], grammar: GrammarWeights) -> F
     if words.shape[1] == 1:
         value = (words[:, 0] @ grammar.start_words).log() + grammar.shift(word_shift)
         return value.to(scores.dtype)
+    if not grammar.shape.phrases:
+        return scores.new_full((len(scores),), -torch.inf)
     top, scale = chart_of(words, grammar).top()
     value = (top @ grammar.start_phrases).log() + scale + grammar.shift(word_shift)
     return value.to(scores.dtype)
@@ -55,6 +59,9 @@ def expected_counts(
         words = share.unsqueeze(1) * weight[:, None, None]
         value = (total.log() + shift).to(scores.dtype)
         return ChartCounts(value, words, torch.zeros_like(grammar.rules), start)
+    if not phrases:
+        value = scores.new_full((len(scores),), -torch.inf)
+        return ChartCounts(value, torch.zeros_like(words), torch.zeros_like(grammar.rules), start)
     chart = chart_of(words, grammar)
     top, scale = chart.top()
     total, share = _shares(top * grammar.start_phrases)
@@ -68,11 +75,11 @@ def expected_counts(
 
 def chart_of(
     words: Float[Tensor, "b n p"], grammar: GrammarWeights
-) -> DenseChart | SparseChart | WideChart:
-    """The inside of all spans, by the kernel that suits the grammar and the device."""
+) -> DenseChart | ListedChart[SpanRows] | ListedChart[SpanSlices]:
+    """The inside of all spans, by the kernel that suits the grammar."""
     if grammar.shape.dense:
         return DenseChart.of(words, grammar)
-    return WideChart.of(words, grammar) if words.is_cuda else SparseChart.of(words, grammar)
+    return ListedChart.of(words, grammar)
 
 
 def _shares(value: Float[Tensor, "b x"]) -> tuple[Float[Tensor, "b"], Float[Tensor, "b x"]]:
@@ -85,13 +92,15 @@ def log_inside(
     scores: Float[Tensor, "b n p"], rules: Float[Tensor, "r"], shape: RuleShape
 ) -> Float[Tensor, "a b n+1 n+1"]:
     """The log-sum over the parses of each phrase over each span, by first word and width."""
-    start = scores.new_zeros(shape.symbols)
-    grammar = GrammarWeights.of(rules, start, shape)
+    b, n, _ = scores.shape
+    if n == 1 or not shape.phrases:  # no phrase stands over one word, and none over any
+        return scores.new_full((shape.phrases, b, n + 1, n + 1), -torch.inf)
+    grammar = GrammarWeights.of(rules, scores.new_zeros(shape.symbols), shape)
     words, word_shift = near_one(scores)
     chart = chart_of(words, grammar).log_inside()
     # A span of w words has taken w shifts of words and w - 1 of rules.
-    width = torch.arange(scores.shape[1] + 1, device=scores.device)
+    width = torch.arange(n + 1, device=scores.device)
     ends = torch.nn.functional.pad(word_shift.cumsum(1), (1, 0))
-    last = (width[:, None] + width).clamp(max=scores.shape[1])
+    last = (width[:, None] + width).clamp(max=n)
     shift = ends[:, last] - ends.unsqueeze(-1) + (width - 1) * grammar.rule_shift
     return (chart + shift).to(scores.dtype)

@@ -14,7 +14,10 @@ from torch.autograd.function import once_differentiable
 
 
 def log_product(a: Float[Tensor, "m c"], b: Float[Tensor, "n c"]) -> Float[Tensor, "m n"]:
-    """The logarithm of exp(a) exp(b)^T; rows are scaled so that their largest entry is 1."""
+    """The logarithm of exp(a) exp(b)^T; rows are scaled so that their largest entry is 1.
+
+    A row of -inf alone gives -inf.
+    """
     value: Tensor = _LogProduct.apply(a, b)  # type: ignore[no-untyped-call]
     return value
 
@@ -46,7 +49,7 @@ class _LogProduct(torch.autograd.Function):
 
 
 def _weights(scores: Tensor, top: Tensor) -> Tensor:
-    return (scores - top).exp_()
+    return (scores - top.masked_fill(top == -torch.inf, 0.0)).exp_()
 
 
 def _positive(sums: Tensor) -> Tensor:

@@ -7,7 +7,8 @@ sentences may be as long as memory allows.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from itertools import count as numbers_from
 from typing import Any, NamedTuple
 
@@ -73,7 +74,6 @@ class Forest:
     rules: RuleLists
     chart: Numbers
     roots: Numbers
-    ranked: dict[Span, Edges] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
@@ -92,13 +92,11 @@ class Forest:
 
     def best_edges(self, node: Span, count: int) -> Edges:
         """The `count` best ways to divide a phrase over a span, best first."""
-        if node not in self.ranked:
-            edges = self.edges(node)
-            order = np.argsort(-edges.score, kind="stable")[:count]
-            order = order[edges.score[order] > -np.inf]
-            score, *parts = edges
-            self.ranked[node] = Edges(score[order], *(part[order] for part in parts))
-        return self.ranked[node]
+        edges = self.edges(node)
+        order = np.argsort(-edges.score, kind="stable")[:count]
+        order = order[edges.score[order] > -np.inf]
+        score, *parts = edges
+        return Edges(score[order], *(part[order] for part in parts))
 
 
 def best_parses(forest: Forest, count: int) -> list[Parse]:
@@ -116,6 +114,7 @@ def best_parses(forest: Forest, count: int) -> list[Parse]:
         if forest.roots[s] > -np.inf
     ]
     found: list[Parse] = []
+    best_edges = cache(lambda node: forest.best_edges(node, count))  # parses share their parts
     while queue and len(found) < count:
         cost, _, waiting, done = heapq.heappop(queue)
         while waiting and waiting[0].end - waiting[0].start == 1:
@@ -126,7 +125,7 @@ def best_parses(forest: Forest, count: int) -> list[Parse]:
         node, rest = waiting
         known = float(forest.chart[node.symbol, node.start, node.end - node.start])
         for score, left, right, split in zip(
-            *(column.tolist() for column in forest.best_edges(node, count)), strict=True
+            *(column.tolist() for column in best_edges(node)), strict=True
         ):
             parts = Span(node.start, split, left), (Span(split, node.end, right), rest)
             heapq.heappush(queue, (cost + known - score, next(serial), parts, (node, done)))

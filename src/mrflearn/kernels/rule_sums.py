@@ -7,12 +7,13 @@ Letters in shapes: r: rules; y: targets; c: columns of numbers.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from mrflearn.kernels.sparse_product import compressed
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +38,8 @@ class RuleSums:
 
     def weighed(self, weight: Float[Tensor, "r"]) -> Tensor:
         """The matrix for weights of the rules."""
-        with warnings.catch_warnings():
-            # torch says once a process, at whoever comes first, that this layout is "beta", and
-            # some versions that its indices are not checked.
-            warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
-            return torch.sparse_csr_tensor(
-                self.first,
-                self.source,
-                weight[self.order],
-                size=(len(self.first) - 1, self.sources),
-                check_invariants=False,
-            )
+        size = (len(self.first) - 1, self.sources)
+        return compressed(self.first, self.source, weight[self.order], size)
 
     def plain(self, like: Tensor) -> Tensor:
         """The matrix of ones, of the type of a tensor."""

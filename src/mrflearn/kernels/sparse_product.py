@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -23,8 +23,9 @@ class SparseMatrix:
 
     @classmethod
     def of(cls, matrix: csr_array, dtype: torch.dtype, device: torch.device) -> SparseMatrix:
-        both = matrix.tocsr(), matrix.T.tocsr()
-        return cls(*(_compressed(one).to(device, dtype) for one in both))
+        """The matrix and its transpose, in numbers of a type and on a device."""
+        both = (_as_tensor(one).to(device, dtype) for one in (matrix.tocsr(), matrix.T.tocsr()))
+        return cls(*both)
 
     def __matmul__(self, dense: Float[Tensor, "f t"]) -> Float[Tensor, "c t"]:
         product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
@@ -43,14 +44,17 @@ class _Product(torch.autograd.Function):
         return ctx.matrix.back @ weight.contiguous(), None
 
 
-def _compressed(matrix: csr_array) -> Tensor:
+def _as_tensor(matrix: csr_array) -> Tensor:
+    first, column, value = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
+    return compressed(first, column, value, matrix.shape)
+
+
+def compressed(
+    first: Int[Tensor, "y+1"], column: Int[Tensor, "z"], value: Tensor, size: tuple[int, int]
+) -> Tensor:
+    """A sparse matrix: row y has the columns and values from `first[y]` to `first[y + 1]`."""
     with warnings.catch_warnings():
-        # torch calls this layout "beta", once a process, at whoever comes first.
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr).long(),
-            torch.from_numpy(matrix.indices).long(),
-            torch.from_numpy(matrix.data),
-            size=matrix.shape,
-            check_invariants=False,
-        )
+        # torch says once a process, at whoever comes first, that this layout is "beta", and
+        # some versions that its indices are not checked.
+        warnings.filterwarnings("ignore", "Sparse (CSR|invariant)", UserWarning)
+        return torch.sparse_csr_tensor(first, column, value, size=size, check_invariants=False)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 Axes = tuple[int, ...]
 
-SHORT = 8  # an axis of fewer entries is unrolled: a loop over it costs more than its arithmetic
+SHORT = 8  # entries of an axis that is unrolled: a loop over it costs more than its arithmetic
 SMALL = 4096  # a table of fewer entries is not worth unrolling
 MOST_SLICES = 16
 

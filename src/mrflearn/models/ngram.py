@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
-from mrflearn.statistics.ngrams import Counts, windows
+from mrflearn.statistics.ngrams import Counts, find_codes, windows
 
 Figures: TypeAlias = NDArray[np.float64]
+TABLE_PARTS = ("code", "log_probability", "log_backoff")
 
 
 @final
@@ -40,14 +41,7 @@ class BackoffTable:
 
     def find(self, codes: Counts) -> Counts:
         """The place of each code, -1 where the table lacks it."""
-        if not len(self.code):
-            return np.full(len(codes), -1)
-        # Searched for in rising order they are found from cache: half the time, sorting counted in.
-        order = np.argsort(codes)
-        wanted, found = codes[order], np.empty_like(codes)
-        place = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
-        found[order] = np.where(self.code[place] == wanted, place, -1)
-        return found
+        return find_codes(self.code, codes)
 
 
 @final

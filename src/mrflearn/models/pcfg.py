@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.data.binarisation import PART
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.statistics.treebank import TreebankCounts
@@ -38,7 +39,8 @@ class GrammarModel:
         """Relative frequencies; every word is given `smoothing` more occurrences.
 
         These have tags in the shares that tags have over all, so that no word rules a tag out; the
-        same number of roots is spread over all symbols.
+        same number of roots is spread over all symbols but the parts of split nodes, which are no
+        trees.
         """
         words = torch.zeros(len(vocabulary), len(counts.preterminals), dtype=torch.float64)
         place = {tag: k for k, tag in enumerate(counts.preterminals)}
@@ -47,7 +49,9 @@ class GrammarModel:
             words[word, place[tag]] += times
         words += smoothing * words.sum(dim=0) / words.sum()
         words[vocabulary.separator] = 0.0  # the edge of a sentence is no word
-        start = torch.full((counts.shape.symbols,), smoothing / counts.shape.symbols).double()
+        whole = [not name.startswith(PART) for name in counts.phrases]
+        can_begin = torch.tensor([*whole, *[True] * len(counts.preterminals)]).double()
+        start = smoothing * can_begin / can_begin.sum()
         for symbol, times in counts.roots.items():
             start[symbol] += times
         return cls(

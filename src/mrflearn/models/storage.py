@@ -9,10 +9,11 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
 import safetensors.torch
 from torch import Tensor
@@ -21,18 +22,22 @@ from mrflearn import __version__
 from mrflearn.errors import StorageError
 
 FORMAT = "mrflearn model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CONFIG = "config.json"
 TENSORS = "model.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """What a model directory holds: the class that wrote it, its settings and its tensors."""
+    """What a model directory holds: the class that wrote it, its settings, and what it learned.
+
+    What was learned is numbers in tensors, and plain values: names, sizes, figures.
+    """
 
     kind: str
     settings: dict[str, Any]
     tensors: dict[str, Tensor]
+    learned: dict[str, Any] = field(default_factory=dict)
 
 
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
@@ -87,7 +92,7 @@ def read_model(path: str | os.PathLike[str], *, device: str = "cpu") -> StoredMo
             f"{folder}: {CONFIG} and {TENSORS} do not belong together "
             f"({_difference(expected, found)})."
         )
-    return StoredModel(config["class"], config["settings"], tensors)
+    return StoredModel(config["class"], config["settings"], tensors, config["learned"])
 
 
 def _fill(folder: Path, model: StoredModel) -> None:
@@ -98,13 +103,24 @@ def _fill(folder: Path, model: StoredModel) -> None:
         "library_version": __version__,
         "class": model.kind,
         "settings": model.settings,
+        "learned": model.learned,
         "tensors": {name: list(value.shape) for name, value in tensors.items()},
     }
-    text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False, default=_plain)
+    except (TypeError, ValueError) as error:  # no plain value, or no finite number
+        raise StorageError(f"this {model.kind} cannot be stored: {error}.") from error
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     safetensors.torch.save_file(tensors, folder / TENSORS)
     # safetensors lets the owner alone read; whoever may read the one file may read the other.
     (folder / TENSORS).chmod((folder / CONFIG).stat().st_mode)
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy, such as searches over settings set, as Python's own."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is no plain value")
 
 
 def _put_in_place(draft: Path, target: Path) -> None:
@@ -118,16 +134,22 @@ def _put_in_place(draft: Path, target: Path) -> None:
     try:
         draft.rename(target)
     except BaseException:
-        (aside / target.name).rename(target)
+        (aside / target.name).rename(target)  # where even that fails, it stays aside
+        aside.rmdir()
         raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _may_replace(target: Path) -> bool:
     if not target.is_dir():
         return False
-    return not any(target.iterdir()) or (target / CONFIG).is_file()
+    if not any(target.iterdir()):
+        return True
+    try:
+        config = json.loads((target / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(config, dict) and config.get("format") == FORMAT
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -149,11 +171,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
     sound = (
         isinstance(config.get("class"), str)
         and isinstance(config.get("settings"), dict)
+        and isinstance(config.get("learned"), dict)
         and isinstance(shapes, dict)
         and all(isinstance(shape, list) for shape in shapes.values())
     )
     if not sound:
-        raise StorageError(f"{path} lacks 'class', 'settings' or 'tensors'; it was edited.")
+        raise StorageError(
+            f"{path} lacks 'class', 'settings', 'learned' or 'tensors'; it was edited."
+        )
     return config
 
 

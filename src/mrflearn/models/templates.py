@@ -59,11 +59,9 @@ def find_templates(
         most = batch.graph.most_states  # all that is known of factors never met
         shape = batch.graph.shape(group) if len(group) else (most,) * group.arity
         pairs = _pairs(batch, index, shape, min_freq, everything)
-        names = (
-            Numbering(features.names, closed=True)
-            if not features.names.closed
-            else (features.names)
-        )
+        names = features.names
+        if not names.closed:
+            names = Numbering(names, closed=True)
         found.append(Template(group.name, shape, names, features.columns, *pairs))
     return tuple(found)
 

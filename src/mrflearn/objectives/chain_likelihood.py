@@ -3,6 +3,9 @@
     value = sum over sequences of log Z(x) - score(y, x)
     gradient = expected minus observed counts of every weight
 
+Scores are taken relative to those of the known labels, so that log Z is the loss itself: as the
+difference of two large sums it would be noise in single precision before training is over.
+
 Where labels are not known for certain, log Z over the allowed labels takes the place of the score
 and expectations under them that of the observed counts.  Letters in shapes as in `chain_edges`.
 """
@@ -122,10 +125,10 @@ def block_slopes(model: ChainCRF, laid: Laid, shard: Shard, block: Block) -> Slo
     chain, steps = model.chain, block.steps
     unary = chain.unary(block_scores(laid, shard, block), laid.transition, steps)
     table = block_table(laid, block)
-    value, single, pair = _moments(unary, table, block)
     if block.gold is not None:
-        value -= path_scores(unary, table, block)
-    else:
+        unary = unary - label_scores(unary, table, block)[:, None]
+    value, single, pair = _moments(unary, table, block)
+    if block.gold is None:
         assert block.allowed is not None  # noqa: S101 - a block has either
         bound = _moments(unary.masked_fill(~block.allowed, -torch.inf), table, block)
         value -= bound[0]
@@ -180,12 +183,12 @@ def carry_back(
     return torch.cat([state, transitions, dense.flatten(), edges.gradient()])
 
 
-def path_scores(
+def label_scores(
     unary: Float[Tensor, "r p"], table: Float[Tensor, "*q p p"], block: Block
-) -> Float[Tensor, "b"]:
-    """The score of the known labels of each sequence."""
+) -> Float[Tensor, "r"]:
+    """The score of the known label of each row and of the step into it."""
     assert block.gold is not None  # noqa: S101 - the caller made sure
     steps, gold = block.steps, block.gold
-    own = unary.gather(1, gold[:, None]).squeeze(1).double()
+    own = unary.gather(1, gold[:, None]).squeeze(1)
     own[steps.starting :] += scores_along(table, gold[steps.previous], gold[steps.starting :])
-    return steps.totals(own)
+    return own

@@ -26,9 +26,9 @@ from mrflearn.objectives.chain_likelihood import (
     block_scores,
     block_table,
     carry_back,
+    label_scores,
     lay,
     observe,
-    path_scores,
     total,
 )
 
@@ -78,7 +78,7 @@ class ChainPerceptron:
         unary = self.model.chain.unary(scores, laid.transition, block.steps)
         table = block_table(laid, block)
         best, score = chain_search.viterbi(unary, table, block.steps)
-        loss = score.double() - path_scores(unary, table, block)
+        loss = score.double() - block.steps.totals(label_scores(unary, table, block).double())
         return (loss if block.weight is None else loss * block.weight).sum(), best
 
 

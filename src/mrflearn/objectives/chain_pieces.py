@@ -3,8 +3,7 @@
     value = sum over pieces of log Z(piece) - score of its labels
     gradient = expected minus observed counts of every weight
 
-What the labels score is linear in the weights: one product with counts made once.  Letters in
-shapes as in `chain_blocks`.
+Letters in shapes as in `chain_blocks`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from mrflearn.kernels.chain_pieces import (
     Side,
     given_neighbours,
     sides,
-    times_in_pieces,
     whole_pieces,
 )
 from mrflearn.models.chain_crf import ChainCRF
@@ -55,32 +53,25 @@ class Pieces:
         return cls(block, amount, sides(block.gold, steps, amount, model.chain.states))
 
     def sums(self, unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"]) -> PieceSums:
-        """The log-partitions of the pieces, and their slopes."""
+        """The losses of the pieces, and their slopes."""
+        gold = self.block.gold
+        assert gold is not None  # noqa: S101 - `Pieces.of` made sure
         if self.sides is None:
-            return whole_pieces(unary, table, self.block.steps, self.amount)
-        return given_neighbours(unary, table, *self.sides)
+            return whole_pieces(unary, table, gold, self.block.steps, self.amount)
+        return given_neighbours(unary, table, gold, *self.sides)
 
 
 @dataclass(frozen=True, eq=False)
 class PiecedShard:
-    """A shard, the pieces of its blocks, and the counts of its labels in all pieces."""
+    """A shard, and the pieces of its blocks."""
 
     shard: Shard
     pieces: tuple[Pieces, ...]
-    observed: Float[Tensor, "v"]
 
     @classmethod
     def of(cls, model: ChainCRF, shard: Shard, kind: Kind) -> PiecedShard:
         """The same shard, ready for `kind`."""
-        pieces = tuple(Pieces.of(model, block, kind) for block in shard.blocks)
-        counts = model.state.new_zeros(shard.rows, model.plan.labels)
-        for own in pieces:
-            block, times = own.block, own.amount * times_in_pieces(own.block.steps)
-            assert block.gold is not None  # noqa: S101 - `Pieces.of` made sure
-            counts[block.rows].scatter_(1, block.gold[:, None], times[:, None])
-        moves = shard.gold_transitions * (1 if kind == "pw" else 2)
-        observed = carry_back(model, counts, moves, EdgeSlopes.zeros(model), shard)
-        return cls(shard, pieces, observed)
+        return cls(shard, tuple(Pieces.of(model, block, kind) for block in shard.blocks))
 
 
 @final
@@ -105,12 +96,7 @@ class ChainPieces:
     def __call__(self, vector: Float[Tensor, "v"]) -> tuple[Tensor, Tensor]:
         """Nats, summed over the weights of the sequences; and the gradient."""
         laid = lay(self.model, Layout.of(self.model.parameters()).unflatten(vector))
-        value, gradient = total(
-            self.threads.map(lambda shard: self._shard(laid, shard), self.shards)
-        )
-        for shard in self.shards:
-            value = value - torch.dot(shard.observed.double(), vector.double())
-        return value, gradient
+        return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
 
     @torch.no_grad()
     def _shard(self, laid: Laid, pieced: PiecedShard) -> tuple[Tensor, Tensor]:
@@ -125,7 +111,7 @@ class ChainPieces:
         steps = pieced.pieces[0].block.steps
         moves = self.model.chain.of_weights(slopes, pairs, steps)
         gradient = carry_back(self.model, slopes, moves, EdgeSlopes.zeros(self.model), shard)
-        return torch.stack(values).sum(), gradient - pieced.observed
+        return torch.stack(values).sum(), gradient
 
 
 def suits(model: ChainCRF, data: ChainData) -> bool:

@@ -14,11 +14,13 @@ from typing import final
 
 import torch
 from jaxtyping import Float, Int
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.graph.neighbour_scores import NeighbourScores
-from mrflearn.kernels.pair_expectation import SparsePairs, pair_expectation
+from mrflearn.kernels.pair_expectation import pair_expectation
+from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.neighbour_lm import NeighbourModel
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.lifted_normaliser import Normaliser
@@ -34,18 +36,21 @@ class Frequencies:
     """Moments divided by the number of positions, as tensors."""
 
     unary: Float[Tensor, "c"]
-    pairs: SparsePairs
+    pairs: tuple[SparseMatrix, ...]  # one an offset, rows for the left word
     triples: tuple[Int[Tensor, "t"], Float[Tensor, "t"]] | None = None
 
     @classmethod
     def of(cls, moments: Moments, like: Tensor) -> Frequencies:
         positions, triples = moments.positions, None
         unary = torch.from_numpy(moments.unary / positions).to(like)
-        entries = [(pair.left, pair.right, pair.count / positions) for pair in moments.pairs]
+        shares = (
+            csr_array((pair.count / positions, (pair.left, pair.right)), (moments.states,) * 2)
+            for pair in moments.pairs
+        )
+        pairs = tuple(SparseMatrix.of(share, like.dtype, like.device) for share in shares)
         if moments.triples is not None:
             codes = torch.from_numpy(moments.triples.codes).to(like.device)
             triples = codes, torch.from_numpy(moments.triples.count / positions).to(like)
-        pairs = SparsePairs.of(entries, moments.states, like.dtype, like.device)
         return cls(unary, pairs, triples)
 
     def mean_score(self, scores: NeighbourScores) -> Float[Tensor, ""]:

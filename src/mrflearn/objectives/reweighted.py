@@ -92,7 +92,8 @@ class ReweightedLikelihood:
         """Nats, summed over the weights of the examples; and the gradient."""
         model = self.model.with_parameters(self.layout.unflatten(vector))
         logs = (self.given if model.shares is None else model.shares).double()
-        share = logs.exp() / (self.count @ logs.exp()).unsqueeze(1)  # mu of a piece: (c, t)
+        whole = self.count @ logs.exp()  # 0 of an example without any piece
+        share = logs.exp() / torch.where(whole > 0, whole, 1.0).unsqueeze(1)  # mu: (c, t)
         tables = {
             key: plan.weights.table(model.weights[key[0]]) for key, plan in self.laid.plans.items()
         }

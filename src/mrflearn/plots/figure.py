@@ -5,8 +5,9 @@ Figures are made without pyplot, so nothing global is touched and no window open
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mrflearn.data.files import write_binary
 from mrflearn.errors import DataError, MissingExtraError
@@ -53,7 +54,15 @@ def save(figure: Any, path: str | Path) -> None:
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}.", path=target) from error
     with write_binary(target) as stream:
-        figure.savefig(stream, format=kind, metadata={"Software": None} if kind == "png" else None)
+        render(figure, stream, kind)
+
+
+def render(figure: Any, stream: BinaryIO, kind: str, **options: Any) -> None:
+    """Draws the figure into a stream; letters that the font lacks are boxes, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        metadata = {"Software": None} if kind == "png" else None
+        figure.savefig(stream, format=kind, metadata=metadata, **options)
 
 
 def check_picture(path: str | Path) -> None:

@@ -47,6 +47,7 @@ def vector_map(words: Sequence[str], vectors: NDArray[np.float32]) -> Any:
         )
     axes.set_xticks([])
     axes.set_yticks([])
+    axes.spines[:].set_visible(False)  # places mean something beside each other only
     return figure
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.data.files import write_text
+from mrflearn.plots.figure import render
 
 STYLE = """
 body { margin: 0 auto; max-width: 56rem; padding: 2rem 1.25rem 4rem; color: #22313f;
@@ -26,6 +27,8 @@ figcaption { color: #6b7a88; font-size: .9rem; max-width: 46rem; }
 table { border-collapse: collapse; font-size: .92rem; margin: .6rem 0; }
 th, td { text-align: left; padding: .25rem 1rem .25rem 0; border-bottom: 1px solid #d8dee4; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.facts td.number { text-align: left; }
+.facts td:first-child { color: #6b7a88; white-space: nowrap; }
 pre { background: #f0f3f5; padding: .8rem; overflow-x: auto; border-radius: .4rem; }
 """
 Cell = str | int | float | None
@@ -51,16 +54,17 @@ class Page:
         self.parts.append(f"<pre>{escape(text)}</pre>")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """A table; numbers to the right, rounded to six digits."""
+        """A table; numbers are rounded to six digits, and to the right below a heading."""
         head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
         body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
         top = f"<tr>{head}</tr>" if any(header) else ""
-        self.parts.append(f'<div class="scroll"><table>{top}{body}</table></div>')
+        kind = "" if top else ' class="facts"'
+        self.parts.append(f'<div class="scroll"><table{kind}>{top}{body}</table></div>')
 
     def picture(self, figure: Any, caption: str) -> None:
         """A figure of this room, kept inside the page."""
         stream = io.BytesIO()
-        figure.savefig(stream, format="png", dpi=130, metadata={"Software": None})
+        render(figure, stream, "png", dpi=130)
         data = base64.b64encode(stream.getvalue()).decode()
         words = escape(caption)
         self.parts.append(

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from mrflearn.errors import DataError
 from mrflearn.serving import blocks
 from mrflearn.serving.tasks import Task
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.field import MarkovField
-    from mrflearn.estimators.potts import PottsField
+    from mrflearn.estimators.field_questions import FieldQuestions
 
 SHOWN = 20
 MOST_SAMPLES = 20
 MOST_DRAWN = 80  # variables of a matrix of cells
 
 
-def field_tasks(model: MarkovField | PottsField) -> list[Task]:
+def field_tasks(model: FieldQuestions) -> list[Task]:
     """What a field can be asked."""
     fewer = min(SHOWN, len(model.edges_))
 
@@ -37,13 +34,13 @@ def field_tasks(model: MarkovField | PottsField) -> list[Task]:
     ]
 
 
-def _couplings(model: MarkovField | PottsField, count: int) -> list[blocks.Block]:
-    names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
-    strength = model.strengths_
-    order = np.argsort(-np.abs(strength), kind="stable")[:count]
-    rows = [[*(names[i] for i in model.edges_[k]), float(strength[k])] for k in order]
+def _couplings(model: FieldQuestions, count: int) -> list[blocks.Block]:
+    names, strength = model.variable_names_, model.strengths_
+    rows = [
+        [*(names[i] for i in model.edges_[k]), float(strength[k])] for k in model.strongest(count)
+    ]
     found = [blocks.table("strongest couplings", ["", "", "coupling"], rows)]
-    if model.n_features_in_ <= MOST_DRAWN:
+    if len(names) <= MOST_DRAWN:
         found.append(blocks.cells("all couplings", model.strength_matrix_.tolist(), names))
     return found
 

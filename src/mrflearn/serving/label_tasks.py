@@ -12,10 +12,8 @@ from mrflearn.serving.tasks import Task
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
-    from mrflearn.estimators.factorial_crf import FactorialCRF
     from mrflearn.estimators.hmm_tagger import HMMTagger
-    from mrflearn.estimators.layered_sequences import Decoded
-    from mrflearn.estimators.skip_chain_crf import SkipChainCRF
+    from mrflearn.estimators.layered_sequences import LayeredSequences
     from mrflearn.estimators.tagger import JointTagger
     from mrflearn.statistics.recipes import Recipe
 
@@ -43,18 +41,15 @@ def crf_tasks(model: CRF) -> list[Task]:
     return [Task("tag", _hint(recipe), _example(recipe), answer)]
 
 
-def layered_tasks(model: FactorialCRF | SkipChainCRF) -> list[Task]:
+def layered_tasks(model: LayeredSequences) -> list[Task]:
     """What a CRF of several layers, or with skip edges, can be asked."""
     recipe = _recipe(model)
 
     def answer(text: str) -> list[blocks.Block]:
         sentence = _sentence(recipe, split(text))
         items, words = [recipe.items(sentence)], sentence.columns[0]
-        # A skip chain has one layer, and its edges depend on the words.
-        more: tuple[Any, ...] = ([list(words)],) if len(recipe.layers) == 1 else ()
-        best: Decoded = model.decode(items, *more)[0]
-        chances: Any = model.predict_marginals(items, *more)[0]
-        layers = chances if len(recipe.layers) > 1 else [chances]
+        best = model.decode_layers(items, [words])[0]
+        layers = model.layer_marginals(items, [words])[0]
         found = [blocks.note(f"best labels: {best.kind}")]
         for name, labels, own in zip(recipe.layers, best.layers, layers, strict=True):
             found += [

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from mrflearn.serving import blocks
 from mrflearn.serving.label_tasks import split
 from mrflearn.serving.tasks import Task
-from mrflearn.serving.text_tasks import SHOWN, nested
+from mrflearn.serving.text_tasks import LONGEST, SHOWN, nested
 
 if TYPE_CHECKING:
     from mrflearn.estimators.pcfg import PCFG
 
 TREES = 3
+DRAWN = 10  # sentences to take an example from
 
 
 def pcfg_tasks(model: PCFG) -> list[Task]:
@@ -31,7 +32,7 @@ def pcfg_tasks(model: PCFG) -> list[Task]:
         found = model.next_word(text.split(), SHOWN)
         return [blocks.table("next word", ["word", "probability"], found)]
 
-    words = [word for word in model.vocabulary_.words if word.isalpha()][:4] or ["a"]
+    words = list(min(model.sample(DRAWN), key=lambda tree: abs(len(tree.words) - LONGEST)).words)
     return [
         Task("parse", "a sentence", " ".join(words), parse),
         Task("next word", "the beginning of a sentence (may be empty)", words[0], next_word),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.ngram import NgramLanguageModel
 
 SHOWN = 10
+LONGEST = 10  # words of an example
 
 
 def language_model_tasks(model: LanguageModel) -> list[Task]:
@@ -25,8 +26,8 @@ def language_model_tasks(model: LanguageModel) -> list[Task]:
         found = model.fill(split(text), SHOWN)
         return [blocks.table("words for the gap", ["word", "probability"], found)]
 
-    first, second, third = usual_words(model)
-    gap = f"{first} {second} _ {third}"
+    first, second, _ = usual_words(model)
+    gap = f"{first} _ {second} {first}"  # "the _ of the", or what is most frequent elsewhere
     return [Task("fill", "words with one gap, written _", gap, fill), neighbours_task(model)]
 
 
@@ -51,7 +52,8 @@ def composite_tasks(model: CompositeLanguageModel) -> list[Task]:
             for number, words in enumerate(model.topic_words(SHOWN))
         ]
 
-    words = [word for word in model.vocabulary_.words if word.isalpha()][:4]
+    ((drawn,),) = model.sample(1, sentences=1, longest=LONGEST)
+    words = drawn or list(model.vocabulary_.words[-1:])
     found = [Task("next word", "the beginning of a sentence", words[0], next_word)]
     if model.grammar is not None:
         found.insert(0, Task("parse", "a sentence", " ".join(words), parse))

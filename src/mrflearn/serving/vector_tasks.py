@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.word_vectors import WordVectors
 
 SHOWN = 10
+LETTERS = 5  # of a word that is likely to mean something
 
 
 def vector_tasks(model: WordVectors) -> list[Task]:
@@ -42,10 +43,18 @@ def neighbours_task(model: LanguageModel | WordVectors) -> Task:
             blocks.table(word, ["word", "cosine"], model.neighbors(word, SHOWN)) for word in asked
         ]
 
-    return Task("neighbors", "one word or several", usual_words(model)[-1], neighbours)
+    return Task("neighbors", "one word or several", _telling_word(model), neighbours)
+
+
+def _telling_word(model: LanguageModel | WordVectors) -> str:
+    """The most frequent word that is not among the very short ones, which mean little."""
+    words = model.frequent_words(len(model.vocabulary_))
+    long = (word for word in words if word.isalpha() and len(word) >= LETTERS)
+    return next(long, usual_words(model)[-1])
 
 
 def usual_words(model: LanguageModel | WordVectors) -> list[str]:
     """The three most frequent words, for examples."""
-    words = [word for word in model.vocabulary_.words if word.isalpha()]
-    return words[:3] if len(words) >= 3 else ["a"] * 3
+    words = model.frequent_words(len(model.vocabulary_))
+    told = [word for word in words if word.isalpha()] or words
+    return (told * 3)[:3]

@@ -24,6 +24,7 @@ from mrflearn.errors import DataError
 
 SEPARATOR = ":"
 UNKNOWN = -1
+LARGEST = float(np.finfo(np.float32).max)  # values are kept in single precision
 _MANY = (list, tuple, set, frozenset)
 
 
@@ -108,13 +109,18 @@ class Items:
     def _add_number(self, number: int, name: Any, value: Any) -> None:
         try:
             value = float(value)
+        except OverflowError:  # a whole number beyond all floating-point ones
+            value = np.inf
         except (TypeError, ValueError):
             raise DataError(
                 f"attribute {name!r} is {_kind(value)}; a value is a number, a string, a list of "
                 "strings, a dict, or a numpy array. Leave the attribute out where it is unknown."
             ) from None
-        if not np.isfinite(value):
-            raise DataError(f"attribute {name!r} has the value {value}; values must be finite.")
+        if not -LARGEST <= value <= LARGEST:
+            raise DataError(
+                f"attribute {name!r} has the value {value}; values must be finite, and no larger "
+                f"than {LARGEST:.1e}."
+            )
         self.numbers.append(number)
         if value != 1.0 and self.values is None:
             self.values = array("f", [1.0]) * (len(self.numbers) - 1)
@@ -132,8 +138,10 @@ class Items:
             raise DataError(
                 f"dense block {name!r} has {len(values)} columns, {len(rows[0][1])} before."
             )
-        if not np.isfinite(values).all():
-            raise DataError(f"dense block {name!r} holds a value that is not finite.")
+        if not (np.abs(values) <= LARGEST).all():
+            raise DataError(
+                f"dense block {name!r} holds a value that is not finite, or above {LARGEST:.1e}."
+            )
         rows.append((len(self.ends), values))
 
     def _fill(self) -> None:

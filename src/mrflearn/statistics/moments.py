@@ -3,7 +3,8 @@
 A corpus is one ring of positions [Jernite, Rush, Sontag 2015, section 4.1]: every sentence is
 preceded by K separators, K the largest offset.  A sentence thus meets separators alone on both
 sides, whatever its neighbours, so counts of corpora add up to the counts of all of them together.
-An image wrapped into a torus is counted the same way, with offsets in two dimensions.
+An image wrapped into a torus has such moments too, at offsets in two dimensions; see
+`torus_moments`.
 """
 
 from __future__ import annotations
@@ -162,34 +163,6 @@ def merge(*moments: Moments) -> Moments:
     )
 
 
-def lattice_moments(
-    image: ArrayLike, offsets: Sequence[Offset] = ((0, 1), (1, 0)), *, states: int | None = None
-) -> Moments:
-    """Moments of a torus of states (grey levels), of any number of dimensions.
-
-    A pair at offset (i, j) is a position and the one i rows down and j columns to the right.
-    """
-    grid = np.asarray(image)
-    if grid.size == 0 or not np.issubdtype(grid.dtype, np.integer) or grid.min() < 0:
-        raise DataError(
-            f"an image of states needs whole numbers from 0, at least one; this one has the shape "
-            f"{grid.shape} and the type {grid.dtype}. Round grey levels to a few bins first."
-        )
-    grid = grid.astype(np.int64)
-    states = int(grid.max()) + 1 if states is None else states
-    if grid.max() >= states:
-        raise DataError(f"the image holds the state {grid.max()}; states={states} ends before it.")
-    none = np.zeros(0, np.int64)
-    return Moments(
-        offsets=tuple(offsets),
-        unary=np.bincount(grid.ravel(), minlength=states),
-        pairs=tuple(_lattice_pairs(grid, offset, states) for offset in offsets),
-        lengths=none,
-        length_counts=none,
-        separator=None,
-    )
-
-
 def sum_by_key(keys: Counts, values: Counts) -> tuple[Counts, Counts]:
     """Distinct keys, rising, each with the sum of its values; sums of zero are dropped."""
     order = np.argsort(keys, kind="stable")
@@ -198,17 +171,6 @@ def sum_by_key(keys: Counts, values: Counts) -> tuple[Counts, Counts]:
     sums = np.add.reduceat(values, first) if len(first) else values
     kept = sums != 0
     return keys[first][kept], sums[kept]
-
-
-def _lattice_pairs(grid: Counts, offset: Offset, states: int) -> PairCounts:
-    if len(offset) != grid.ndim:
-        raise DataError(
-            f"offset {offset} has {len(offset)} numbers, but the image has {grid.ndim} dimensions."
-        )
-    back = tuple(-step for step in offset)
-    right = np.roll(grid, back, axis=tuple(range(grid.ndim)))
-    codes, count = np.unique(grid * states + right, return_counts=True)
-    return PairCounts.from_codes(codes, count.astype(np.int64), states)
 
 
 def _sum_of_codes(codes: Sequence[Counts], counts: Sequence[ArrayLike], states: int) -> PairCounts:

@@ -66,8 +66,8 @@ def _header(content: bytes, path: PathLike) -> dict[str, Any]:
         kind, version = header["format"], header["version"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StorageError(
-            f"{path}: not a file of moments. Text is counted into one by `mrflearn` first; "
-            "moments in the plain-text layout of MRF-LM are read by `read_mrflm`."
+            f"{path}: not a file of moments. `mrflearn count` makes one of text, `mrflearn "
+            "convert` of counts in the layout of MRF-LM."
         ) from error
     if kind != FORMAT or version != FORMAT_VERSION:
         raise StorageError(

@@ -71,6 +71,15 @@ def read_mrflm(path: PathLike, vocabulary: Vocabulary | None = None) -> Moments:
     )
 
 
+def write_mrflm_vocabulary(moments: Moments, path: PathLike) -> None:
+    """Writes the words as `id word count`, a line each."""
+    if moments.vocabulary is None:
+        raise DataError("these moments have no vocabulary to write.", path=path)
+    words = zip(moments.vocabulary.words, moments.unary.tolist(), strict=True)
+    with write_text(path) as stream:
+        stream.writelines(f"{k} {word} {count}\n" for k, (word, count) in enumerate(words))
+
+
 def read_mrflm_vocabulary(path: PathLike) -> Vocabulary:
     """The words of MRF-LM's vocabulary file (`id word count` a line), in the order of their ids."""
     words: list[str] = []
@@ -109,7 +118,7 @@ def _numbers(path: PathLike) -> Counts:
         fields = stream.read().split()
     try:
         return np.array(fields, dtype=np.bytes_).astype(np.int64)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(
             f"MRF-LM moments are whole numbers alone ({error}). Is this the moments file?",
             path=path,

@@ -12,7 +12,7 @@ from typing import final
 
 import numpy as np
 
-from mrflearn.statistics.ngrams import Counts, count_ngrams, windows
+from mrflearn.statistics.ngrams import Counts, count_ngrams, find_codes, windows
 
 
 @final
@@ -63,17 +63,10 @@ class NgramIndex:
             starts = windows(stream, starts, n, self.separator)
             starts = starts[place[starts] >= 0]
             starts = starts[known[place[starts]]]
-            found = _find(self.codes[n - 2], place[starts] * self.states + stream[starts + n - 1])
+            wanted = place[starts] * self.states + stream[starts + n - 1]
+            found = find_codes(self.codes[n - 2], wanted)
             result[n - 1] = unseen + 1  # a strange context, unless the lines below know better
             result[n - 1, starts + n - 2] = np.where(found >= 0, found, unseen)
             place = np.full(len(stream), -1)
             place[starts] = found
         return result
-
-
-def _find(codes: Counts, wanted: Counts) -> Counts:
-    """The place of each wanted code among rising ones, -1 where it is not."""
-    if not len(codes):
-        return np.full(len(wanted), -1)
-    place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
-    return np.where(codes[place] == wanted, place, -1)

@@ -79,6 +79,18 @@ def count_ngrams(stream: Counts, order: int, states: int, separator: int) -> lis
     return found
 
 
+def find_codes(codes: Counts, wanted: Counts) -> Counts:
+    """The place of each wanted code among rising ones, -1 where it is not."""
+    if not len(codes):
+        return np.full(len(wanted), -1)
+    # Searched for in rising order they are found from cache: half the time, sorting counted in.
+    order = np.argsort(wanted)
+    asked, found = wanted[order], np.empty_like(wanted)
+    place = np.minimum(np.searchsorted(codes, asked), len(codes) - 1)
+    found[order] = np.where(codes[place] == asked, place, -1)
+    return found
+
+
 def left_contexts(stream: Counts, context: int, separator: int) -> Counts:
     """For each symbol after the first a row of those before it, the nearest first.
 

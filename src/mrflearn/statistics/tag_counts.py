@@ -97,6 +97,12 @@ def _known(words: Sequence[str], tags: Tags, number: int) -> tuple[str, ...]:
     if isinstance(words, str):
         raise DataError(f"sentence {number} is one string; give a list of words.")
     known = tuple(tag for tag in tags or () if isinstance(tag, str))
+    odd = [tag for tag in tags or () if tag is not None and not isinstance(tag, (str, set))]
+    if odd:
+        raise DataError(
+            f"sentence {number}: the tag {odd[0]!r} is a {type(odd[0]).__name__}; tags are "
+            "strings. Try str(...) around it."
+        )
     if tags is None or len(known) < len(tags):
         raise DataError(
             f"sentence {number} has words without a tag. A hidden Markov model counts tags, so "

@@ -38,12 +38,31 @@ def count_text_shards(
     minimum_count: int = 1,
 ) -> Moments:
     """The moments of all files over their common vocabulary; each file is read twice."""
-    for path in paths:
-        if str(path) == "-":
-            raise DataError("standard input flows by once only; give the text as files.")
+    _refuse_standard_input(paths)
     counts = executor.total(count_words, paths)
     vocabulary = Vocabulary.from_counts(counts, size=size, minimum_count=minimum_count)
+    return _counted(vocabulary, context, paths, executor)
+
+
+def count_text_shards_like(
+    other: Moments, paths: Sequence[PathLike], executor: Executor
+) -> Moments:
+    """The moments of all files over the vocabulary and context of others."""
+    _refuse_standard_input(paths)
+    if other.vocabulary is None:
+        raise DataError("the moments to be like have no vocabulary; count them from a text.")
+    return _counted(other.vocabulary, other.context, paths, executor)
+
+
+def _counted(
+    vocabulary: Vocabulary, context: int, paths: Sequence[PathLike], executor: Executor
+) -> Moments:
     moments = executor.total(CountText(vocabulary, context), paths)
     if not moments.words:
         raise DataError("there are no words in these files. Are they empty?")
     return moments
+
+
+def _refuse_standard_input(paths: Sequence[PathLike]) -> None:
+    if any(str(path) == "-" for path in paths):
+        raise DataError("standard input flows by once only; give the text as files.")

@@ -187,5 +187,5 @@ def insist_on_support(
         raise DataError(
             f"too few samples for clique {clique}: {float(counts[:, row].sum()):g} samples never "
             "show some joint state around it, so its best parameter would be infinite. "
-            "Give a penalty (l2=0.1, on the command line --l2 0.1), more samples, or fewer cliques."
+            "Give a penalty (l2=0.1), more samples, or fewer cliques."
         )

@@ -1,4 +1,4 @@
-"""The kernel for GPUs against its twin for processors, on the processor."""
+"""Charts with the tables of GPUs against those with the tables of processors, on the processor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from mrflearn.kernels.chart import SparseChart, WideChart
+from mrflearn.kernels.chart import ListedChart
 from mrflearn.kernels.inside_input import GrammarWeights, near_one
 from support.charts import Problem, make_problem, problems
 
@@ -15,7 +15,7 @@ def assert_same(problem: Problem) -> None:
     """Tops, all spans and all counts are the same."""
     grammar = GrammarWeights.of(problem.rules, problem.start, problem.shape)
     words, _ = near_one(problem.words)
-    wide, narrow = WideChart.of(words, grammar), SparseChart.of(words, grammar)
+    wide, narrow = (ListedChart.of(words, grammar, wide=kind) for kind in (True, False))
     tops = [value.log() + scale.unsqueeze(1) for value, scale in (wide.top(), narrow.top())]
     torch.testing.assert_close(tops[0], tops[1], rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(wide.log_inside(), narrow.log_inside(), rtol=1e-10, atol=1e-12)

@@ -1,9 +1,7 @@
-"""Chains laid out by `Steps` in which each state also meets the one two places before it.
+"""The best assignments of chains in which each state also meets the one two places before it.
 
-    score(y) = sum_i [ unary_i(y_i) + near(y_{i-1}, y_i) + far(y_{i-2}, y_i) ]
-
-The recursion runs over pairs of states; a position costs s^3.  Letters in shapes: r: rows (tokens)
-laid out by `Steps`; s: states; b: sequences; k: sequences that reach a step; m: assignments kept.
+Scores as in `second_order_sums`; a position costs s^3.  Letters in shapes: r: rows (tokens) laid
+out by `Steps`; s: states; b: sequences; k: sequences that reach a step; m: assignments kept.
 """
 
 from __future__ import annotations
@@ -18,33 +16,6 @@ from torch.nn.functional import pad
 from mrflearn.kernels.chain_steps import Steps
 
 LARGEST_BLOCK = 2**18  # candidate scores held at once
-
-
-def log_partition(
-    unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
-) -> Float[Tensor, "b"]:
-    """log Z of each sequence, differentiable in all tables; 0 for a sequence of length 0."""
-    top = unary.detach().amax(dim=1)
-    weight = (unary - top.unsqueeze(1)).exp()
-    shifts = near.detach().amax(), far.detach().amax()
-    beside, beyond = (near - shifts[0]).exp(), (far - shifts[1]).exp()
-    scales: list[Tensor] = []
-    pairs = weight.new_zeros(0)
-    for t, rows in enumerate(steps.slices):
-        if t == 0:
-            pairs = weight[rows].unsqueeze(1)
-        else:
-            reached = pairs[: steps.sizes[t]].mT
-            # The first step has no state two places before it.
-            arrived = reached @ beyond if t > 1 else reached.expand(-1, -1, len(near))
-            pairs = arrived * beside * weight[rows].unsqueeze(1)
-        scales.append(pairs.sum(dim=(1, 2)))
-        pairs = pairs / scales[-1].view(-1, 1, 1)
-    if not scales:
-        return unary.sum() + unary.new_zeros(len(steps.lengths))  # keeps its place in a gradient
-    value = steps.totals(torch.cat(scales).log() + top)
-    steps_taken = (steps.lengths - 1).clamp_min(0), (steps.lengths - 2).clamp_min(0)
-    return value + steps_taken[0] * shifts[0] + steps_taken[1] * shifts[1]
 
 
 def viterbi(

@@ -1,0 +1,17 @@
+"""How many cores there are to work with."""
+
+from __future__ import annotations
+
+import os
+
+from mrflearn.errors import MrflearnError
+
+
+def count_cores(wanted: int | None) -> int:
+    """How many cores to use: `wanted`, or with None or -1 all that this process may use."""
+    if wanted is None or wanted == -1:
+        available = getattr(os, "sched_getaffinity", None)  # of Linux alone
+        return len(available(0)) if available else os.cpu_count() or 1
+    if wanted < 1:
+        raise MrflearnError(f"n_jobs={wanted}: give a number of cores, or -1 for all of them.")
+    return wanted

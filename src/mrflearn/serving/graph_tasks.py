@@ -1,0 +1,31 @@
+"""Questions for CRFs on graphs: no graph fits on a line, but what was learned from them does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrflearn.errors import DataError
+from mrflearn.serving import blocks
+from mrflearn.serving.tasks import Task
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.graph_crf import GraphCRF
+
+SHOWN = 20
+
+
+def graph_tasks(model: GraphCRF) -> list[Task]:
+    """What a CRF on graphs of any form can be asked."""
+
+    def weights(text: str) -> list[blocks.Block]:
+        label = text.strip() or None
+        if label is not None and label not in model.classes_:
+            raise DataError(f"there is no label '{label}'; there are {', '.join(model.classes_)}.")
+        rows: list[list[str | float]] = [
+            [own.attribute, own.factors, " ".join(own.labels), own.weight]
+            for own in model.top_features(SHOWN, label)
+        ]
+        header = ["attribute", "factors", "labels", "weight"]
+        return [blocks.table("heaviest weights", header, rows)]
+
+    return [Task("weights", "a label; nothing: all labels", model.classes_[0], weights)]

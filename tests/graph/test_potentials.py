@@ -1,0 +1,88 @@
+"""Scores of assignments against sums by hand; batches of fields; what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from mrflearn.errors import GraphError
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.potentials import DenseTable, Potentials, batch, dense_potentials
+from mrflearn.inference.enumeration import Enumeration
+from support.fields import fields, random_field
+
+
+@settings(max_examples=60)
+@given(field=fields(), seed=st.integers(0, 10**6))
+def test_scores_are_sums_of_entries(field: Potentials, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.rand(4, field.graph.variables, generator=generator, dtype=torch.float64)
+    rows = (draws * field.graph.states).long()
+    for row, score in zip(rows.tolist(), field.score(rows)[:, 0].tolist(), strict=True):
+        total = 0.0
+        for index, group in enumerate(field.graph.groups):
+            for scope, table in zip(group.scope.tolist(), field.factor_scores(index), strict=True):
+                total += float(table[tuple(row[v] for v in scope)])
+        assert score == pytest.approx(total, abs=1e-9)
+
+
+@settings(max_examples=40)
+@given(seeds=st.lists(st.integers(0, 10**6), min_size=1, max_size=4))
+def test_a_batch_has_the_values_of_its_fields(seeds: list[int]) -> None:
+    scopes = ((0,), (0, 1), (1, 0), (1,))
+    own = [random_field(seed, states=(2, 3), scopes=scopes) for seed in seeds]
+    together = Enumeration()(batch(own)).log_partition
+    assert_close(together, torch.cat([Enumeration()(field).log_partition for field in own]))
+
+
+def test_a_batch_keeps_ties_within_each_field() -> None:
+    group = FactorGroup.tied("unary", torch.tensor([[0], [1]]))
+    graph = FactorGraph(torch.tensor([2, 2]), (group,))
+    first, second = (
+        Potentials(graph, (DenseTable(torch.tensor([[0.0, score]])),)) for score in (1.0, 5.0)
+    )
+    found = batch([first, second])
+    assert found.score(torch.tensor([1, 1, 1, 0])).tolist() == [2.0, 5.0]
+
+
+def test_fields_with_other_groups_are_no_batch() -> None:
+    field = random_field(0, states=(2, 2), scopes=((0, 1),))
+    bare = Potentials(FactorGraph(torch.tensor([2])), ())
+    for unlike in ([field, bare], [bare, field]):
+        with pytest.raises(GraphError, match="other groups than graph 0"):
+            batch(unlike)
+    with pytest.raises(GraphError, match="at least one"):
+        batch([])
+
+
+@pytest.mark.parametrize("number", [-1, 1])
+def test_a_table_that_is_not_there_is_named(number: int) -> None:
+    group = FactorGroup("unary", torch.tensor([[0], [0]]), torch.tensor([0, number]))
+    graph = FactorGraph(torch.tensor([2]), (group,))
+    with pytest.raises(GraphError, match=f"reads table {number}, but there are 1"):
+        Potentials(graph, (DenseTable(torch.zeros(1, 2)),))
+
+
+@pytest.mark.parametrize("other", [torch.float32, torch.int64])
+def test_tables_are_of_one_type(other: torch.dtype) -> None:
+    tables = (torch.zeros(2, dtype=torch.float64), torch.zeros(2, 2, dtype=other))
+    with pytest.raises(GraphError, match="of one type in all tables"):
+        dense_potentials([2, 2], [((0,), tables[0]), ((0, 1), tables[1])])
+    with pytest.raises(GraphError, match=r"types torch.int64: scores are floating-point"):
+        dense_potentials([2], [((0,), torch.tensor([0, 1]))])
+
+
+def test_numbers_that_are_no_scores_are_named() -> None:
+    table = torch.tensor([[0.0, 1.0], [torch.nan, -torch.inf]])
+    with pytest.raises(GraphError, match=r"table 0: the entry at \(1, 0\) is nan"):
+        dense_potentials([2, 2], [((0, 1), table)]).check_numbers()
+    with pytest.raises(GraphError, match="names 2 variables; its table has 1 axes"):
+        dense_potentials([2, 2], [((0, 1), torch.zeros(2))])
+
+
+def test_an_assignment_of_another_length_is_refused() -> None:
+    with pytest.raises(GraphError, match="names 3 states; the graph has 2 variables"):
+        random_field(0, states=(2, 2), scopes=()).score(torch.tensor([0, 1, 0]))

@@ -1,0 +1,34 @@
+"""An experiment run in this process, as its script would run in another."""
+
+from __future__ import annotations
+
+import io
+import runpy
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+
+
+def run_experiment(name: str, *options: str) -> str:
+    """What `experiments/NAME/run.py OPTIONS` prints.
+
+    The experiments' modules share names (`report`, `texts`), so that none may stay behind.
+    """
+    script = FOLDER / name / "run.py"
+    before, threads = set(sys.modules), torch.get_num_threads()
+    words = patch.object(sys, "argv", [str(script), *options])
+    places = patch.object(sys, "path", [str(script.parent), *sys.path])
+    try:
+        with words, places, redirect_stdout(io.StringIO()) as out:
+            runpy.run_path(str(script), run_name="__main__")
+    finally:
+        torch.set_num_threads(threads)
+        for module in set(sys.modules) - before:
+            if FOLDER in Path(getattr(sys.modules[module], "__file__", None) or "/").parents:
+                del sys.modules[module]
+    return out.getvalue()

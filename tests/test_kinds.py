@@ -1,0 +1,60 @@
+"""The one table of models: every place in it is there, and answers what the verb asks."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import mrflearn
+from mrflearn.cli.main import app
+from mrflearn.kinds import KINDS, found_in
+from support.front_doors import front_doors
+
+ANSWERS = [(kind, verb) for kind, own in KINDS.items() for verb in own.verbs]
+ROOMS = ("cli", "serving", "plots")
+SOURCE = Path(mrflearn.__file__).parent
+
+
+def test_every_model_that_can_be_saved_is_in_it() -> None:
+    assert KINDS.keys() == front_doors().keys()
+    assert set(mrflearn.__all__) >= KINDS.keys()
+
+
+def test_the_guide_says_what_each_can_be_asked_on_a_page() -> None:
+    page = Path(__file__).parents[1] / "docs" / "start" / "serve.md"
+    told = re.findall(r"^\| (`.*?`) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", " ".join(told))) == KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pages_and_tasks_are_there(kind: str) -> None:
+    assert [*inspect.signature(found_in("plots", KINDS[kind].page)).parameters] == ["page", "model"]
+    assert [*inspect.signature(found_in("serving", KINDS[kind].tasks)).parameters] == ["model"]
+
+
+@pytest.mark.parametrize(("kind", "verb"), ANSWERS)
+def test_an_answer_reads_what_its_verb_is_given(kind: str, verb: str) -> None:
+    command = get_command(app).commands[verb]  # type: ignore[attr-defined]
+    given = {own.name: own.param_type_name for own in command.params if own.name != "model"}
+    _, *read = inspect.signature(found_in("cli", KINDS[kind].verbs[verb])).parameters
+    assert {*read} <= {*given, "folder"}
+    # An option may be of no use to a model and is refused then; words of the question never are.
+    assert {*read} >= {name for name, what in given.items() if what == "argument"}
+    assert ("as_json" in given) == ("as_json" in read)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_room_tells_models_apart_by_itself(room: str) -> None:
+    """No name of a class is compared with anywhere: that is what the table is for."""
+    found = [
+        f"{file.name}:{node.lineno}"
+        for file in (SOURCE / room).glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in KINDS
+    ]
+    assert found == []
