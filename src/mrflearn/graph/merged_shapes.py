@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import log
 
 import numpy as np
@@ -25,6 +26,7 @@ from mrflearn.graph.neighbourhood import Neighbourhoods
 
 # Table entries, over all problems, that a merger may add: so much work costs what a shape costs.
 PADDING = 1 << 16
+SHAPES_KEPT = 1024  # pairs of shapes of which it is known how one fits into the other
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,7 @@ def _took_in(host: _Host, hood: Neighbourhoods) -> bool:
     return True
 
 
+@lru_cache(maxsize=SHAPES_KEPT)
 def _fit(small: LocalShape, large: LocalShape) -> Places | None:
     """Where the variables of a shape go in a larger one, in order; None where they do not fit."""
     own = small.own
@@ -103,6 +106,7 @@ def _first_copied(shape: LocalShape) -> int:
     return shape.summed if shape.given else shape.own
 
 
+@lru_cache(maxsize=SHAPES_KEPT)
 def _widened(large: LocalShape, small: LocalShape, places: Places) -> LocalShape:
     """The larger shape with all terms of the smaller one."""
     touching = dict.fromkeys([*large.touching, *_moved(small.touching, places)])
