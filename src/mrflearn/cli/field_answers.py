@@ -53,9 +53,8 @@ def sample_field(field: FieldQuestions, count: int, seed: int, output: Path | No
 
     drawn = field.draw(count, seed=seed)
     remark(f"drawn by: {drawn.method}")
-    values = drawn.samples.cpu().numpy()
     if output is not None:
-        write_samples(output, SampleTable(None, values, field.spins_))
+        write_samples(output, SampleTable(None, drawn.samples.cpu().numpy(), field.spins_))
         return
-    for row in (2 * values - 1 if field.spins_ else values).tolist():
+    for row in field.as_learned(drawn).tolist():
         say(" ".join(map(str, row)))

@@ -98,7 +98,11 @@ class FieldQuestions(FrontDoor):
 
         Spins come back where spins were learned from, else states.
         """
-        states = np.asarray(self.draw(count, seed=seed).samples.cpu())
+        return self.as_learned(self.draw(count, seed=seed))
+
+    def as_learned(self, drawn: Draw) -> NDArray[np.int64]:
+        """Drawn rows as the samples were that the field learned from: of spins, or of states."""
+        states = np.asarray(drawn.samples.cpu())
         return 2 * states - 1 if self.spins_ else states
 
     def export(self, path: PathLike) -> None:

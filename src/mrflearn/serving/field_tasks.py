@@ -25,7 +25,7 @@ def field_tasks(model: FieldQuestions) -> list[Task]:
 
     def samples(text: str) -> list[blocks.Block]:
         drawn = model.draw(_count(text, MOST_SAMPLES, 5), seed=0)
-        rows = drawn.samples.tolist()
+        rows = model.as_learned(drawn).tolist()
         return [blocks.note(f"drawn {drawn.method}"), blocks.cells("samples, one a row", rows)]
 
     return [

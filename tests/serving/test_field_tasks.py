@@ -1,0 +1,17 @@
+"""The page shows samples as they were learned from: spins of a field of spins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mrflearn import MarkovField
+from mrflearn.serving.field_tasks import field_tasks
+
+
+@pytest.mark.parametrize(("lowest", "shown"), [(0, {0, 1}), (-1, {-1, 1})])
+def test_samples_are_of_the_kind_that_was_learned_from(lowest: int, shown: set[int]) -> None:
+    rows = np.random.default_rng(0).choice([lowest, 1], (200, 4))
+    tasks = {task.name: task for task in field_tasks(MarkovField("grid:2x2").fit(rows))}
+    _, cells = tasks["samples"].answer("20")
+    assert {value for row in cells["rows"] for value in row} == shown
