@@ -12,12 +12,9 @@ from mrflearn.inference.perron import PerronVectors, certify, follow
 
 def chain_of(table: torch.Tensor) -> ChainScores:
     """The single chain whose matrix has these logarithms."""
-    states = len(table)
-    scores = NeighbourScores(
-        torch.zeros(states).double(), torch.eye(states).double()[None], table.T[None]
-    )
-    duals = torch.zeros(1, states, dtype=torch.float64)
-    return ChainScores.of(*scores.pairwise, duals, torch.ones(1, dtype=torch.float64))
+    zeros, unit = table.new_zeros(len(table)), torch.eye(len(table)).to(table)
+    scores = NeighbourScores(zeros, unit[None], table.T[None])
+    return ChainScores.of(*scores.pairwise, zeros[None], table.new_ones(1))
 
 
 def value_of(chain: ChainScores, vectors: PerronVectors) -> float:
@@ -29,7 +26,7 @@ def test_vectors_do_not_go_round_with_the_matrix():
     table[[0, 1, 2], [1, 2, 0]] = torch.tensor([1.0, -1.0, 0.5], dtype=torch.float64)
     chain = chain_of(table)
     start = torch.tensor([[3.0, 0.0, -3.0]], dtype=torch.float64)
-    found = follow(chain, PerronVectors(start, start), tolerance=1e-12, most=400, gap=1e-9)
+    found, _ = follow(chain, PerronVectors(start, start), tolerance=1e-12, most=400, gap=1e-9)
     assert value_of(chain, found) == pytest.approx(0.5 / 3, abs=1e-6)
     assert certify(chain, found.right).upper == pytest.approx(0.5 / 3, abs=1e-6)
 
@@ -39,7 +36,27 @@ def test_a_gap_finds_states_that_vectors_hardly_reach():
     table[0, 0], table[1, 1] = 0.0, 2.0
     chain = chain_of(table)
     lost = torch.tensor([[0.0, -60.0]], dtype=torch.float64)
-    still = follow(chain, PerronVectors(lost, lost), tolerance=1e-9, most=400)
+    still, _ = follow(chain, PerronVectors(lost, lost), tolerance=1e-9, most=400)
     assert value_of(chain, still) == pytest.approx(0.0, abs=1e-6)
-    found = follow(chain, PerronVectors(lost, lost), tolerance=1e-9, most=400, gap=1e-3)
+    found, _ = follow(chain, PerronVectors(lost, lost), tolerance=1e-9, most=400, gap=1e-3)
     assert value_of(chain, found) == pytest.approx(2.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_value_is_right_where_eigenvalues_are_nearly_as_large(dtype, seed):
+    """Blocks that hardly feed each other, cycles, and vectors that begin with a wrong block."""
+    generator = torch.Generator().manual_seed(seed)
+    states = 30
+    table = torch.randn(states, states, generator=generator, dtype=torch.float64) - 3
+    blocks = torch.arange(states) // 10
+    table -= 30.0 * (blocks[:, None] != blocks)
+    around = torch.arange(10)
+    table[around, (around + 1) % 10] += 4.0  # one block goes round
+    table[[25, 26], [25, 26]] += torch.tensor([6.0, 6.05], dtype=torch.float64)
+    largest = torch.linalg.eigvals(table.exp()).abs().max().log()
+    chain = chain_of(table.to(dtype))
+    start = torch.full((1, states), -50.0, dtype=dtype)
+    start[0, :10] = 0.0
+    found, _ = follow(chain, PerronVectors(start, start), tolerance=1e-6, most=30, gap=1e-2)
+    assert value_of(chain, found) == pytest.approx(float(largest), abs=1e-3)

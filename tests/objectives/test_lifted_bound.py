@@ -19,9 +19,9 @@ from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
 from mrflearn.objectives.lifted_normaliser import (
     StarNormaliser,
     chain_normaliser,
-    settled,
     window_normaliser,
 )
+from mrflearn.objectives.objective import Evaluation
 from mrflearn.statistics.moments import Moments, PairCounts
 from mrflearn.statistics.triples import TripleCounts
 from mrflearn.training.lbfgs import LBFGS
@@ -75,6 +75,14 @@ def bound_of(kind: str, model: NeighbourModel, moments: Moments, weights=(0.7, 0
     return LiftedBound(model, Frequencies.of(moments, LIKE), normaliser, duals, 1e-2)
 
 
+def converged_at(bound: LiftedBound, point: torch.Tensor, repeats: int = 8) -> Evaluation:
+    """The bound at a point where Perron vectors had time to converge."""
+    for _ in range(repeats):
+        found = bound(point)
+        bound.commit()
+    return found
+
+
 @pytest.mark.parametrize("form", ["explicit", "low-rank", "bilinear"])
 @pytest.mark.parametrize("kind", ["stars", "chains", "recorded chains", "windows"])
 def test_gradients_are_slopes(kind, form):
@@ -82,18 +90,12 @@ def test_gradients_are_slopes(kind, form):
     bound = bound_of(kind, model_of(form, 5, 2), moments)
     generator = torch.Generator().manual_seed(2)
     point = bound.start + 0.1 * torch.randn(bound.start.shape, generator=generator).double()
-    evaluate = settled(bound, bound.normaliser)
     repeats = {"stars": 1, "chains": 8, "recorded chains": 25, "windows": 8}[kind]
-    for _ in range(repeats):  # Perron vectors converge while the point stays
-        _, gradient = evaluate(point)
-    gradient = gradient.clone()
+    gradient = converged_at(bound, point, repeats).gradient.clone()
     for _ in range(2):
         direction = torch.randn(point.shape, generator=generator).double()
-        values = []
-        for sign in (1, -1):
-            for _ in range(repeats):
-                value, _ = evaluate(point + sign * 1e-5 * direction)
-            values.append(float(value))
+        ends = (point + sign * 1e-5 * direction for sign in (1, -1))
+        values = [float(converged_at(bound, end, repeats).value) for end in ends]
         slope = (values[0] - values[1]) / 2e-5
         assert float(gradient @ direction) == pytest.approx(slope, rel=1e-5, abs=1e-7)
 
@@ -114,13 +116,9 @@ def test_gradients_with_triples_are_slopes():
     bound = bound_of("windows", replace(model, triples=triples), moments)
     direction = torch.randn(bound.start.shape, generator=generator, dtype=torch.float64)
 
-    def settled_at(point: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        for _ in range(8):
-            answer = bound(point)
-        return answer
-
-    gradient = settled_at(bound.start)[1].clone()
-    ends = [float(settled_at(bound.start + sign * 1e-5 * direction)[0]) for sign in (1, -1)]
+    gradient = converged_at(bound, bound.start).gradient.clone()
+    points = (bound.start + sign * 1e-5 * direction for sign in (1, -1))
+    ends = [float(converged_at(bound, point).value) for point in points]
     slope = (ends[0] - ends[1]) / 2e-5
     assert float(gradient @ direction) == pytest.approx(slope, rel=1e-5, abs=1e-7)
 
@@ -165,19 +163,22 @@ def test_free_tables_reach_the_closed_form(kind, offsets):
     model = NeighbourModel(torch.zeros(4).double(), ExplicitPairs.zeros(offsets, 4))
     bound = bound_of(kind, model, moments)
     search = LBFGS(max_iterations=500, tolerance=1e-9, delta=None)
-    outcome = minimise(settled(bound, bound.normaliser), bound.start, search)
+    outcome = minimise(bound, bound.start, search)
     assert outcome.value == pytest.approx(expected, abs=1e-6)
 
 
-def test_validation_reads_log_z_of_the_last_evaluation():
+def test_validation_is_at_the_vector_it_is_asked_for():
     moments, other = (ring_moments(5, 60, 2, seed=seed) for seed in (1, 2))
     bound = bound_of("stars", model_of("low-rank", 5, 2), moments)
-    value, _ = bound(bound.start)
+    value = bound(bound.start).value
     own = Frequencies.of(moments, LIKE)
+    assert bound.validation_bound(bound.start, own) == pytest.approx(-float(value))
+    elsewhere = 1.5 * bound.start
+    bound(elsewhere)
     assert bound.validation_bound(bound.start, own) == pytest.approx(-float(value))
     # The other bound has other scales, so it is asked at its own start: the same parameters.
     again = bound_of("stars", model_of("low-rank", 5, 2), other)
-    expected = -float(again(again.start)[0])
+    expected = -float(again(again.start).value)
     found = bound.validation_bound(bound.start, Frequencies.of(other, LIKE))
     assert found == pytest.approx(expected)
 
@@ -189,3 +190,30 @@ def test_the_penalty_is_on_parameters_not_on_the_vector():
     pairs = model.pairs
     expected = 0.5 * (pairs.left.square().sum() + pairs.right.square().sum())
     assert float(laid.smooth(bound.start)) == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize("kind", ["stars", "chains", "recorded chains", "windows"])
+def test_a_vector_has_one_answer_until_a_step_is_accepted(kind):
+    bound = bound_of(kind, model_of("low-rank", 5, 2), ring_moments(5, 60, 2, seed=1))
+    before = bound(bound.start)
+    value, gradient = before.value.clone(), before.gradient.clone()
+    bound(-3.0 * bound.start)  # a trial far away, turned down
+    after = bound(bound.start)
+    assert torch.equal(after.value, value)
+    assert torch.equal(after.gradient, gradient)
+
+
+@pytest.mark.parametrize("kind", ["stars", "chains", "recorded chains", "windows"])
+def test_a_restored_bound_goes_on_to_the_same_bits(kind):
+    moments = ring_moments(5, 60, 2, seed=1)
+    first = bound_of(kind, model_of("low-rank", 5, 2), moments)
+    points = [first.start * scale for scale in (1.1, 1.3, 1.2)]
+    for point in points[:2]:
+        first(point)
+        first.commit()
+    state = {name: own.clone() for name, own in first.state().items()}
+    second = bound_of(kind, model_of("low-rank", 5, 2), moments)
+    second.restore(state)
+    one, other = first(points[2]), second(points[2])
+    assert torch.equal(one.value, other.value)
+    assert torch.equal(one.gradient, other.gradient)

@@ -136,12 +136,12 @@ def test_saving_follows_the_iterations(tmp_path):
     path, seen = tmp_path / "c", []
 
     def look(step):
-        seen.append(int(read_checkpoint(path)[1]["state.numbers"][-1]) if path.exists() else None)
+        seen.append(int(read_checkpoint(path)[1]["state.numbers"][-3]) if path.exists() else None)
 
     checkpoint = Checkpoint(path, every_iterations=3, every_seconds=None)
     train(LBFGS(8, **FULL), callbacks=[look], checkpoint=checkpoint)
     assert seen == [None, None, None, 3, 3, 3, 6, 6]
-    assert int(read_checkpoint(path)[1]["state.numbers"][-1]) == 8
+    assert int(read_checkpoint(path)[1]["state.numbers"][-3]) == 8
 
 
 def test_a_finished_training_stays_finished(tmp_path):

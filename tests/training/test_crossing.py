@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.penalties import L1
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
@@ -26,14 +27,20 @@ class TwoBranches:
     latest: bool = False
     started: list[bool] = field(default_factory=list)
 
-    def __call__(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Tensor) -> Evaluation:
         self.started.append(self.stands)
         self.latest = bool(vector[0] > (-1.0 if self.stands else EDGE))
         away = vector - LOWEST
-        return away.dot(away) + HIGHER * self.latest, 2 * away
+        return Evaluation(away.dot(away) + HIGHER * self.latest, 2 * away)
 
-    def stay(self) -> None:
+    def commit(self) -> None:
         self.stands = self.latest
+
+    def state(self) -> dict[str, Tensor]:
+        return {"stands": torch.tensor(float(self.stands))}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.stands = bool(state["stands"])
 
 
 @pytest.mark.parametrize("optimiser", [LBFGS(), OWLQN()], ids=["lbfgs", "owlqn"])

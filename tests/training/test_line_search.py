@@ -100,3 +100,19 @@ def test_rounding_of_the_value_does_not_stop_it():
     assert found is not None
     assert len(asked) == 1
     assert strong_wolfe(probe, Point(0.0, 1.0, -2e-9), 0.9, noise=0.0) is None
+
+
+@pytest.mark.parametrize("before", [0.1, 1.0])
+@pytest.mark.parametrize("beyond", [2.0, 1e3])
+def test_a_corner_is_stepped_over(before, beyond):
+    """Slopes of -before up to the corner at 1 and of `beyond` after it: none is small."""
+
+    def value(a):
+        return -before * a if a <= 1 else -before + beyond * (a - 1)
+
+    probe, asked = counted(value, lambda a: -before if a <= 1 else beyond)
+    found = strong_wolfe(probe, Point(0.0, 0.0, -before), 3.0)
+    assert found is not None
+    assert found.step > 1  # the quasi-Newton method sees the slope beyond
+    assert found.value < 0
+    assert len(asked) <= 25

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,9 @@ from mrflearn.objectives.chain_estimators import chain_objective, chain_objectiv
 from mrflearn.objectives.chain_likelihood import ChainLikelihood
 from mrflearn.objectives.chain_perceptron import ChainPerceptron
 from mrflearn.objectives.field_objectives import Estimator
+from mrflearn.objectives.objective import ValueAndGradient, evaluate
 from mrflearn.objectives.penalties import ElasticNet, NoPenalty
+from mrflearn.objectives.tied import shifted
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
@@ -30,7 +32,6 @@ from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.plan import Plan
-from mrflearn.training.problem import ValueAndGradient
 from mrflearn.training.sgd import SGD
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap")
@@ -208,8 +209,8 @@ def calibrate(
 def _trial(functions: Sequence[ValueAndGradient], start: Float[Tensor, "v"], rate: float) -> float:
     vector = start.clone()
     for function in functions:
-        vector.sub_(function(vector)[1], alpha=rate)
-    loss = sum(float(function(vector)[0]) for function in functions)
+        vector.sub_(evaluate(function, vector).gradient, alpha=rate)
+    loss = sum(float(evaluate(function, vector).value) for function in functions)
     return loss if np.isfinite(loss) else np.inf
 
 
@@ -229,7 +230,7 @@ def _run(
 
     free = settings.algorithm == "ap" or not (settings.c1 or settings.c2)
     plan = Plan(
-        [_shifted(function, origin) for function in functions] if pull else functions,
+        [shifted(function, origin) for function in functions] if pull else functions,
         start - origin,
         layout,
         rebuild,
@@ -239,9 +240,3 @@ def _run(
         settings.seed,
     )
     return run(plan, settings.callbacks, settings.progress, settings.checkpoint, settings.resume)
-
-
-def _shifted(
-    function: ValueAndGradient, origin: Float[Tensor, "v"]
-) -> Callable[[Tensor], tuple[Tensor | float, Tensor]]:
-    return lambda vector: function(vector + origin)

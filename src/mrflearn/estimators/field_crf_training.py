@@ -20,10 +20,11 @@ from mrflearn.models.loglinear import SHARES, LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_likelihood import FieldLikelihood
-from mrflearn.objectives.field_objectives import Principle, ValueAndGradient, field_objective
+from mrflearn.objectives.field_objectives import Principle, field_objective
+from mrflearn.objectives.objective import ValueAndGradient
 from mrflearn.objectives.penalties import ElasticNet, NoPenalty
 from mrflearn.objectives.reweighted import with_shares
-from mrflearn.objectives.tied import Tied
+from mrflearn.objectives.tied import tied
 from mrflearn.training.loop import run
 from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome
@@ -100,7 +101,7 @@ def _run(
     if tie is not None:
         if start.shares is not None:
             raise TrainingError("shares='optimised' needs directed edges or factor graphs.")
-        functions = [Tied(function, tie) for function in functions]
+        functions = [tied(function, tie) for function in functions]
         vector = vector.new_zeros(int(tie.max()) + 1).index_copy_(0, tie, vector)
         laid = Layout(("weights",), (vector.shape,))
 

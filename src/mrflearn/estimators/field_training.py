@@ -29,7 +29,7 @@ from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.blanket_pseudolikelihood import BlanketCounts, BlanketPseudolikelihood
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
-from mrflearn.objectives.objective import Objective
+from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import LaidPenalty
 from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, DensePseudolikelihood
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
@@ -195,7 +195,7 @@ class FieldTraining:
         self,
         graph: FactorGraph,
         columns: Columns,
-        objective: Objective,
+        objective: Loss,
         batches: Batches,
         share: float = 1.0,
     ) -> Fitted:
@@ -211,7 +211,7 @@ class FieldTraining:
         optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=100 * self.tolerance)
         return whitened(graph, objective, batches, optimiser, progress=self.verbose)
 
-    def _descend(self, graph: FactorGraph, objective: Objective, batches: Batches) -> Fitted:
+    def _descend(self, graph: FactorGraph, objective: Loss, batches: Batches) -> Fitted:
         optimiser = OWLQN if self.l1 else LBFGS
         return fit(
             TabularModel.zeros(graph),

@@ -20,6 +20,7 @@ from mrflearn.estimators.lifted_training import (
     Form,
     LiftedFit,
     LiftedSettings,
+    NumberType,
     Start,
     train_lifted,
     train_on_best_weights,
@@ -53,6 +54,8 @@ class LanguageModel(WordSpace):
     max_evaluations, patience: training ends after so many evaluations of the bound, or once the
         validation bound has not risen for `patience` checks.
     warm_start: `fit` goes on from the last fit, with its vocabulary.
+    dtype: `"float32"` or `"float64"`; None takes float64 for up to 1,000 words.  Where float32 gets
+        stuck, training goes on in float64.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class LanguageModel(WordSpace):
         patience: int = 20,
         warm_start: bool = False,
         device: str = "cpu",
+        dtype: NumberType | None = None,
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
@@ -89,6 +93,7 @@ class LanguageModel(WordSpace):
         self.patience = patience
         self.warm_start = warm_start
         self.device = device
+        self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
 
@@ -120,6 +125,7 @@ class LanguageModel(WordSpace):
             self.max_evaluations,
             self.patience,
             self.device,
+            self.dtype,
             self.random_state,
             self.verbose,
             checkpoint,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import MrflearnError
-from mrflearn.execution.recording import recorded
 from mrflearn.inference.lifted import (
     BoundName,
     Ceiling,
@@ -21,19 +20,16 @@ from mrflearn.inference.lifted import (
     window_ceiling,
 )
 from mrflearn.models.neighbour_lm import NeighbourModel
-from mrflearn.objectives.lifted_bound import LiftedBound
 from mrflearn.objectives.lifted_normaliser import (
     Normaliser,
     SpectralNormaliser,
     StarNormaliser,
     chain_normaliser,
-    settled,
     window_normaliser,
 )
 from mrflearn.statistics.moments import Moments
 from mrflearn.statistics.triples import MOST_STATES
 
-Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 WINDOW_START = (0.7, 0.3)  # of the two offsets, where training by windows begins
 # Work grows with the cube of the words: beyond these a step takes minutes, or fills the memory.
 MOST_WORDS = {"cpu": 4_000, "cuda": 20_000}
@@ -83,15 +79,6 @@ class ChosenBound:
         rho = torch.tensor(self.weights).to(duals)
         return chain_normaliser(rho, duals, recorded=duals.is_cuda)
 
-    def repeated(self, bound: LiftedBound) -> Function:
-        """The bound as it is best evaluated many times.
-
-        Products of windows take far longer than to ask a GPU for them: nothing is recorded.
-        """
-        if self.name == "windows":
-            return bound
-        return settled(recorded(bound, bound.start), bound.normaliser)
-
     def ceiling(
         self, model: NeighbourModel, duals: Float[Tensor, "k c"], after: Normaliser | None = None
     ) -> Ceiling:
@@ -99,7 +86,7 @@ class ChosenBound:
         scores = model.scores()
         if self.name == "stars":
             return star_ceiling(scores, duals)
-        start = after.vectors.right if isinstance(after, SpectralNormaliser) else None
+        start = after.committed.right if isinstance(after, SpectralNormaliser) else None
         if self.name == "windows":
             _check_size(duals)
             return window_ceiling(scores, start)

@@ -25,10 +25,22 @@ from mrflearn.training.minimise import minimise
 from mrflearn.training.outcome import Outcome
 
 Form = Literal["low-rank", "bilinear", "explicit"]
+NumberType = Literal["float32", "float64"]
 SMOOTHING = 1e-4  # of word frequencies in the scales of parameters
 RATIOS = (0.2, 0.087, 0.03)  # of one offset's weight to that of the one before it
 FEW_WORDS = 1000
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
+
+
+def number_type(name: NumberType | None, words: int) -> torch.dtype:
+    """The type of that name; with None, float64 where there are few words.
+
+    Few words, often in the same order, make matrices hard to follow in float32, and cost little.
+    """
+    if name not in (None, "float32", "float64"):
+        raise MrflearnError(f"dtype {name!r} is not one of 'float32', 'float64'.")
+    double = name == "float64" or (name is None and words <= FEW_WORDS)
+    return torch.float64 if double else torch.float32
 
 
 class Start(NamedTuple):
@@ -52,6 +64,7 @@ class LiftedSettings:
     max_evaluations: int = 600
     patience: int = 20
     device: str = "cpu"
+    dtype: NumberType | None = None
     seed: int = 0
     progress: bool = False
     checkpoint: PathLike | None = None
@@ -80,27 +93,32 @@ def train_lifted(
     if chosen.name == "stars" and moments.separator is not None:
         moments = moments.rounded_up()
     device = choose_device(settings.device)
-    model, duals = starting_point(moments, settings, chosen.weights)
-    model, duals = model.to(model.unary.dtype, device), duals.to(device)
-    normaliser = chosen.normaliser(duals)
-    bound = LiftedBound(model, Frequencies.of(moments, duals), normaliser, duals, SMOOTHING)
+    start = starting_point(moments, settings, chosen.weights)
+
+    def bound_in(dtype: torch.dtype) -> LiftedBound:
+        model, duals = start.model.to(dtype, device), start.duals.to(device, dtype)
+        frequencies = Frequencies.of(moments, duals)
+        return LiftedBound(model, frequencies, chosen.normaliser(duals), duals, SMOOTHING)
+
+    bound = bound_in(start.model.unary.dtype)
     outcome = minimise(
-        chosen.repeated(bound),
+        bound,
         bound.start,
         LBFGS(
             max_iterations=settings.max_evaluations,
             max_evaluations=settings.max_evaluations,
             tolerance=1e-7,
         ),
-        penalty=ScaledL2(settings.l2, model.penalised(), bound),
+        penalty=ScaledL2(settings.l2, start.model.penalised(), bound),
         callbacks=_watchers(bound, valid, settings),
         progress=settings.progress,
         checkpoint=settings.checkpoint,
         resume=settings.resume,
         seed=settings.seed,
+        in_double=lambda: bound_in(torch.float64),
     )
     model, duals = bound.at(outcome.model)
-    return LiftedFit(model, duals, chosen.ceiling(model, duals, normaliser), outcome)
+    return LiftedFit(model, duals, chosen.ceiling(model, duals, bound.normaliser), outcome)
 
 
 def train_on_best_weights(moments: Moments, settings: LiftedSettings, valid: Moments) -> LiftedFit:
@@ -144,11 +162,10 @@ def starting_model(
 ) -> NeighbourModel:
     """Where training begins: half the spectral scores, or none for free tables."""
     offsets, states = len(moments.offsets), moments.states
-    # Few words, often in the same order, make matrices hard to follow in single precision.
-    double = settings.bound == "windows" and states <= FEW_WORDS
-    like = torch.zeros(1, dtype=torch.float64 if double else torch.float32)
+    like = torch.zeros(1, dtype=number_type(settings.dtype, states))
     if settings.form == "explicit":
-        tables = ExplicitPairs.zeros(offsets, states)
+        exact = torch.float64 if settings.dtype is None else like.dtype
+        tables = ExplicitPairs.zeros(offsets, states, exact)
         return NeighbourModel(log_frequencies(moments, tables.table), tables)
     model = spectral_start(moments, settings.dims, torch.tensor(weights), settings.seed, like)
     pairs = model.pairs

@@ -10,9 +10,16 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, Self, final
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+PLAIN_STEPS = 6  # between two uses of Arnoldi's method
+KRYLOV = 24
+INVARIANT = 1e-10  # what is new in an image, relative, is rounding below this
+SMALLEST_RITZ = 1e-8  # what Ritz vectors have for entries that are not positive
 
 
 class PowerScores(Protocol):
@@ -52,18 +59,6 @@ class PerronVectors:
         """log (u^T v)."""
         return (self.left + self.right).logsumexp(1)
 
-    def mixed_with(self, before: PerronVectors, growth: Float[Tensor, "k"]) -> PerronVectors:
-        """What M + lambda makes of the vectors before, where M makes these.
-
-        A matrix that goes round in circles has further eigenvalues as large as lambda but not as
-        positive, and would take vectors round with it.
-        """
-        shift = growth.unsqueeze(1)
-        return PerronVectors(
-            torch.logaddexp(self.left, before.left + shift),
-            torch.logaddexp(self.right, before.right + shift),
-        )
-
     def alone(self, k: int) -> PerronVectors:
         """The vectors of one matrix."""
         return PerronVectors(self.left[k : k + 1], self.right[k : k + 1])
@@ -76,11 +71,15 @@ class PerronVectors:
 @torch.no_grad()
 def power_steps(
     scores: PowerScores, vectors: PerronVectors, steps: int
-) -> tuple[PerronVectors, Float[Tensor, "k"]]:
-    """Vectors after so many multiplications with M, and log lambda as the last but one had it."""
+) -> tuple[PerronVectors, Float[Tensor, "2 k"]]:
+    """Vectors after so many multiplications with M.
+
+    Comes with log lambda as vectors a step and half a step earlier have it.
+    """
     for _ in range(steps):
         further = scores.both_steps(vectors)
-        growth = PerronVectors(vectors.left, further.right).overlap() - vectors.overlap()
+        between = PerronVectors(vectors.left, further.right).overlap()
+        growth = torch.stack((between - vectors.overlap(), further.overlap() - between))
         vectors = further.normalised()
     return vectors, growth
 
@@ -93,32 +92,93 @@ def follow(
     tolerance: float,
     most: int,
     gap: float = math.inf,
-) -> PerronVectors:
+) -> tuple[PerronVectors, Float[Tensor, "2 k"]]:
     """Vectors after as many steps as each matrix needs until its share of the value stands still.
 
-    A step gives u^T v, u^T M v and u^T M M v: two quotients, whose difference is what is left of
-    the error before the step.  Vectors that hardly reach the states that matter stand still too,
-    and others go round in circles: with a finite `gap` steps are mixed with standing still, and go
-    on until the proven limit of lambda is that near to the value.
+    Comes with log lambda as vectors a step and half a step earlier have it.  A step gives u^T v,
+    u^T M v and u^T M M v: two quotients, whose difference is what is left of the error before the
+    step.  Vectors that hardly reach the states that matter stand still too, so steps go on until
+    the proven limit of lambda is within `gap` of the value.  Where further eigenvalues are nearly
+    as large as lambda, plain steps would take hundreds: now and then Arnoldi's method helps.
     """
-    found = []
+    found, estimates = [], []
     for k, weight in enumerate(scores.weights):
         own, chain = vectors.alone(k), scores.alone(k)
         for step in range(most):
             further = chain.both_steps(own)
             between = PerronVectors(own.left, further.right).overlap()
-            moved = own.overlap() + further.overlap() - 2 * between
-            value, limit = between - own.overlap(), (further.right - own.right).amax(1)
-            still = weight * torch.maximum(moved.abs() / tolerance, (limit - value) / gap)
-            if gap < math.inf and step > 1 and step % 2 == 0:
-                further = further.mixed_with(own, value)
+            value, estimate = between - own.overlap(), further.overlap() - between
+            limit = torch.minimum(
+                (further.left - own.left).amax(1), (further.right - own.right).amax(1)
+            )
+            moved = (estimate - value).abs()
+            error, excess = torch.cat((weight * moved, weight * (limit - value))).tolist()
             own = further.normalised()
-            if float(still) <= 1:
+            if not (error > tolerance or excess > gap):
                 break
+            if gap < math.inf and step % PLAIN_STEPS == PLAIN_STEPS - 1:
+                own = arnoldi(chain, own, value)
         found.append(own)
-    return PerronVectors(
-        torch.cat([own.left for own in found]), torch.cat([own.right for own in found])
-    )
+        estimates.append(torch.stack((value, estimate)))
+    left, right = ([getattr(own, side) for own in found] for side in ("left", "right"))
+    return PerronVectors(torch.cat(left), torch.cat(right)), torch.cat(estimates, 1)
+
+
+@torch.no_grad()
+def arnoldi(chain: PowerScores, own: PerronVectors, growth: Float[Tensor, "1"]) -> PerronVectors:
+    """Better vectors of one matrix from the Krylov spaces of both sides.
+
+    Entries of M span hundreds of orders of magnitude.  Relative to the vectors at hand, as
+    M(x, y) v(y) / v(x), they do not, and every state has a say however small its entry is.
+    """
+    reference = torch.cat((own.left, own.right))
+
+    def step(vectors: Float[Tensor, "2 n"]) -> Float[Tensor, "2 n"]:
+        """M^T and M, divided by the growth, on positive vectors relative to the reference."""
+        logarithms = (reference + vectors.log()).to(reference.dtype)
+        further = chain.both_steps(PerronVectors(*logarithms.split(1)))
+        return (torch.cat((further.left, further.right)) - reference - growth).double().exp()
+
+    ones = torch.ones_like(reference, dtype=torch.float64)
+    of_ones = step(ones)
+    if not bool(of_ones.isfinite().all()):
+        return own
+    basis = [ones / ones.shape[1] ** 0.5]
+    most = min(KRYLOV, ones.shape[1])
+    hessenberg = np.zeros((2, most + 1, most))
+    for k in range(most):
+        # Made positive by a multiple of ones, whose image is known.
+        shift = 2 * basis[k].abs().amax(1, keepdim=True)
+        further = step(basis[k] + shift) - shift * of_ones
+        whole = further.norm(dim=1, keepdim=True)
+        for _ in range(2):  # once more, for what rounding left of it
+            for j, earlier in enumerate(basis):
+                along = (earlier * further).sum(1, keepdim=True)
+                hessenberg[:, j, k] += along.squeeze(1).cpu().numpy()
+                further = further - along * earlier
+        size = further.norm(dim=1, keepdim=True)
+        hessenberg[:, k + 1, k] = size.squeeze(1).cpu().numpy()
+        if not bool((size > INVARIANT * whole).all()):
+            break  # the space of one side is complete, or numbers ran over
+        basis.append(further / size)
+    used = min(len(basis), most)
+    if not np.isfinite(hessenberg).all():
+        return own
+    ritz = [_leading(square[:used, :used]) for square in hessenberg]
+    weights = torch.from_numpy(np.stack(ritz, axis=1)).to(ones).unsqueeze(2)  # k, side, 1
+    vectors = (torch.stack(basis[:used]) * weights).sum(0)
+    vectors = vectors * vectors.sum(1, keepdim=True).sign()
+    vectors = vectors.clamp_min(SMALLEST_RITZ * vectors.amax(1, keepdim=True))
+    if not bool((vectors > 0).all()):
+        return own
+    logarithms = (reference + vectors.log()).to(reference.dtype)
+    return PerronVectors(*logarithms.split(1)).normalised()
+
+
+def _leading(square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The eigenvector of the eigenvalue of largest real part: Perron's is real."""
+    values, vectors = np.linalg.eig(square)
+    return np.asarray(vectors[:, values.real.argmax()].real)
 
 
 @final
@@ -150,7 +210,8 @@ def certify(
         if upper - lower <= tolerance:
             break
         if step % 2:
-            # With M + lambda, see `PerronVectors.mixed_with`.
+            # With M + lambda: a matrix that goes round in circles has further eigenvalues as large
+            # as lambda but not as positive, and would take vectors round with it.
             middle = growth.logsumexp(1, keepdim=True) - math.log(growth.shape[1])
             after = torch.logaddexp(after, right + middle)
         right = _normalised(after)

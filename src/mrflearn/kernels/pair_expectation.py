@@ -19,7 +19,7 @@ from mrflearn.kernels.sparse_product import SparseMatrix
 def pair_expectation(
     left: Float[Tensor, "#k c d"], right: Float[Tensor, "#k c d"], moments: Sequence[SparseMatrix]
 ) -> Float[Tensor, ""]:
-    """The mean score; `left` or `right` may be shared by all offsets (k = 1)."""
+    """The mean score, summed in float64; `left` or `right` may be shared by all offsets (k = 1)."""
     value: Tensor = _PairExpectation.apply(left, right, moments)  # type: ignore[no-untyped-call]
     return value
 
@@ -30,13 +30,14 @@ class _PairExpectation(torch.autograd.Function):
         ctx.moments, ctx.shared = moments, len(right) < len(moments)
         sums = _products([own.forth for own in moments], right, len(left) < len(moments))
         ctx.save_for_backward(left, sums)
-        return (left * sums).sum()
+        return (left * sums).sum(dtype=torch.float64)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, Tensor, None]:
         left, sums = ctx.saved_tensors
         by_right = _products([own.back for own in ctx.moments], left, ctx.shared)
+        weight = weight.to(left.dtype)
         return sums * weight, by_right * weight, None
 
 

@@ -30,11 +30,11 @@ from mrflearn.objectives.chain_pieces import ChainPieces, suits
 from mrflearn.objectives.field_objectives import (
     Estimator,
     Principle,
-    ValueAndGradient,
     field_objective,
     natural_pieces,
 )
-from mrflearn.objectives.tied import Tied
+from mrflearn.objectives.objective import ValueAndGradient
+from mrflearn.objectives.tied import tied
 from mrflearn.statistics.compiled import CompiledFeatures
 from mrflearn.statistics.features import Numbering
 
@@ -58,7 +58,7 @@ def field_of_chain(
     field, number = chain_field(model)
     principle = Principle(estimator, natural_pieces(estimator))
     function = field_objective(field, chain_batch(model, data), principle, threads)
-    return Tied(function, number)
+    return tied(function, number)
 
 
 def chain_objectives(
@@ -75,7 +75,7 @@ def chain_objectives(
     field, number = chain_field(model)
     batch, principle = chain_batch(model, data), Principle(estimator, natural_pieces(estimator))
     return [
-        Tied(
+        tied(
             field_objective(field, batch.examples(own.sort().values).compact(), principle, threads),
             number,
         )

@@ -15,71 +15,74 @@ from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.field_likelihood import FieldLikelihood
-from mrflearn.objectives.field_objectives import Principle, ValueAndGradient, field_objective
+from mrflearn.objectives.field_objectives import Principle, field_objective
+from mrflearn.objectives.objective import Evaluation, ValueAndGradient, evaluate
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Some of the examples; `key` tells trainings apart, `number` the partitions of one."""
+    """Some of the examples; `key` tells trainings apart, `number` the partitions of one.
+
+    `start` is what evaluations start from, messages of belief propagation for instance: it travels
+    with the examples, so that answers do not depend on which worker gives them.
+    """
 
     key: str
     number: int
     batch: FieldBatch
+    start: dict[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Slope:
-    """A value and a gradient, and whether all inference behind them converged; they add up."""
+class Part:
+    """The share of some partitions in an evaluation; shares add up.
+
+    `starts` are the warm starts that each partition's evaluation left; `converged` says whether
+    all inference behind it converged.
+    """
 
     value: Float[Tensor, ""]
     gradient: Float[Tensor, "p"]
     converged: bool
+    starts: dict[int, dict[str, Tensor]]
 
-    def __add__(self, other: Slope) -> Slope:
+    def __add__(self, other: Part) -> Part:
         converged = self.converged and other.converged
-        return Slope(self.value + other.value, self.gradient + other.gradient, converged)
+        starts = self.starts | other.starts
+        return Part(self.value + other.value, self.gradient + other.gradient, converged, starts)
 
 
-@dataclass(eq=False)
-class _Laid:
-    """A partition as a worker keeps it: its function, and the evaluation it did last."""
-
-    function: ValueAndGradient
-    number: int = 0
-
-
-_LAID: dict[tuple[str, int], _Laid] = {}  # of this worker
+_COMPILED: dict[tuple[str, int], ValueAndGradient] = {}  # of this worker
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Evaluation:
+class _Evaluate:
     """The task of a worker: value and gradient of one partition at one vector."""
 
     model: LogLinearField
     principle: Principle
     vector: Float[Tensor, "p"]
-    number: int  # of the evaluation, from 1
-    stands: int  # the evaluation whose vector training stands at
 
-    def __call__(self, partition: Partition) -> Slope:
-        laid = self._laid(partition)
-        if isinstance(laid.function, FieldLikelihood) and laid.number == self.stands:
-            laid.function.stay()
-        value, gradient = laid.function(self.vector)
-        laid.number = self.number
-        converged = not isinstance(laid.function, FieldLikelihood) or laid.function.converged
-        return Slope(value.double(), gradient.double(), converged)
+    def __call__(self, partition: Partition) -> Part:
+        function, starts, converged = self._function(partition), {}, True
+        if isinstance(function, FieldLikelihood):
+            function.restore(partition.start)
+        found = evaluate(function, self.vector)
+        if isinstance(function, FieldLikelihood):
+            function.commit()
+            starts, converged = {partition.number: function.state()}, function.converged
+        return Part(found.value.double(), found.gradient.double(), converged, starts)
 
-    def _laid(self, partition: Partition) -> _Laid:
+    def _function(self, partition: Partition) -> ValueAndGradient:
         place = (partition.key, partition.number)
-        if place not in _LAID:
-            if any(key != partition.key for key, _ in _LAID):
-                _LAID.clear()  # an earlier training is over
+        if place not in _COMPILED:
+            if any(key != partition.key for key, _ in _COMPILED):
+                _COMPILED.clear()  # an earlier training is over
             threads = Threads(1)
             function = field_objective(self.model, partition.batch, self.principle, threads)
-            _LAID[place] = _Laid(function)
-        return _LAID[place]
+            _COMPILED[place] = function
+        return _COMPILED[place]
 
 
 @final
@@ -87,7 +90,7 @@ class _Evaluation:
 class Distributed:
     """An objective whose partitions are added up by an executor.
 
-    Partitions travel with every evaluation, as executors promise no memory; workers lay them out
+    Partitions travel with every evaluation, as executors promise no memory; workers compile them
     once and keep that.
     """
 
@@ -96,27 +99,40 @@ class Distributed:
     batches: list[FieldBatch]
     executor: Executor
     key: str = field(default_factory=lambda: uuid4().hex)
-    converged: bool = True  # whether every inference of the last evaluation came to rest
-    evaluations: int = 0
-    stands: int = 0
+    converged: bool = True  # whether every inference of the last evaluation converged
+    starts: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    latest: dict[int, dict[str, Tensor]] = field(default_factory=dict)
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
-        """Nats, summed over all partitions; and the gradient."""
+    def __call__(self, vector: Float[Tensor, "p"]) -> Evaluation:
+        """Nats, summed over all partitions."""
         # A fresh copy: plans that this one may hold by now need not travel.
-        self.evaluations += 1
-        numbers = (self.evaluations, self.stands)
-        task = _Evaluation(replace(self.model), self.principle, vector, *numbers)
-        items = [Partition(self.key, k, batch) for k, batch in enumerate(self.batches)]
+        task = _Evaluate(replace(self.model), self.principle, vector)
+        items = [
+            Partition(self.key, k, batch, self.starts.get(k, {}))
+            for k, batch in enumerate(self.batches)
+        ]
         found = self.executor.total(task, items)
-        self.converged = found.converged
-        return found.value, found.gradient.to(vector.dtype)
+        self.converged, self.latest = found.converged, found.starts
+        return Evaluation(found.value, found.gradient.to(vector.dtype))
 
     @property
     def branches(self) -> bool:
         """Whether the value may depend on the messages that it began with."""
         return self.principle.estimator == "bp"
 
-    def stay(self) -> None:
-        """From now on messages start from those of the last evaluation, where a worker did it."""
-        self.stands = self.evaluations
+    def commit(self) -> None:
+        """From now on messages start from those of the last evaluation."""
+        self.starts = self.latest
+
+    def state(self) -> dict[str, Tensor]:
+        """The messages that evaluations start from."""
+        return {f"{k}.{name}": own for k, held in self.starts.items() for name, own in held.items()}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+        self.starts = {}
+        for name, own in state.items():
+            number, _, rest = name.partition(".")
+            self.starts.setdefault(int(number), {})[rest] = own
+        self.latest = self.starts

@@ -5,7 +5,7 @@ point that messages come to from where training stands.  Where labels are not kn
 log Z over the allowed ones takes the place of their score.
 
 A field may have several fixed points, and Bethe's value is a smooth function of the weights only
-along one of them.  So messages start from those of the last vector that training stayed at, never
+along one of them.  So messages start from those of the last vector that training accepted, never
 from those of a trial it turned down: a trial far away may have fallen to another fixed point, and
 from there a line search never finds back to the value that it started from.
 
@@ -34,6 +34,7 @@ from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, whole_incidence
 from mrflearn.models.parameters import Layout
 from mrflearn.models.slices import Incidence
+from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.observed import observed_counts
 
 NUMBERS_IN_TABLES = 2**22  # entries of the tables of one part
@@ -83,10 +84,21 @@ class FieldLikelihood:
         """Whether the value may depend on the messages that it began with."""
         return isinstance(self.inference, BeliefPropagation) and not is_forest(self.batch.graph)
 
-    def stay(self) -> None:
+    def commit(self) -> None:
         """From now on messages start from those of the last evaluation."""
         for part in self.parts:
             part.messages = part.latest
+
+    def state(self) -> dict[str, Tensor]:
+        """The messages that evaluations start from."""
+        held = ((str(k), part.messages) for k, part in enumerate(self.parts))
+        return {name: messages.values for name, messages in held if messages is not None}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+        for k, part in enumerate(self.parts):
+            values = state.get(str(k))
+            part.messages = part.latest = None if values is None else Messages(values)
 
     def kind(self, own: torch.dtype) -> torch.dtype:
         """The type of number that inference works in, for weights of a type.
@@ -110,14 +122,14 @@ class FieldLikelihood:
         ]
         return observed_counts(self.model, self.batch, counts)
 
-    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
-        """Nats, summed over the weights of the examples; and the gradient."""
+    def __call__(self, vector: Float[Tensor, "p"]) -> Evaluation:
+        """Nats, summed over the weights of the examples."""
         value = -torch.dot(self.observed, vector.double())
         gradient = -self.observed
         for more, slope in self.threads.map(lambda part: self._solve(vector, part), self.parts):
             value = value + more
             gradient = gradient + slope
-        return value, gradient.to(vector.dtype)
+        return Evaluation(value, gradient.to(vector.dtype))
 
     def _solve(self, vector: Float[Tensor, "p"], part: _Part) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().to(self.kind(vector.dtype)).requires_grad_(True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -24,13 +24,13 @@ from mrflearn.objectives.local_blocks import lay_out
 from mrflearn.objectives.local_likelihood import LocalLikelihood
 from mrflearn.objectives.local_problems import Problems, find_problems
 from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems
+from mrflearn.objectives.objective import ValueAndGradient, evaluate
 from mrflearn.objectives.pieces import named_pieces, split_batch
 from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
 
 Estimator = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
 NAMED_PIECES = ("factors", "edges")
 Pieces = Literal["factors", "edges"] | Sequence[Sequence[str]]
-ValueAndGradient = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,9 @@ class Sum:
     functions: tuple[ValueAndGradient, ...]
 
     def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
-        found = [function(vector) for function in self.functions]
-        value = torch.stack([own.double() for own, _ in found]).sum()
-        return value, torch.stack([slope for _, slope in found]).sum(dim=0)
+        found = [evaluate(function, vector) for function in self.functions]
+        value = torch.stack([own.value.double() for own in found]).sum()
+        return value, torch.stack([own.gradient for own in found]).sum(dim=0)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,14 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.execution.recording import recorded
 from mrflearn.graph.neighbour_scores import NeighbourScores
 from mrflearn.kernels.pair_expectation import pair_expectation
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.neighbour_lm import NeighbourModel
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.lifted_normaliser import Normaliser
+from mrflearn.objectives.lifted_normaliser import MOST_REPEATS, Normaliser
+from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.penalties import LaidPenalty
 from mrflearn.statistics.moments import Moments
 
@@ -55,7 +57,7 @@ class Frequencies:
 
     def mean_score(self, scores: NeighbourScores) -> Float[Tensor, ""]:
         """The mean over positions of all scores: <moments, theta>."""
-        mean = self.unary @ scores.unary
+        mean = (self.unary * scores.unary).sum(dtype=torch.float64)
         mean = mean + pair_expectation(scores.left, scores.right, self.pairs)
         if scores.triples is None:
             return mean
@@ -65,15 +67,18 @@ class Frequencies:
                 "the text itself."
             )
         codes, shares = self.triples
-        return mean + shares @ scores.triples.flatten()[codes]
+        return mean + (shares * scores.triples.flatten()[codes]).sum(dtype=torch.float64)
 
 
 @final
 class LiftedBound:
-    """A function to minimise: vector -> (minus the bound, its gradient).
+    """Minus the bound as an objective.
 
     Parameters are `scale * vector`; scales make words of all frequencies equally easy to move.
+    On a GPU an evaluation by stars or chains is recorded once and replayed.
     """
+
+    branches = False
 
     def __init__(
         self,
@@ -90,10 +95,36 @@ class LiftedBound:
         self.scale = self.layout.flatten(scales)
         self.start = self.layout.flatten(parameters).detach() / self.scale
         self.log_partition = duals.new_zeros(())
+        self.latest: Tensor | None = None  # the vector that was evaluated last
         with torch.no_grad():
             normaliser.prepare(model.scores(), duals)
+            normaliser.commit()
+        self._run = (
+            recorded(self._evaluate, self.start) if normaliser.recordable else self._evaluate
+        )
 
-    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, "p"]) -> Evaluation:
+        self.normaliser.rewind()
+        for _ in range(MOST_REPEATS):
+            value, gradient = self._run(vector)
+            if self.normaliser.converged(vector.dtype):
+                break
+        self.latest = vector.clone()
+        return Evaluation(value, gradient, self.normaliser.noise)
+
+    def commit(self) -> None:
+        """Keep the warm start of the last evaluation."""
+        self.normaliser.commit()
+
+    def state(self) -> dict[str, Tensor]:
+        """The committed warm start."""
+        return self.normaliser.state()
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+        self.normaliser.restore(state)
+
+    def _evaluate(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             model, duals = self.at(leaf)
@@ -113,10 +144,13 @@ class LiftedBound:
 
     @torch.no_grad()
     def validation_bound(self, vector: Float[Tensor, "p"], valid: Frequencies) -> float:
-        """The bound per position of other moments, at the vector that was evaluated last.
+        """The bound per position of other moments.
 
-        log Z is the same for every corpus, so this costs only the sparse mean score.
+        log Z is the same for every corpus, so at the vector that was evaluated last this costs only
+        the sparse mean score.
         """
+        if self.latest is None or not torch.equal(self.latest, vector):
+            self(vector)
         model, _ = self.at(vector)
         score = valid.mean_score(model.scores())
         return float(score - self.log_partition)
@@ -134,7 +168,7 @@ class ScaledL2:
     def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
         del layout  # that of the bare vector; the bound knows what lies where
         held = self.bound.layout.covers(self.names).to(like.device)
-        return LaidPenalty(l2=self.strength * self.bound.scale.square() * held)
+        return LaidPenalty(l2=(self.strength * self.bound.scale.square() * held).to(like))
 
 
 def word_scales(

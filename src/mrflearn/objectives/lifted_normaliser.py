@@ -19,14 +19,12 @@ from mrflearn.inference.perron import PerronVectors, PowerScores, follow, power_
 from mrflearn.inference.star_bound import star_log_partition
 from mrflearn.inference.window_bound import WindowScores
 
-Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 # What the scores of a field and the duals of its bound make the matrices of.
 Lay: TypeAlias = Callable[[NeighbourScores, Tensor], PowerScores]
-FIRST_STEPS = 20  # at most
 # By how much the value may move between two power steps: a line search takes it for noise.
 DRIFT = {torch.float32: 5e-5, torch.float64: 1e-10}
-GAP = {torch.float32: float("inf"), torch.float64: 1e-3}  # see `follow`
-MOST_STEPS = {torch.float32: 8, torch.float64: 100}
+GAP = {torch.float32: 1e-1, torch.float64: 1e-3}  # see `follow`
+MOST_STEPS = 30
 STEPS_UNSEEN, MOST_REPEATS = 4, 10  # on a GPU, where a recorded evaluation cannot look
 
 
@@ -42,8 +40,12 @@ class Normaliser(Protocol):
         """Tensors of its own whose gradients it wants to see after an evaluation."""
 
     @property
-    def drift(self) -> Tensor | None:
-        """By how much the value still moves when it is evaluated again; None: not at all."""
+    def recordable(self) -> bool:
+        """Whether an evaluation always does the same work, so that a GPU can replay it."""
+
+    @property
+    def noise(self) -> Tensor | float:
+        """By how much the last value may be off beside rounding."""
 
     def __call__(
         self, scores: NeighbourScores, duals: Float[Tensor, "k c"]
@@ -55,23 +57,54 @@ class Normaliser(Protocol):
     def prepare(self, scores: NeighbourScores, duals: Float[Tensor, "k c"]) -> None:
         """Gets ready for a training that begins with these scores."""
 
+    def converged(self, dtype: torch.dtype) -> bool:
+        """Whether evaluating once more, from where the last evaluation ended, would not help."""
+
+    def rewind(self) -> None:
+        """Start the next evaluation from the committed vectors."""
+
+    def commit(self) -> None:
+        """Keep the vectors that the last evaluation ended with."""
+
+    def state(self) -> dict[str, Tensor]:
+        """The committed vectors."""
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+
 
 @final
 class StarNormaliser:
-    """The stars of [Jernite, Rush, Sontag 2015]; every value is a bound."""
+    """The stars of [Jernite, Rush, Sontag 2015]; every value is a bound, and nothing is kept."""
 
     weights: Tensor | None = None
     leaves: tuple[Tensor, ...] = ()
-    drift: Tensor | None = None
+    recordable = True
+    noise = 0.0
 
     def __call__(self, scores: NeighbourScores, duals: Tensor) -> Tensor:
         return star_log_partition(*scores.pairwise, duals)
 
     def learn(self, gradients: Sequence[Tensor]) -> None:
-        """Nothing: stars keep no state."""
+        """Nothing."""
 
     def prepare(self, scores: NeighbourScores, duals: Tensor) -> None:
-        """Nothing: stars keep no state."""
+        """Nothing."""
+
+    def converged(self, dtype: torch.dtype) -> bool:  # noqa: ARG002
+        return True
+
+    def rewind(self) -> None:
+        """Nothing."""
+
+    def commit(self) -> None:
+        """Nothing."""
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Nothing."""
 
 
 @final
@@ -96,7 +129,9 @@ class SpectralNormaliser:
         self.weights: Tensor = weights
         self.left = torch.zeros_like(like).requires_grad_(True)
         self.right = torch.zeros_like(like).requires_grad_(True)
-        self.drift: Tensor | None = like.new_zeros(()) if recorded else None
+        self.committed = PerronVectors.ones(like)
+        self.recordable = recorded
+        self.noise = like.new_zeros(())
 
     @property
     def leaves(self) -> tuple[Tensor, ...]:
@@ -108,18 +143,19 @@ class SpectralNormaliser:
 
     def __call__(self, scores: NeighbourScores, duals: Tensor) -> Tensor:
         matrices = self.lay(scores, duals)
-        if self.drift is None:
-            self._keep(self._followed(matrices, MOST_STEPS[duals.dtype]))
-            return self._value(matrices)
-        vectors, before = power_steps(matrices, self.vectors, STEPS_UNSEEN)
+        if self.recordable:
+            vectors, before = power_steps(matrices, self.vectors, STEPS_UNSEEN)
+        else:
+            vectors, before = self._followed(matrices, MOST_STEPS)
         self._keep(vectors)
         value = self._value(matrices)
-        self.drift.copy_((value - self.weights @ before).detach().abs())
+        first, second = before @ self.weights
+        self.noise.copy_(_left_of_error(first, second, value.detach()))
         return value
 
-    def _followed(self, matrices: PowerScores, most: int) -> PerronVectors:
+    def _followed(self, matrices: PowerScores, most: int) -> tuple[PerronVectors, Tensor]:
         dtype = self.left.dtype
-        return follow(matrices, self.vectors, tolerance=DRIFT[dtype], most=most, gap=GAP[dtype])
+        return follow(matrices, self.vectors, most=most, tolerance=DRIFT[dtype], gap=GAP[dtype])
 
     def _value(self, matrices: PowerScores) -> Tensor:
         return self.weights @ (matrices.quotients(self.left, self.right) - self.vectors.overlap())
@@ -135,13 +171,31 @@ class SpectralNormaliser:
 
     def prepare(self, scores: NeighbourScores, duals: Tensor) -> None:
         """Power steps from scratch; later evaluations only follow."""
-        self._keep(self._followed(self.lay(scores, duals), FIRST_STEPS))
+        self._keep(self._followed(self.lay(scores, duals), MOST_STEPS)[0])
 
-    @torch.no_grad()
+    def converged(self, dtype: torch.dtype) -> bool:
+        return not self.recordable or float(self.noise) <= DRIFT[dtype]
+
+    def rewind(self) -> None:
+        self._copy(self.committed, self.vectors)
+
+    def commit(self) -> None:
+        self._copy(self.vectors, self.committed)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"left": self.committed.left, "right": self.committed.right}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self._copy(PerronVectors(state["left"], state["right"]), self.committed)
+
     def _keep(self, vectors: PerronVectors) -> None:
-        vectors = vectors.normalised()
-        for own, new in ((self.left, vectors.left), (self.right, vectors.right)):
-            own.copy_(new)
+        self._copy(vectors.normalised(), self.vectors)
+
+    @staticmethod
+    @torch.no_grad()
+    def _copy(vectors: PerronVectors, into: PerronVectors) -> None:
+        into.left.copy_(vectors.left)
+        into.right.copy_(vectors.right)
 
 
 def chain_normaliser(
@@ -165,20 +219,10 @@ def window_normaliser(like: Float[Tensor, "c"]) -> SpectralNormaliser:
     return SpectralNormaliser(lay, like.new_ones(1), like.new_zeros(1, len(like) ** 2))
 
 
-def settled(function: Function, normaliser: Normaliser) -> Function:
-    """The function, evaluated again where parameters moved too far for the vectors to follow."""
-    drift = normaliser.drift
-    if drift is None:
-        return function
-
-    def evaluate(vector: Tensor) -> tuple[Tensor, Tensor]:
-        for _ in range(MOST_REPEATS):
-            answer = function(vector)
-            if not float(drift) > DRIFT[vector.dtype]:
-                break
-        return answer
-
-    return evaluate
+def _left_of_error(first: Tensor, second: Tensor, third: Tensor) -> Tensor:
+    """What a sequence that converges geometrically would still move by in one more step."""
+    before, after = (second - first).abs(), (third - second).abs()
+    return after * (after / before.clamp_min(torch.finfo(after.dtype).tiny)).clamp_max(1.0)
 
 
 def _logarithm(values: Tensor) -> Tensor:

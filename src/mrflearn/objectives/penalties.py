@@ -41,15 +41,16 @@ class LaidPenalty:
     def rough(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
         """The part that has a corner at zero: L1."""
         if isinstance(self.l1, Tensor):
-            return vector.abs().dot(self.l1).double()
-        length: Tensor = torch.linalg.vector_norm(vector, 1)
-        return self.l1 * length.double()
+            return (vector.abs() * self.l1).sum(dtype=torch.float64)
+        length: Tensor = torch.linalg.vector_norm(vector, 1, dtype=torch.float64)
+        return self.l1 * length
 
     def smooth(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
         """The part that has a gradient everywhere: L2."""
         if isinstance(self.l2, Tensor):
-            return vector.square().dot(self.l2).double()
-        return self.l2 * vector.dot(vector).double()
+            return (vector.square() * self.l2).sum(dtype=torch.float64)
+        length: Tensor = torch.linalg.vector_norm(vector, dtype=torch.float64)
+        return self.l2 * length.square()
 
     def smooth_gradient(
         self, vector: Float[Tensor, "p"], onto: Float[Tensor, "p"], share: float = 1.0

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.models.parameters import Layout, Model
-from mrflearn.objectives.objective import Objective
+from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import LaidPenalty
 
 M = TypeVar("M", bound=Model)
@@ -40,7 +40,7 @@ class ScaledModel(Generic[M]):
 class ScaledObjective:
     """An objective of the model within."""
 
-    objective: Objective
+    objective: Loss
 
     def __call__(self, model: ScaledModel[Any], batch: Any) -> Tensor:
         """Nats, as the objective has them: units do not matter to it."""

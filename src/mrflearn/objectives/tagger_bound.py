@@ -18,6 +18,7 @@ from mrflearn.graph.tag_scores import CENTRE
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import NAMES, TRANSITIONS, JointTaggerModel
 from mrflearn.models.parameters import Layout
+from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.penalties import LaidPenalty
 from mrflearn.objectives.tagger_normaliser import TaggerNormaliser
 from mrflearn.statistics.joint_moments import JointMoments
@@ -52,10 +53,12 @@ class FeatureFrequencies:
 
 @final
 class TaggerBound:
-    """A function to minimise: vector -> (minus the bound, its gradient).
+    """Minus the bound as an objective.
 
     Parameters are `scale * vector`; scales make rare features as easy to move as frequent ones.
     """
+
+    branches = False
 
     def __init__(
         self,
@@ -84,13 +87,26 @@ class TaggerBound:
         self._mean = frequency * self.scale
         self.start = self.layout.flatten(parameters).detach() / self.scale
 
-    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, "p"]) -> Evaluation:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             model, *duals = self.at(leaf)
             log_partition = self.normaliser(model.scores(self.features), *duals)
-        (slope,) = torch.autograd.grad(log_partition, leaf)
-        return log_partition.detach() - self.mean_score(vector), slope.sub_(self._mean)
+        (gradient,) = torch.autograd.grad(log_partition, leaf)
+        value = log_partition.detach() - self.mean_score(vector)
+        return Evaluation(value, gradient.sub_(self._mean))
+
+    def commit(self) -> None:
+        """Keep the warm start of the last evaluation."""
+        self.normaliser.commit()
+
+    def state(self) -> dict[str, Tensor]:
+        """The committed warm start."""
+        return self.normaliser.state()
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+        self.normaliser.restore(state)
 
     def mean_score(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
         """The mean over positions of all scores: <moments, parameters>."""

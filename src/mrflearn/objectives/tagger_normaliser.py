@@ -63,6 +63,15 @@ class TaggerNormaliser(Protocol):
     def ceiling(self, scores: TagScores, tag_duals: Tensor, word_duals: Tensor) -> TagCeiling:
         """The value once more, proven in double precision."""
 
+    def commit(self) -> None:
+        """Keep the Perron vectors that the last evaluation ended with."""
+
+    def state(self) -> dict[str, Tensor]:
+        """The vectors that evaluations start from."""
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+
 
 @final
 class TagStars:
@@ -83,6 +92,15 @@ class TagStars:
         value = star_log_partition(scores.double(), tag_duals.double(), word_duals.double())
         return TagCeiling(float(value), 0.0, 0.0)
 
+    def commit(self) -> None:
+        """Nothing: stars keep no state."""
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Nothing: stars keep no state."""
+
 
 @final
 class TagChains:
@@ -93,7 +111,8 @@ class TagChains:
     def __init__(self, bound: ChainName, places: tuple[int, ...]) -> None:
         self.parts = subfields(bound, places)
         self.share = shares(self.parts)
-        self._vectors: list[PairVectors] = []
+        self._committed: list[PairVectors] = []
+        self._latest: list[PairVectors] = []
 
     def duals(self, scores: TagScores) -> tuple[int, int]:  # noqa: ARG002
         return len(self.parts) - 1, len(self.parts) - 1
@@ -101,19 +120,35 @@ class TagChains:
     def __call__(self, scores: TagScores, tag_duals: Tensor, word_duals: Tensor) -> Tensor:
         total = scores.transitions.new_zeros((), dtype=torch.float64)
         tables = self._tables(scores, tag_duals, word_duals)
-        self._begin(scores)
-        for index, (part, table) in enumerate(zip(self.parts, tables, strict=True)):
+        self._latest = []
+        for part, table, start in zip(self.parts, tables, self._starts(scores), strict=True):
             wide = widened(table)
-            self._vectors[index] = power_steps(wide, self._vectors[index])
-            total = total + part.weight * log_growth(wide, self._vectors[index])
+            self._latest.append(power_steps(wide, start))
+            total = total + part.weight * log_growth(wide, self._latest[-1])
         return total
+
+    def commit(self) -> None:
+        self._committed = self._latest
+
+    def state(self) -> dict[str, Tensor]:
+        sides = ("left", "right")
+        return {
+            f"{k}.{side}": getattr(own, side)
+            for k, own in enumerate(self._committed)
+            for side in sides
+        }
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        count = len(state) // 2
+        self._committed = [
+            PairVectors(state[f"{k}.left"], state[f"{k}.right"]) for k in range(count)
+        ]
 
     @torch.no_grad()
     def ceiling(self, scores: TagScores, tag_duals: Tensor, word_duals: Tensor) -> TagCeiling:
         tables = self._tables(scores.double(), tag_duals.double(), word_duals.double())
-        self._begin(scores)
         value = ring = slack = 0.0
-        for part, table, start in zip(self.parts, tables, self._vectors, strict=True):
+        for part, table, start in zip(self.parts, tables, self._starts(scores), strict=True):
             lower, upper = growth_limits(widened(table), start)
             value += part.weight * upper
             slack += part.weight * (upper - lower)
@@ -126,10 +161,9 @@ class TagChains:
         rows = zip(self.parts, of_tags, of_words, strict=True)
         return [chain_table(scores, part, self.share, tag, word) for part, tag, word in rows]
 
-    def _begin(self, scores: TagScores) -> None:
-        if not self._vectors:
-            even = PairVectors.even(scores.tags, scores.transitions.device)
-            self._vectors = [even for _ in self.parts]
+    def _starts(self, scores: TagScores) -> list[PairVectors]:
+        even = PairVectors.even(scores.tags, scores.transitions.device)
+        return self._committed or [even for _ in self.parts]
 
 
 def normaliser(bound: TaggerBoundName, distances: int, places: tuple[int, ...]) -> TaggerNormaliser:

@@ -46,6 +46,10 @@ class EpochState:
         return cls(start.clone(), zeros, torch.zeros(2, dtype=torch.float64, device=start.device))
 
     @property
+    def noise(self) -> float:
+        return 4 * torch.finfo(self.vector.dtype).eps * abs(self.value)
+
+    @property
     def answer(self) -> Float[Tensor, "p"]:
         return self.vector if self.average is None else self.average
 
@@ -92,8 +96,9 @@ def run_epoch(rule: StepRule, problem: Problem, state: EpochState) -> None:
     # The order depends on seed and epoch alone, so a resumed training needs no random state.
     order = np.random.default_rng([problem.seed, state.iteration]).permutation(count)
     for index in order[state.position :].tolist():
-        value, gradient = problem.part(index, state.vector)
-        state.sums += torch.stack((value.double(), gradient.dot(gradient).double()))
+        found = problem.part(index, state.vector)
+        gradient = found.gradient
+        state.sums += torch.stack((found.value.double(), gradient.dot(gradient).double()))
         state.step = rule.move(state, gradient, state.updates / count)
         state.updates += 1
         state.position += 1

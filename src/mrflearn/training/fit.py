@@ -11,7 +11,7 @@ from torch import Tensor
 from mrflearn.data.files import PathLike
 from mrflearn.errors import TrainingError
 from mrflearn.models.parameters import Layout, Model
-from mrflearn.objectives.objective import Objective
+from mrflearn.objectives.objective import Loss, ValueAndGradient
 from mrflearn.objectives.penalties import NoPenalty, Penalty
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
@@ -19,7 +19,6 @@ from mrflearn.training.loop import run
 from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.plan import Plan
-from mrflearn.training.problem import ValueAndGradient
 
 __all__ = ["Outcome", "fit"]
 
@@ -30,7 +29,7 @@ NO_PENALTY = NoPenalty()
 def fit(
     model: M,
     batches: Any,
-    objective: Objective,
+    objective: Loss,
     optimiser: Optimiser[Any],
     *,
     penalty: Penalty = NO_PENALTY,
@@ -61,7 +60,7 @@ def fit(
 
 
 def _functions(
-    model: Model, layout: Layout, batches: Any, objective: Objective
+    model: Model, layout: Layout, batches: Any, objective: Loss
 ) -> list[ValueAndGradient]:
     """One function of the flat vector for each batch, differentiated by autograd."""
     # A named tuple is one batch, though Python calls it a sequence.

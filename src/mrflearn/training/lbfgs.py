@@ -16,7 +16,7 @@ from mrflearn.training.line_search import Point, strong_wolfe
 from mrflearn.training.memory import Memory, Numbers
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
-from mrflearn.training.quasi_newton import QuasiNewtonState
+from mrflearn.training.quasi_newton import TRUST, QuasiNewtonState, Trial
 from mrflearn.training.quasi_newton_settings import QuasiNewtonSettings
 
 
@@ -28,19 +28,20 @@ class LBFGS(QuasiNewtonSettings):
     def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
         if problem.penalty.has_l1:
             raise TrainingError("L-BFGS needs a smooth penalty; for L1 train with OWLQN().")
-        value, gradient = problem.total(start)
+        found = problem.total(start)
         memory = Memory(self.history, start)
-        memory.steepest.copy_(gradient)
-        return QuasiNewtonState.at(problem, start, memory, value, None)
+        memory.steepest.copy_(found.gradient)
+        return QuasiNewtonState.at(problem, start, memory, found, None)
 
     def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
         while True:
             search = _Search(problem, state)
             if search.succeeds():
                 return None
-            if not state.memory.count:
+            if state.memory.count:
+                state.memory.forget()
+            elif not state.finds_noise(problem):
                 return cross(self.begin, problem, state)
-            state.memory.forget()
 
 
 @final
@@ -50,8 +51,7 @@ class _Search:
     def __init__(self, problem: Problem, state: QuasiNewtonState) -> None:
         self.problem, self.state = problem, state
         self.last = Point(0.0, state.value, 0.0)
-        self.size = 0.0
-        self.measured: Numbers
+        self.trial: Trial
 
     def succeeds(self) -> bool:
         """Whether a lower point was found; the state is moved there."""
@@ -60,12 +60,12 @@ class _Search:
         if not slope < 0:
             return False
         start = Point(0.0, state.value, slope)
-        found = strong_wolfe(self.probe, start, state.first_step, noise=state.noise)
+        found = strong_wolfe(self.probe, start, state.first_step, noise=TRUST * state.noise)
         if found is None:
             return False
         if found.step != self.last.step:
             self.probe(found.step)  # the lowest point was not the last: make it the last
-        state.arrive(found.step, self.last.value, self.size, self.measured)
+        state.arrive(found.step, self.trial)
         return True
 
     def probe(self, step: float) -> Point:
@@ -73,14 +73,14 @@ class _Search:
         state, memory = self.state, self.state.memory
         torch.mul(state.direction, step, out=memory.step)
         torch.add(state.vector, memory.step, out=state.trial)
-        value, gradient = self.problem.total(state.trial)
-        memory.trial.copy_(gradient)
+        found = self.problem.total(state.trial)
+        memory.trial.copy_(found.gradient)
         size = state.trial.dot(state.trial).view(1)
         numbers = torch.cat((size, memory.measure(memory.trial, memory.steepest)))
         # The device is waited for here; the numbers are then there too.
-        fallen = value.item()
-        self.size, self.measured = fetch(numbers)
-        self.last = Point(step, fallen, memory.slope(self.measured) / step)
+        value = found.value.item()
+        self.trial = Trial(value, found.noise, *fetch(numbers))
+        self.last = Point(step, value, memory.slope(self.trial.products) / step)
         return self.last
 
 

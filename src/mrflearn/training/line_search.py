@@ -2,7 +2,9 @@
 
 J. More and D. Thuente, Line search algorithms with guaranteed sufficient decrease, ACM TOMS 20
 (1994); with the approximate conditions of W. Hager and H. Zhang, SIAM J. Optim. 16 (2005), eq. 4.1,
-which go on working where the fall of the value is lost in rounding.
+which go on working where the fall of the value is lost in rounding; and at a corner, where the
+slope leaps past both, with the weak conditions of A. Lewis and M. Overton, Nonsmooth optimization
+via quasi-Newton methods, Math. Programming 141 (2013).
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
+
+CORNER = 1e-2  # the width of a bracket, relative, below which a corner is looked for
 
 
 class Point(NamedTuple):
@@ -42,6 +46,27 @@ class Bracket:
     def width(self) -> float:
         return abs(self.high.step - self.low.step)
 
+    def middle(self) -> float:
+        """Where the tangents of both ends meet, a little towards the far end.
+
+        Half-way where the function is a parabola, just beyond the corner where it has one.
+        """
+        low, high = self.low, self.high
+        width, turn = high.step - low.step, high.slope - low.slope
+        share = (high.slope * width - (high.value - low.value)) / _nonzero(turn * width)
+        share = share + 0.1 * (1 - share) if 0 < share < 1 else 0.5
+        return low.step + width * share
+
+    def leaps_like(self, wider: Bracket, first_slope: float) -> bool:
+        """Whether the slope leaps in here as it did in a wider bracket, as it does at a corner.
+
+        Between the ends of a narrow bracket a smooth slope changes by as much less as it is
+        narrower.
+        """
+        leap, before = (abs(own.high.slope - own.low.slope) for own in (self, wider))
+        narrower = self.width <= min(0.7 * wider.width, CORNER * self.low.step)
+        return narrower and leap >= max(0.9 * before, -0.1 * first_slope)
+
     def tilted(self, slope: float) -> Bracket:
         return replace(self, low=self.low.tilted(slope), high=self.high.tilted(slope))
 
@@ -58,11 +83,13 @@ def strong_wolfe(
 ) -> Point | None:
     """A point that satisfies the conditions; else the lowest seen; None where none is lower.
 
-    `start` is the point at step 0, with a negative slope; `first` the step to try first; values
-    that differ by less than `noise` count as equal.  Where `probe` gives inf or NaN, the search
-    turns back.
+    At a corner that is a point just beyond it, where the slope has leapt, if the value is low
+    enough there: a quasi-Newton method learns of the corner by it.  `start` is the point at step 0,
+    with a negative slope; `first` the step to try first; values that differ by less than `noise`
+    count as equal.  Where `probe` gives inf or NaN, the search turns back.
     """
     bracket, width, earlier_width = Bracket(start, start), math.inf, math.inf
+    earlier = bracket
     wall, step, tilt, early = math.inf, first, decrease * start.slope, True
     for _ in range(most):
         trial = probe(step)
@@ -81,8 +108,11 @@ def strong_wolfe(
         bracket = _narrowed(bracket, trial, lean, closed)
         if bracket.closed:
             if bracket.width >= 0.66 * earlier_width:
-                step = bracket.low.step + 0.5 * (bracket.high.step - bracket.low.step)
-            earlier_width, width = width, bracket.width
+                step = bracket.middle()
+            leapt = bracket.leaps_like(earlier, start.slope)
+            if leapt and _low_enough(bracket.high, start, decrease, curvature):
+                return bracket.high
+            earlier_width, width, earlier = width, bracket.width, bracket
             if width <= 1e-10 * max(bracket.low.step, bracket.high.step):
                 break
         if step >= wall:
@@ -90,6 +120,12 @@ def strong_wolfe(
         if step == bracket.low.step:
             break  # a value with noise can close the bracket to nothing
     return bracket.low if bracket.low.value < start.value - noise else None
+
+
+def _low_enough(trial: Point, start: Point, decrease: float, curvature: float) -> bool:
+    """The weak Wolfe conditions."""
+    enough = trial.value <= start.value + decrease * trial.step * start.slope
+    return enough and trial.slope >= curvature * start.slope
 
 
 def _accepts(trial: Point, start: Point, decrease: float, curvature: float, noise: float) -> bool:

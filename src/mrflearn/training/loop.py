@@ -23,6 +23,7 @@ from mrflearn.training.problem import Halt, never
 from mrflearn.training.progress import Reporter, reporting
 
 M = TypeVar("M")
+MUCH_NOISE = 64  # roundings of float32: more than this is not the type's, but an iteration's
 
 
 def run(
@@ -64,7 +65,7 @@ class _Training(Generic[M]):
     saved: tuple[int, float] = (0, 0.0)  # iteration and seconds at the last checkpoint
 
     def __post_init__(self) -> None:
-        self.problem = self.plan.problem()
+        self.problem = self.plan.problem(self.plan.start.dtype)
         self.rule = self.plan.optimiser.rule
         self.watches = [item for item in self.callbacks if isinstance(item, Watch)]
         self.identity = self.plan.identity() | {"early stopping": len(self.watches)}
@@ -76,7 +77,7 @@ class _Training(Generic[M]):
 
     def begin(self) -> Outcome[M]:
         self.state = self.plan.optimiser.begin(self.problem, self.plan.start.detach().clone())
-        self.problem.stay()
+        self.problem.commit()
         if math.isfinite(self.state.value):
             self.history.append(self.row())
         return self.outcome(self.go())
@@ -86,9 +87,13 @@ class _Training(Generic[M]):
         identity, tensors = read_checkpoint(self.checkpoint.path)
         check_same(self.checkpoint.path, identity, self.identity)
         evaluations, self.earlier = tensors["training.progress"].tolist()
-        self.problem.evaluations = int(evaluations)
         self.history = [_row_of(numbers) for numbers in tensors["training.history"].tolist()]
-        own, like = _under("state.", tensors), self.plan.start
+        own = _under("state.", tensors)
+        like = self.plan.start.to(own["vector"].dtype)
+        if like.dtype != self.plan.start.dtype:
+            self.problem = self.plan.problem(like.dtype)
+        self.problem.evaluations = int(evaluations)
+        self.problem.restore(_under("objective.", tensors))
         self.state = self.plan.optimiser.restore(like, own)
         for k, watch in enumerate(self.watches):
             held = _under(f"watch{k}.", tensors)
@@ -103,10 +108,10 @@ class _Training(Generic[M]):
             verdict = self.verdict()
             while verdict is None:
                 verdict = self.plan.optimiser.advance(self.problem, self.state)
-                if verdict is None:
-                    self.problem.stay()
-                    verdict = self.look() or self.verdict()
-                    self.save_if_due()
+                verdict = verdict or self.arrive()
+                if verdict is not None and self.needs_double(verdict):
+                    self.go_on_in_double()
+                    verdict = self.arrive()
         except Halt as halt:
             verdict = halt.verdict
         finally:
@@ -114,6 +119,30 @@ class _Training(Generic[M]):
         self.save()
         self.reporter.finish(self.told(self.history[-1]) if self.history else None, verdict)
         return verdict
+
+    def arrive(self) -> Verdict | None:
+        """Keeps and shows the state that the optimiser has moved to; why to stop there, if so."""
+        self.problem.commit()
+        verdict = self.look() or self.verdict()
+        self.save_if_due()
+        return verdict
+
+    def needs_double(self, verdict: Verdict) -> bool:
+        """Whether training would go on but for values that are off by more than they must be."""
+        if self.plan.in_double is None or self.state.vector.dtype != torch.float32:
+            return False
+        rounding = torch.finfo(torch.float32).eps * abs(self.state.value)
+        noisy = self.state.noise > MUCH_NOISE * rounding
+        return verdict.ending == "stuck" or (verdict.ending == "value" and noisy)
+
+    def go_on_in_double(self) -> None:
+        """Begins again in float64, from where float32 leads no further."""
+        stuck, evaluations = self.state, self.problem.evaluations
+        problem = self.plan.problem(torch.float64)
+        problem.evaluations, problem.before = evaluations, self.problem.before
+        self.state = self.plan.optimiser.begin(problem, stuck.vector.double())
+        self.state.iteration = self.state.since = stuck.iteration + 1
+        self.problem = problem
 
     def halt_if_due(self) -> None:
         """Raises `Halt` where no further evaluation should begin."""
@@ -131,9 +160,8 @@ class _Training(Generic[M]):
             evaluations = self.problem.evaluations
             limit = self.rule.limit(self.state.iteration, evaluations, self.seconds)
             return self.interruption() or limit
-        rounding = torch.finfo(self.state.vector.dtype).eps
         rows = self.history[self.state.since :]
-        return self.rule.verdict(rows[-1], self.state.size, rows, rounding)
+        return self.rule.verdict(rows[-1], self.state.size, rows, self.state.noise)
 
     def row(self) -> Row:
         state = self.state
@@ -148,7 +176,7 @@ class _Training(Generic[M]):
         """Shows the new state to all callbacks; a verdict where one of them asks to stop."""
         row, reasons = self.row(), []
         if self.callbacks:
-            vector = self.state.answer
+            vector = self.state.answer.to(self.plan.start.dtype)
             with torch.no_grad():
                 step = Step(*self.told(row)[:6], vector, self.plan.rebuild(vector))
                 reasons = [reason for item in self.callbacks if (reason := item(step))]
@@ -164,8 +192,8 @@ class _Training(Generic[M]):
         best = kept[0] if kept else Best(state.answer, state.value + self.plan.origin)
         value = best.value
         if not state.exact and verdict.ending != "interrupted":
-            value = self.problem.total(best.vector)[0].item() + self.plan.origin
-        model = self.plan.rebuild(best.vector.clone())
+            value = self.problem.total(best.vector).value.item() + self.plan.origin
+        model = self.plan.rebuild(best.vector.to(self.plan.start.dtype, copy=True))
         counts = (state.iteration, self.problem.evaluations)
         history = tuple(self.told(row) for row in self.history)
         return Outcome(model, value, *counts, *verdict, history, self.seconds)
@@ -180,12 +208,15 @@ class _Training(Generic[M]):
         if self.checkpoint is None:
             return
         rows = [[math.nan if n is None else n for n in row] for row in self.history]
-        progress = [float(self.problem.evaluations), self.seconds]
+        # Evaluations of an iteration that was broken off are done again.
+        evaluations = self.history[-1].evaluations if self.history else 0
+        progress = [float(evaluations), self.seconds]
         tensors = {
             "training.history": torch.tensor(rows, dtype=torch.float64).reshape(-1, 7),
             "training.progress": torch.tensor(progress, dtype=torch.float64),
         }
         tensors |= {f"state.{name}": value for name, value in self.state.tensors().items()}
+        tensors |= {f"objective.{name}": own for name, own in self.problem.state().items()}
         for k, watch in enumerate(self.watches):
             tensors |= {f"watch{k}.{name}": value for name, value in watch.tensors().items()}
         write_checkpoint(self.checkpoint.path, self.identity, tensors)

@@ -14,6 +14,7 @@ p: parameters; h: pairs remembered; r: rows in use.
 
 from __future__ import annotations
 
+import math
 from typing import final
 
 import numpy as np
@@ -27,7 +28,6 @@ Numbers = npt.NDArray[np.float64]
 # Rows 0 and 1 of the buffer hold the descent vectors at the current and at the trial point, by
 # turns; then come the slots, a step and its change of gradient each, one slot always free.
 SLOTS = 2
-DOUBLE_ROUNDING = 2.0**-52
 MOST_ROUNDING = 1e-5
 
 
@@ -95,12 +95,12 @@ class Memory:
         square = float(measured[2 + 1 - self.current])
         along = measured[2 + SLOTS :].reshape(-1, 2)
         # Below this, rounding may have chosen the sign (the test of L-BFGS-B).
-        keep = curvature > DOUBLE_ROUNDING * abs(curvature - self.slope(measured))
-        if keep:
+        rounding = torch.finfo(self.rows.dtype).eps
+        keep = curvature > rounding * abs(curvature - self.slope(measured))
+        if keep and math.isfinite(change_square):
             # The change is the difference of two gradients, and so are its inner products with the
             # pairs: a pass over the memory is saved wherever the difference keeps enough digits.
-            lost = torch.finfo(self.rows.dtype).eps
-            lost *= (max(self.square, square) / change_square) ** 0.5
+            lost = rounding * (max(self.square, square) / change_square) ** 0.5
             if steepest_is_gradient and lost < MOST_ROUNDING:
                 products = along - self.along[: len(along)]
             else:

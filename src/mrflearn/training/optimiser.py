@@ -24,6 +24,10 @@ class State(Protocol):
     since: int  # the iteration that this descent began with; earlier values are of another
 
     @property
+    def noise(self) -> float:
+        """By how much `value` may be off."""
+
+    @property
     def answer(self) -> Float[Tensor, "p"]:
         """The vector to hand out: the current one, or an average."""
 

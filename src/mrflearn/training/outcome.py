@@ -71,3 +71,8 @@ class Outcome(Generic[M_co]):
     def converged(self) -> bool:
         """Whether training ended because there was nothing more to gain."""
         return self.ending in ("gradient", "value")
+
+    @property
+    def failed(self) -> bool:
+        """Whether training ended far from an optimum because it could not go on."""
+        return self.ending == "stuck"

@@ -6,7 +6,7 @@ G. Andrew and J. Gao, Scalable training of L1-regularized log-linear models, ICM
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -17,10 +17,10 @@ from torch import Tensor
 from mrflearn.objectives.penalties import Strength
 from mrflearn.training.crossing import cross
 from mrflearn.training.lbfgs import fetch
-from mrflearn.training.memory import Memory, Numbers
+from mrflearn.training.memory import Memory
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
-from mrflearn.training.quasi_newton import NOISE_ROUNDINGS, QuasiNewtonState
+from mrflearn.training.quasi_newton import ROUNDINGS, QuasiNewtonState, Trial
 from mrflearn.training.quasi_newton_settings import QuasiNewtonSettings
 
 
@@ -32,20 +32,21 @@ class OWLQN(QuasiNewtonSettings):
     max_iterations: int = 500
 
     def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
-        value, gradient = problem.total(start)
+        found = problem.total(start)
         memory = Memory(self.history, start)
-        pseudo_gradient(start, gradient, problem.penalty.l1, out=memory.steepest)
-        value = value + problem.penalty.rough(start)
-        return QuasiNewtonState.at(problem, start, memory, value, gradient.clone())
+        pseudo_gradient(start, found.gradient, problem.penalty.l1, out=memory.steepest)
+        found = replace(found, value=found.value + problem.penalty.rough(start))
+        return QuasiNewtonState.at(problem, start, memory, found, found.gradient.clone())
 
     def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
         while True:
             search = _Search(problem, state)
             if search.succeeds():
                 return None
-            if not state.memory.count:
+            if state.memory.count:
+                state.memory.forget()
+            elif not state.finds_noise(problem):
                 return cross(self.begin, problem, state)
-            state.memory.forget()
 
 
 def pseudo_gradient(
@@ -68,8 +69,7 @@ class _Search:
     def __init__(self, problem: Problem, state: QuasiNewtonState) -> None:
         self.problem, self.state = problem, state
         self.gradient = state.gradient
-        self.size = 0.0
-        self.measured: Numbers
+        self.trial: Trial
 
     def succeeds(self, decrease: float = 1e-4, most: int = 30) -> bool:
         """Whether a lower point was found; the state is moved there."""
@@ -81,12 +81,12 @@ class _Search:
         step = state.first_step
         for _ in range(most):
             value, promise = self.probe(step)
-            finite = math.isfinite(value) and bool(np.isfinite(self.measured).all())
+            finite = math.isfinite(value) and bool(np.isfinite(self.trial.products).all())
             if finite and promise < 0 and value <= state.value + decrease * promise:
-                state.arrive(step, value, self.size, self.measured)
+                state.arrive(step, self.trial)
                 state.gradient.copy_(self.gradient)
                 return True
-            if -promise < state.noise / NOISE_ROUNDINGS:
+            if -promise < state.noise / ROUNDINGS:
                 return False  # a shorter step could only change the value by less than it rounds
             step *= shrinkage(value - state.value, promise)
         return False
@@ -96,17 +96,17 @@ class _Search:
         state, memory, penalty = self.state, self.state.memory, self.problem.penalty
         torch.add(state.vector, state.direction, alpha=step, out=state.trial)
         self.project()
-        value, self.gradient = self.problem.total(state.trial)
+        found = self.problem.total(state.trial)
+        self.gradient = found.gradient
         pseudo_gradient(state.trial, self.gradient, penalty.l1, out=memory.trial)
         torch.sub(state.trial, state.vector, out=memory.step)
         promise = memory.step.dot(memory.steepest)
         size = state.trial.dot(state.trial).view(1)
         numbers = torch.cat((size, memory.measure(self.gradient, state.gradient)))
-        value = value + penalty.rough(state.trial)
         # The device is waited for here; the other numbers are then there too.
-        fallen = value.item()
-        self.size, self.measured = fetch(numbers)
-        return fallen, promise.item()
+        value = (found.value + penalty.rough(state.trial)).item()
+        self.trial = Trial(value, found.noise, *fetch(numbers))
+        return value, promise.item()
 
     def project(self) -> None:
         """Sets to zero what has left the orthant of the current point [pi, section 3.2].

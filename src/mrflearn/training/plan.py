@@ -12,10 +12,11 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.models.parameters import Layout
+from mrflearn.objectives.objective import ValueAndGradient
 from mrflearn.objectives.penalties import Penalty
 from mrflearn.training.checkpoint import settings_of
 from mrflearn.training.optimiser import Optimiser
-from mrflearn.training.problem import Problem, ValueAndGradient
+from mrflearn.training.problem import Problem
 
 M = TypeVar("M")
 
@@ -27,7 +28,8 @@ class Plan(Generic[M]):
 
     `rebuild` makes what the user trains (called `name`) out of the flat vector.  `origin` is a
     constant that the functions leave out, so that small gains show in the digits of their values;
-    whoever is told a value is told the whole.
+    whoever is told a value is told the whole.  `in_double` makes the same functions for float64
+    vectors: where float32 leads no further, training goes on with them.
     """
 
     functions: Sequence[ValueAndGradient]
@@ -39,6 +41,7 @@ class Plan(Generic[M]):
     penalty: Penalty
     seed: int
     origin: float = 0.0
+    in_double: Callable[[], Sequence[ValueAndGradient]] | None = None
 
     def __post_init__(self) -> None:
         if self.start.dtype not in (torch.float32, torch.float64) or self.start.ndim != 1:
@@ -58,10 +61,14 @@ class Plan(Generic[M]):
                 "starting parameters must be finite."
             )
 
-    def problem(self) -> Problem:
-        """The number to make small, nothing evaluated yet."""
-        laid = self.penalty.laid_on(self.layout, self.start)
-        return Problem(self.functions, laid, self.layout, self.seed)
+    def problem(self, dtype: torch.dtype) -> Problem:
+        """What is minimised, for vectors of a type; nothing is evaluated yet."""
+        functions = self.functions
+        if dtype != self.start.dtype:
+            assert self.in_double is not None  # noqa: S101 - the loop asked
+            functions = self.in_double()
+        laid = self.penalty.laid_on(self.layout, self.start.to(dtype))
+        return Problem(functions, laid, self.layout, self.seed)
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint must agree on with a training that resumes it."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.models.parameters import Layout
+from mrflearn.objectives.objective import Evaluation, Objective, ValueAndGradient, evaluate
 from mrflearn.objectives.penalties import LaidPenalty
 from mrflearn.training.outcome import Verdict
-
-ValueAndGradient = Callable[[Tensor], tuple[Tensor | float, Tensor]]
 
 
 class Halt(Exception):  # noqa: N818 - not an error: training ends here on purpose
@@ -24,21 +22,6 @@ class Halt(Exception):  # noqa: N818 - not an error: training ends here on purpo
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(verdict.reason)
         self.verdict = verdict
-
-
-@runtime_checkable
-class Remembering(Protocol):
-    """A function that begins an evaluation with what an earlier one left, as messages are."""
-
-    def __call__(self, vector: Tensor, /) -> tuple[Tensor | float, Tensor]:
-        """The value and the gradient there."""
-
-    @property
-    def branches(self) -> bool:
-        """Whether its value may depend on what it began with."""
-
-    def stay(self) -> None:
-        """From now on evaluations begin with what the last one left."""
 
 
 def never() -> None:
@@ -60,62 +43,79 @@ class Problem:
     evaluations: int = 0
     before: Callable[[], None] = field(default=never)
 
-    def total(self, vector: Float[Tensor, "p"]) -> tuple[Float[Tensor, ""], Float[Tensor, "p"]]:
-        """The whole value (a sum: in float64) without L1, and its gradient.
+    def total(self, vector: Float[Tensor, "p"]) -> Evaluation:
+        """The whole value (a sum: in float64) without L1, its gradient and its noise.
 
         The gradient may lie in a buffer that a function writes again: copy it to keep it.
         """
-        value, gradient = self._evaluate(0, vector)
+        found = self._evaluate(0, vector)
+        value, gradient, noise = found.value, found.gradient, found.noise
         if len(self.functions) > 1:
             value, gradient = value.double(), gradient.clone()
         for index in range(1, len(self.functions)):
-            more, slope = self._evaluate(index, vector)
-            value = value + more
-            gradient.add_(slope)
+            more = self._evaluate(index, vector)
+            value, noise = value + more.value, noise + more.noise
+            gradient.add_(more.gradient)
         self.evaluations += 1
         if self.penalty.has_l2:
             value = value + self.penalty.smooth(vector)
             gradient = self.penalty.smooth_gradient(vector, gradient)
-        return value, gradient
+        return Evaluation(value, gradient, noise)
+
+    def part(self, index: int, vector: Float[Tensor, "p"]) -> Evaluation:
+        """One function and its equal share of L2; its warm start is kept."""
+        found = self._evaluate(index, vector)
+        function = self.functions[index]
+        if isinstance(function, Objective):
+            function.commit()
+        if not self.penalty.has_l2:
+            return found
+        share = 1 / len(self.functions)
+        value = found.value + share * self.penalty.smooth(vector)
+        return Evaluation(value, self.penalty.smooth_gradient(vector, found.gradient, share))
 
     @property
     def branches(self) -> bool:
-        """Whether the value may depend on where training has been."""
-        return any(own.branches for own in self._remembering)
+        """Whether the value may leap from one branch of solutions to another."""
+        return any(own.branches for own in self._objectives.values())
 
-    def stay(self) -> None:
-        """Tells functions with a memory that training stands where it evaluated last."""
-        for own in self._remembering:
-            own.stay()
+    def commit(self) -> None:
+        """Tells objectives that training stands where it evaluated last."""
+        for own in self._objectives.values():
+            own.commit()
+
+    def state(self) -> dict[str, Tensor]:
+        """The committed warm starts of all objectives, for a checkpoint."""
+        return {
+            f"{index}.{name}": value
+            for index, own in self._objectives.items()
+            for name, value in own.state().items()
+        }
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+        for index, own in self._objectives.items():
+            prefix = f"{index}."
+            held = {n.removeprefix(prefix): v for n, v in state.items() if n.startswith(prefix)}
+            own.restore(held)
 
     @property
-    def _remembering(self) -> list[Remembering]:
+    def _objectives(self) -> dict[int, Objective]:
         functions: Sequence[object] = self.functions
-        return [own for own in functions if isinstance(own, Remembering)]
+        return {k: own for k, own in enumerate(functions) if isinstance(own, Objective)}
 
-    def part(
-        self, index: int, vector: Float[Tensor, "p"]
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "p"]]:
-        """The value and gradient of one function and of its equal share of L2."""
-        value, gradient = self._evaluate(index, vector)
-        if self.penalty.has_l2:
-            share = 1 / len(self.functions)
-            value = value + share * self.penalty.smooth(vector)
-            gradient = self.penalty.smooth_gradient(vector, gradient, share)
-        return value, gradient
-
-    def _evaluate(self, index: int, vector: Tensor) -> tuple[Tensor, Tensor]:
+    def _evaluate(self, index: int, vector: Tensor) -> Evaluation:
         self.before()
-        value, gradient = self.functions[index](vector)
-        if not isinstance(value, Tensor):
-            value = torch.tensor(value, dtype=torch.float64)
+        found = evaluate(self.functions[index], vector)
+        value, gradient = found.value, found.gradient
         if gradient.shape != vector.shape or gradient.dtype != vector.dtype or value.numel() != 1:
             raise TrainingError(
                 f"batch {index}: the value has shape {tuple(value.shape)} and the gradient is "
                 f"{gradient.dtype} of shape {tuple(gradient.shape)}; one number and "
                 f"{vector.dtype} of shape {tuple(vector.shape)} are needed."
             )
-        return value.detach().to(vector.device).reshape(()), gradient.detach()
+        value = value.detach().to(vector.device).reshape(())
+        return Evaluation(value, gradient.detach(), found.noise)
 
 
 def check_start(problem: Problem, value: float, gradient: Float[Tensor, "p"]) -> None:
@@ -132,4 +132,11 @@ def check_start(problem: Problem, value: float, gradient: Float[Tensor, "p"]) ->
             f"the value at the starting point is {value:g}, but its gradient at parameter "
             f"{problem.layout.place(index)} is {float(gradient[index])} "
             f"({int(wrong.sum())} such entries). Does a score of -inf meet a weight there?"
+        )
+    largest = int(gradient.abs().argmax()) if len(gradient) else 0
+    if len(gradient) and not bool(gradient.dot(gradient).isfinite()):
+        raise TrainingError(
+            f"the gradient at parameter {problem.layout.place(largest)} is "
+            f"{float(gradient[largest]):.1e}: its square overflows {gradient.dtype}. Are some "
+            "feature values very large? Scale them to a range near 1."
         )

@@ -9,9 +9,6 @@ from typing import final
 from mrflearn.errors import TrainingError
 from mrflearn.training.outcome import Row, Verdict
 
-# Over `period` iterations a value in floating point must fall by this many roundings to count.
-ROUNDINGS = 4
-
 
 @final
 @dataclass(frozen=True)
@@ -20,7 +17,8 @@ class StopRule:
 
     - gradient: |g| max(1, |w|) <= tolerance max(1, |value|), norms Euclidean [Dennis & Schnabel
       1983, section 7.2]: the change of the value, relative, for a relative change of the weights.
-    - value: it fell by less than delta |value| over the last `period` iterations (CRFsuite's rule).
+    - value: it fell by less than delta |value|, or by less than its noise, over the last `period`
+      iterations (CRFsuite's rule).
     - limits on iterations, evaluations, seconds (all counted through a resumed training).
     """
 
@@ -39,12 +37,12 @@ class StopRule:
             )
 
     def verdict(
-        self, row: Row, size: float, history: Sequence[Row], rounding: float
+        self, row: Row, size: float, history: Sequence[Row], noise: float
     ) -> Verdict | None:
-        """Why to stop after `row` (weights of norm `size`, numbers of that rounding), or None."""
+        """Why to stop after `row` (weights of norm `size`, a value with that noise), or None."""
         return (
             self._small_gradient(row, size)
-            or self._flat_value(row, history, rounding)
+            or self._flat_value(row, history, noise)
             or self.limit(row.iteration, row.evaluations, row.seconds)
         )
 
@@ -68,11 +66,11 @@ class StopRule:
             "gradient", f"the gradient is small: {relative:.1e}, relative (<= {self.tolerance:g})."
         )
 
-    def _flat_value(self, row: Row, history: Sequence[Row], rounding: float) -> Verdict | None:
+    def _flat_value(self, row: Row, history: Sequence[Row], noise: float) -> Verdict | None:
         if self.delta is None or len(history) <= self.period:
             return None
         fallen = history[-1 - self.period].value - row.value
-        if fallen > max(self.delta, ROUNDINGS * rounding) * abs(row.value):
+        if fallen > max(self.delta * abs(row.value), noise):
             return None
         return Verdict(
             "value",

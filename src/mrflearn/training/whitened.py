@@ -24,7 +24,7 @@ from mrflearn.models.parameters import Layout
 from mrflearn.models.tabular import TabularModel
 from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
-from mrflearn.objectives.objective import Objective
+from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import NoPenalty
 from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.training.lap import Block
@@ -48,7 +48,7 @@ class Whitened:
     def __call__(
         self,
         graph: FactorGraph,
-        objective: Objective,
+        objective: Loss,
         batches: Sequence[object],
         optimiser: LBFGS,
         *,
@@ -96,7 +96,7 @@ class Whitened:
     def _value(
         self,
         graph: FactorGraph,
-        objective: Objective,
+        objective: Loss,
         batches: Sequence[object],
         weights: Float[Tensor, "p"],
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "p"]]:
