@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
-from mrflearn import NgramLanguageModel
+import pytest
+
+from mrflearn import CRF, NgramLanguageModel
 from support.command import run
 
 
-def test_models_are_served_until_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_models_are_served_until_ended(tmp_path: Path, ending: signal.Signals) -> None:
     for folder in ("one", "two"):
         NgramLanguageModel(2).fit([["a", "b"], ["b"]]).save(tmp_path / folder / "model")
     paths = [str(tmp_path / folder / "model") for folder in ("one", "two")]
@@ -26,10 +29,19 @@ def test_models_are_served_until_interrupted(tmp_path: Path) -> None:
         assert all(path in line for path in paths)  # two folders of one name: whole paths
         with urlopen(address) as reply:
             assert b"mrflearn" in reply.read()
-        job.send_signal(signal.SIGINT)
+        job.send_signal(ending)
         _, remarks = job.communicate(timeout=30)
     assert job.returncode == 0
     assert "ended" in remarks
+    assert "Traceback" not in remarks
+
+
+def test_an_unsuitable_model_is_named(tmp_path: Path) -> None:
+    NgramLanguageModel(2).fit([["a", "b"], ["b"]]).save(tmp_path / "text")
+    CRF().fit([[["a"], ["b"]]], [["x", "y"]]).save(tmp_path / "features")
+    result = run("serve", str(tmp_path / "text"), str(tmp_path / "features"))
+    assert result.code == 1
+    assert "'features'" in result.err
 
 
 def test_a_missing_model_is_told(tmp_path: Path) -> None:
