@@ -169,7 +169,7 @@ def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
 def test_mistakes_end_in_one_line(folder: Path, arguments: list[str], code: int, says: str) -> None:
     (folder / "short.txt").write_text("the\n")
     (folder / "bare.txt").write_text("the DT\n")
-    CRF(max_iterations=2).fit([[["a"]]], [["X"]]).save(folder / "python-model")
+    CRF(max_iterations=2).fit([[["a"], ["b"]]], [["X", "Y"]]).save(folder / "python-model")
     found = run(*(argument.format(folder) for argument in arguments))
     assert found.code == code
     assert says in found.err
@@ -225,3 +225,44 @@ def test_nothing_to_evaluate_and_nowhere_to_draw_are_one_line_each(folder: Path)
 def test_a_crf_knows_its_columns(folder: Path) -> None:
     words = [str(folder / "model"), str(folder / "test.txt"), "--columns", "word"]
     assert run("evaluate", *words).code == 2
+
+
+CONLLU_ROWS = [("Dogs", "NOUN"), ("bark", "VERB"), ("loudly", "ADV")]
+
+
+def conllu(tags: list[str]) -> str:
+    """A sentence of CoNLL-U without language-specific tags."""
+    rows = enumerate(zip((form for form, _ in CONLLU_ROWS), tags, strict=True), start=1)
+    return "".join(f"{i}\t{form}\t_\t{tag}" + "\t_" * 6 + "\n" for i, (form, tag) in rows) + "\n"
+
+
+def test_conllu_is_learned_by_its_universal_tags(tmp_path: Path) -> None:
+    file = tmp_path / "a.conllu"
+    file.write_text(conllu([tag for _, tag in CONLLU_ROWS]), encoding="utf-8")
+    found = run("train", "crf", str(file), "-q", "--json", "-o", str(tmp_path / "m"))
+    assert found.code == 0
+    assert sorted(found.json()["labels"]) == ["ADV", "NOUN", "VERB"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "crf",
+        "crf --structure skip",
+        "crf --structure factorial --labels upos,xpos",
+        "crf --labels xpos",
+        "hmm",
+        "tagger",
+    ],
+)
+def test_a_single_label_is_refused(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "a.conllu"
+    tags = [tag for _, tag in CONLLU_ROWS] if "xpos" in command else ["X", "X", "X"]
+    file.write_text(conllu(tags), encoding="utf-8")
+    kind, *options = command.split()
+    found = run("train", kind, str(file), "-q", "-o", str(tmp_path / "m"), *options)
+    assert (found.code, found.out) == (1, "")
+    assert str(file) in found.err
+    assert "--labels" in found.err
+    assert ("xpos" if "xpos" in command else "upos") in found.err
+    assert not (tmp_path / "m").exists()

@@ -129,3 +129,13 @@ def test_graphs_in_parts_are_learned_where_meant(tmp_path: Path) -> None:
     words = ("train", "graph", str(tmp_path / "parts"), "--parts", "--estimator", "auto")
     found = run(*words, "-o", str(tmp_path / "m"), "-q")
     assert found.code == 0, found.err
+
+
+def test_a_single_label_is_refused(tmp_path: Path) -> None:
+    nodes = [{"id": name, "features": ["f"], "label": "left"} for name in "ab"]
+    file = tmp_path / "one.jsonl"
+    file.write_text(json.dumps({"nodes": nodes, "edges": [{"source": "a", "target": "b"}]}) + "\n")
+    found = run("train", "graph", str(file), "-q", "-o", str(tmp_path / "m"))
+    assert found.code == 1
+    assert str(file) in found.err
+    assert "'left'" in found.err

@@ -116,3 +116,58 @@ def test_best_states_are_not_asked_of_every_method(network: Path, option: list[s
     found = run("infer", str(network), "--best", *option)
     assert found.code == 2
     assert "--best goes with" in found.err
+
+
+EQUAL, DIFFERENT = "4\n1 0 0 1\n", "4\n0 1 1 0\n"
+IMPOSSIBLE = {
+    "no entry": "MARKOV\n2\n2 2\n1\n2 0 1\n4\n0 0 0 0\n",
+    "two factors": f"MARKOV\n2\n2 2\n2\n2 0 1\n2 0 1\n{EQUAL}{DIFFERENT}",
+    "odd cycle": f"MARKOV\n3\n2 2 2\n3\n2 0 1\n2 1 2\n2 0 2\n{DIFFERENT * 3}",
+}
+
+
+@pytest.mark.parametrize("content", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+@pytest.mark.parametrize(
+    "options", ["exact", "bp", "trw", "mean-field", "auto --best", "bp --best"]
+)
+def test_a_network_without_a_possible_state_fails(
+    tmp_path: Path, content: str, options: str
+) -> None:
+    path = tmp_path / "none.uai"
+    path.write_text(content)
+    found = run("infer", str(path), "--json", "--method", *options.split())
+    assert (found.code, found.out) == (1, "")
+    assert str(path) in found.err
+    assert "possible" in found.err
+
+
+@pytest.mark.parametrize(
+    "options", ["exact", "bp", "trw", "mean-field", "auto --best", "bp --best"]
+)
+def test_evidence_that_contradicts_the_network_fails(tmp_path: Path, options: str) -> None:
+    path, evidence = tmp_path / "cycle.uai", tmp_path / "cycle.uai.evid"
+    path.write_text(f"MARKOV\n3\n2 2 2\n3\n2 0 1\n2 1 2\n2 0 2\n{EQUAL * 3}")
+    evidence.write_text("2 0 0 2 1\n")
+    question = ("infer", str(path), "--method", *options.split())
+    assert run(*question).code == 0
+    found = run(*question, "--evidence", str(evidence))
+    assert (found.code, found.out) == (1, "")
+    assert "evidence" in found.err
+
+
+@pytest.mark.parametrize("best", [[], ["--best"]], ids=["marginals", "best"])
+def test_propagation_that_does_not_converge_says_so(tmp_path: Path, best: list[str]) -> None:
+    from mrflearn.data.uai import write_network
+    from mrflearn.graph.networks import to_uai
+    from support.grids import ising_grid
+
+    path = tmp_path / "grid.uai"
+    write_network(path, to_uai(ising_grid(5, 1.0)))
+    question = ("infer", str(path), "--method", "bp", "--sweeps", "2", "--json", *best)
+    found = run(*question)
+    assert found.code == 0
+    answer = found.json()
+    assert (answer["converged"], answer["sweeps"]) == (False, 2)
+    assert answer["residual"] > 1e-3
+    assert "NOT converge" in found.err
+    assert "--sweeps" in found.err

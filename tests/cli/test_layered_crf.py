@@ -146,7 +146,7 @@ def test_questions_without_an_answer_are_refused(folder: Path, options: list[str
 
 
 def test_a_skip_chain_needs_words(tmp_path: Path) -> None:
-    (tmp_path / "a.grmm").write_text("A ---- w=x\n\n")
+    (tmp_path / "a.grmm").write_text("A ---- w=x\nB ---- w=y\n\n")
     options = ["--structure", "skip", "-q", "-o", str(tmp_path / "m")]
     found = run("train", "crf", str(tmp_path / "a.grmm"), *options)
     assert found.code == 1

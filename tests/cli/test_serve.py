@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from mrflearn import NgramLanguageModel
+import pytest
+
+from mrflearn import CRF, NgramLanguageModel
 from support.command import run
 
 
-def test_models_are_served_until_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_models_are_served_until_ended(tmp_path: Path, ending: signal.Signals) -> None:
     for folder in ("one", "two"):
         NgramLanguageModel(2).fit([["a", "b"], ["b"]]).save(tmp_path / folder / "model")
     paths = [str(tmp_path / folder / "model") for folder in ("one", "two")]
@@ -26,10 +32,57 @@ def test_models_are_served_until_interrupted(tmp_path: Path) -> None:
         assert all(path in line for path in paths)  # two folders of one name: whole paths
         with urlopen(address) as reply:
             assert b"mrflearn" in reply.read()
-        job.send_signal(signal.SIGINT)
+        job.send_signal(ending)
         _, remarks = job.communicate(timeout=30)
     assert job.returncode == 0
     assert "ended" in remarks
+    assert "Traceback" not in remarks
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+from mrflearn.cli import serve
+from mrflearn.serving import desk
+from mrflearn.serving.tasks import Task
+
+def answer(words):
+    print("begun", flush=True)
+    time.sleep(float(sys.argv[2]))
+    return []
+
+desk.tasks_of = lambda model: [Task("wait", "", "", answer, most=0, least=0)]
+serve.SECONDS_TO_FINISH = float(sys.argv[3])
+serve.serve([Path(sys.argv[1])], port=0)
+"""
+
+
+@pytest.mark.parametrize(("takes", "grace", "answered"), [(0.5, 30.0, True), (60.0, 0.1, False)])
+def test_questions_under_way_are_answered_or_abandoned(
+    tmp_path: Path, takes: float, grace: float, answered: bool
+) -> None:
+    NgramLanguageModel(2).fit([["a", "b"], ["b"]]).save(tmp_path / "model")
+    command = [sys.executable, "-c", SLOW, str(tmp_path / "model"), str(takes), str(grace)]
+    body = json.dumps({"model": "model", "task": "wait", "text": ""}).encode()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        place = urlsplit(job.stdout.readline().split()[0])
+        link = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
+        link.request("POST", "/ask", body, {"Content-Type": "application/json"})
+        assert job.stdout.readline() == "begun\n"
+        job.send_signal(signal.SIGTERM)
+        if answered:
+            assert link.getresponse().status == 200
+        assert job.wait(30) == 0
+        link.close()
+
+
+def test_an_unsuitable_model_is_named(tmp_path: Path) -> None:
+    NgramLanguageModel(2).fit([["a", "b"], ["b"]]).save(tmp_path / "text")
+    CRF().fit([[["a"], ["b"]]], [["x", "y"]]).save(tmp_path / "features")
+    result = run("serve", str(tmp_path / "text"), str(tmp_path / "features"))
+    assert result.code == 1
+    assert "'features'" in result.err
 
 
 def test_a_missing_model_is_told(tmp_path: Path) -> None:

@@ -289,6 +289,22 @@ def test_nothing_is_drawn_where_nothing_is_possible(method: Method) -> None:
 
 
 @every_method
+def test_a_cycle_that_nothing_satisfies_is_impossible(method: Method) -> None:
+    # Messages round the odd cycle stay uniform: any two of its variables can differ.
+    same = torch.eye(2, dtype=torch.float64).log()
+    differ = same.flip(0)
+    odd = dense_potentials([2] * 3, [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
+    even = dense_potentials([2] * 3, [((0, 1), differ), ((1, 2), differ), ((0, 2), same)])
+    field = batch([odd, even])
+    if method.kind is None or refused(method, field):
+        return
+    found = method.run(field)
+    check_form(field, found)
+    assert (found.log_partition == -torch.inf).tolist() == [True, False]
+    assert bool((found.variables[:3] == 0).all())
+
+
+@every_method
 def test_equal_seeds_give_equal_samples(method: Method) -> None:
     field = tiny_field("chain", seed=1)
     if isinstance(method.run, Sampler) and not refused(method, field):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -17,7 +19,16 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from mrflearn import CRF, load, word_features
+from mrflearn import (
+    CRF,
+    FactorialCRF,
+    GraphCRF,
+    HMMTagger,
+    JointTagger,
+    SkipChainCRF,
+    load,
+    word_features,
+)
 from mrflearn.data.crfsuite_text import read_crfsuite
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
 from mrflearn.statistics.compiled import compile_features
@@ -259,6 +270,7 @@ def test_dense_and_sparse_features_work_together() -> None:
     assert crf.state_features_["v[1]", "P"] > abs(crf.state_features_["v[0]", "P"])
 
 
+@pytest.mark.filterwarnings("ignore:y has one label")
 @given(st.integers(0, 10**6))
 @settings(max_examples=10)
 def test_no_data_is_too_odd(seed: int) -> None:
@@ -267,6 +279,24 @@ def test_no_data_is_too_odd(seed: int) -> None:
     assert crf.predict([[], *items])[0] == []
     assert crf.predict([]) == []
     assert len(crf.predict([[{"never": "seen"}]])[0]) == 1
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: CRF(max_iterations=2).fit([[["a"], ["b"]]], [["X", "X"]]),
+        lambda: FactorialCRF().fit([[["a"], ["b"]]], [[["X", "X"], ["Y", "Z"]]]),
+        lambda: SkipChainCRF().fit([[["a"], ["b"]]], [["X", "X"]], [["a", "b"]]),
+        lambda: GraphCRF().fit([nx.path_graph(2)], [["X", "X"]]),
+        lambda: HMMTagger().fit([["a", "b"]], [["X", "X"]]),
+        lambda: JointTagger(max_evaluations=2).fit([["a", "b"]], [["X", "X"]]),
+    ],
+    ids=["chain", "factorial", "skip", "graph", "hmm", "joint"],
+)
+def test_a_single_label_is_warned_of(fit: Callable[[], object]) -> None:
+    with pytest.warns(UserWarning, match="'X'") as told:
+        fit()
+    assert len(told) == 1
 
 
 def test_no_features_at_all_leave_the_transitions() -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -136,6 +136,24 @@ def test_parts_are_added_up_and_worked_on(spark: Spark) -> None:
         spark.map_totals(tasks.complain_of_parts, range(9), tasks.weighed)
     with pytest.raises(ExecutionError, match="nothing to add up"):
         spark.map_totals(tasks.powers, [], tasks.weighed)
+
+
+def test_only_failures_of_spark_are_told_as_such(spark: Spark) -> None:
+    def faulty(rows: object, sent: object) -> object:
+        return len(5)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match="len"):
+        spark._collect(abs, [1], faulty)
+
+    def failing(rows: Any, sent: object) -> object:
+        return rows.map(_fail)
+
+    with pytest.raises(ExecutionError, match="Spark job failed"):
+        spark._collect(abs, [1], failing)
+
+
+def _fail(row: object) -> object:
+    raise LookupError("on a worker")
 
 
 def test_a_lost_worker_does_not_lose_the_job(

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mrflearn.data.uai import read_network
 from mrflearn.errors import GraphError, InferenceError
+from mrflearn.graph.networks import from_uai
 from mrflearn.graph.potentials import DenseTable, Potentials, dense_potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.enumeration import Enumeration
@@ -162,3 +167,31 @@ def test_wrong_settings_and_numbers_are_named() -> None:
     broken = dense_potentials((2,), [((0,), torch.tensor([0.0, torch.nan]))])
     with pytest.raises(GraphError, match="nan"):
         BeliefPropagation()(broken)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+@pytest.mark.parametrize("name", ["linkage_12", "linkage_13", "linkage_15"])
+def test_messages_of_hard_networks_keep_within_bounds(
+    name: str, damping: float, data_folder: Path
+) -> None:
+    field = from_uai(read_network(data_folder / "uai-hard" / f"{name}.uai"))
+    run = BeliefPropagation(max_sweeps=100, damping=damping).run(field)
+    finite = [table.dense().masked_fill(table.dense() == -torch.inf, 0) for table in field.tables]
+    reach = sum(float(t.flatten(1).amax(1).sum() - t.flatten(1).amin(1).sum()) for t in finite)
+    reach += float(field.graph.states.log().sum())
+    assert run.beliefs.residual <= reach
+    messages = run.messages.values
+    assert float(messages[messages > -torch.inf].min()) >= -reach
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+def test_messages_that_double_in_every_sweep_converge(damping: float) -> None:
+    # Equality between all four variables: each passes on its own score and what two others say.
+    equal = torch.eye(2, dtype=torch.float64).log()
+    own = torch.tensor([1.0, 0.9], dtype=torch.float64).log()
+    pairs = [(pair, equal) for pair in combinations(range(4), 2)]
+    field = dense_potentials([2] * 4, [*(((v,), own) for v in range(4)), *pairs])
+    found = BeliefPropagation(max_sweeps=1000, damping=damping)(field)
+    assert found.converged
+    assert float(found.log_partition) < 4 * math.log(2)

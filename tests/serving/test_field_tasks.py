@@ -13,5 +13,5 @@ from mrflearn.serving.field_tasks import field_tasks
 def test_samples_are_of_the_kind_that_was_learned_from(lowest: int, shown: set[int]) -> None:
     rows = np.random.default_rng(0).choice([lowest, 1], (200, 4))
     tasks = {task.name: task for task in field_tasks(MarkovField("grid:2x2").fit(rows))}
-    _, cells = tasks["samples"].answer("20")
+    _, cells = tasks["samples"]("20")
     assert {value for row in cells["rows"] for value in row} == shown

@@ -19,15 +19,15 @@ def tasks() -> dict[str, Task]:
 def test_examples_are_answered(tasks):
     assert list(tasks) == ["parse", "next word"]
     for task in tasks.values():
-        assert task.answer(task.example)
+        assert task(task.example)
 
 
 def test_trees_come_with_their_shares(tasks):
     trees = [s.tree for d in sample_documents(15, seed=0) for s in d.sentences]
-    found = tasks["parse"].answer(" ".join(trees[0].words))
+    found = tasks["parse"](" ".join(trees[0].words))
     assert "tree 1, probability" in str(found[0])
 
 
 def test_what_has_no_parse_is_told(tasks):
-    (note,) = tasks["parse"].answer("unheard of")
+    (note,) = tasks["parse"]("unheard of")
     assert "cannot produce this sentence" in str(note)

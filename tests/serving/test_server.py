@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
+import socket
+import struct
 import time
-from threading import Event
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,11 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn import WordVectors
-from mrflearn.errors import MrflearnError
+from mrflearn import CRF, WordVectors
+from mrflearn.errors import DataError, MrflearnError
 from mrflearn.serving.desk import Desk, RefusalError
 from mrflearn.serving.server import MOST_BYTES, make_server
 from mrflearn.serving.tasks import Task, tasks_of
+
+JSON = {"Content-Type": "application/json"}
 
 
 def request(
@@ -37,7 +44,7 @@ def request(
 
 def ask(address: str, model: str, task: str, text: str) -> tuple[int, Any]:
     question = json.dumps({"model": model, "task": task, "text": text}).encode()
-    return request(address, "POST", "/ask", question)
+    return request(address, "POST", "/ask", question, **JSON)
 
 
 def test_the_page_brings_all_it_needs(address: str) -> None:
@@ -118,7 +125,7 @@ def test_gaps_are_filled_as_the_model_fills_them(address: str, models: dict[str,
     ],
 )
 def test_junk_gets_a_reason(address: str, body: bytes, status: int) -> None:
-    found, answer = request(address, "POST", "/ask", body)
+    found, answer = request(address, "POST", "/ask", body, **JSON)
     assert found == status
     assert answer["error"]
 
@@ -141,7 +148,7 @@ def test_half_a_character_is_answered(address: str) -> None:
 
 
 def test_an_answer_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = Task("fall", "", "", lambda text: [{}][len(text)])  # type: ignore[arg-type, return-value]
+    task = Task("fall", "", "", lambda words: [{}][len(words)], most=1)  # type: ignore[arg-type, return-value]
     monkeypatch.setattr("mrflearn.serving.desk.tasks_of", lambda model: [task])
     with pytest.raises(RefusalError, match="the answer failed") as refusal:
         Desk({"m": None}).answer({"model": "m", "task": "fall", "text": "long"})
@@ -156,8 +163,127 @@ def test_other_paths_and_methods(address: str) -> None:
 
 
 def test_other_names_do_not_reach_loopback(address: str) -> None:
-    assert request(address, "GET", "/models", Host="evil.example")[0] == 403
-    assert request(address, "GET", "/models", Host="localhost:1")[0] == 200
+    port = urlsplit(address).port
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", f"LOCALHOST:{port}"):
+        assert request(address, "GET", "/models", Host=host)[0] == 200
+    elsewhere = (
+        "evil.example",
+        f"evil.example:{port}",
+        "localhost:80@evil",
+        f"localhost:{port}@evil",
+    )
+    odd = ("", "localhost", "localhost:1", f"a@localhost:{port}", f"localhost:{port}:{port}")
+    odd += (f"::1:{port}", f"[localhost]:{port}", f"localhost:{port}, evil.example", "[::1")
+    for host in (*elsewhere, *odd):
+        assert request(address, "GET", "/models", Host=host)[0] == 403, host
+
+
+def test_other_sites_may_not_ask(address: str) -> None:
+    body = json.dumps({"model": "ngrams", "task": "score", "text": "the"}).encode()
+    port = urlsplit(address).port
+    for origin in (
+        "http://evil.example",
+        "null",
+        f"http://127.0.0.1:{port}.evil",
+        "http://127.0.0.1",
+    ):
+        assert request(address, "POST", "/ask", body, Origin=origin, **JSON)[0] == 403, origin
+    assert request(address, "POST", "/ask", body, Origin=address, **JSON)[0] == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_questions_that_are_not_declared_as_json_are_refused(
+    address: str, kind: str | None
+) -> None:
+    body = json.dumps({"model": "ngrams", "task": "score", "text": "the"}).encode()
+    headers = {} if kind is None else {"Content-Type": kind}
+    assert request(address, "POST", "/ask", body, **headers)[0] == 415
+
+
+def test_every_task_bounds_its_questions(models: dict[str, Any]) -> None:
+    for model in models.values():
+        for task in tasks_of(model):
+            with pytest.raises(DataError, match=str(task.most)):
+                task(" ".join(["the"] * (task.most + 1)))
+            if task.most > 1:  # else its example is as long as can be
+                example = task.example.split()
+                more = cycle([word for word in example if word != "_"])
+                example += islice(more, task.most - len(example))
+                assert task(" ".join(example)), task.name
+
+
+def test_many_at_once_are_answered_or_put_off(address: str) -> None:
+    def one(number: int) -> int:
+        return ask(address, "ngrams", "score", "the dog")[0]
+
+    with ThreadPoolExecutor(50) as clients:
+        assert set(clients.map(one, range(50))) <= {200, 503}
+
+
+def test_connections_that_come_at_once_wait_to_be_accepted(models: dict[str, Any]) -> None:
+    server = make_server(Desk({"ngrams": models["ngrams"]}), "127.0.0.1", 0)
+    links = [socket.socket() for _ in range(50)]
+    try:
+        for link in links:  # nobody accepts them yet
+            link.setblocking(False)
+            link.connect_ex(server.server_address)
+        _, ready, _ = select.select([], links, [], 5)
+        until = time.monotonic() + 10
+        while len(ready) < len(links) and time.monotonic() < until:
+            _, ready, _ = select.select([], links, [], 0.1)
+            time.sleep(0.01)
+        assert len(ready) == len(links)
+    finally:
+        for link in links:
+            link.close()
+        server.server_close()
+
+
+def test_nothing_is_said_where_a_client_leaves(capfd: pytest.CaptureFixture[str]) -> None:
+    class Big(Task):
+        def __call__(self, text: str) -> list[dict[str, Any]]:
+            return [{"kind": "note", "text": "x" * 10_000_000}]
+
+    desk = Desk({})
+    desk.tasks = {"big": {"big": Big("big", "", "", lambda words: [], most=1)}}
+    server = make_server(desk, "127.0.0.1", 0)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    host, port = server.server_address[:2]
+    body = json.dumps({"model": "big", "task": "big", "text": "a"})
+    head = f"POST /ask HTTP/1.0\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n"
+    for _ in range(3):
+        link = socket.create_connection((host, port))
+        # Closing with a linger of 0 resets the connection, as a browser's closed tab does.
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        link.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        link.recv(1)
+        link.close()
+    assert server.wait_for_requests(30)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_server_on_ipv6(models: dict[str, Any]) -> None:
+    try:
+        server = make_server(Desk({"ngrams": models["ngrams"]}), "::1", 0)
+    except MrflearnError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    address = f"http://[::1]:{server.server_address[1]}"
+    assert ask(address, "ngrams", "score", "the")[0] == 200
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_model_that_cannot_be_served_is_named(models: dict[str, Any]) -> None:
+    unsuitable = CRF().fit([[["a"], ["b"]]], [["x", "y"]])
+    with pytest.raises(MrflearnError, match="second"):
+        Desk({"first": models["ngrams"], "second": unsuitable})
 
 
 @given(st.text(max_size=40))
@@ -174,21 +300,23 @@ class Slow:
     def __init__(self) -> None:
         self.go = Event()
 
-    def answer(self, text: str) -> list[dict[str, Any]]:
+    def answer(self, words: list[str]) -> list[dict[str, Any]]:
         self.go.wait(30)
         return []
 
 
 def test_a_slow_answer_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
-    task = Task("wait", "", "", slow.answer)
+    task = Task("wait", "", "", slow.answer, most=0, least=0)
     monkeypatch.setattr("mrflearn.serving.desk.tasks_of", lambda model: [task])
     desk = Desk({"slow": slow}, seconds=0.05, workers=1)
     question = {"model": "slow", "task": "wait", "text": ""}
     with pytest.raises(RefusalError, match=r"no answer after 0\.05 s"):
         desk.answer(question)
-    with pytest.raises(RefusalError, match="too many questions"):
+    assert not desk.idle
+    with pytest.raises(RefusalError, match="too many questions") as refusal:
         desk.answer(question)
+    assert refusal.value.retry_after is not None
     slow.go.set()
     until = time.monotonic() + 30
     while time.monotonic() < until:
@@ -214,4 +342,4 @@ def test_a_taken_port_is_told(address: str, models: dict[str, Any]) -> None:
 def test_examples_are_words_of_the_model_however_few() -> None:
     for task in tasks_of(WordVectors(1, 1).fit([["8", "9"], ["9", "8"]])):
         assert set(task.example.split()) <= {"8", "9"}
-        assert task.answer(task.example)
+        assert task(task.example)

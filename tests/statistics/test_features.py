@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,28 @@ def test_taken_tokens_keep_their_attributes() -> None:
 def test_mistakes_name_sequence_and_token(sequences: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
         compile_features(sequences)
+
+
+@pytest.mark.parametrize("sequence", [5, None, 2.5])
+def test_a_sequence_that_is_none_is_named(sequence: Any) -> None:
+    with pytest.raises(DataError, match="sequence 1"):
+        compile_features([[["a"]], sequence])
+
+
+def test_a_list_is_no_name() -> None:
+    for closed in (False, True):
+        names = Numbering(["a"], closed=closed)
+        with pytest.raises(DataError, match="sequence 0"):
+            compile_features([[["a", ["b"]]]], names)
+
+
+def test_a_fault_in_what_yields_the_items_is_not_told_as_one_of_x() -> None:
+    def items() -> Iterator[list[str]]:
+        yield ["a"]
+        len(5)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match="len"):
+        compile_features([items()])
 
 
 def test_a_block_must_have_the_columns_of_training() -> None:

@@ -70,8 +70,7 @@ def test_a_stored_recipe_is_the_same(file: Path, tmp_path: Path) -> None:
 def test_other_formats(tmp_path: Path) -> None:
     tree, attributes, text = tmp_path / "a.conllu", tmp_path / "a.crfsuite", tmp_path / "a.words"
     tree.write_text(CONLLU)
-    recipe = Recipe.of(tree, labels="xpos")
-    assert recipe.columns == ("word", "upos", "xpos")
+    recipe = Recipe.of(tree, labels="xpos", columns=["word", "upos", "xpos"])
     (example,) = recipe.read(tree)
     assert example.labels == ("NNS",)
     assert example.items == word_features([("Dogs", "NOUN")])
@@ -82,6 +81,17 @@ def test_other_formats(tmp_path: Path) -> None:
     text.write_text("Dogs bark\n\nCats sleep\n")
     words = Recipe("columns", ("word", "tag"), "tag")
     assert [len(e.items) for e in words.read(text, format="text")] == [2, 2]
+
+
+@pytest.mark.parametrize(("labels", "found"), [(None, "NOUN"), ("upos", "NOUN"), ("xpos", "NNS")])
+def test_conllu_is_learned_from_its_words(tmp_path: Path, labels: str | None, found: str) -> None:
+    tree = tmp_path / "a.conllu"
+    tree.write_text(CONLLU)
+    recipe = Recipe.of(tree, labels=labels)
+    (example,) = recipe.read(tree)
+    assert example.labels == (found,)
+    assert example.items == word_features([("Dogs",)])
+    assert Recipe.of(tree, columns=["word", "upos", "xpos"]).labels == "upos"
 
 
 def test_labelled_items_fill_the_list_of_labels(file: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 from mrflearn.training.outcome import Row, Verdict
-from mrflearn.training.progress import Lines, Pace, clock, summary
+from mrflearn.training.progress import Lines, Live, Pace, clock, summary
 from mrflearn.training.stopping import StopRule
 from support.problems import rosenbrock
 
@@ -70,9 +70,36 @@ def test_the_pace_counts_this_run_alone():
     assert pace.of(Row(40, 1.0, 1.0, 1.0, 50, 1000.0)) == "first iteration"
     # 10 iterations and 20 evaluations in 5 seconds; 50 iterations to go.
     text = pace.of(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
-    assert text == "4 evaluations/s, at most 25.0 s left"
-    pace = Pace(StopRule(100, max_seconds=1006.0), Row(40, 1.0, 1.0, 1.0, 50, 1000.0))
-    assert pace.of(Row(50, 1.0, 1.0, 1.0, 70, 1005.0)).endswith("1.0 s left")
+    assert "4 evaluations/s" in text
+    assert "25.0 s left" in text
+
+
+@pytest.mark.parametrize("limit", [{"max_seconds": 1006.0}, {"max_evaluations": 74}])
+def test_the_nearest_limit_tells_the_time_left(limit):
+    pace = Pace(StopRule(100, **limit), Row(40, 1.0, 1.0, 1.0, 50, 1000.0))
+    assert "1.0 s left" in pace.of(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
+
+
+def test_a_limit_that_is_never_reached_tells_nothing():
+    pace = Pace(StopRule(1_000_000_000), Row(40, 1.0, 1.0, 1.0, 50, 1000.0))
+    text = pace.of(Row(50, 1.0, 1.0, 1.0, 70, 1005.0))
+    assert "4 evaluations/s" in text
+    assert "left" not in text
+
+
+@pytest.mark.parametrize(("most", "count"), [(2000, "1234/2000"), (1_000_000_000, "1234/?")])
+def test_the_bar_keeps_its_width_on_a_narrow_terminal(most, count):
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=80)
+    bar = progress.live_bar(console)
+    live = Live(bar, Pace(StopRule(most), Row(0, 1.0, 1.0, 1.0, 0, 0.0)))
+    live.show(Row(1234, 15476.672, 4271.0, 1.0, 1300, 600.0))
+    with console.capture() as shown:
+        console.print(bar.get_renderable())
+    (line,) = shown.get().splitlines()
+    assert line.index(count) == progress.BAR_WIDTH + 1
+    assert "value 15476.672" in line
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +14,7 @@ from mrflearn.cli.answers import Json, remark, say, say_json, say_table
 from mrflearn.cli.inputs import input_argument, input_option
 
 if TYPE_CHECKING:
-    from mrflearn.inference.beliefs import Decoding
+    from mrflearn.inference.beliefs import Beliefs, Decoding
 
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
@@ -52,6 +53,8 @@ def infer(
 ) -> None:
     """Log Z and marginals of a network, or its most probable states.
 
+    Exit code 1 where no state is possible, or none was found.
+
     Example: mrflearn infer grid.uai --evidence grid.uai.evid --json
 
     Example: mrflearn infer grid.uai --best
@@ -79,6 +82,10 @@ def infer(
         _tell_best(answer, inference.best(reduced), observed, started, as_json)
         return
     beliefs = inference(reduced)
+    # A lower bound of -inf proves nothing.
+    proved = beliefs.kind != "lower bound"
+    _refuse_impossible(answer, float(beliefs.log_partition.sum()), proved=proved)
+    _remark_ending(beliefs, name)
     marginals = expand_beliefs(potentials.graph, beliefs.variables, observed)
     answer |= {
         "log_partition": float(beliefs.log_partition.sum()),
@@ -126,6 +133,34 @@ def _name(inference: Any, graph: Any) -> str:
     return type(inference).__name__
 
 
+def _refuse_impossible(answer: dict[str, Any], score: float, *, proved: bool) -> None:
+    """An error where no state was found that the network (and the evidence) allows."""
+    if score > -math.inf:
+        return
+    from mrflearn.errors import InferenceError
+
+    given = " that agrees with the evidence" if answer["observed"] else ""
+    if proved:
+        reason = f"no state{given} is possible: every one meets a factor of value 0."
+    else:
+        reason = (
+            f"{answer['method']} found no possible state{given}; there may be none, which --method "
+            "exact can tell."
+        )
+    raise InferenceError(f"{answer['network']}: {reason}")
+
+
+def _remark_ending(found: Beliefs | Decoding, method: str) -> None:
+    """Says on standard error that an inference stopped before it converged."""
+    if not found.converged:
+        what = "marginals" if method == "MeanField" else "log-messages"
+        remark(
+            f"{method} did NOT converge: after {found.sweeps} sweeps {what} still changed by "
+            f"{found.residual:.2g}. The answer may be far off; try more --sweeps, a --damping "
+            "nearer to 1, or another --method."
+        )
+
+
 def _compare(network: Path, answer: dict[str, Any]) -> dict[str, Any]:
     from mrflearn.data.uai import read_marginals, read_partition
     from mrflearn.errors import DataError
@@ -156,11 +191,17 @@ def _tell_best(
     as_json: bool,
 ) -> None:
     """Tells the best states, those observed among them, and the log of their factors' product."""
+    log_score = float(found.score.sum())
+    _refuse_impossible(answer, log_score, proved=found.kind == "exact")
+    _remark_ending(found, answer["method"])
     states = found.assignment.tolist()
     answer |= {
         "states": [observed.get(v, state) for v, state in enumerate(states)],
-        "log_score": float(found.score.sum()),
+        "log_score": log_score,
         "kind": found.kind,
+        "converged": found.converged,
+        "sweeps": found.sweeps,
+        "residual": found.residual,
         "seconds": round(time.perf_counter() - started, 4),
     }
     if as_json:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +12,8 @@ import typer
 
 from mrflearn.cli.answers import remark, say
 from mrflearn.cli.inputs import model_argument
+
+SECONDS_TO_FINISH = 5.0  # for questions under way when it is ended
 
 
 def serve(
@@ -23,7 +28,8 @@ def serve(
 ) -> None:
     """Show models on a web page: type text, see tags, gaps filled, neighbours, couplings.
 
-    Nothing is loaded from elsewhere.  Ctrl-C ends it.
+    Nothing is loaded from elsewhere.  Ctrl-C or SIGTERM ends it, with exit code 0: questions under
+    way get a few seconds more.
 
     Example: mrflearn serve chunker lm-model
     """
@@ -31,12 +37,21 @@ def serve(
     from mrflearn.serving.server import make_server
 
     loaded = _load_all(models)
-    server = make_server(Desk(loaded, seconds), host, port)
-    say(f"http://{host}:{server.server_address[1]}/ ({', '.join(loaded)}); Ctrl-C ends it.")
+    desk = Desk(loaded, seconds)
+    server = make_server(desk, host, port)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    place = f"[{host}]" if ":" in host else host
+    say(f"http://{place}:{server.server_address[1]}/ ({', '.join(loaded)}); Ctrl-C ends it.")
+    sys.stdout.flush()
     try:
         server.serve_forever()
     except KeyboardInterrupt:
+        server.server_close()
+        server.wait_for_requests(SECONDS_TO_FINISH)
         remark("ended")
+        if not desk.idle:  # a question that was given up on would hold the interpreter's exit
+            sys.stderr.flush()
+            os._exit(0)
     finally:
         server.server_close()
 

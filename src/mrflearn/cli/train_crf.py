@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Jobs
 from mrflearn.cli.inputs import input_argument, input_option
+from mrflearn.cli.labelling import refuse_single_label
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -50,7 +52,9 @@ def crf(
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(help="The column to learn, default: the last; several: pos,chunk."),
+        typer.Option(
+            help="The column to learn, default: upos of CoNLL-U, else the last; several: pos,chunk."
+        ),
     ] = None,
     structure: Annotated[
         Structure | None,
@@ -171,7 +175,13 @@ def _learn_chain(
 
     model = CRF(**settings)
     held_out = recipe.labelled(dev) if dev is not None else (None, None)
-    model.fit(*recipe.labelled(file), *held_out)
+    items, labels = recipe.labelled(file)
+
+    def checked() -> Iterator[list[Any]]:
+        yield from items
+        refuse_single_label(labels, file, recipe.labels if recipe.columns else "")
+
+    model.fit(checked(), labels, *held_out)
     model.recipe_ = recipe
     if calibrate and dev is not None:
         model.calibrate(*recipe.labelled(dev))

@@ -11,6 +11,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Jobs
 from mrflearn.cli.inputs import input_argument
+from mrflearn.cli.labelling import refuse_single_label
 from mrflearn.cli.options import Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -63,6 +64,7 @@ def graph(
     examples = list(read_graphs(file))
     if not examples:
         raise DataError("there are no graphs in it.", path=file)
+    refuse_single_label((own.labels.values() for own in examples), file)
     model = GraphCRF(
         estimator.value,
         connected=not parts,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
+from mrflearn.cli.labelling import refuse_single_label
 from mrflearn.cli.options import Quiet
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -74,6 +75,7 @@ def hmm(
         order, unknown=unknown.value, rare=rare, suffix_length=suffix_length, beam=beam
     )
     words, tags = source.tagged(file)
+    refuse_single_label(tags, file, source.column)
     began = time.perf_counter()
     model.fit(words, tags)
     seconds = time.perf_counter() - began

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from mrflearn.cli.answers import say, say_json
-from mrflearn.cli.labelling import words_of
+from mrflearn.cli.labelling import refuse_single_label, words_of
 from mrflearn.cli.report import write_report
 from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
 
@@ -70,6 +70,9 @@ def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) ->
     """Trains and saves the model; gives what there is to say of it."""
     examples = recipe.layered(file)
     items = [example.items for example in examples]
+    for layer, name in enumerate(recipe.layers):
+        own = (example.layers[layer] for example in examples if example.layers)
+        refuse_single_label(own, file, name if recipe.columns else "")
     model: Any
     if layered.structure is Structure.skip:
         from mrflearn.estimators.skip_chain_crf import SkipChainCRF

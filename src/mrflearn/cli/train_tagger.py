@@ -12,6 +12,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.inputs import input_option
+from mrflearn.cli.labelling import refuse_single_label
 from mrflearn.cli.options import Device, Quiet, Seed
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
@@ -99,6 +100,7 @@ def tagger(
 
     source = source_of(file, file_format, columns, column)
     sentences, tags = source.tagged(file)
+    refuse_single_label(tags, file, source.column)
     more: list[Tags | None] = [*tags]
     if unlabelled is not None:
         plain = [example.words for example in source.read(unlabelled)]

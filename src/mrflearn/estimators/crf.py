@@ -28,7 +28,7 @@ from mrflearn.objectives.chain_blocks import ChainData
 from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.class_weights import sequence_weights
 from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.labels import CompiledLabels
+from mrflearn.statistics.labels import CompiledLabels, warn_of_single_label
 from mrflearn.statistics.merging import merged
 from mrflearn.statistics.recipes import Recipe
 from mrflearn.statistics.support import Support, find_support
@@ -170,6 +170,7 @@ class CRF(ChainQuestions):
         X_dev, y_dev: a held-out set; the weights that do best there are kept.
         """
         features, labels = compiled(X, y)
+        warn_of_single_label(labels.names)
         support, features = self._support(features, labels)
         earlier: ChainCRF | None = getattr(self, "model_", None)
         if self.warm_start and earlier is not None:

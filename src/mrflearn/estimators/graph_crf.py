@@ -17,6 +17,7 @@ from mrflearn.inference.constraints import allowed_states
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.templates import Template
 from mrflearn.statistics.features import Numbering
+from mrflearn.statistics.labels import warn_of_single_label
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class GraphCRF(FieldCRF):
                         names[name]
         if not names:
             raise DataError("y names no label at all; there is nothing to learn from.")
+        warn_of_single_label(names)
         names.closed = True
         batch = graphs.batch(len(names))
         if self.connected:

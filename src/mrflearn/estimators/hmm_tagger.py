@@ -17,6 +17,7 @@ from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.models.hmm import HMM, Laid
+from mrflearn.statistics.labels import warn_of_single_label
 from mrflearn.statistics.tag_counts import TagCounts, Tags, count_tags
 
 Sentences = Iterable[Sequence[str]]
@@ -61,6 +62,7 @@ class HMMTagger(FrontDoor):
         """Learns from sentences (lists of words) and their tags; empty sentences teach nothing."""
         self._check_settings()
         self.model_ = self._model(count_tags(list(X), list(y)))
+        warn_of_single_label(self.classes_)
         return self
 
     @property

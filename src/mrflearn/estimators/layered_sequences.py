@@ -25,7 +25,7 @@ from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.statistics.class_weights import sequence_weights
 from mrflearn.statistics.compiled import CompiledFeatures, compile_features
 from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import CompiledLabels, compile_labels
+from mrflearn.statistics.labels import CompiledLabels, compile_labels, warn_of_single_label
 from mrflearn.statistics.recipes import Recipe
 
 Layers = list[list[str]]  # the labels of each layer of one sequence
@@ -75,6 +75,8 @@ class LayeredSequences(FieldCRF):
         from_chain: bool = False,
     ) -> Self:
         """Learns from compiled sequences, where asked from the weights of the chains alone."""
+        for own in labels:
+            warn_of_single_label(own.names)
         sizes = tuple(len(own.names) for own in labels)
         wiring = SequenceWiring(sizes, tuple((i, j) for i, j in coupled), self.features_on)
         weight = None

@@ -23,6 +23,7 @@ from mrflearn.execution.threads import one_thread
 from mrflearn.graph.tag_scores import PLACES
 from mrflearn.inference.sentence_tags import SentenceTags
 from mrflearn.objectives.tagger_normaliser import BOUNDS, TagCeiling, TaggerBoundName
+from mrflearn.statistics.labels import warn_of_single_label
 from mrflearn.statistics.tagged_sentences import Tags, check_tags
 
 Sentences = Iterable[Sequence[str]]
@@ -93,6 +94,7 @@ class JointTagger(FrontDoor):
         self._learned = found.learned
         self.bound_ = found.fit.log_likelihood
         self.outcome_ = found.fit.outcome
+        warn_of_single_label(self.classes_)
         return self
 
     @property

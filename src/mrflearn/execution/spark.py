@@ -107,11 +107,19 @@ class Spark:
         sent = self._context.broadcast(pickle.dumps(work))
         try:
             outcomes: list[Outcome] = plan(self._context.parallelize(held, slices), sent).collect()
-        except Exception as error:  # py4j's
+        except _failures() as error:
             raise ExecutionError(f"the Spark job failed: {_cause(error)}") from error
         finally:
             sent.destroy()
         return outcomes
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What Spark raises where a job fails; anything else is a fault of ours, and stays as it is."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from pyspark.errors import PySparkException
+
+    return Py4JError, PySparkException, OSError, pickle.PicklingError
 
 
 # Errors are handed back as values: they come home whole, and Spark does not try three times more

@@ -14,6 +14,7 @@ from mrflearn.inference.bethe import beliefs_at
 from mrflearn.inference.decoding import climb, follow_messages
 from mrflearn.inference.fixed_point import EXACT_RESIDUAL, Passing, Rest, Schedule
 from mrflearn.inference.message_field import Field, Messages
+from mrflearn.inference.starting import with_possible_states
 from mrflearn.inference.wiring import Wiring, is_forest, refuse_lifted
 from mrflearn.kernels.messages import Reduction
 
@@ -66,6 +67,7 @@ class BeliefPropagation:
         exact = _surely_exact(potentials.graph, rest)
         assignment = follow_messages(field, rest.messages)
         if not exact:
+            assignment = with_possible_states(potentials, climb(potentials, assignment))
             assignment = climb(potentials, assignment)
         return Decoding(
             assignment,

@@ -11,6 +11,7 @@ from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Beliefs, Kind
 from mrflearn.inference.fixed_point import Rest
 from mrflearn.inference.message_field import Field
+from mrflearn.inference.starting import impossible_components
 from mrflearn.kernels.messages import joint
 
 
@@ -33,6 +34,9 @@ def beliefs_at(potentials: Potentials, field: Field, rest: Rest, kind: Kind) -> 
     sums = {index: torch.logsumexp(score.flatten(0, -2), 0) for index, score in scores.items()}
     log_z = torch.logsumexp(total, 1)
     impossible = _impossible(graph, log_z, sums)
+    if kind != "exact" and field.floor is not None and not bool(impossible.all()):
+        # Messages may rest on cycles that no assignment satisfies.
+        impossible |= impossible_components(potentials, total.argmax(1))
     log_partition = _value(field, log_z, sums).masked_fill(impossible, -torch.inf)
     variables = torch.softmax(total, 1)
     variables[impossible[graph.component]] = 0.0

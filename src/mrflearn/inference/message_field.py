@@ -8,6 +8,7 @@ by rho [Wainwright, Jaakkola and Willsky 2005, eq. 39].  Plain belief propagatio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -63,6 +64,31 @@ class Field:
         total = self.totals(messages)
         return self.wiring.blocks.split(leave_one_out(total, self.wiring.place, messages))
 
+    @cached_property
+    def floor(self) -> float | None:
+        """The lowest finite entry of a message; None where tables rule nothing out.
+
+        A message on a tree compares sums over assignments of its factors, and two such sums differ
+        by no more than the ranges of all finite scores and the logarithm of the number of
+        assignments.  Without -inf a message keeps within the range of its own table.  With it, a
+        message that goes round a loop may tend to -inf, faster with every sweep, which no tree
+        could tell from the floor.
+        """
+        scores = [self.bias, *self.tables]
+        if not any(bool((own == -torch.inf).any()) for own in scores):
+            return None
+        reach = torch.log(self.wiring.graph.states.to(self.bias)).sum()
+        flat = [
+            self.wiring.padded(self.bias, torch.nan).T,
+            *(t.flatten(0, -2) for t in self.tables),
+        ]
+        for own in flat:
+            finite = own.isfinite()
+            top = own.masked_fill(~finite, -torch.inf).amax(0)
+            bottom = own.masked_fill(~finite, torch.inf).amin(0)
+            reach = reach + torch.where(finite.any(0), top - bottom, 0.0).sum()
+        return -float(reach)
+
     def rounding(self) -> float:
         """A residual below which messages differ by rounding only."""
         largest = [
@@ -108,7 +134,10 @@ class LogSweep:
         for table, inboxes in zip(self.field.tables, self.field.inboxes(messages), strict=True):
             fresh = (send(table, inboxes, axis, self.reduce) for axis in range(len(inboxes)))
             sent.extend(normalise(message).reshape(-1) for message in fresh)
-        return torch.cat(sent)
+        messages, floor = torch.cat(sent), self.field.floor
+        if floor is None:
+            return messages
+        return messages.clamp(min=floor).masked_fill_(messages == -torch.inf, -torch.inf)
 
     def leave(self, messages: Float[Tensor, "m"]) -> Float[Tensor, "m"]:
         return messages

@@ -9,9 +9,12 @@ from torch import Tensor
 from mrflearn.errors import InferenceError
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.conditionals import Conditionals
+from mrflearn.inference.junction_tree import JunctionTree
 
 SEARCH_SWEEPS = 60  # of one search
 SEARCHES = 5
+SEARCH_CHAINS = 16
+PROOF_MEMORY = 2**28  # bytes that a proof of impossibility may take
 PENALTIES = (1.0, 12.0)  # of a forbidden entry, in nats, at the beginning and the end of a search
 
 
@@ -24,10 +27,53 @@ def possible_states(
     look for a possible state by annealing the number of forbidden entries; a chain that finds none
     begins, in the component concerned, where a luckier one does.
     """
+    states, possible = _search(potentials, conditionals, chains, generator)
+    if not bool(possible.all()):
+        lost = int((~possible).nonzero()[0])
+        raise InferenceError(
+            f"component {lost}: no state of positive probability was found by {chains} chains in "
+            f"{SEARCHES * SEARCH_SWEEPS} sweeps each. There may be none, or few: an exact method "
+            "(JunctionTree) tells; more chains search better."
+        )
+    return states
+
+
+def with_possible_states(potentials: Potentials, assignment: Int[Tensor, "v"]) -> Int[Tensor, "v"]:
+    """The assignment, with states that a search found in components where it is impossible."""
+    lost = potentials.score(assignment) == -torch.inf
+    if not bool(lost.any()):
+        return assignment
+    generator = torch.Generator(device=assignment.device).manual_seed(0)
+    states, possible = _search(potentials, Conditionals.of(potentials), SEARCH_CHAINS, generator)
+    return torch.where((lost & possible)[potentials.graph.component], states[:, 0], assignment)
+
+
+def impossible_components(
+    potentials: Potentials, assignment: Int[Tensor, "v"]
+) -> Bool[Tensor, "c"]:
+    """Which components surely have no state of positive probability.
+
+    One assignment of positive probability, such as the one given may be, shows that there is one;
+    that there is none takes exact inference.  Where that would take too much memory nothing is
+    known, and the component is not called impossible.
+    """
+    lost = potentials.score(assignment) == -torch.inf
+    if not bool(lost.any()):
+        return lost
+    exact = JunctionTree(memory_limit=PROOF_MEMORY)
+    if exact.refuses(potentials.graph) is not None:
+        return torch.zeros_like(lost)
+    return exact.best(potentials).score == -torch.inf
+
+
+def _search(
+    potentials: Potentials, conditionals: Conditionals, chains: int, generator: torch.Generator
+) -> tuple[Int[Tensor, "v n"], Bool[Tensor, "c"]]:
+    """States, one column a chain, and the components in which they are possible."""
     states = conditionals.independent(chains, generator)
     possible = conditionals.score(states) > -torch.inf
     if bool(possible.all()):
-        return states
+        return states, possible.all(dim=1)
     conflicts = Conditionals.of(_conflicts(potentials))
     low, high = PENALTIES
     for _ in range(SEARCHES):
@@ -36,13 +82,8 @@ def possible_states(
             conflicts.sweep(states, generator, share)
         possible = conditionals.score(states) > -torch.inf
         if bool(possible.any(dim=1).all()):
-            return _shared(states, possible, potentials.graph.component)
-    lost = int((~possible.any(dim=1)).nonzero()[0])
-    raise InferenceError(
-        f"component {lost}: no state of positive probability was found by {chains} chains in "
-        f"{SEARCHES * SEARCH_SWEEPS} sweeps each. There may be none, or few: an exact method "
-        "(JunctionTree) tells; more chains search better."
-    )
+            break
+    return _shared(states, possible, potentials.graph.component), possible.any(dim=1)
 
 
 def _conflicts(potentials: Potentials) -> Potentials:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
 from http import HTTPStatus
 from threading import Semaphore
@@ -14,28 +14,31 @@ from mrflearn.serving.tasks import Task, tasks_of
 
 
 class RefusalError(Exception):
-    """A question that is not answered: the status to send, and the reason."""
+    """A question that is not answered: the status to send, the reason, and when to ask again."""
 
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
+    def __init__(self, status: HTTPStatus, reason: str, retry_after: int | None = None) -> None:
         super().__init__(reason)
         self.status = status
+        self.retry_after = retry_after  # seconds
 
 
 class Desk:
     """The models by name, and the workers that ask them.
 
     At most `workers` questions are under way, those that were given up on counted in, so that
-    junk cannot pile up work.
+    junk cannot pile up work.  Each ends, as its task bounds what can be asked.
     """
 
     def __init__(self, models: Mapping[str, Any], seconds: float = 20.0, workers: int = 4) -> None:
         self.models = models
         self.seconds = seconds
         self.tasks = {
-            name: {task.name: task for task in tasks_of(model)} for name, model in models.items()
+            name: {task.name: task for task in _tasks(name, model)}
+            for name, model in models.items()
         }
         self._pool = ThreadPoolExecutor(workers)
         self._free = Semaphore(workers)
+        self._work: set[Future[Any]] = set()
 
     def catalogue(self) -> dict[str, Any]:
         """The models and their tasks, as the page needs them."""
@@ -45,7 +48,12 @@ class Desk:
                     "name": name,
                     "kind": type(self.models[name]).__name__,
                     "tasks": [
-                        {"name": task.name, "hint": task.hint, "example": task.example}
+                        {
+                            "name": task.name,
+                            "hint": task.hint,
+                            "example": task.example,
+                            "most_words": task.most,
+                        }
                         for task in tasks.values()
                     ],
                 }
@@ -58,10 +66,13 @@ class Desk:
         task, text = self._task(question)
         if not self._free.acquire(blocking=False):
             raise RefusalError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "too many questions at once; try again."
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too many questions at once; try again.",
+                retry_after=1,
             )
-        work = self._pool.submit(task.answer, text)
-        work.add_done_callback(lambda _: self._free.release())
+        work = self._pool.submit(task, text)
+        self._work.add(work)
+        work.add_done_callback(self._release)
         try:
             return {"blocks": work.result(timeout=self.seconds)}
         except TookTooLong as error:
@@ -72,6 +83,15 @@ class Desk:
         except Exception as error:  # a fault of ours: the page says so, and the server goes on
             reason = f"the answer failed ({type(error).__name__}: {error})."
             raise RefusalError(HTTPStatus.INTERNAL_SERVER_ERROR, reason) from error
+
+    @property
+    def idle(self) -> bool:
+        """Whether no question is under way, nor one that was given up on."""
+        return not self._work
+
+    def _release(self, work: Future[Any]) -> None:
+        self._work.discard(work)
+        self._free.release()
 
     def _task(self, question: Any) -> tuple[Task, str]:
         wanted = ("model", "task", "text")
@@ -91,3 +111,11 @@ class Desk:
             reason = f"there is no task '{question['task']}'; there are {', '.join(tasks)}."
             raise RefusalError(HTTPStatus.NOT_FOUND, reason)
         return task, question["text"]
+
+
+def _tasks(name: str, model: Any) -> list[Task]:
+    """The tasks of a model; an error that names it where it has none."""
+    try:
+        return tasks_of(model)
+    except MrflearnError as error:
+        raise MrflearnError(f"model '{name}' cannot be served: {error}") from error

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.field_questions import FieldQuestions
 
 SHOWN = 20
+MOST_COUPLINGS = 1000
 MOST_SAMPLES = 20
 MOST_DRAWN = 80  # variables of a matrix of cells
 
@@ -20,17 +21,17 @@ def field_tasks(model: FieldQuestions) -> list[Task]:
     """What a field can be asked."""
     fewer = min(SHOWN, len(model.edges_))
 
-    def couplings(text: str) -> list[blocks.Block]:
-        return _couplings(model, _count(text, len(model.edges_), fewer))
+    def couplings(words: list[str]) -> list[blocks.Block]:
+        return _couplings(model, _count(words, min(MOST_COUPLINGS, len(model.edges_)), fewer))
 
-    def samples(text: str) -> list[blocks.Block]:
-        drawn = model.draw(_count(text, MOST_SAMPLES, 5), seed=0)
+    def samples(words: list[str]) -> list[blocks.Block]:
+        drawn = model.draw(_count(words, MOST_SAMPLES, 5), seed=0)
         rows = model.as_learned(drawn).tolist()
         return [blocks.note(f"drawn {drawn.method}"), blocks.cells("samples, one a row", rows)]
 
     return [
-        Task("couplings", "how many of the strongest", str(fewer), couplings),
-        Task("samples", f"how many, at most {MOST_SAMPLES}", "5", samples),
+        Task("couplings", "how many of the strongest", str(fewer), couplings, most=1, least=0),
+        Task("samples", f"how many, at most {MOST_SAMPLES}", "5", samples, most=1, least=0),
     ]
 
 
@@ -45,13 +46,13 @@ def _couplings(model: FieldQuestions, count: int) -> list[blocks.Block]:
     return found
 
 
-def _count(text: str, most: int, otherwise: int) -> int:
-    if not text.strip():
+def _count(words: list[str], most: int, otherwise: int) -> int:
+    if not words:
         return min(otherwise, most)
     try:
-        count = int(text)
+        count = int(words[0])
     except ValueError as error:
-        raise DataError(f"'{text.strip()}' is not a whole number.") from error
+        raise DataError(f"'{words[0]}' is not a whole number.") from error
     if not 1 <= count <= most:
         raise DataError(f"{count} is not between 1 and {most}.")
     return count

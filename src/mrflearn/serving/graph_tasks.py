@@ -17,8 +17,8 @@ SHOWN = 20
 def graph_tasks(model: GraphCRF) -> list[Task]:
     """What a CRF on graphs of any form can be asked."""
 
-    def weights(text: str) -> list[blocks.Block]:
-        label = text.strip() or None
+    def weights(words: list[str]) -> list[blocks.Block]:
+        label = " ".join(words) or None
         if label is not None and label not in model.classes_:
             raise DataError(f"there is no label '{label}'; there are {', '.join(model.classes_)}.")
         rows: list[list[str | float]] = [
@@ -28,4 +28,5 @@ def graph_tasks(model: GraphCRF) -> list[Task]:
         header = ["attribute", "factors", "labels", "weight"]
         return [blocks.table("heaviest weights", header, rows)]
 
-    return [Task("weights", "a label; nothing: all labels", model.classes_[0], weights)]
+    hint, most = "a label; nothing: all labels", max(len(own.split()) for own in model.classes_)
+    return [Task("weights", hint, model.classes_[0], weights, most=most, least=0)]

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 LABELLINGS = 5
 LABELS_SHOWN = 4
-MOST_WORDS = 500
+MOST_WORDS = 500  # of a chain
 
 
 def crf_tasks(model: CRF) -> list[Task]:
     """What a chain CRF can be asked."""
     recipe = _recipe(model)
 
-    def answer(text: str) -> list[blocks.Block]:
-        sentence = _sentence(recipe, split(text))
+    def answer(asked: list[str]) -> list[blocks.Block]:
+        sentence = _sentence(recipe, asked)
         items = [recipe.items(sentence)]
         best = model.n_best(items, LABELLINGS)[0]
         chances = model.predict_marginals(items)[0]
@@ -38,15 +38,15 @@ def crf_tasks(model: CRF) -> list[Task]:
             _labellings(words, best),
         ]
 
-    return [Task("tag", _hint(recipe), _example(recipe), answer)]
+    return [Task("tag", _hint(recipe), _example(recipe), answer, most=MOST_WORDS)]
 
 
 def layered_tasks(model: LayeredSequences) -> list[Task]:
     """What a CRF of several layers, or with skip edges, can be asked."""
     recipe = _recipe(model)
 
-    def answer(text: str) -> list[blocks.Block]:
-        sentence = _sentence(recipe, split(text))
+    def answer(asked: list[str]) -> list[blocks.Block]:
+        sentence = _sentence(recipe, asked)
         items, words = [recipe.items(sentence)], sentence.columns[0]
         best = model.decode_layers(items, [words])[0]
         layers = model.layer_marginals(items, [words])[0]
@@ -58,14 +58,13 @@ def layered_tasks(model: LayeredSequences) -> list[Task]:
             ]
         return found
 
-    return [Task("tag", _hint(recipe), _example(recipe), answer)]
+    return [Task("tag", _hint(recipe), _example(recipe), answer, most=MOST_WORDS)]
 
 
 def tagger_tasks(model: HMMTagger | JointTagger) -> list[Task]:
     """What a tagger can be asked."""
 
-    def answer(text: str) -> list[blocks.Block]:
-        words = split(text)
+    def answer(words: list[str]) -> list[blocks.Block]:
         best = model.n_best([words], LABELLINGS)[0]
         table = model.predict_proba([words])[0]
         chances = [dict(zip(model.classes_, row, strict=True)) for row in table.tolist()]
@@ -74,7 +73,8 @@ def tagger_tasks(model: HMMTagger | JointTagger) -> list[Task]:
             _labellings(words, best),
         ]
 
-    return [Task("tag", "words, set apart by spaces", "He reckons the deficit", answer)]
+    hint = "words, set apart by spaces"
+    return [Task("tag", hint, "He reckons the deficit", answer, most=MOST_WORDS)]
 
 
 def _recipe(model: Any) -> Recipe:
@@ -95,18 +95,6 @@ def _labellings(words: Sequence[str], best: Sequence[tuple[list[str], float]]) -
 def _hint(recipe: Recipe) -> str:
     what = "words" if len(recipe.seen) == 1 else "words as " + "/".join(recipe.seen)
     return f"{what}, set apart by spaces"
-
-
-def split(text: str) -> list[str]:
-    """The words of a question; an error where there are none, or too many for a page."""
-    words = text.split()
-    if not words:
-        raise DataError("there are no words in it.")
-    if len(words) > MOST_WORDS:
-        raise DataError(
-            f"{len(words)} words; a page takes {MOST_WORDS}, `mrflearn tag` files of any size."
-        )
-    return words
 
 
 def likeliest(chances: Mapping[str, float]) -> list[tuple[str, float]]:

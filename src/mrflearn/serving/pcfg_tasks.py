@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mrflearn.serving import blocks
-from mrflearn.serving.label_tasks import split
 from mrflearn.serving.tasks import Task
-from mrflearn.serving.text_tasks import LONGEST, SHOWN, nested
+from mrflearn.serving.text_tasks import LONGEST, MOST_WORDS, SHOWN, nested
 
 if TYPE_CHECKING:
     from mrflearn.estimators.pcfg import PCFG
@@ -19,8 +18,8 @@ DRAWN = 10  # sentences to take an example from
 def pcfg_tasks(model: PCFG) -> list[Task]:
     """What a grammar of a treebank can be asked."""
 
-    def parse(text: str) -> list[blocks.Block]:
-        (found,) = model.parse_n([split(text)], TREES)
+    def parse(words: list[str]) -> list[blocks.Block]:
+        (found,) = model.parse_n([words], TREES)
         if not found:
             return [blocks.note("the grammar cannot produce this sentence")]
         return [
@@ -28,12 +27,13 @@ def pcfg_tasks(model: PCFG) -> list[Task]:
             for number, (tree, share) in enumerate(found, start=1)
         ]
 
-    def next_word(text: str) -> list[blocks.Block]:
-        found = model.next_word(text.split(), SHOWN)
+    def next_word(words: list[str]) -> list[blocks.Block]:
+        found = model.next_word(words, SHOWN)
         return [blocks.table("next word", ["word", "probability"], found)]
 
-    words = list(min(model.sample(DRAWN), key=lambda tree: abs(len(tree.words) - LONGEST)).words)
+    example = min(model.sample(DRAWN), key=lambda tree: abs(len(tree.words) - LONGEST)).words
+    hint = "the beginning of a sentence (may be empty)"
     return [
-        Task("parse", "a sentence", " ".join(words), parse),
-        Task("next word", "the beginning of a sentence (may be empty)", words[0], next_word),
+        Task("parse", "a sentence", " ".join(example), parse, most=MOST_WORDS),
+        Task("next word", hint, example[0], next_word, most=MOST_WORDS, least=0),
     ]

@@ -5,16 +5,23 @@
     POST /ask     {"model": name, "task": name, "text": question} -> {"blocks": [...]}
 
 Whatever cannot be answered gets a 4xx or a 503 and a JSON object {"error": reason}.
+
+A page of another site must not ask: requests name this server in `Host`, questions are JSON by
+their `Content-Type`, which browsers send elsewhere by leave only, and an `Origin` is this server's.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import socket
+import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from ipaddress import ip_address
+from threading import Condition
 from typing import Any, ClassVar
 
 from mrflearn.errors import MrflearnError
@@ -23,13 +30,53 @@ from mrflearn.serving.desk import Desk, RefusalError
 MOST_BYTES = 16_384
 MOST_DIGITS = 12  # of a request's length; Python refuses to read very long numbers
 SECONDS_TO_SEND = 10  # for a browser to send its question
+# host:port, an IPv6 address being in brackets; the port is 80 where there is none.
+AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?")
 # The page brings its own style and script and may load nothing else.
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 )
 
 
-def make_server(desk: Desk, host: str, port: int) -> ThreadingHTTPServer:
+class Server(ThreadingHTTPServer):
+    """A thread for each request; those under way can be waited for."""
+
+    daemon_threads = True
+    request_queue_size = 128  # connections that wait to be accepted
+
+    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        self._requests = 0
+        self._changed = Condition()
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._count(1)
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._count(-1)
+
+    def wait_for_requests(self, seconds: float) -> bool:
+        """Whether all requests under way have ended before so many seconds have passed."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._requests == 0, seconds)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing where a client has left; else the traceback, as it is a fault of ours."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+    def _count(self, change: int) -> None:
+        with self._changed:
+            self._requests += change
+            self._changed.notify_all()
+
+
+def make_server(desk: Desk, host: str, port: int) -> Server:
     """A server that is bound and waits for `serve_forever`; port 0 takes any free one."""
     page = files("mrflearn.serving").joinpath("page.html").read_bytes()
 
@@ -37,13 +84,11 @@ def make_server(desk: Desk, host: str, port: int) -> ThreadingHTTPServer:
         "Handler", (_Handler,), {"desk": desk, "page": page, "loopback": _is_loopback(host)}
     )
     try:
-        server = ThreadingHTTPServer((host, port), handler)
+        return Server(host, port, handler)
     except OSError as error:
         raise MrflearnError(
             f"cannot listen on {host}:{port}: {error.strerror}. Try another --port."
         ) from error
-    server.daemon_threads = True
-    return server
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -68,47 +113,85 @@ class _Handler(BaseHTTPRequestHandler):
                 case _:
                     raise RefusalError(HTTPStatus.NOT_FOUND, "there are /, /models and /ask.")
         except RefusalError as refusal:
-            self._send_json(refusal.status, {"error": str(refusal)})
+            self._refuse(refusal)
 
     def do_POST(self) -> None:
         try:
+            body = self._body()  # before any refusal: a reply that leaves it unread may be lost
             self._check_host()
+            self._check_origin()
             if self.path != "/ask":
                 raise RefusalError(HTTPStatus.NOT_FOUND, "questions go to /ask.")
-            self._send_json(HTTPStatus.OK, self.desk.answer(self._question()))
+            self._send_json(HTTPStatus.OK, self.desk.answer(self._question(body)))
         except RefusalError as refusal:
-            self._send_json(refusal.status, {"error": str(refusal)})
+            self._refuse(refusal)
 
-    def _question(self) -> Any:
+    def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal():
-            self.close_connection = True
             raise RefusalError(HTTPStatus.LENGTH_REQUIRED, "the request does not say its length.")
         if len(length) > MOST_DIGITS or int(length) > MOST_BYTES:
-            self.close_connection = True
             reason = f"{length[:MOST_DIGITS]} bytes; a question has at most {MOST_BYTES}."
             raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+        return self.rfile.read(int(length))
+
+    def _question(self, body: bytes) -> Any:
+        if self.headers.get_content_type() != "application/json":
+            raise RefusalError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a question's Content-Type is application/json."
+            )
         try:
-            return json.loads(self.rfile.read(int(length)))
+            return json.loads(body)
         except (ValueError, RecursionError) as error:
             raise RefusalError(HTTPStatus.BAD_REQUEST, "the question is not JSON.") from error
 
     def _check_host(self) -> None:
-        """Another site's page must not reach a server on loopback under a name of its own."""
-        name = self.headers.get("Host", "").rsplit(":", 1)[0].strip("[]")
-        if self.loopback and not _is_loopback(name):
-            raise RefusalError(HTTPStatus.FORBIDDEN, f"this server is not {name or 'there'}.")
+        """The request is for this server: on loopback, by a name of this machine and the port.
 
-    def _send_json(self, status: HTTPStatus, answer: Mapping[str, Any]) -> None:
+        Another site's page could otherwise reach a server on loopback under a name of its own.
+        """
+        hosts = self.headers.get_all("Host", [])
+        name, port = _authority(hosts[0] if len(hosts) == 1 else "")
+        own = self.server.server_address[1]  # type: ignore[index]  # of a socket of IP
+        if name is None or (self.loopback and (port != own or not _is_loopback(name))):
+            raise RefusalError(
+                HTTPStatus.FORBIDDEN,
+                f"the request is for {', '.join(hosts) or 'no host'}; this server is "
+                f"localhost:{own}.",
+            )
+
+    def _check_origin(self) -> None:
+        """The page that asks, where the browser names it, came from this server."""
+        for origin in self.headers.get_all("Origin", []):
+            scheme, _, authority = origin.partition("://")
+            same = _authority(authority, scheme) == _authority(self.headers["Host"], scheme)
+            if scheme not in ("http", "https") or not same:
+                raise RefusalError(HTTPStatus.FORBIDDEN, f"a page of {origin} may not ask here.")
+
+    def _refuse(self, refusal: RefusalError) -> None:
+        again = refusal.retry_after
+        headers = {} if again is None else {"Retry-After": str(again)}
+        self._send_json(refusal.status, {"error": str(refusal)}, headers)
+
+    def _send_json(
+        self,
+        status: HTTPStatus,
+        answer: Mapping[str, Any],
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         body = json.dumps(answer).encode()  # ASCII: a question may hold half a character
-        self._send(status, body, "application/json; charset=utf-8")
+        self._send(status, body, "application/json; charset=utf-8", headers or {})
 
-    def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+    def _send(
+        self, status: HTTPStatus, body: bytes, kind: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Security-Policy", POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
@@ -121,3 +204,12 @@ def _is_loopback(name: str) -> bool:
         return name == "localhost" or ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def _authority(text: str, scheme: str = "http") -> tuple[str | None, int]:
+    """The host and the port of `host:port`; no host where it is not of this form."""
+    found = AUTHORITY.fullmatch(text)
+    if found is None:
+        return None, 0
+    usual = 443 if scheme == "https" else 80
+    return (found[1] or found[2]).lower(), int(found[3] or usual)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mrflearn.serving import blocks
-from mrflearn.serving.label_tasks import split
 from mrflearn.serving.tasks import Task
 from mrflearn.serving.vector_tasks import neighbours_task, usual_words
 
@@ -17,48 +16,51 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 LONGEST = 10  # words of an example
+MOST_TEXT = 1000  # words for models that look at a few of them at a time
+MOST_WORDS = 150  # of a sentence for a grammar, whose time grows with the third power of its length
 
 
 def language_model_tasks(model: LanguageModel) -> list[Task]:
     """What a Markov random field language model can be asked."""
 
-    def fill(text: str) -> list[blocks.Block]:
-        found = model.fill(split(text), SHOWN)
+    def fill(words: list[str]) -> list[blocks.Block]:
+        found = model.fill(words, SHOWN)
         return [blocks.table("words for the gap", ["word", "probability"], found)]
 
     first, second, _ = usual_words(model)
     gap = f"{first} _ {second} {first}"  # "the _ of the", or what is most frequent elsewhere
-    return [Task("fill", "words with one gap, written _", gap, fill), neighbours_task(model)]
+    hint = "words with one gap, written _"
+    return [Task("fill", hint, gap, fill, most=MOST_TEXT), neighbours_task(model)]
 
 
 def composite_tasks(model: CompositeLanguageModel) -> list[Task]:
     """What a composite language model can be asked."""
 
-    def parse(text: str) -> list[blocks.Block]:
-        words = split(text)
+    def parse(words: list[str]) -> list[blocks.Block]:
         (tree,) = model.parse([words])
         if tree is None:
             return [blocks.note("the grammar cannot produce this sentence")]
         return [blocks.tree("most probable tree", nested(tree))]
 
-    def next_word(text: str) -> list[blocks.Block]:
-        found = model.next_word(text.split(), SHOWN)
+    def next_word(words: list[str]) -> list[blocks.Block]:
+        found = model.next_word(words, SHOWN)
         return [blocks.table("next word", ["word", "probability"], found)]
 
-    def topics(text: str) -> list[blocks.Block]:
-        del text  # there is nothing to say
+    def topics(words: list[str]) -> list[blocks.Block]:
+        del words  # there are none
         return [
             blocks.table(f"topic {number + 1}", ["word", "probability"], words)
             for number, words in enumerate(model.topic_words(SHOWN))
         ]
 
     ((drawn,),) = model.sample(1, sentences=1, longest=LONGEST)
-    words = drawn or list(model.vocabulary_.words[-1:])
-    found = [Task("next word", "the beginning of a sentence", words[0], next_word)]
+    example = drawn or list(model.vocabulary_.words[-1:])
+    hint = "the beginning of a sentence"
+    found = [Task("next word", hint, example[0], next_word, most=MOST_WORDS, least=0)]
     if model.grammar is not None:
-        found.insert(0, Task("parse", "a sentence", " ".join(words), parse))
+        found.insert(0, Task("parse", "a sentence", " ".join(example), parse, most=MOST_WORDS))
     if model.topics > 1:
-        found.append(Task("topics", "nothing to fill in", "", topics))
+        found.append(Task("topics", "nothing to fill in", "", topics, most=0, least=0))
     return found
 
 
@@ -72,12 +74,11 @@ def nested(tree: Tree) -> list[Any]:
 def ngram_tasks(model: NgramLanguageModel) -> list[Task]:
     """What an n-gram model can be asked."""
 
-    def next_word(text: str) -> list[blocks.Block]:
-        found = model.next_word(text.split(), SHOWN)
+    def next_word(words: list[str]) -> list[blocks.Block]:
+        found = model.next_word(words, SHOWN)
         return [blocks.table("next word", ["word", "probability"], found)]
 
-    def score(text: str) -> list[blocks.Block]:
-        words = split(text)
+    def score(words: list[str]) -> list[blocks.Block]:
         value = model.score_samples([words])[0]
         return [
             blocks.note(
@@ -86,7 +87,8 @@ def ngram_tasks(model: NgramLanguageModel) -> list[Task]:
             )
         ]
 
+    hint = "the beginning of a sentence (may be empty)"
     return [
-        Task("next word", "the beginning of a sentence (may be empty)", "the", next_word),
-        Task("score", "a sentence", "the", score),
+        Task("next word", hint, "the", next_word, most=MOST_TEXT, least=0),
+        Task("score", "a sentence", "the", score, most=MOST_TEXT),
     ]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrflearn.errors import DataError
 from mrflearn.serving import blocks
-from mrflearn.serving.label_tasks import split
 from mrflearn.serving.tasks import Task
 
 if TYPE_CHECKING:
@@ -20,30 +18,25 @@ LETTERS = 5  # of a word that is likely to mean something
 def vector_tasks(model: WordVectors) -> list[Task]:
     """What word vectors can be asked."""
 
-    def analogy(text: str) -> list[blocks.Block]:
-        asked = split(text)
-        if len(asked) != 3:
-            raise DataError(f"an analogy takes three words, not {len(asked)}.")
+    def analogy(asked: list[str]) -> list[blocks.Block]:
         first, second, third = asked
         found = model.analogy(first, second, third, SHOWN)
         return [blocks.table(" ".join(asked), ["word", "cosine"], found)]
 
     hint = "three words: what is to the third as the second to the first?"
-    return [neighbours_task(model), Task("analogy", hint, " ".join(usual_words(model)), analogy)]
+    example = " ".join(usual_words(model))
+    return [neighbours_task(model), Task("analogy", hint, example, analogy, most=3, least=3)]
 
 
 def neighbours_task(model: LanguageModel | WordVectors) -> Task:
     """Which words have similar vectors."""
 
-    def neighbours(text: str) -> list[blocks.Block]:
-        asked = split(text)
-        if len(asked) > SHOWN:
-            raise DataError(f"{len(asked)} words; ask for at most {SHOWN} at a time.")
+    def neighbours(asked: list[str]) -> list[blocks.Block]:
         return [
             blocks.table(word, ["word", "cosine"], model.neighbors(word, SHOWN)) for word in asked
         ]
 
-    return Task("neighbors", "one word or several", _telling_word(model), neighbours)
+    return Task("neighbors", "one word or several", _telling_word(model), neighbours, most=SHOWN)
 
 
 def _telling_word(model: LanguageModel | WordVectors) -> str:

@@ -150,16 +150,20 @@ def _add_sequence(items: Items, sequence: Iterable[Any], number: int) -> None:
         )
     first = len(items.ends)
     try:
+        tokens = iter(sequence)
+    except TypeError:
+        raise DataError(
+            f"sequence {number} is a {type(sequence).__name__}: X is a list of lists of items."
+        ) from None
+    try:
         if type(sequence) is list and set(map(type, sequence)) == {list}:
             items.add_names(sequence)
             return
-        for item in sequence:
+        for item in tokens:
             items.add(item)
     except DataError as error:
         place = f"sequence {number}, token {len(items.ends) - first}"
         raise DataError(f"{place}: {error.problem}") from None
-    except TypeError as error:
-        raise DataError(f"sequence {number}: {error}. X is a list of lists of items.") from None
 
 
 def _dense(items: Items, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Tensor | None]:

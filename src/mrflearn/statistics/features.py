@@ -81,10 +81,13 @@ class Items:
 
     def _add_names(self, names: Iterable[Any]) -> None:
         # Looked up in C: these lines are most of the time of reading features.
-        if self.numbering.closed:
-            found = list(map(self.numbering.get, names, repeat(UNKNOWN)))
-        else:
-            found = list(map(self.numbering.__getitem__, names))
+        try:
+            if self.numbering.closed:
+                found = list(map(self.numbering.get, names, repeat(UNKNOWN)))
+            else:
+                found = list(map(self.numbering.__getitem__, names))
+        except TypeError as error:  # unhashable
+            raise DataError(f"names of attributes are strings ({error}).") from error
         self.numbers.fromlist(found)
         self._fill()
 

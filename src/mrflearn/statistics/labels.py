@@ -6,8 +6,9 @@ known for certain; s: labels.
 
 from __future__ import annotations
 
+import warnings
 from array import array
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,16 @@ class CompiledLabels:
         """Which labels each token may have."""
         known = torch.nn.functional.one_hot(self.states.clamp(min=0), len(self.names)).bool()
         return known.index_copy(0, self.uncertain, self.allowed)
+
+
+def warn_of_single_label(names: Collection[str]) -> None:
+    """Warns where there is nothing to choose from: every answer will be the one label."""
+    if len(names) == 1:
+        warnings.warn(
+            f"y has one label only, {next(iter(names))!r}: every prediction will be this one. "
+            "Are they the labels that were meant?",
+            stacklevel=3,
+        )
 
 
 def compile_labels(

@@ -71,7 +71,11 @@ class Recipe:
         labels: str | Sequence[str] | None = None,
         template: PathLike | None = None,
     ) -> Recipe:
-        """The recipe for a file: what is not given is read off its name and its first line."""
+        """The recipe for a file: what is not given is read off its name and its first line.
+
+        Without `labels` the last column is learned, of CoNLL-U `upos`; without `columns` words are
+        all that is looked at in CoNLL-U.
+        """
         kind = format or _guess(path)
         layers = (labels,) if isinstance(labels, str) else tuple(labels or ())
         lines = None if template is None else read_template(template)
@@ -81,8 +85,11 @@ class Recipe:
             layers = _layer_names(path, layers) if kind == "grmm" else ("",)
             return cls(kind, labels=layers[0], further=layers[1:])
         names = tuple(columns) if columns else _first_columns(path, kind)
-        layers = layers or names[-1:]
+        layers = layers or (("upos",) if kind == "conllu" and "upos" in names else names[-1:])
         _check_layers(layers, names)
+        if kind == "conllu" and not columns:
+            # Its other tags were given by the same hand, and plain text has none.
+            names = tuple(name for name in names if name in (names[0], *layers))
         recipe = cls(kind, names, layers[0], lines, layers[1:])
         recipe._check_template()
         return recipe

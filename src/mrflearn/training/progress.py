@@ -14,9 +14,13 @@ from mrflearn.training.outcome import Row, Verdict
 from mrflearn.training.stopping import StopRule
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress
 
 SECONDS_BETWEEN_LINES = 5.0
+LONGEST_ESTIMATE = 24 * 3600.0  # seconds; nobody waits for the end of a limit beyond it
+MANY_ITERATIONS = 1_000_000  # a limit from here on is none: no bar is filled up to it
+BAR_WIDTH = 10
 
 
 class Reporter(Protocol):
@@ -36,17 +40,21 @@ class Pace:
     first: Row | None = None
 
     def of(self, row: Row) -> str:
-        """Evaluations a second and the time left, in words."""
+        """The time left at most, where a limit is near enough to tell, and evaluations a second."""
         self.first = self.first or row
         seconds = row.seconds - self.first.seconds
         iterations = row.iteration - self.first.iteration
         if seconds <= 0 or iterations <= 0:
             return "first iteration"
-        rate = (row.evaluations - self.first.evaluations) / seconds
+        evaluations = row.evaluations - self.first.evaluations
         left = (self.rule.max_iterations - row.iteration) * seconds / iterations
+        if self.rule.max_evaluations is not None and evaluations > 0:
+            ahead = self.rule.max_evaluations - row.evaluations
+            left = min(left, ahead * seconds / evaluations)
         if self.rule.max_seconds is not None:
             left = min(left, self.rule.max_seconds - row.seconds)
-        return f"{rate:.3g} evaluations/s, at most {clock(left)} left"
+        rate = f"{evaluations / seconds:.3g} evaluations/s"
+        return f"at most {clock(left)} left, {rate}" if left <= LONGEST_ESTIMATE else rate
 
 
 @final
@@ -91,7 +99,8 @@ class Live:
     pace: Pace
 
     def __post_init__(self) -> None:
-        self.task = self.bar.add_task("training", total=self.pace.rule.max_iterations)
+        most = self.pace.rule.max_iterations
+        self.task = self.bar.add_task("training", total=most if most < MANY_ITERATIONS else None)
 
     def show(self, row: Row) -> None:
         text = f"{describe(row)}, {self.pace.of(row)}"
@@ -111,11 +120,25 @@ def reporting(wanted: bool, rule: StopRule) -> Iterator[Reporter]:
         yield Lines(sys.stderr, Pace(rule))
     else:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("{task.description}"))
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        with live_bar(Console(stderr=True)) as bar:
             yield Live(bar, Pace(rule))
+
+
+def live_bar(console: Console) -> Progress:
+    """A bar, the count and a text, which is cut where the line is short; the others are not."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.table import Column
+
+    text = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    return Progress(
+        BarColumn(BAR_WIDTH, table_column=Column(width=BAR_WIDTH)),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TextColumn("{task.description}", table_column=text),
+        console=console,
+        transient=True,
+        expand=True,
+    )
 
 
 def describe(row: Row) -> str:
