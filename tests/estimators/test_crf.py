@@ -220,8 +220,8 @@ def test_a_warm_start_begins_where_the_last_fit_ended() -> None:
 
 def test_a_checkpoint_is_resumed(tmp_path: Path) -> None:
     file = tmp_path / "state"
-    CRF(max_iterations=3, checkpoint=file, dtype="float64").fit(X, Y)
-    resumed = CRF(checkpoint=file, resume=True, dtype="float64").fit(X, Y)
+    CRF(max_iterations=3, dtype="float64").fit(X, Y, checkpoint=file)
+    resumed = CRF(dtype="float64").fit(X, Y, checkpoint=file, resume=True)
     whole = CRF(dtype="float64").fit(X, Y)
     assert resumed.outcome_.value == whole.outcome_.value
     assert resumed.outcome_.iterations == whole.outcome_.iterations

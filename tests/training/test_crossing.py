@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from mrflearn.objectives.objective import Evaluation
@@ -58,7 +59,8 @@ def test_training_goes_on_beyond_an_edge(optimiser: LBFGS | OWLQN) -> None:
 
 def test_a_trial_that_is_turned_down_leaves_nothing_behind() -> None:
     function = TwoBranches(branches=False)  # then an edge is the end
-    outcome = minimise(function, torch.zeros(1, dtype=torch.float64), LBFGS())
+    with pytest.warns(ConvergenceWarning):
+        outcome = minimise(function, torch.zeros(1, dtype=torch.float64), LBFGS())
     assert not any(function.started)  # though trials beyond the edge were made
     assert outcome.ending == "stuck"
     assert float(outcome.model[0]) == pytest.approx(EDGE, abs=1e-6)
@@ -70,5 +72,6 @@ def test_an_edge_without_another_side_ends_training() -> None:
         return value, -torch.ones_like(vector)
 
     function: Callable[[Tensor], tuple[Tensor, Tensor]] = wall
-    outcome = minimise(function, torch.zeros(1, dtype=torch.float64), LBFGS())
+    with pytest.warns(ConvergenceWarning):
+        outcome = minimise(function, torch.zeros(1, dtype=torch.float64), LBFGS())
     assert outcome.ending == "stuck"

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -125,9 +126,9 @@ def test_a_gradient_buffer_may_be_written_again():
 
 def test_a_wrong_gradient_is_found_out():
     function, _ = quadratic(5, 10)
-    outcome = minimise(
-        lambda x: (function(x)[0], -function(x)[1]), torch.ones(5, dtype=torch.float64), LBFGS()
-    )
+    start = torch.ones(5, dtype=torch.float64)
+    with pytest.warns(ConvergenceWarning):
+        outcome = minimise(lambda x: (function(x)[0], -function(x)[1]), start, LBFGS())
     assert outcome.ending == "stuck"
     assert outcome.failed
     assert not outcome.converged

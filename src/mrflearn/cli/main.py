@@ -1,12 +1,14 @@
 """The command `mrflearn`: verbs, exit codes, and nothing else.
 
-Exit code 0: done; 1: bad input, told in one line on standard error; 2: wrong usage.
+Exit code 0: done; 1: bad input or failed training, told in one line on standard error; 2: wrong
+usage; 130: interrupted.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from functools import cache
 from typing import Annotated, Any
 
@@ -98,6 +100,7 @@ def _command() -> Any:
 
 def main() -> None:
     """Runs the command line; every foreseen mistake ends in one line and exit code 1."""
+    warnings.showwarning = _show_warning
     try:
         _command()()
     except MrflearnError as error:
@@ -115,6 +118,14 @@ def main() -> None:
             "mrflearn: out of memory; try a smaller problem, or with infer a smaller --memory.\n"
         )
         sys.exit(1)
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], *_: object, **__: object
+) -> None:
+    """A line on standard error, without the place in the code; commands report failures."""
+    if category.__name__ != "ConvergenceWarning":
+        sys.stderr.write(f"mrflearn: {message}\n")
 
 
 def _is_shortage(error: RuntimeError) -> bool:

@@ -14,7 +14,7 @@ from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Jobs
 from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.labelling import refuse_single_label
-from mrflearn.cli.options import Device, Quiet, Seed
+from mrflearn.cli.options import Checkpoint, Device, Quiet, Resume, Seed, check_resume
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 from mrflearn.cli.train_layered import (
@@ -26,7 +26,7 @@ from mrflearn.cli.train_layered import (
     tell,
     train_layered,
 )
-from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
+from mrflearn.cli.training_facts import conclude, learned_by, tell_training, training_facts
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
@@ -102,6 +102,8 @@ def crf(
     device: Device = "cpu",
     jobs: Jobs = -1,
     seed: Seed = 0,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -113,6 +115,8 @@ def crf(
     """
     from mrflearn.statistics.recipes import Recipe
 
+    check_resume(checkpoint, resume)
+    saved = {"checkpoint": checkpoint, "resume": resume}
     if calibrate and dev is None:
         raise typer.BadParameter("probabilities are calibrated on held-out data: name --valid.")
     recipe = Recipe.of(
@@ -139,17 +143,21 @@ def crf(
     }
     if chosen is not Structure.chain:
         settings["c2"] = 0.05 if c2 is None else c2
-        tell(train_layered(recipe, file, Layered(chosen, settings, skip_rule), output), as_json)
+        layered = Layered(chosen, settings, skip_rule, saved)
+        model, answer = train_layered(recipe, file, layered, output)
+        tell(answer, as_json)
+        conclude(model.outcome_)
         return
     settings |= {"c2": 1.0 if c2 is None else c2, "order": order, "device": device}
-    model = _learn_chain(recipe, file, settings, dev, calibrate=calibrate)
-    model.save(output)
-    answer = _answer(model, recipe, output, quiet=quiet)
-    write_report(model, output, answer, quiet=quiet)
+    chain = _learn_chain(recipe, file, settings, dev, saved, calibrate=calibrate)
+    chain.save(output)
+    answer = _answer(chain, recipe, output, quiet=quiet)
+    write_report(chain, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
     else:
         _tell(answer)
+    conclude(chain.outcome_)
 
 
 def _idle(structure: Structure) -> dict[str, str]:
@@ -169,7 +177,13 @@ def _refuse_for_perceptron(structure: Structure, estimator: Estimator | None) ->
 
 
 def _learn_chain(
-    recipe: Recipe, file: Path, settings: dict[str, Any], dev: Path | None, *, calibrate: bool
+    recipe: Recipe,
+    file: Path,
+    settings: dict[str, Any],
+    dev: Path | None,
+    saved: dict[str, Any],
+    *,
+    calibrate: bool,
 ) -> CRF:
     from mrflearn.estimators.crf import CRF
 
@@ -181,7 +195,7 @@ def _learn_chain(
         yield from items
         refuse_single_label(labels, file, recipe.labels if recipe.columns else "")
 
-    model.fit(checked(), labels, *held_out)
+    model.fit(checked(), labels, *held_out, **saved)
     model.recipe_ = recipe
     if calibrate and dev is not None:
         model.calibrate(*recipe.labelled(dev))

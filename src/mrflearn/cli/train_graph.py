@@ -12,11 +12,11 @@ from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Jobs
 from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.labelling import refuse_single_label
-from mrflearn.cli.options import Quiet, Seed
+from mrflearn.cli.options import Checkpoint, Quiet, Resume, Seed, check_resume
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 from mrflearn.cli.train_layered import Estimator
-from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
+from mrflearn.cli.training_facts import conclude, learned_by, tell_training, training_facts
 
 
 class Algorithm(StrEnum):
@@ -47,6 +47,8 @@ def graph(
     ] = False,
     jobs: Jobs = -1,
     seed: Seed = 0,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -61,6 +63,7 @@ def graph(
     from mrflearn.errors import DataError
     from mrflearn.estimators.graph_crf import GraphCRF
 
+    check_resume(checkpoint, resume)
     examples = list(read_graphs(file))
     if not examples:
         raise DataError("there are no graphs in it.", path=file)
@@ -77,7 +80,8 @@ def graph(
         random_state=seed,
         verbose=not quiet,
     )
-    model.fit([own.networkx() for own in examples], [own.labels for own in examples])
+    graphs, labels = [own.networkx() for own in examples], [own.labels for own in examples]
+    model.fit(graphs, labels, checkpoint=checkpoint, resume=resume)
     model.save(output)
     answer: dict[str, Any] = {
         "model": str(output),
@@ -92,9 +96,11 @@ def graph(
     write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
-        return
-    say(
-        f"{output}: {len(answer['labels'])} labels, {answer['attributes']:,} attributes, learned "
-        f"from {answer['graphs']:,} graphs by {answer['estimator']} in {answer['seconds']:.2f} s"
-    )
-    tell_training(answer)
+    else:
+        say(
+            f"{output}: {len(answer['labels'])} labels, {answer['attributes']:,} attributes, "
+            f"learned from {answer['graphs']:,} graphs by {answer['estimator']} in "
+            f"{answer['seconds']:.2f} s"
+        )
+        tell_training(answer)
+    conclude(model.outcome_)

@@ -48,11 +48,12 @@ class SkipRule(StrEnum):
 
 @dataclass(frozen=True)
 class Layered:
-    """A structure, what its CRF is made with, and the rule of a skip chain."""
+    """A structure, what its CRF is made with, the rule of a skip chain, and its checkpoint."""
 
     structure: Structure
     settings: dict[str, Any]  # as `FactorialCRF` names them
     rule: SkipRule | None
+    saved: dict[str, Any]  # as `fit` names it
 
 
 def choose_structure(wanted: Structure | None, labels: int) -> Structure:
@@ -66,8 +67,10 @@ def choose_structure(wanted: Structure | None, labels: int) -> Structure:
     return chosen
 
 
-def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) -> dict[str, Any]:
-    """Trains and saves the model; gives what there is to say of it."""
+def train_layered(
+    recipe: Recipe, file: Path, layered: Layered, output: Path
+) -> tuple[Any, dict[str, Any]]:
+    """Trains and saves the model; gives it, and what there is to say of it."""
     examples = recipe.layered(file)
     items = [example.items for example in examples]
     for layer, name in enumerate(recipe.layers):
@@ -82,17 +85,18 @@ def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) ->
         by_messages = layered.settings["estimator"] == "bp"
         start: Literal["zero", "chain"] = "chain" if by_messages else "zero"
         model = SkipChainCRF(rule=rule, start=start, **layered.settings)
-        model.fit(items, [example.labels for example in examples], words_of(examples, file))
+        labels = [example.labels for example in examples]
+        model.fit(items, labels, words_of(examples, file), **layered.saved)
     else:
         from mrflearn.estimators.factorial_crf import FactorialCRF
 
         model = FactorialCRF(**layered.settings)
-        model.fit(items, [example.layers for example in examples])
+        model.fit(items, [example.layers for example in examples], **layered.saved)
     model.recipe_ = recipe
     model.save(output)
     answer = _answer(model, recipe, layered, output)
     write_report(model, output, answer, quiet=not layered.settings["verbose"])
-    return answer
+    return model, answer
 
 
 def _answer(model: Any, recipe: Recipe, layered: Layered, output: Path) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from mrflearn.cli.output import Output
 from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
 from mrflearn.cli.text_source import TextOrMoments, text_or_moments, text_source
+from mrflearn.cli.training_facts import conclude
 
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
@@ -47,6 +48,13 @@ class Estimator(StrEnum):
     pl = "pl"
     pl_sgd = "pl-sgd"
     ml = "ml"
+
+
+class NumberType(StrEnum):
+    """Types of numbers that training computes with."""
+
+    float32 = "float32"
+    float64 = "float64"
 
 
 class Form(StrEnum):
@@ -95,6 +103,9 @@ def lm(
     vocabulary_size: VocabularySize = None,
     max_evaluations: Annotated[int, typer.Option(min=1, help="When to stop at the latest.")] = 600,
     device: Device = "cpu",
+    dtype: Annotated[
+        NumberType | None, typer.Option(help="Default: float64 for up to 1,000 words.")
+    ] = None,
     seed: Seed = 0,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
@@ -130,6 +141,7 @@ def lm(
         vocabulary_size=vocabulary_size,
         max_evaluations=max_evaluations,
         device=device,
+        dtype=None if dtype is None else dtype.value,
         random_state=seed,
         verbose=not quiet,
     )
@@ -145,8 +157,9 @@ def lm(
     write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
-        return
-    _tell(answer, valid)
+    else:
+        _tell(answer, valid)
+    conclude(model.outcome_)
 
 
 def _refuse_idle(
@@ -176,6 +189,8 @@ def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:
         "slack": model.ceiling_.slack,
         "iterations": outcome.iterations,
         "evaluations": outcome.evaluations,
+        "converged": outcome.converged,
+        "ending": outcome.ending,
         "reason": outcome.reason,
         "seconds": round(outcome.seconds, 4),
         "peak_memory_mb": round(_peak_memory_mb(), 1),

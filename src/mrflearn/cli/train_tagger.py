@@ -13,7 +13,7 @@ from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.inputs import input_option
 from mrflearn.cli.labelling import refuse_single_label
-from mrflearn.cli.options import Device, Quiet, Seed
+from mrflearn.cli.options import Checkpoint, Device, Quiet, Resume, Seed, check_resume
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
 from mrflearn.cli.tagger_files import (
@@ -27,6 +27,7 @@ from mrflearn.cli.tagger_files import (
     source_of,
     tell_figures,
 )
+from mrflearn.cli.training_facts import conclude
 
 if TYPE_CHECKING:
     from mrflearn.data.tag_files import Tags
@@ -85,6 +86,8 @@ def tagger(
     ] = None,
     device: Device = "cpu",
     seed: Seed = 0,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -98,6 +101,7 @@ def tagger(
     """
     from mrflearn.estimators.tagger import JointTagger
 
+    check_resume(checkpoint, resume)
     source = source_of(file, file_format, columns, column)
     sentences, tags = source.tagged(file)
     refuse_single_label(tags, file, source.column)
@@ -126,7 +130,7 @@ def tagger(
     )
     held_out = None if valid is None else read_truth(source, valid)
     began = time.perf_counter()
-    model.fit(sentences, more, valid=held_out)
+    model.fit(sentences, more, valid=held_out, checkpoint=checkpoint, resume=resume)
     seconds = time.perf_counter() - began
     model.source_ = source
     model.save(output)
@@ -142,6 +146,7 @@ def tagger(
         say_json(answer)
     else:
         _tell(answer, valid)
+    conclude(model.outcome_)
 
 
 def _numbers(option: str, text: str | None, valid: Path | None) -> float | list[float] | None:

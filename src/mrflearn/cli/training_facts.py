@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from mrflearn.cli.answers import remark, say
 
 if TYPE_CHECKING:
     from mrflearn.training.outcome import Outcome
+
+INTERRUPTED = 130  # what shells give for a command that Ctrl-C ended
 
 
 def training_facts(outcome: Outcome[Any]) -> dict[str, Any]:
@@ -17,6 +21,7 @@ def training_facts(outcome: Outcome[Any]) -> dict[str, Any]:
         "iterations": outcome.iterations,
         "evaluations": outcome.evaluations,
         "converged": outcome.converged,
+        "ending": outcome.ending,
         "reason": outcome.reason,
         "seconds": round(outcome.seconds, 4),
     }
@@ -28,6 +33,16 @@ def tell_training(facts: dict[str, Any]) -> None:
         f"objective {facts['objective']:.6g} nats after {facts['iterations']} iterations: "
         f"{facts['reason']}"
     )
+
+
+def conclude(outcome: Outcome[Any]) -> None:
+    """Ends the command as its training ended: nobody takes half a training for a whole one."""
+    if outcome.failed:
+        remark("training failed; the model that was saved is where it got to.")
+        raise typer.Exit(1)
+    if outcome.ending == "interrupted":
+        remark("training was interrupted; the model that was saved is where it got to.")
+        raise typer.Exit(INTERRUPTED)
 
 
 def learned_by(model: Any, *, quiet: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.chain_questions import ChainQuestions
@@ -33,6 +35,7 @@ from mrflearn.statistics.merging import merged
 from mrflearn.statistics.recipes import Recipe
 from mrflearn.statistics.support import Support, find_support
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
 
 NOT_OFFERED = ("pa_type", "error_sensitive", "averaging", "variance", "gamma", "trainer_cls")
@@ -64,7 +67,6 @@ class CRF(ChainQuestions):
     batch_size: sequences in a step of l2sgd and ap.
     patience: with a dev set, stop after so many iterations without a better score there.
     warm_start: `fit` begins with the weights of the last fit.
-    checkpoint, resume: a file that keeps the state of training, and whether to go on from it.
     n_jobs: cores to use; None or -1: all.
     """
 
@@ -105,8 +107,6 @@ class CRF(ChainQuestions):
         patience: int = 10,
         warm_start: bool = False,
         callbacks: Sequence[Callback | Watcher] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-        resume: bool = False,
         dtype: str = "float32",
         device: str = "cpu",
         n_jobs: int | None = None,
@@ -146,8 +146,6 @@ class CRF(ChainQuestions):
         self.patience = patience
         self.warm_start = warm_start
         self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.resume = resume
         self.dtype = dtype
         self.device = device
         self.n_jobs = n_jobs
@@ -160,6 +158,9 @@ class CRF(ChainQuestions):
         X_dev: Iterable[Any] | None = None,
         y_dev: Iterable[Any] | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
     ) -> Self:
         """Learns from sequences of items and their labels.
 
@@ -168,6 +169,8 @@ class CRF(ChainQuestions):
             Names that `mrflearn.edge` made are attributes of the transition into their token.
         y: labels; None in place of one is unknown, a set is any of these.
         X_dev, y_dev: a held-out set; the weights that do best there are kept.
+        checkpoint: a file that training is saved to every minute; with `resume` it goes on from
+            there, to the same weights as if it had never stopped.
         """
         features, labels = compiled(X, y)
         warn_of_single_label(labels.names)
@@ -178,7 +181,8 @@ class CRF(ChainQuestions):
         else:
             start = ChainCRF.zeros(support, choose_dtype(self.dtype), choose_device(self.device))
         data = ChainData(features, labels, self._weights(features, labels, sample_weight))
-        return self._train(start, data, self._validation(X_dev, y_dev, support), pull=False)
+        validation = self._validation(X_dev, y_dev, support)
+        return self._train(start, data, validation, False, checkpoint, resume)
 
     def partial_fit(
         self, X: Iterable[Any], y: Iterable[Any] | None = None, classes: Sequence[str] = ()
@@ -200,7 +204,7 @@ class CRF(ChainQuestions):
             number = [support.attributes[name] for name in features.names]
             features = features.renumbered(torch.tensor(number), support.attributes)
         data = ChainData(features, labels, self._weights(features, labels, None))
-        return self._train(start, data, None, pull=earlier is not None)
+        return self._train(start, data, None, earlier is not None)
 
     def _learned_parts(self) -> Parts:
         learned, tensors = crf_storage.stored(self._fitted())
@@ -217,7 +221,7 @@ class CRF(ChainQuestions):
 
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
-        for name in ("callbacks", "checkpoint", "resume", "model_filename"):
+        for name in ("callbacks", "model_filename"):
             del own[name]
         if isinstance(self.class_weight, Mapping):
             own["class_weight"] = dict(self.class_weight)
@@ -257,9 +261,16 @@ class CRF(ChainQuestions):
         return self
 
     def _train(
-        self, start: ChainCRF, data: ChainData, validation: Validation | None, pull: bool
+        self,
+        start: ChainCRF,
+        data: ChainData,
+        validation: Validation | None,
+        pull: bool,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
     ) -> Self:
         settings = self._settings(validation, self._chosen(start, data))
+        settings = replace(settings, checkpoint=checkpoint, resume=resume)
         if self.verbose:
             sys.stderr.write(estimate_memory(start, data, settings) + "\n")
         self.outcome_: Outcome[ChainCRF] = train(start, data, settings, pull)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +94,11 @@ def train(model: ChainCRF, data: ChainData, settings: Settings, pull: bool) -> O
     with Threads(settings.cores) as threads:
         if settings.algorithm == "lbfgs":
             function = _whole(model, data, settings, threads)
-            return _run(model, [function], quasi_newton(settings), settings, pull)
+
+            def in_double() -> list[ValueAndGradient]:
+                return [_whole(_double(model), data, settings, threads)]
+
+            return _run(model, [function], quasi_newton(settings), settings, pull, in_double)
         batches = _batches(data, settings)
         if settings.algorithm == "ap":
             functions = [
@@ -106,6 +110,10 @@ def train(model: ChainCRF, data: ChainData, settings: Settings, pull: bool) -> O
         layout = Layout.of(model.parameters())
         rate = calibrate(losses, layout.flatten(model.parameters()), settings)
         return _run(model, losses, descent(settings, rate), settings, pull)
+
+
+def _double(model: ChainCRF) -> ChainCRF:
+    return model.with_parameters({name: own.double() for name, own in model.parameters().items()})
 
 
 def _whole(
@@ -220,6 +228,7 @@ def _run(
     optimiser: Optimiser[Any],
     settings: Settings,
     pull: bool,
+    in_double: Callable[[], list[ValueAndGradient]] | None = None,
 ) -> Outcome[ChainCRF]:
     layout = Layout.of(model.parameters())
     start = layout.flatten(model.parameters())
@@ -228,9 +237,12 @@ def _run(
     def rebuild(vector: Tensor) -> ChainCRF:
         return model.with_parameters(layout.unflatten(vector + origin if pull else vector))
 
+    def pulled(own: Sequence[ValueAndGradient]) -> Sequence[ValueAndGradient]:
+        return [shifted(function, origin) for function in own] if pull else own
+
     free = settings.algorithm == "ap" or not (settings.c1 or settings.c2)
     plan = Plan(
-        [shifted(function, origin) for function in functions] if pull else functions,
+        pulled(functions),
         start - origin,
         layout,
         rebuild,
@@ -238,5 +250,6 @@ def _run(
         optimiser,
         NoPenalty() if free else ElasticNet(settings.c1, settings.c2),
         settings.seed,
+        in_double=None if in_double is None else lambda: pulled(in_double()),
     )
     return run(plan, settings.callbacks, settings.progress, settings.checkpoint, settings.resume)

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import log_probabilities
@@ -21,6 +22,7 @@ from mrflearn.estimators.layered_sequences import (
 from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import compile_labels
+from mrflearn.training.checkpoint import Checkpoint, Stages
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -41,9 +43,18 @@ class FactorialCRF(LayeredSequences):
     reads_words = False
 
     def fit(
-        self, X: Iterable[Any], y: Iterable[Any], sample_weight: ArrayLike | None = None
+        self,
+        X: Iterable[Any],
+        y: Iterable[Any],
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
     ) -> Self:
-        """Learns from sequences of items and the labels of their layers."""
+        """Learns from sequences of items and the labels of their layers.
+
+        checkpoint, resume: as of `CRF.fit`.
+        """
         by_layer = split_layers(y)
         features = compile_features(X)
         if not features.tokens or not by_layer:
@@ -52,7 +63,8 @@ class FactorialCRF(LayeredSequences):
         coupled = self.coupled
         if coupled is None:
             coupled = [(i, i + 1) for i in range(len(labels) - 1)]
-        return self._fit(features, labels, coupled, sample_weight)
+        saved = Stages(checkpoint, resume)
+        return self._fit(features, labels, coupled, sample_weight, saved)
 
     def predict(self, X: Iterable[Any], forced: Iterable[Any] | None = None) -> list[Layers]:
         """The best labels of each layer of each sequence.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from mrflearn.data.files import PathLike
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
 from mrflearn.estimators.crf_training import Settings
@@ -33,6 +34,7 @@ from mrflearn.models.templates import Template, find_templates
 from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle, natural_pieces
 from mrflearn.objectives.reweighted import Shares
 from mrflearn.training.callbacks import Callback, Watcher
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
 
 
@@ -129,7 +131,13 @@ class FieldCRF(FrontDoor):
     def _restore(self, state: dict[str, Any]) -> None:
         """Takes back what `_state` gave."""
 
-    def _learn(self, batch: FieldBatch, start: LogLinearField | None = None) -> Self:
+    def _learn(
+        self,
+        batch: FieldBatch,
+        start: LogLinearField | None = None,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Trains the field, from the weights of `start` where it has them."""
         templates = self._templates(batch)
         first = LogLinearField.zeros(templates, choose_dtype(self.dtype))
@@ -141,7 +149,9 @@ class FieldCRF(FrontDoor):
             f"{graph.components:,} examples, {graph.variables:,} variables, "
             f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
         )
-        self.outcome_ = train_field(first, batch, self._settings(templates, self._chosen(batch)))
+        settings = self._settings(templates, self._chosen(batch))
+        saved = replace(settings.optimisation, checkpoint=checkpoint, resume=resume)
+        self.outcome_ = train_field(first, batch, replace(settings, optimisation=saved))
         self.model_ = self.outcome_.model
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,7 +58,12 @@ def train_field(
     with Threads(optimisation.cores) as threads:
         if optimisation.algorithm == "lbfgs":
             function = _whole(start, batch, settings, threads)
-            outcome = _run(start, [function], quasi_newton(optimisation), settings)
+
+            def in_double() -> list[ValueAndGradient]:
+                doubled = {name: own.double() for name, own in start.parameters().items()}
+                return [_whole(start.with_parameters(doubled), batch, settings, threads)]
+
+            outcome = _run(start, [function], quasi_newton(optimisation), settings, in_double)
             if isinstance(function, FieldLikelihood | Distributed) and not function.converged:
                 return replace(outcome, reason=f"{outcome.reason} {UNSETTLED}")
             return outcome
@@ -94,6 +99,7 @@ def _run(
     functions: Sequence[ValueAndGradient],
     optimiser: Optimiser[Any],
     settings: FieldSettings,
+    in_double: Callable[[], list[ValueAndGradient]] | None = None,
 ) -> Outcome[LogLinearField]:
     layout, tie = Layout.of(start.parameters()), settings.tie
     vector = layout.flatten(start.parameters())
@@ -101,9 +107,11 @@ def _run(
     if tie is not None:
         if start.shares is not None:
             raise TrainingError("shares='optimised' needs directed edges or factor graphs.")
-        functions = [tied(function, tie) for function in functions]
         vector = vector.new_zeros(int(tie.max()) + 1).index_copy_(0, tie, vector)
         laid = Layout(("weights",), (vector.shape,))
+
+    def freed(functions: Sequence[ValueAndGradient]) -> Sequence[ValueAndGradient]:
+        return functions if tie is None else [tied(function, tie) for function in functions]
 
     def rebuild(free: Tensor) -> LogLinearField:
         return start.with_parameters(layout.unflatten(free if tie is None else free[tie]))
@@ -111,7 +119,7 @@ def _run(
     priced = own.c1 or own.c2
     kept = () if start.shares is None else (SHARES,)
     plan = Plan(
-        list(functions),
+        freed(functions),
         vector,
         laid,
         rebuild,
@@ -119,5 +127,6 @@ def _run(
         optimiser,
         ElasticNet(own.c1, own.c2, kept) if priced else NoPenalty(),
         own.seed,
+        in_double=None if in_double is None else lambda: freed(in_double()),
     )
     return run(plan, own.callbacks, own.progress, own.checkpoint, own.resume)

@@ -9,6 +9,7 @@ from typing import Any, Self
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import best_lists, log_probabilities
@@ -18,6 +19,7 @@ from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.templates import Template
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import warn_of_single_label
+from mrflearn.training.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,18 @@ class GraphCRF(FieldCRF):
         self._fitted()
         return list(self.labels_)
 
-    def fit(self, X: Iterable[Any], y: Iterable[Any]) -> Self:
-        """Learns from graphs and the labels of their nodes."""
+    def fit(
+        self,
+        X: Iterable[Any],
+        y: Iterable[Any],
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learns from graphs and the labels of their nodes.
+
+        checkpoint, resume: as of `CRF.fit`.
+        """
         graphs, labels = Graphs.of(X), list(y)
         names = Numbering(closed=False)
         for own in graphs.ordered(labels):
@@ -88,7 +100,7 @@ class GraphCRF(FieldCRF):
             graphs.insist_on_connection(batch.graph)
         batch = graphs.labelled(batch, labels, names)
         self.mirrored_, self.labels_ = graphs.mirrored, names
-        return self._learn(batch)
+        return self._learn(batch, None, checkpoint, resume)
 
     def predict(self, X: Iterable[Any], forced: Iterable[Any] | None = None) -> list[Any]:
         """The best labels of each graph, as {node: label} (lists for factor graphs).

@@ -32,6 +32,7 @@ from mrflearn.estimators.text_moments import checked_moments, counted, moments_o
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
 from mrflearn.statistics.moments import Moments
+from mrflearn.training.checkpoint import Checkpoint
 
 Estimator = Literal["bound"] | Direct
 
@@ -103,7 +104,7 @@ class LanguageModel(WordSpace):
         y: object = None,
         *,
         valid: Text | Moments | None = None,
-        checkpoint: PathLike | None = None,
+        checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
         """Learns from lists of words, a text file with one sentence a line, or moments.

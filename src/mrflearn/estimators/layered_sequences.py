@@ -27,6 +27,7 @@ from mrflearn.statistics.compiled import CompiledFeatures, compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import CompiledLabels, compile_labels, warn_of_single_label
 from mrflearn.statistics.recipes import Recipe
+from mrflearn.training.checkpoint import Stages
 
 Layers = list[list[str]]  # the labels of each layer of one sequence
 LayerChances = list[list[dict[str, float]]]  # for each layer and token, the labels' probabilities
@@ -71,6 +72,7 @@ class LayeredSequences(FieldCRF):
         labels: Sequence[CompiledLabels],
         coupled: Sequence[tuple[int, int]],
         sample_weight: ArrayLike | None,
+        saved: Stages,
         skips: Int64[Tensor, "n 2"] | None = None,
         from_chain: bool = False,
     ) -> Self:
@@ -88,10 +90,11 @@ class LayeredSequences(FieldCRF):
             # [Sutton and McCallum 2009, 5.1.3] From uniform weights loopy BP may not converge.
             alone = sequence_batch(wiring, features, labels, weight=weight)
             self._tell("first without skip edges, by maximum likelihood:")
-            start = clone(self).set_params(estimator="ml")._learn(alone).model_
+            chain = clone(self).set_params(estimator="ml")
+            start = chain._learn(alone, None, *saved.next()).model_
             self._tell(f"now with skip edges, by {self.estimator}:")
         batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
-        self._learn(batch, start)
+        self._learn(batch, start, *saved.next())
         for own in labels:
             own.names.closed = True
         self.names_, self.wiring_ = tuple(own.names for own in labels), wiring

@@ -20,6 +20,7 @@ from mrflearn.models.neighbour_start import log_frequencies, spectral_start
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
 from mrflearn.statistics.moments import Moments
 from mrflearn.training.callbacks import EarlyStopping
+from mrflearn.training.checkpoint import Checkpoint, Stages
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 from mrflearn.training.outcome import Outcome
@@ -67,7 +68,7 @@ class LiftedSettings:
     dtype: NumberType | None = None
     seed: int = 0
     progress: bool = False
-    checkpoint: PathLike | None = None
+    checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
     start: Start | None = None
 
@@ -128,7 +129,12 @@ def train_on_best_weights(moments: Moments, settings: LiftedSettings, valid: Mom
     """
     offsets = len(moments.offsets)
     choices = [default_weights(offsets, ratio) for ratio in RATIOS]
-    fits = [train_lifted(moments, replace(settings, weights=rho), valid) for rho in choices]
+    saved = Stages(settings.checkpoint, settings.resume)
+    fits = []
+    for rho in choices:
+        checkpoint, resume = saved.next()
+        own = replace(settings, weights=rho, checkpoint=checkpoint, resume=resume)
+        fits.append(train_lifted(moments, own, valid))
 
     def validation_bound(fitted: LiftedFit) -> float:
         scores = fitted.model.scores()

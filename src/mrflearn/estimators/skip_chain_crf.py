@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
+from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import log_probabilities
@@ -23,6 +24,7 @@ from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import compile_labels
 from mrflearn.statistics.skips import SKIP_RULES, SkipRule, Skips, apply_rule
+from mrflearn.training.checkpoint import Checkpoint, Stages
 
 Rule = str | SkipRule
 GIVEN = "given"  # what a stored CRF says of a rule that was a function
@@ -55,8 +57,14 @@ class SkipChainCRF(LayeredSequences):
         y: Iterable[Any],
         words: Words,
         sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
     ) -> Self:
-        """Learns from documents: items, labels and words of their tokens."""
+        """Learns from documents: items, labels and words of their tokens.
+
+        checkpoint, resume: as of `CRF.fit`.
+        """
         if self.start not in ("zero", "chain"):
             raise MrflearnError(f"start={self.start!r} is not one of zero, chain.")
         features = compile_features(X)
@@ -65,7 +73,8 @@ class SkipChainCRF(LayeredSequences):
         labels = compile_labels(y, features.lengths, Numbering())
         skips = joined_tokens(self._joined(words, features.lengths.tolist()), features.lengths)
         from_chain = self.start == "chain"
-        return self._fit(features, [labels], (), sample_weight, skips, from_chain)
+        saved = Stages(checkpoint, resume)
+        return self._fit(features, [labels], (), sample_weight, saved, skips, from_chain)
 
     def predict(
         self, X: Iterable[Any], words: Words, forced: Iterable[Any] | None = None

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mrflearn.data.files import PathLike
 from mrflearn.data.tag_files import TagSource
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.crf_validation import accuracy
@@ -25,6 +26,7 @@ from mrflearn.inference.sentence_tags import SentenceTags
 from mrflearn.objectives.tagger_normaliser import BOUNDS, TagCeiling, TaggerBoundName
 from mrflearn.statistics.labels import warn_of_single_label
 from mrflearn.statistics.tagged_sentences import Tags, check_tags
+from mrflearn.training.checkpoint import Checkpoint, Stages
 
 Sentences = Iterable[Sequence[str]]
 Held = tuple[list[Sequence[str]], list[Sequence[str]]]
@@ -79,18 +81,22 @@ class JointTagger(FrontDoor):
         y: Iterable[Tags] | None = None,
         *,
         valid: tuple[Sentences, Iterable[Sequence[str]]] | None = None,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
     ) -> Self:
         """Learns from sentences (lists of words) and their tags.
 
         A tag may be None, and so may all tags of a sentence (or of all, with `tags` given): they
         are summed out.  Of several `l2` or `unlabelled_weight` the best on `valid` (sentences and
-        tags) is taken.
+        tags) is taken.  Training is saved to `checkpoint` every minute, and with `resume` goes on
+        from there; further rounds and settings are saved to files beside it.
         """
         self._check_settings()
+        saved = Stages(checkpoint, resume)
         sentences = list(X)
         sentences, tags = _with_words(sentences, [None] * len(sentences) if y is None else list(y))
         with one_thread():
-            found = self._best_of(sentences, tags, _held(valid))
+            found = self._best_of(sentences, tags, _held(valid), saved)
         self._learned = found.learned
         self.bound_ = found.fit.log_likelihood
         self.outcome_ = found.fit.outcome
@@ -169,7 +175,11 @@ class JointTagger(FrontDoor):
             self.source_ = TagSource.from_settings(learned["source"])
 
     def _best_of(
-        self, sentences: list[Sequence[str]], tags: list[Tags], valid: Held | None
+        self,
+        sentences: list[Sequence[str]],
+        tags: list[Tags],
+        valid: Held | None,
+        saved: Stages,
     ) -> Learning:
         """The best learned tagger of all settings to choose from."""
         labelled = all(some is not None and None not in some for some in tags)
@@ -180,7 +190,7 @@ class JointTagger(FrontDoor):
         best: Learning | None = None
         highest = -math.inf
         for l2, weight in choices:
-            found = learn(sentences, tags, self._plan(l2, weight))
+            found = learn(sentences, tags, self._plan(l2, weight, saved))
             self._learned = found.learned
             reached = 0.0 if valid is None else self.score(*valid)
             if best is None or reached > highest:
@@ -190,11 +200,18 @@ class JointTagger(FrontDoor):
             raise DataError("l2 and unlabelled_weight each need at least one number.")
         return best
 
-    def _plan(self, l2: float, weight: float) -> TaggerPlan:
+    def _plan(self, l2: float, weight: float, saved: Stages) -> TaggerPlan:
         settings = TaggerSettings(self.bound, l2, self.max_evaluations, self.device, self.verbose)
         places = PLACES[self.words]
         return TaggerPlan(
-            self.context, places, settings, self.tags, self.rounds, weight, self.random_state
+            self.context,
+            places,
+            settings,
+            self.tags,
+            self.rounds,
+            weight,
+            self.random_state,
+            saved,
         )
 
     def _chains(self, X: Sentences) -> Iterator[tuple[list[Sequence[str]], SentenceTags]]:

@@ -26,6 +26,7 @@ from mrflearn.statistics.tagged_sentences import (
     number_sentences,
 )
 from mrflearn.statistics.word_clusters import cluster_words
+from mrflearn.training.checkpoint import Stages
 
 RARE_COUNT = 5  # a word that comes at most so often is rare
 ROUND_EVALUATIONS = 30  # of the bound in a round, which begins where the one before it ended
@@ -43,6 +44,7 @@ class TaggerPlan:
     rounds: int
     weight: float
     seed: int
+    saved: Stages | None = None
 
 
 class Learning(NamedTuple):
@@ -89,7 +91,7 @@ class Corpus:
         start: Mapping[str, Tensor] | None = None,
     ) -> Learning:
         """The tagger of these counts."""
-        fit = train_tagger(moments, self.spelling, settings, start)
+        fit = train_tagger(moments, self.spelling, settings, start, self.plan.saved)
         learned = LearnedTagger(self.words, self.tags, fit.model, fit.ceiling, self.spelling)
         return Learning(learned, fit)
 

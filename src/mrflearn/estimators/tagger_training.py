@@ -16,11 +16,12 @@ from mrflearn.objectives.tagger_bound import FeatureFrequencies, TaggerBound, Ta
 from mrflearn.objectives.tagger_normaliser import TagCeiling, TaggerBoundName, normaliser
 from mrflearn.statistics.joint_moments import JointMoments
 from mrflearn.statistics.spelling import SpellingTable
+from mrflearn.training.checkpoint import Stages
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 from mrflearn.training.outcome import Outcome
 
-MILD = 0.1  # the price of transitions over that of features: there are few, and all are seen often
+MILD = 0.1  # the penalty on transitions over that on features: there are few, all seen often
 
 
 @final
@@ -52,17 +53,27 @@ def train_tagger(
     spelling: Mapping[int, SpellingTable],
     settings: TaggerSettings,
     start: Mapping[str, Tensor] | None = None,
+    saved: Stages | None = None,
 ) -> TaggerFit:
     """The model whose bound is best; `start` are parameters, and duals, to begin with."""
     places = tuple(moments.words)
-    own = normaliser(settings.bound, moments.distances, places)
-    moments = moments.rounded_up(own.multiple)
-    like = torch.zeros(0, dtype=torch.float32, device=choose_device(settings.device))
-    features = {p: SparseMatrix.of(spelling[p].matrix, like.dtype, like.device) for p in places}
+    multiple = normaliser(settings.bound, moments.distances, places).multiple
+    moments = moments.rounded_up(multiple)
+    device = choose_device(settings.device)
     sizes = {place: len(spelling[place].number) for place in places}
-    model = JointTaggerModel.zeros(moments.transitions.shape[-1], moments.distances, sizes, like)
-    bound = TaggerBound(model, features, FeatureFrequencies.of(moments, spelling, like), own)
-    price = settings.l2 / moments.positions
+
+    def bound_in(dtype: torch.dtype) -> TaggerBound:
+        like = torch.zeros(0, dtype=dtype, device=device)
+        features = {p: SparseMatrix.of(spelling[p].matrix, dtype, device) for p in places}
+        shape = moments.transitions.shape[-1], moments.distances
+        model = JointTaggerModel.zeros(*shape, sizes, like)
+        frequencies = FeatureFrequencies.of(moments, spelling, like)
+        upper = normaliser(settings.bound, moments.distances, places)
+        return TaggerBound(model, features, frequencies, upper)
+
+    bound = bound_in(torch.float32)
+    checkpoint, resume = (None, False) if saved is None else saved.next()
+    strength = settings.l2 / moments.positions
     outcome = minimise(
         bound,
         bound.start if start is None else bound.vector_of(start),
@@ -71,11 +82,14 @@ def train_tagger(
             max_evaluations=settings.max_evaluations,
             tolerance=1e-6,
         ),
-        penalty=TaggerPenalty(price, MILD * price, bound),
+        penalty=TaggerPenalty(strength, MILD * strength, bound),
         progress=settings.progress,
+        checkpoint=checkpoint,
+        resume=resume,
+        in_double=lambda: bound_in(torch.float64),
     )
     model, *duals = bound.at(outcome.model)
-    ceiling = own.ceiling(model.scores(features), *duals)
+    ceiling = bound.normaliser.ceiling(model.scores(bound.features), *duals)
     mean = float(bound.mean_score(outcome.model))
     reached = mean - ceiling.per_position(moments.positions)
     return TaggerFit(model, ceiling, reached, bound.named(outcome.model), outcome)

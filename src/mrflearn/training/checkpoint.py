@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -53,6 +54,34 @@ class Checkpoint:
         """Whether to save, so many iterations and seconds after the last time."""
         by_count = self.every_iterations is not None and iterations >= self.every_iterations
         return by_count or (self.every_seconds is not None and seconds >= self.every_seconds)
+
+
+@final
+class Stages:
+    """The checkpoints of trainings that follow each other: FILE, FILE.2, FILE.3 and so on.
+
+    On resuming, trainings that were over end at once with what they had.
+    """
+
+    def __init__(self, path: PathLike | Checkpoint | None, resume: bool) -> None:
+        if path is None and resume:
+            raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
+        self.first = path if path is None or isinstance(path, Checkpoint) else Checkpoint(path)
+        self.resumes, self.number = resume, 0
+        if self.first is not None and not resume:
+            # A stage of an earlier training must not be taken for one of this.
+            own = Path(self.first.path)
+            for later in own.parent.glob(f"{glob.escape(own.name)}.*"):
+                if later.suffix.removeprefix(".").isdecimal():
+                    later.unlink()
+
+    def next(self) -> tuple[Checkpoint | None, bool]:
+        """Where the next training is saved, and whether it goes on from there."""
+        self.number += 1
+        if self.first is None or self.number == 1:
+            return self.first, self.resumes
+        path = f"{os.fspath(self.first.path)}.{self.number}"
+        return replace(self.first, path=path), self.resumes and Path(path).is_file()
 
 
 def settings_of(optimiser: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, final
@@ -196,7 +197,12 @@ class _Training(Generic[M]):
         model = self.plan.rebuild(best.vector.to(self.plan.start.dtype, copy=True))
         counts = (state.iteration, self.problem.evaluations)
         history = tuple(self.told(row) for row in self.history)
-        return Outcome(model, value, *counts, *verdict, history, self.seconds)
+        outcome = Outcome(model, value, *counts, *verdict, history, self.seconds)
+        if outcome.failed:
+            from sklearn.exceptions import ConvergenceWarning
+
+            warnings.warn(outcome.reason, ConvergenceWarning, stacklevel=2)
+        return outcome
 
     def save_if_due(self) -> None:
         iteration, seconds = self.saved

@@ -1,0 +1,147 @@
+"""A training that was killed and resumed ends with the same bits as one that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mrflearn import (
+    CRF,
+    CompositeLanguageModel,
+    FactorialCRF,
+    GraphCRF,
+    JointTagger,
+    LanguageModel,
+    SkipChainCRF,
+)
+from mrflearn.training import checkpoint as checkpoints
+from mrflearn.training.checkpoint import Checkpoint
+from support.toy_language import toy_sentences
+
+Fit = Callable[..., Any]
+
+
+class KilledError(BaseException):
+    """Nobody handles this, as nobody handles a signal."""
+
+
+WORDS, TAGS = toy_sentences(40, seed=3)
+ITEMS = [[[f"w={word}", f"e={word[-1]}"] for word in own] for own in WORDS]
+LAYERS = [[own, [word[0] for word in words]] for own, words in zip(TAGS, WORDS, strict=True)]
+
+
+def language_model(**settings: Any) -> Fit:
+    settings = {"dims": 3, "max_evaluations": 25, **settings}
+    return lambda **saved: LanguageModel(**settings).fit(WORDS, valid=WORDS[:9], **saved)
+
+
+def crf(**settings: Any) -> Fit:
+    settings = {"max_iterations": 12, "n_jobs": 1, **settings}
+    return lambda **saved: CRF(**settings).fit(ITEMS, TAGS, ITEMS[:9], TAGS[:9], **saved)
+
+
+def tagger(*, known: bool = True, **settings: Any) -> Fit:
+    settings = {"max_evaluations": 12, "rounds": 2, **settings}
+    tags = TAGS if known else [*TAGS[:20], *[None] * (len(TAGS) - 20)]
+    return lambda **saved: JointTagger(**settings).fit(WORDS, tags, **saved)
+
+
+def factorial(estimator: str) -> Fit:
+    model = FactorialCRF(estimator, max_iterations=8, n_jobs=1)
+    return lambda **saved: model.fit(ITEMS, LAYERS, **saved)
+
+
+def skip_chain(**saved: Any) -> SkipChainCRF:
+    model = SkipChainCRF("bp", rule="same-word", start="chain", max_iterations=5, n_jobs=1)
+    return model.fit(ITEMS, TAGS, WORDS, **saved)
+
+
+def graph_crf(**saved: Any) -> GraphCRF:
+    import networkx as nx
+
+    graphs = []
+    for own in ITEMS:
+        graph = nx.cycle_graph(max(3, len(own)))
+        for node in graph:
+            graph.nodes[node]["features"] = own[node % len(own)]
+        graphs.append(graph)
+    labels = [
+        {node: own[node % len(own)] for node in graph}
+        for graph, own in zip(graphs, TAGS, strict=True)
+    ]
+    return GraphCRF("bp", max_iterations=6, n_jobs=1).fit(graphs, labels, **saved)
+
+
+def composite(**saved: Any) -> CompositeLanguageModel:
+    documents = [WORDS[k : k + 5] for k in range(0, 40, 5)]
+    model = CompositeLanguageModel(2, "latent:3,4", 2, max_iterations=4, longest=12)
+    return model.fit(documents, **saved)
+
+
+TRAININGS: dict[str, Fit] = {
+    "lm stars": language_model(bound="stars"),
+    "lm chains": language_model(bound="chains"),
+    "lm chains float32": language_model(bound="chains", dtype="float32"),
+    "lm windows": language_model(bound="windows"),
+    "crf lbfgs": crf(),
+    "crf l1": crf(c1=0.1, c2=0.1),
+    "crf l2sgd": crf(algorithm="l2sgd"),
+    "crf ap": crf(algorithm="ap"),
+    "crf bp": crf(estimator="bp"),
+    "crf pwpl": crf(estimator="pwpl"),
+    "factorial bp": factorial("bp"),
+    "factorial pw": factorial("pw"),
+    "skip chain": skip_chain,
+    "graph": graph_crf,
+    "tagger chains": tagger(),
+    "tagger stars": tagger(bound="stars"),
+    "tagger with gaps": tagger(known=False),
+    "composite": composite,
+}
+
+
+def tensors_of(model: Any) -> dict[str, torch.Tensor]:
+    return dict(model._learned_parts()[1])
+
+
+@pytest.fixture
+def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Ends a training right after so many checkpoints were written."""
+    real = checkpoints.write_checkpoint
+
+    def after(count: int) -> None:
+        left = [count]
+
+        def write(*arguments: Any) -> None:
+            real(*arguments)
+            left[0] -= 1
+            if left[0] == 0:
+                raise KilledError
+
+        for module in ("loop", "composite_fit", "composite_trainer", "em"):
+            name = f"mrflearn.training.{module}.write_checkpoint"
+            monkeypatch.setattr(name, write, raising=False)
+
+    return after
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_killed_training_is_resumed_to_the_same_bits(
+    name: str, killing: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = TRAININGS[name]
+    whole = tensors_of(fit())
+    for count in (1, 3, 5):
+        saved = Checkpoint(tmp_path / f"c{count}", every_iterations=1, every_seconds=None)
+        killing(count)
+        with pytest.raises(KilledError):
+            fit(checkpoint=saved)
+        monkeypatch.undo()
+        resumed = tensors_of(fit(checkpoint=saved, resume=True))
+        assert resumed.keys() == whole.keys()
+        for part, expected in whole.items():
+            assert torch.equal(resumed[part], expected), (count, part)
