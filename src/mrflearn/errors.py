@@ -52,6 +52,13 @@ class MissingExtraError(MrflearnError, ImportError):
     """An optional package is needed; the text names the extra to install."""
 
 
+class DataWarning(UserWarning):
+    """What the owner of some data should know: values were recoded, or rows were left out.
+
+    The command line writes it as one line on standard error.
+    """
+
+
 def _rebuild_data_error(
     kind: type[DataError], problem: str, path: object, line: int | None
 ) -> DataError:

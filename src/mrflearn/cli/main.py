@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Annotated, Any
 
@@ -31,8 +34,9 @@ from mrflearn.cli import (
     tag,
     train,
 )
+from mrflearn.cli.answers import remark
 from mrflearn.cli.wording import in_own_words, options_of
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import DataWarning, MrflearnError
 
 
 class Verbs(TyperGroup):
@@ -99,7 +103,8 @@ def _command() -> Any:
 def main() -> None:
     """Runs the command line; every foreseen mistake ends in one line and exit code 1."""
     try:
-        _command()()
+        with _warnings_as_remarks():
+            _command()()
     except MrflearnError as error:
         options = options_of(_command(), sys.argv[1:])
         sys.stderr.write(f"mrflearn: {in_own_words(str(error), options)}\n")
@@ -115,6 +120,25 @@ def main() -> None:
             "mrflearn: out of memory; try a smaller problem, or with infer a smaller --memory.\n"
         )
         sys.exit(1)
+
+
+@contextmanager
+def _warnings_as_remarks() -> Iterator[None]:
+    """Each `DataWarning` of the library becomes one line on standard error, told once."""
+    told: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if not issubclass(category, DataWarning):
+                others(message, category, *where)
+            elif str(message) not in told:
+                told.add(str(message))
+                remark(str(message))
+
+        warnings.showwarning = show
+        yield
 
 
 def _is_shortage(error: RuntimeError) -> bool:

@@ -47,7 +47,7 @@ class FieldStructure(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """Finds the edges from rows of states (samples x variables, counted from 0)."""
         del y  # scikit-learn passes it to every estimator
         select = NeighbourhoodSelection(gamma=self.gamma, prices=self.prices, keep=self.keep)
-        rows = state_rows(X, choose_device(self.device))
+        rows = torch.as_tensor(state_rows(X), device=choose_device(self.device))
         if rows.ndim != 2 or rows.shape[1] < 2:
             raise DataError(
                 f"samples have the shape {tuple(rows.shape)}; rows of at least two variables are "
