@@ -84,7 +84,7 @@ def test_a_short_step_needs_no_search(name: str) -> None:
         aside = torch.randn(problems.observed.shape, generator=generator, dtype=torch.float64)
         terms = newton(problems).terms + aside / aside.abs().sum()
         fit = problems.at(terms)
-        moved, after, _ = newton.step(problems, terms, fit)
+        moved, after, *_ = newton.step(problems, terms, fit)
         if float((moved - terms).abs().sum()) <= local.ALWAYS_LESS:
             short += 1
             before = float(fit.value + 0.05 * terms.square().sum())

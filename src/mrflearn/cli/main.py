@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -130,9 +130,16 @@ def _warnings_as_remarks() -> Iterator[None]:
         warnings.simplefilter("always", DataWarning)
         others = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if not issubclass(category, DataWarning):
-                others(message, category, *where)
+                others(message, category, filename, lineno, file, line)
             elif str(message) not in told:
                 told.add(str(message))
                 remark(str(message))

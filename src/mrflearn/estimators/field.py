@@ -22,7 +22,7 @@ from mrflearn.estimators.field_inputs import (
     field_graph,
     sample_weights,
     state_table,
-    told_codes,
+    tell_codes,
 )
 from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.estimators.field_shards import Shards, first_table, learn_from_shards
@@ -106,9 +106,10 @@ class MarkovField(FieldQuestions):
         self.name_columns(names)
         check_observed(samples, names)
         graph, self.codes_ = self._build(samples)
-        graph, table = graph.to(device), torch.as_tensor(told_codes(samples, self.codes_, names))
+        graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
         training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True)
+        tell_codes(samples, self.codes_, names)
         weights = None
         if sample_weight is not None:
             weights = sample_weights(sample_weight, len(table), device)
@@ -135,7 +136,8 @@ class MarkovField(FieldQuestions):
         training = self._training(graph, missing=missing, counts_alone=True)
         place = Serial() if executor is None else executor
         shards = Shards(paths, columns, missing, self.codes_)
-        rows = told_codes(first.values, self.codes_, first.names)
+        tell_codes(first.values, self.codes_, first.names)
+        rows = self.codes_.encode(first.values)
         self._keep(learn_from_shards(training, graph, shards, place, rows))
         self.name_columns(first.names)
         self.spins_ = first.spins
@@ -216,6 +218,7 @@ class MarkovField(FieldQuestions):
             self.max_iterations,
             self.tolerance,
             self.verbose,
+            names=list(getattr(self, "feature_names_in_", [])) or None,
         )
 
     def _build(self, table: Table, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:

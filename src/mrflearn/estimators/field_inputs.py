@@ -97,8 +97,8 @@ def check_observed(table: Table, names: Sequence[str] | None) -> None:
         tell(f"{rows:,} of {len(table):,} rows hold no value at all, and say nothing")
 
 
-def told_codes(table: Table, codes: StateCodes, names: Sequence[str] | None) -> Table:
-    """The states of a table; what was recoded, and which states never occur, is told."""
+def tell_codes(table: Table, codes: StateCodes, names: Sequence[str] | None) -> None:
+    """Warns of what was recoded, and of states that never occur."""
     for remark in codes.remarks(names):
         tell(remark)
     unseen = {c: states for c, states in gaps(table).items() if codes.codes[c] is None}
@@ -109,7 +109,6 @@ def told_codes(table: Table, codes: StateCodes, names: Sequence[str] | None) -> 
             f"state {states[0]} of column {column_name(column, names)} never occurs, though larger "
             f"ones do{more}: only a penalty (l2) keeps its parameters finite"
         )
-    return codes.encode(table)
 
 
 def column_name(column: int, names: Sequence[str] | None) -> str:
@@ -130,9 +129,7 @@ def sample_weights(weights: ArrayLike, samples: int, device: torch.device) -> Te
     return values
 
 
-def field_graph(
-    graph: Any, states: int | Sequence[int], columns: int | None
-) -> FactorGraph:
+def field_graph(graph: Any, states: int | Sequence[int], columns: int | None) -> FactorGraph:
     """The graph a user named, for so many columns with so many states (all of them, or each)."""
     if isinstance(graph, FactorGraph):
         return graph
