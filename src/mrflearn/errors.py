@@ -44,6 +44,10 @@ class StorageError(MrflearnError, ValueError):
     """A saved model is truncated, foreign, or of a version this library does not read."""
 
 
+class OutOfMemoryError(MrflearnError, MemoryError):
+    """More memory would be needed than there is; the text says how much, and what to try."""
+
+
 class NotFittedError(MrflearnError, AttributeError, ValueError):
     """An estimator was asked for an answer before `fit` or `load`."""
 

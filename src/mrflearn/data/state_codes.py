@@ -1,7 +1,8 @@
 """The codes under which the states of a sample table stand in a file: 1 and 2, or 1 to 5.
 
-Fields count states from 0.  A column that never shows 0 is recoded to the codes it does show, in
-ascending order, and answers come back in these codes; a column that shows 0 is left as it is.
+Fields count states from 0.  A column that never shows 0, or less than half of the numbers up to its
+largest (0, 10, 20), is recoded to the codes it does show, in ascending order, and answers come back
+in these codes.  Any other column is left as it is.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ class StateCodes:
         """
         least, most = observed_range(table)
         codes: list[tuple[int, ...] | None] = [None] * len(least)
-        for column in np.flatnonzero((least > 0) & (most > least)):
-            codes[column] = tuple(_distinct(table[:, column]).tolist())
+        for column in np.flatnonzero((most > 1) & (most > least)):
+            shown = _distinct(table[:, column])
+            if least[column] > 0 or 2 * len(shown) <= most[column]:
+                codes[column] = tuple(shown.tolist())
         sizes = (
             max(2, int(top) + 1) if own is None else len(own)
             for own, top in zip(codes, most, strict=True)
@@ -96,8 +99,9 @@ class StateCodes:
             alike.setdefault(self.codes[column] or (), []).append(called[column])
         for codes, columns in alike.items():
             yield (
-                f"column{'s' * (len(columns) > 1)} {_listed(columns)} never show 0: the codes "
-                f"{_listed(codes)} are taken for the {len(codes)} states, and come back as codes"
+                f"column{'s' * (len(columns) > 1)} {_listed(columns)}: states are not counted from "
+                f"0, so the codes {_listed(codes)} stand for {len(codes)} states; answers come "
+                "back in these codes"
             )
 
 
@@ -114,7 +118,7 @@ def observed_range(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def gaps(table: Table) -> dict[int, list[int]]:
-    """The columns whose states below the largest do not all occur, and the first few such states."""
+    """The columns of which some state below the largest never occurs, and the first such states."""
     found = {}
     for column in np.flatnonzero(observed_range(table)[1] > 1).tolist():
         present = _distinct(table[:, column])

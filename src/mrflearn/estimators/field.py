@@ -32,6 +32,7 @@ from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import executor_for
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.lattices import BYTES_A_PAIR
 from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
@@ -47,8 +48,8 @@ class MarkovField(FieldQuestions):
         networkx graph whose node order is the column order, pairs of columns such as `[(0, 1)]`,
         or a `FactorGraph` (any cliques).
     states: states of every variable, counted from 0: one number, or one each.  None takes what
-        each column shows: states from 0 to its largest, or, where it never shows 0 (items coded 1
-        and 2), just its codes, in which `sample` answers and `score` asks; `codes_` has them.
+        each column shows: states from 0 to its largest, or, where they are not counted from 0
+        (items coded 1 and 2), its codes, in which `sample` answers and `score` asks: see `codes_`.
     estimator: `"auto"` takes the one that suits graph and samples, and `choice_` says which and
         why; `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
         (pseudolikelihood, any graph), `"ml"` (exact maximum likelihood, small width), `"bp"` (the
@@ -210,8 +211,11 @@ class MarkovField(FieldQuestions):
         if chosen == "auto":
             self.choice_ = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
             chosen = self.choice_.estimator
+        return self._settings(chosen)
+
+    def _settings(self, estimator: Estimator) -> FieldTraining:
         return FieldTraining(
-            chosen,
+            estimator,
             self.auxiliary,
             self.l2,
             self.l1,
@@ -233,6 +237,7 @@ class MarkovField(FieldQuestions):
             pairs = list(zip(shown.codes, sizes, strict=True))
             largest = max((size for own, size in pairs if own is None), default=2)
             sizes = tuple(largest if own is None else size for own, size in pairs)
+        self._foresee_complete(self.states or sizes, table.shape[1])
         graph = field_graph(self.graph, self.states or sizes, table.shape[1])
         counts = tuple(graph.states.tolist())
         if self.states is not None or len(counts) != table.shape[1]:
@@ -240,6 +245,17 @@ class MarkovField(FieldQuestions):
         if counts == sizes:
             return graph, StateCodes(shown.codes, sizes)
         return graph, StateCodes.fitting(table, counts)
+
+    def _foresee_complete(self, states: int | Sequence[int], columns: int) -> None:
+        """Refuses a complete graph that cannot be trained before it is built."""
+        if not isinstance(self.graph, str) or self.graph.strip() != "complete":
+            return
+        free = np.array([states] * columns if isinstance(states, int) else states, dtype=object) - 1
+        parameters = int((free.sum() ** 2 - (free**2).sum()) // 2 + free.sum())
+        pairs = columns * (columns - 1) // 2
+        chosen: Estimator = "pl" if self.estimator == "auto" else self.estimator
+        training = self._settings(chosen)
+        training.insist_on_memory(parameters, choose_device(self.device), BYTES_A_PAIR * pairs)
 
     def _keep(self, outcome: Outcome[TabularModel]) -> Self:
         self.outcome_ = outcome

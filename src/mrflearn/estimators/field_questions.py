@@ -58,7 +58,7 @@ class FieldQuestions(FrontDoor):
         return log_likelihoods(potentials, rows, chosen, self.random_state)
 
     def log_partition(self, method: PartitionMethod = "auto") -> LogPartition:
-        """log Z in the gauge in which `fields_` and `couplings_` are shown, and of which kind it is.
+        """log Z in the gauge in which `fields_` and `couplings_` are shown, and its kind.
 
         For two states this is the spin form: Z is the sum over all s in {-1, 1}^n of
         exp(sum_i h_i s_i + sum_ij J_ij s_i s_j).  `potentials_`, `export` and `mrflearn infer` have
@@ -74,6 +74,7 @@ class FieldQuestions(FrontDoor):
         -------
         LogPartition
             `value` in nats, `kind` (`"exact"` or `"approximation"`) and `standard_error`.
+
         """
         return log_partition(zero_sum_gauge(self.potentials_), method, self.random_state)
 

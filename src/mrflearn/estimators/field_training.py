@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.field_inputs import column_name, tell
+from mrflearn.execution.memory import require_memory
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.merged_shapes import merged
 from mrflearn.graph.neighbourhood import (
@@ -26,7 +27,7 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.parameters import Layout
-from mrflearn.models.tabular import TabularModel
+from mrflearn.models.tabular import TabularModel, parameter_count
 from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.available_pseudolikelihood import (
     AvailableCases,
@@ -122,7 +123,21 @@ class FieldTraining:
                 "some values are missing, and with missing values 'lap' has no l1 penalty. "
                 "Use l2, the estimator 'pl', or leave these rows out."
             )
+        self.insist_on_memory(parameter_count(graph), graph.device)
         return ESTIMATORS[self.estimator](self, graph, columns)
+
+    def insist_on_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:
+        """Raises `OutOfMemoryError` where training so many parameters, and `more`, has no room."""
+        local = self.estimator in ("lap", "consensus", "pw", "pmm")
+        # Each table is held once more with its state 0, at four times the size for two states.
+        copies = 8 if local else 8 + LBFGS().vectors_held
+        require_memory(
+            8 * copies * parameters + more,
+            f"training {parameters:,} parameters by '{self.estimator}'",
+            "Use a graph with fewer edges, or variables with fewer states"
+            + ("." if local else "; 'lap' needs less on graphs of small degree."),
+            device,
+        )
 
     def from_clique_counts(
         self, graph: FactorGraph, counts: CliqueCounts, some: Columns | None = None
@@ -131,6 +146,7 @@ class FieldTraining:
 
         `some` of the rows, where they are at hand, make the search quicker and change no answer.
         """
+        self.insist_on_memory(parameter_count(graph), graph.device)
         if self.estimator == "pw":
             return pieces(graph, counts, self._newton())
         if self.estimator == "pmm":
@@ -207,7 +223,7 @@ class FieldTraining:
         whole = columns.part(observed.all(dim=1))
         if not bool(known.sum() > known.all(dim=1).sum() * known.shape[1]):
             return self._by_conditionals(graph, whole)  # no other row has a term
-        objective: Objective
+        objective: AvailablePseudolikelihood | BlanketPseudolikelihood
         batches: Batches
         problems = _small_blankets(graph, columns)
         if problems is None:

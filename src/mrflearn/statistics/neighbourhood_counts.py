@@ -50,7 +50,7 @@ class Columns:
         if not self.missing:
             return torch.ones_like(self.states.T, dtype=torch.bool)
         absent = torch.iinfo(self.states.dtype).max
-        return self.states.T != absent
+        return self.states.ne(absent).T
 
     def part(self, complete: Bool[Tensor, "n"]) -> Columns:
         """Some of the samples, none of which has a value missing."""
