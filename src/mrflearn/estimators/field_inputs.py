@@ -12,8 +12,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.data.sample_rows import whole_numbers
-from mrflearn.data.samples import are_spins
+from mrflearn.data.sample_rows import MISSING
+from mrflearn.data.samples import are_spins, float_states
 from mrflearn.data.state_codes import StateCodes, gaps, observed_range
 from mrflearn.errors import DataError, DataWarning, GraphError, MrflearnError
 from mrflearn.graph.builders import from_networkx, graph_from_text
@@ -28,14 +28,15 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
     Whole numbers keep their type.  Where -1 and 1 are the only values they are spins, and become
     the states 0 and 1; beside a 0, -1 is a missing value.
     """
-    values = _numbers(X)
+    values, spins = _numbers(X), False
     table: Table | None = None
     if values.dtype.kind == "b":
         table = values.astype(np.uint8)
     elif values.dtype.kind in "iu":
         table = values
     elif values.dtype.kind == "f":
-        table = whole_numbers(values.astype(np.float64, copy=False))
+        found = float_states(values.astype(np.float64, copy=False))
+        table, spins = found or (None, False)
     if table is None:
         raise MrflearnError(
             "samples must be whole numbers (states counted from 0, or spins of -1 and 1; NaN or -1 "
@@ -46,6 +47,8 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
             f"samples are a table, samples x variables; this has the shape {table.shape}. "
             "Try X.reshape(len(X), -1)."
         )
+    if spins or values.dtype.kind == "f":
+        return table, spins
     return ((table > 0).astype(np.uint8), True) if are_spins(table) else (table, False)
 
 
@@ -71,7 +74,7 @@ def state_rows(X: ArrayLike, *, spins: bool = True) -> NDArray[np.int64]:
     """The states as int64; without `spins`, -1 is always a missing value."""
     table, were_spins = state_table(X)
     if were_spins and not spins:
-        table = np.asarray(X)
+        table = np.where(table == 0, MISSING, table.astype(np.int64))
     return table.astype(np.int64, copy=False)
 
 

@@ -51,7 +51,7 @@ def ring_log_partition(
 
 def check_windows(states: int, offsets: int, instead: str = "Try method='ais' or 'bound'.") -> int:
     """How many windows of `offsets` words there are; an error where they are too many."""
-    windows = states**offsets
+    windows: int = states**offsets
     if windows > MOST_WINDOW_STATES:
         raise InferenceError(
             f"{states} words and {offsets} neighbours make {windows} windows, over "

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.kernels.coded_rows import CodedRows
+from mrflearn.statistics.observations import Samples
 
 ROWS = 8192  # handled at once; bounds memory, changes no result
 
@@ -78,7 +79,8 @@ class NeighbourhoodSelection:
     ) -> tuple[Bool[Tensor, "v v"], Float[Tensor, "v"]]:
         """Who has chosen whom, and from rows of which weight."""
         liberal = replace(self, gamma=0.0)
-        found = liberal._neighbours(_filled(rows, weights), weights, sizes, len(sizes))
+        filled = Samples.distinct(_filled(rows, weights), weights)
+        found = liberal._neighbours(filled.states, filled.weights, sizes, len(sizes))
         candidates = found | found.t()
         chosen, used = torch.zeros_like(candidates), weights.new_zeros(len(sizes))
         for variable in range(len(sizes)):
@@ -88,9 +90,8 @@ class NeighbourhoodSelection:
             complete = (seen >= 0).all(dim=1)
             used[variable] = weights[complete].sum()
             if len(others) and float(used[variable]) > 0:
-                own = self._neighbours(
-                    seen[complete], weights[complete], sizes[members], len(sizes)
-                )
+                some = Samples.distinct(seen[complete], weights[complete])
+                own = self._neighbours(some.states, some.weights, sizes[members], len(sizes))
                 chosen[others, variable] = own[1:, 0]
         return chosen, used
 
