@@ -11,6 +11,7 @@ import pytest
 
 import mrflearn
 from mrflearn import FieldStructure, MarkovField, PottsField
+from mrflearn.data.samples import SampleTable, write_samples
 from mrflearn.data.uai import read_network
 from mrflearn.errors import DataError, DataWarning, MrflearnError, OutOfMemoryError
 from mrflearn.estimators import field_training
@@ -242,3 +243,18 @@ def test_a_large_complete_graph_is_refused_at_once(monkeypatch: pytest.MonkeyPat
         MarkovField().fit(np.zeros((2, 20_000), dtype=np.uint8))
     with pytest.raises(OutOfMemoryError, match="complete graph"):
         complete(20_000)
+
+
+@pytest.mark.parametrize("estimator", ["lap", "ml"])
+def test_files_of_coded_items_give_the_same_field(estimator: str, tmp_path: Path) -> None:
+    paths = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    for path, rows in zip(paths, np.array_split(ISING + 1, 2), strict=True):
+        write_samples(path, SampleTable(None, rows))
+    with pytest.warns(DataWarning, match="1, 2"):
+        model = MarkovField("grid:2x3", estimator=estimator).fit_shards(paths)
+    same = MarkovField("grid:2x3", estimator=estimator).fit(ISING)
+    np.testing.assert_allclose(model.couplings_, same.couplings_, atol=1e-4)
+    assert set(model.sample(50, seed=0).ravel().tolist()) == {1, 2}
+    (tmp_path / "two.csv").write_text("1,2,1,1,2,3\n")
+    with pytest.warns(DataWarning), pytest.raises(DataError, match=r"two\.csv.*column 5: 3"):
+        MarkovField("grid:2x3", estimator=estimator).fit_shards(paths)
