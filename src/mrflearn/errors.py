@@ -44,12 +44,31 @@ class StorageError(MrflearnError, ValueError):
     """A saved model is truncated, foreign, or of a version this library does not read."""
 
 
+class OutOfMemoryError(MrflearnError, MemoryError):
+    """More memory would be needed than there is; the text says how much, and what to try."""
+
+
 class NotFittedError(MrflearnError, AttributeError, ValueError):
     """An estimator was asked for an answer before `fit` or `load`."""
 
 
 class MissingExtraError(MrflearnError, ImportError):
     """An optional package is needed; the text names the extra to install."""
+
+
+class MrflearnWarning(UserWarning):
+    """The root of all warnings: something was done that the user may not have meant."""
+
+
+class DataWarning(MrflearnWarning):
+    """What the owner of some data should know: values were recoded, or rows were left out.
+
+    The command line writes it as one line on standard error.
+    """
+
+
+class TrainingWarning(MrflearnWarning):
+    """Training ended far from an optimum."""
 
 
 def _rebuild_data_error(

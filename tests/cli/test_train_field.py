@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mrflearn
+from mrflearn.execution import memory
 from mrflearn.graph.builders import grid
 from mrflearn.graph.ising import random_ising
 from mrflearn.inference.draw import Drawing
@@ -101,3 +102,73 @@ def test_columns_of_gaps_and_strange_letters_are_remarked(tmp_path: Path) -> Non
     assert "1 of 4 columns are gaps in most sequences" in found.err
     again = run("train", "field", str(family), "-q", "--drop-inserts", "-o", str(tmp_path / "m"))
     assert "in most sequences" not in again.err
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Items coded 1 and 2, of which two agree, with some answers missing."""
+    generator = np.random.default_rng(0)
+    rows = generator.integers(1, 3, (400, 5))
+    rows[:, 4] = np.where(generator.random(400) < 0.9, rows[:, 1], rows[:, 4])
+    cells = np.where(generator.random(rows.shape) < 0.05, "NA", rows.astype(str))
+    path = tmp_path_factory.mktemp("survey") / "survey.csv"
+    path.write_text("\n".join(",".join(row) for row in [list("abcde"), *cells.tolist()]) + "\n")
+    return path
+
+
+def test_a_survey_coded_1_and_2_keeps_its_codes(survey: Path, tmp_path: Path) -> None:
+    model = str(tmp_path / "m")
+    trained = run("train", "field", str(survey), "--graph", "learn", "-o", model)
+    assert trained.code == 0, trained.err
+    recoded = [line for line in trained.err.splitlines() if "codes 1, 2" in line]
+    assert len(recoded) == 1  # told once
+    left_out = [line for line in trained.err.splitlines() if "of 400" in line]
+    assert left_out  # how many rows the edges were found from
+    assert "1 edges found" in trained.err
+    shown = run("inspect", model)
+    assert "coupling" in shown.out
+    assert "b - e" in shown.out
+    assert run("inspect", model, "--json").json()["codes"] == [[1, 2]] * 5
+    drawn = run("sample", model, "-n", "40")
+    assert set(drawn.out.split()) == {"1", "2"}
+    assert run("sample", model, "-n", "40", "-o", str(tmp_path / "new.csv")).code == 0
+    assert set((tmp_path / "new.csv").read_text().replace("\n", ",").split(",")) == {"1", "2", ""}
+    for verb in ("score", "evaluate"):
+        assert run(verb, model, str(survey), "--json").json()["samples"] < 400
+    assert run("score", model, str(tmp_path / "new.csv"), "--json").json()["samples"] == 40
+    converted = run("convert", model, str(tmp_path / "m.uai"))
+    constant = mrflearn.load(model).gauge_constant_
+    assert f"{constant:.6g}" in converted.err
+
+
+def test_edges_that_were_found_outlive_a_failure(survey: Path, tmp_path: Path) -> None:
+    options = ["--graph", "learn", "--estimator", "ml", "-o", str(tmp_path / "m"), "-q"]
+    failed = run("train", "field", str(survey), *options)
+    assert failed.code == 1
+    assert f"--graph edges:{tmp_path / 'm.edges'}" in failed.err
+    options[1:4] = [f"edges:{tmp_path / 'm.edges'}", "--estimator", "pl"]
+    again = run("train", "field", str(survey), *options, "--json")
+    assert again.code == 0, again.err
+    assert mrflearn.load(tmp_path / "m").edges_.tolist() == [[1, 4]]
+
+
+def test_gaps_in_a_dense_graph_are_no_dead_end(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, 25)).astype(str)
+    rows[::10, 3] = "NA"
+    file = tmp_path / "dense.csv"
+    file.write_text("\n".join(",".join(row) for row in rows.tolist()) + "\n")
+    lap = run("train", "field", str(file), "--estimator", "lap", "-o", str(tmp_path / "m"), "-q")
+    assert lap.code == 1
+    assert "'pl'" in lap.err
+    advised = ["--estimator", "pl", "--l2", "0.1", "-o", str(tmp_path / "m"), "-q", "--json"]
+    assert run("train", "field", str(file), *advised).json()["converged"]
+
+
+def test_a_graph_beyond_any_memory_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_of_system", lambda: 10**9)
+    np.save(tmp_path / "wide.npy", np.zeros((2, 20_000), dtype=np.uint8))
+    result = run("train", "field", str(tmp_path / "wide.npy"), "-o", str(tmp_path / "m"), "-q")
+    assert result.code == 1
+    assert "1 GB is available" in result.err

@@ -35,7 +35,7 @@ LAYERS = [[own, [word[0] for word in words]] for own, words in zip(TAGS, WORDS, 
 
 
 def language_model(**settings: Any) -> Fit:
-    settings = {"dims": 3, "max_evaluations": 25, **settings}
+    settings = {"dims": 3, "max_evaluations": 60, **settings}
     return lambda **saved: LanguageModel(**settings).fit(WORDS, valid=WORDS[:9], **saved)
 
 

@@ -106,7 +106,7 @@ def test_a_high_price_leaves_no_coupling(estimator: str) -> None:
     assert np.abs(some.couplings_).sum() > 0
 
 
-def test_missing_values_are_for_lap() -> None:
+def test_missing_values_are_for_lap_and_not_for_likelihood() -> None:
     rows = Drawing()(random_ising(grid(2, 2), seed=1), 3_000, seed=1).samples.numpy()
     whole = MarkovField("grid:2x2", estimator="lap").fit(rows)
     holes = rows.astype(float)
@@ -114,7 +114,7 @@ def test_missing_values_are_for_lap() -> None:
     model = MarkovField("grid:2x2", estimator="lap").fit(holes)
     assert 0 < np.abs(values(model) - values(whole)).max() < 0.3
     with pytest.raises(DataError, match="the estimator 'lap'"):
-        MarkovField("grid:2x2", estimator="pl").fit(holes)
+        MarkovField("grid:2x2", estimator="ml").fit(holes)
     with pytest.raises(DataError, match="no l1"):
         MarkovField("grid:1x2", estimator="lap", l1=0.1).fit([[0, 1], [-1, 1], [1, 0]])
 

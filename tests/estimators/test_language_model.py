@@ -8,9 +8,17 @@ import torch
 from sklearn.base import clone
 
 from mrflearn.data.vectors import read_vectors
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import (
+    DataError,
+    MrflearnError,
+    NotFittedError,
+    OutOfMemoryError,
+    StorageError,
+)
+from mrflearn.estimators import lifted_training
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.estimators.loading import load
+from mrflearn.execution import memory
 from mrflearn.statistics.moments import merge
 
 NAMES, VERBS, THINGS = ["ann", "bob", "cy"], ["sees", "likes"], ["cats", "dogs", "tea"]
@@ -237,3 +245,19 @@ def test_a_warm_start_keeps_the_vocabulary():
     other.set_params(context=2, warm_start=True)
     with pytest.raises(MrflearnError, match="cannot go on from it"):
         other.fit(sentences(50))
+
+
+def test_what_has_no_room_is_refused_before_it_is_made(monkeypatch):
+    generator = np.random.default_rng(0)
+    text = [[f"w{k}" for k in generator.integers(0, 300, 8)] for _ in range(200)]
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("made before it was known to fit")
+
+    monkeypatch.setattr(memory, "_of_system", lambda: 10**6)
+    monkeypatch.setattr(lifted_training.ExplicitPairs, "zeros", forbidden)
+    with pytest.raises(OutOfMemoryError, match="words"):
+        LanguageModel(form="explicit").fit(text)
+    monkeypatch.setattr(lifted_training, "spectral_start", forbidden)
+    with pytest.raises(MrflearnError, match="too many to be exact"):
+        LanguageModel(estimator="ml").fit(text)

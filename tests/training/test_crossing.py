@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from mrflearn.errors import TrainingWarning
 from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.penalties import L1
 from mrflearn.training.lbfgs import LBFGS
@@ -59,7 +59,7 @@ def test_training_goes_on_beyond_an_edge(optimiser: LBFGS | OWLQN) -> None:
 
 def test_a_trial_that_is_turned_down_leaves_nothing_behind() -> None:
     function = TwoBranches(branches=False)  # then an edge is the end
-    with pytest.warns(ConvergenceWarning):
+    with pytest.warns(TrainingWarning):
         outcome = minimise(function, torch.zeros(1, dtype=torch.float64), LBFGS())
     assert not any(function.started)  # though trials beyond the edge were made
     assert outcome.ending == "stuck"
@@ -72,6 +72,6 @@ def test_an_edge_without_another_side_ends_training() -> None:
         return value, -torch.ones_like(vector)
 
     function: Callable[[Tensor], tuple[Tensor, Tensor]] = wall
-    with pytest.warns(ConvergenceWarning):
+    with pytest.warns(TrainingWarning):
         outcome = minimise(function, torch.zeros(1, dtype=torch.float64), LBFGS())
     assert outcome.ending == "stuck"

@@ -224,3 +224,29 @@ def test_what_lap_cannot_do_it_refuses() -> None:
         learned(grid(2, 2, tied=True), Columns.of(rows))
     with pytest.raises(GraphError, match=r"neighbourhood of clique \[0\] has 30 variables"):
         learned(complete(30), Columns.of(torch.zeros(2, 30, dtype=torch.int64)))
+
+
+@pytest.mark.parametrize(("l1", "missing"), [(0.0, False), (1.0, False), (0.0, True)])
+def test_no_more_iterations_are_made_than_allowed(l1: float, missing: bool) -> None:
+    rows = all_assignments(FIELDS["grid"])[:300].clone()
+    rows[::7, 0] = -1 if missing else 1
+    columns = Columns.of(rows)
+    solver = LocalSolver(l2=0.01, l1=l1, max_iterations=2)
+    blocks = blocks_of(neighbourhoods(FIELDS["grid"].graph), missing=missing)
+    outcome = lap(FIELDS["grid"].graph, blocks, SolveBlock(solver, columns))
+    assert outcome.iterations == 2
+    assert outcome.ending == "limit"
+
+
+def test_an_opinion_without_any_information_has_no_weight() -> None:
+    graph = chain(3)
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randint(2, (200, 3), generator=generator)
+    rows[:, 1] = 1  # a neighbour that never changes: coupling and field cannot be told apart
+    block = next(b for b in blocks_of(blankets(graph)) if 1 not in b.problems.scope[:, 0])
+    found = FormOpinion(LocalNewton(), Columns.of(rows))(block)
+    rows[::2, 1] = 0
+    known = FormOpinion(LocalNewton(), Columns.of(rows))(block)
+    assert bool(found.weight.isfinite().all())
+    assert bool((found.weight >= 0).all())
+    assert float(found.weight.max()) < 1e-6 * float(known.weight.min())

@@ -5,12 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from sklearn.exceptions import ConvergenceWarning
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from mrflearn.errors import TrainingError
+from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.objectives.penalties import L1, L2
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
@@ -127,7 +126,7 @@ def test_a_gradient_buffer_may_be_written_again():
 def test_a_wrong_gradient_is_found_out():
     function, _ = quadratic(5, 10)
     start = torch.ones(5, dtype=torch.float64)
-    with pytest.warns(ConvergenceWarning):
+    with pytest.warns(TrainingWarning):
         outcome = minimise(lambda x: (function(x)[0], -function(x)[1]), start, LBFGS())
     assert outcome.ending == "stuck"
     assert outcome.failed

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
 
 from mrflearn.graph.local_shape import LocalShape
-from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.objectives.local_auxiliary import LocalFit, LocalLikelihood
 from mrflearn.training import local
-from mrflearn.training.local import LocalNewton
+from mrflearn.training.local import LocalNewton, cholesky_with_ridge
 from mrflearn.training.local_missing import complete, solve_with_missing
 from mrflearn.training.local_sparse import LocalProximal
 from support.local_problems import SHAPES, features, plain_loss, random_counts
@@ -84,7 +86,7 @@ def test_a_short_step_needs_no_search(name: str) -> None:
         aside = torch.randn(problems.observed.shape, generator=generator, dtype=torch.float64)
         terms = newton(problems).terms + aside / aside.abs().sum()
         fit = problems.at(terms)
-        moved, after, _ = newton.step(problems, terms, fit)
+        moved, after, *_ = newton.step(problems, terms, fit)
         if float((moved - terms).abs().sum()) <= local.ALWAYS_LESS:
             short += 1
             before = float(fit.value + 0.05 * terms.square().sum())
@@ -199,3 +201,47 @@ def test_nothing_missing_is_the_ordinary_problem() -> None:
     wide[tuple(slice(0, n) for n in shape.sizes)] = counts.reshape(*shape.sizes, 3)
     found = solve_with_missing(shape, wide.reshape(-1, 3), LocalNewton())
     assert_close(found.terms, LocalNewton()(LocalLikelihood.of(shape, counts)).terms)
+
+
+class Uphill(LocalLikelihood):
+    """Problems of which the first grows wherever it is moved to from zero."""
+
+    def at(self, terms: Tensor) -> LocalFit:
+        fit = super().at(terms)
+        away = (terms != 0).any(dim=0)
+        away[1:] = False
+        return replace(fit, value=fit.value + 1e3 * away)
+
+
+@pytest.mark.parametrize("solver", [LocalNewton(l2=0.01), LocalProximal(0.01, 0.01)])
+def test_a_problem_that_finds_no_better_point_stays_and_says_so(
+    solver: LocalNewton | LocalProximal,
+) -> None:
+    shape = SHAPES["given"]
+    plain = LocalLikelihood.of(shape, random_counts(shape, 3, seed=4) ** 4)
+    problems = Uphill(shape, plain.context, plain.observed)
+    found, expected = solver(problems), solver(plain)
+    assert found.stuck.tolist() == [True, False, False]
+    assert found.converged.tolist() == [False, True, True]
+    assert not found.terms[:, 0].any()
+    assert_close(found.terms[:, 1:], expected.terms[:, 1:])
+    # Its value is that of the point which is given back.
+    assert_close(found.value[0], plain.at(torch.zeros_like(found.terms)).value[0])
+
+
+def test_a_matrix_without_a_factor_is_flagged() -> None:
+    matrix = torch.eye(2, dtype=torch.float64).repeat(2, 1, 1)
+    matrix[1, 0, 0] = torch.nan
+    factor, failed = cholesky_with_ridge(matrix, torch.ones(2, dtype=torch.float64))
+    assert failed.tolist() == [False, True]
+    assert bool(factor[0].isfinite().all())
+
+
+def test_a_problem_that_is_no_number_is_stuck_and_leaves_the_others_alone() -> None:
+    shape = SHAPES["given"]
+    counts = random_counts(shape, 3, seed=4)
+    expected = LocalNewton(l2=0.1)(LocalLikelihood.of(shape, counts))
+    counts[0, 1] = torch.nan
+    found = LocalNewton(l2=0.1)(LocalLikelihood.of(shape, counts))
+    assert found.stuck.tolist() == [False, True, False]
+    assert_close(found.terms[:, ::2], expected.terms[:, ::2])

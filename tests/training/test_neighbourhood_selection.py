@@ -72,7 +72,9 @@ def test_edges_of_a_grid_are_found() -> None:
     field = random_ising(graph, scale=1.0, seed=0)
     rows = JunctionTree().sample(field, 4000, torch.Generator().manual_seed(0))
     seen = Samples.distinct(rows)
-    edges = NeighbourhoodSelection(prices=15)(seen.states, seen.weights, 2)
+    edges = NeighbourhoodSelection(prices=15)(
+        seen.states, seen.weights, torch.tensor([2] * seen.states.shape[1])
+    ).edges
     truth = {tuple(edge) for edge in graph.groups[1].scope.tolist()}
     found = {tuple(edge) for edge in edges.tolist()}
     assert len(found & truth) >= len(truth) - 2  # couplings near zero cannot be seen
@@ -81,7 +83,9 @@ def test_edges_of_a_grid_are_found() -> None:
 
 def test_independent_variables_are_not_joined() -> None:
     rows = torch.randint(2, (500, 5), generator=torch.Generator().manual_seed(1))
-    edges = NeighbourhoodSelection(gamma=1.0)(rows, torch.ones(500).double(), 2)
+    edges = NeighbourhoodSelection(gamma=1.0)(
+        rows, torch.ones(500).double(), torch.tensor([2] * rows.shape[1])
+    ).edges
     assert edges.tolist() == []
 
 

@@ -72,3 +72,14 @@ def test_as_an_estimator_of_fields() -> None:
         MarkovField("grid:3x3", estimator="pmm", l2=0.1).fit(samples)
     with pytest.raises(DataError, match="never seen"):
         MarkovField("grid:3x3", estimator="pmm", states=2).fit(samples[:2])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_same_field_on_the_gpu() -> None:
+    rows = torch.randint(2, (400, 9), generator=torch.Generator().manual_seed(0)).numpy()
+    here, there = (
+        MarkovField("grid:3x3", estimator="pmm", device=device).fit(rows)
+        for device in ("cpu", "cuda")
+    )
+    torch.testing.assert_close(torch.tensor(there.couplings_), torch.tensor(here.couplings_))

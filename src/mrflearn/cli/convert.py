@@ -111,3 +111,8 @@ def _convert_model(source: Path, target: Path) -> None:
             "language models become .arpa files or word vectors, fields .uai networks."
         )
     model.export(target)
+    if hasattr(model, "gauge_constant_"):
+        remark(
+            "tables vanish at state 0 (the reference gauge): log Z of this network is that of the "
+            f"fields and couplings as inspect shows them less {model.gauge_constant_:.6g} nats"
+        )

@@ -34,7 +34,7 @@ def evaluate_field(
     rows = read_rows(file, columns, molecule, drop_inserts)
     whole = whole_rows(rows, file)
     left_out = len(rows.values) - len(whole)
-    table = torch.as_tensor(whole)
+    table = torch.as_tensor(field.encode(whole))
     check_states(table, potentials.graph.states)
     if EXACT.refuses(potentials.graph) is not None:
         remark(

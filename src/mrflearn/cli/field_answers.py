@@ -54,7 +54,8 @@ def sample_field(field: FieldQuestions, count: int, seed: int, output: Path | No
     drawn = field.draw(count, seed=seed)
     remark(f"drawn by: {drawn.method}")
     if output is not None:
-        write_samples(output, SampleTable(None, drawn.samples.cpu().numpy(), field.spins_))
+        rows = drawn.samples.cpu().numpy() if field.spins_ else field.as_learned(drawn)
+        write_samples(output, SampleTable(None, rows, field.spins_))
         return
     for row in field.as_learned(drawn).tolist():
         say(" ".join(map(str, row)))

@@ -48,6 +48,15 @@ class Rows:
     states: int | None = None
     spins: bool = False
 
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names, where estimators look for them."""
+        return self.names
+
+    def __array__(self, *_: object, **__: object) -> NDArray[np.int64]:
+        """The states, to estimators."""
+        return self.values
+
 
 def is_alignment(path: Path) -> bool:
     """Whether aligned sequences stand in the file, by its name or by its first line."""

@@ -48,7 +48,8 @@ def inspect_field(
         raise typer.BadParameter("--apart: says which --contacts are shown; give both.")
     view = FieldView(top, contacts, APART if apart is None else apart, matrix, plot, edges)
     names = field.variable_names_
-    what = "coupling" if field.couplings_.ndim == 1 else "norm"
+    signed = field.signed_
+    what = "coupling" if signed.all() else "coupling or norm" if signed.any() else "norm"
     if view.matrix is not None:
         from mrflearn.data.contacts import write_contacts
 
@@ -116,7 +117,7 @@ def _tell_contacts(scores: NDArray[np.float64], view: FieldView, as_json: bool) 
 
 
 def _tell_couplings(field: Any, names: list[str], what: str, top: int, as_json: bool) -> None:
-    edges, strength = field.edges_, field.strengths_
+    edges, strength, signs = field.edges_, field.strengths_, field.signed_
     order = field.strongest(top)
     if as_json:
         say_json(
@@ -125,10 +126,12 @@ def _tell_couplings(field: Any, names: list[str], what: str, top: int, as_json: 
                 "variables": len(names),
                 "names": names,
                 "edges": [[*edges[i].tolist(), float(strength[i])] for i in order],
-                "fields": field.fields_.tolist(),
+                "fields": [entry.tolist() for entry in field.fields_],
+                "codes": None if field.codes_ is None else field.codes_.codes,
             }
         )
         return
     say(f"{type(field).__name__}: {len(names)} variables, {len(edges)} edges")
-    rows = [[f"{names[edges[i][0]]} - {names[edges[i][1]]}", f"{strength[i]:+.4f}"] for i in order]
+    shown = [f"{s:+.4f}" if sign else f"{s:.4f}" for s, sign in zip(strength, signs, strict=True)]
+    rows = [[f"{names[edges[i][0]]} - {names[edges[i][1]]}", shown[i]] for i in order]
     say_table(["edge", what], rows)

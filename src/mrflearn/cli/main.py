@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -33,8 +35,9 @@ from mrflearn.cli import (
     tag,
     train,
 )
+from mrflearn.cli.answers import remark
 from mrflearn.cli.wording import in_own_words, options_of
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import MrflearnError, MrflearnWarning
 
 
 class Verbs(TyperGroup):
@@ -100,9 +103,9 @@ def _command() -> Any:
 
 def main() -> None:
     """Runs the command line; every foreseen mistake ends in one line and exit code 1."""
-    warnings.showwarning = _show_warning
     try:
-        _command()()
+        with _warnings_as_remarks():
+            _command()()
     except MrflearnError as error:
         options = options_of(_command(), sys.argv[1:])
         sys.stderr.write(f"mrflearn: {in_own_words(str(error), options)}\n")
@@ -120,12 +123,30 @@ def main() -> None:
         sys.exit(1)
 
 
-def _show_warning(
-    message: Warning | str, category: type[Warning], *_: object, **__: object
-) -> None:
-    """A line on standard error, without the place in the code; commands report failures."""
-    if category.__name__ != "ConvergenceWarning":
-        sys.stderr.write(f"mrflearn: {message}\n")
+@contextmanager
+def _warnings_as_remarks() -> Iterator[None]:
+    """Each warning of the library becomes one line on standard error, shown once."""
+    told: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", MrflearnWarning)
+        others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if not issubclass(category, MrflearnWarning):
+                others(message, category, filename, lineno, file, line)
+            elif str(message) not in told:
+                told.add(str(message))
+                remark(str(message))
+
+        warnings.showwarning = show
+        yield
 
 
 def _is_shortage(error: RuntimeError) -> bool:

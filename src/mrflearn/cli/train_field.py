@@ -71,12 +71,14 @@ def field(
             "edges:FILE, or learn: find the edges first."
         ),
     ] = "complete",
-    states: Annotated[int | None, typer.Option(min=2, help="Default: the largest seen.")] = None,
+    states: Annotated[
+        int | None, typer.Option(min=2, help="Counted from 0. Default: what each column shows.")
+    ] = None,
     estimator: Annotated[
         Estimator,
         typer.Option(
             help="auto: ml where the graph is narrow, lap where values are missing or cliques are "
-            "many, pl elsewhere, and says which; "
+            "many, pl elsewhere (and for missing values on dense graphs), and says which; "
             "lap: each clique from its neighbourhood, for small degree and any size; "
             "pl: pseudolikelihood; ml: exact, for small widths; bp: loopy; "
             "consensus: each variable by itself, averaged; pw: each clique by itself; "
@@ -145,8 +147,16 @@ def field(
             model = _family(rows, identity or None, l2_couplings, common)
         else:
             wires = _found(rows, common["states"], device) if graph == "learn" else graph
-            model = MarkovField(wires, **choices, **common).fit(rows.values)
-            model.name_columns(rows.names)
+            model = MarkovField(wires, **choices, **common)
+            try:
+                model.fit(rows)
+            except MrflearnError as error:
+                if isinstance(wires, str):
+                    raise
+                kept = _keep_edges(wires, output)
+                raise MrflearnError(
+                    f"{error} The edges that were found are kept: --graph edges:{kept}."
+                ) from error
             model.spins_ = rows.spins
     model.save(output)
     by = Estimator.pl.value if family else learned_by(model, quiet=quiet)
@@ -175,13 +185,24 @@ def _idle(estimator: Estimator, *, sharded: bool, alignment: bool, family: bool)
 
 
 def _found(rows: Rows, states: int | None, device: str) -> FactorGraph:
-    """The graph that the rows themselves suggest; those with missing values say nothing."""
+    """The graph that the rows themselves suggest."""
     from mrflearn.estimators.structure import FieldStructure
 
-    whole = rows.values[(rows.values >= 0).all(axis=1)]
-    structure = FieldStructure(states=states, device=device).fit(whole)
+    structure = FieldStructure(states=states, device=device).fit(rows)
     remark(f"{len(structure.edges_)} edges found among {structure.n_features_in_} variables")
     return structure.graph_
+
+
+def _keep_edges(graph: FactorGraph, output: Path) -> Path:
+    """A file of the edges beside the model that was not learned, for --graph edges:FILE."""
+    from mrflearn.data.files import write_text
+
+    path = output.with_name(output.name + ".edges")
+    with write_text(path) as stream:
+        for group in graph.groups:
+            if group.arity == 2:
+                stream.writelines(f"{a} {b}\n" for a, b in group.scope.tolist())
+    return path
 
 
 def _refuse_alignments(paths: list[Path]) -> None:

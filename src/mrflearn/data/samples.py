@@ -179,13 +179,16 @@ def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
             path=path,
         )
     values = np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C")
-    whole = whole_numbers(values.astype(np.float64)) if dtype.kind == "f" else values
-    if whole is None:
+    found = float_states(values.astype(np.float64)) if dtype.kind == "f" else (values, False)
+    if found is None:
         raise _no_table(dtype, shape, path)
+    whole, spins = found
     problem = _range_problem(whole)
     if problem:
         raise DataError(problem, path=path)
     states = whole.astype(np.int64)
+    if spins or dtype.kind == "f":
+        return states, spins
     return ((states + 1) // 2, True) if are_spins(states) else (states, False)
 
 
@@ -197,6 +200,20 @@ def _no_table(dtype: np.dtype[Any], shape: tuple[int, ...], path: PathLike) -> D
         "before saving.",
         path=path,
     )
+
+
+def float_states(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], bool] | None:
+    """Floating-point numbers as states, and whether they were spins; None where one is not whole.
+
+    NaN is a missing value, and never a spin: -1 is one only where -1 and 1 are all that is known.
+    """
+    whole = whole_numbers(values)
+    if whole is None:
+        return None
+    known = ~np.isnan(values)
+    if not are_spins(whole if known.all() else whole[known]):
+        return whole, False
+    return np.where(known, (whole + 1) // 2, MISSING), True
 
 
 def are_spins(values: NDArray[np.integer[Any]]) -> bool:

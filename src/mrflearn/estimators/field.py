@@ -12,9 +12,18 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrflearn.data.files import PathLike
+from mrflearn.data.state_codes import StateCodes
 from mrflearn.errors import GraphError
 from mrflearn.estimators.field_choice import choose_estimator
-from mrflearn.estimators.field_inputs import field_graph, sample_weights, state_table
+from mrflearn.estimators.field_inputs import (
+    Table,
+    check_observed,
+    column_names,
+    field_graph,
+    sample_weights,
+    state_table,
+    tell_codes,
+)
 from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.estimators.field_shards import Shards, first_table, learn_from_shards
 from mrflearn.estimators.field_training import Estimator, FieldTraining
@@ -23,6 +32,7 @@ from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import executor_for
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.lattices import BYTES_A_PAIR
 from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
@@ -37,7 +47,9 @@ class MarkovField(FieldQuestions):
     graph: `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a
         networkx graph whose node order is the column order, pairs of columns such as `[(0, 1)]`,
         or a `FactorGraph` (any cliques).
-    states: states of every variable, one number or one each; None takes the largest seen.
+    states: states of every variable, counted from 0: one number, or one each.  None takes what
+        each column shows: states from 0 to its largest, or, where they are not counted from 0
+        (items coded 1 and 2), its codes, in which `sample` answers and `score` asks: see `codes_`.
     estimator: `"auto"` takes the one that suits graph and samples, and `choice_` says which and
         why; `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
         (pseudolikelihood, any graph), `"ml"` (exact maximum likelihood, small width), `"bp"` (the
@@ -85,16 +97,20 @@ class MarkovField(FieldQuestions):
         """Learns from rows of states (samples x variables, counted from 0), or of spins (-1 and 1).
 
         Distinct rows with their counts as `sample_weight` are the same as all the rows.  NaN, or -1
-        among states, is a missing value, which `"lap"` learns from.  One byte a state is enough.
+        among states, is a missing value, which `"lap"` sums over, and for which `"pl"` leaves out
+        the terms of that variable and its neighbours.  One byte a state is enough.
         """
         del y  # scikit-learn passes it to every estimator
         device = choose_device(self.device)
-        states, self.spins_ = state_table(X)
-        table = torch.as_tensor(states)
-        self.name_columns(getattr(X, "columns", None))
-        graph = self._build(table).to(device)
+        samples, self.spins_ = state_table(X)
+        names = column_names(X)
+        self.name_columns(names)
+        check_observed(samples, names)
+        graph, self.codes_ = self._build(samples)
+        graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
         training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True)
+        tell_codes(samples, self.codes_, names)
         weights = None
         if sample_weight is not None:
             weights = sample_weights(sample_weight, len(table), device)
@@ -117,11 +133,13 @@ class MarkovField(FieldQuestions):
         first file may not show them all.
         """
         first = first_table(paths, columns)
-        graph = self._build(torch.as_tensor(first.values))
+        graph, self.codes_ = self._build(first.values, uniform=True)
         training = self._training(graph, missing=missing, counts_alone=True)
         place = Serial() if executor is None else executor
-        shards = Shards(paths, columns, missing)
-        self._keep(learn_from_shards(training, graph, shards, place, first.values))
+        shards = Shards(paths, columns, missing, self.codes_)
+        tell_codes(first.values, self.codes_, first.names)
+        rows = self.codes_.encode(first.values)
+        self._keep(learn_from_shards(training, graph, shards, place, rows))
         self.name_columns(first.names)
         self.spins_ = first.spins
         return self
@@ -136,7 +154,8 @@ class MarkovField(FieldQuestions):
         tables = tuple(
             torch.as_tensor(np.asarray(c, dtype=np.float64), device=device) for c in counts
         )
-        graph = field_graph(self.graph, self.states, None, 1).to(device)
+        graph = field_graph(self.graph, self.states or 2, None).to(device)
+        self.spins_, self.codes_ = False, None
         training = self._training(graph, counts_alone=True)
         shapes = [(len(g), *(graph.shape(g) if len(g) else ())) for g in graph.groups]
         seen = [tuple(table.shape) for table in tables]
@@ -154,14 +173,18 @@ class MarkovField(FieldQuestions):
 
     @property
     def potentials_(self) -> Potentials:
-        """The learned field, in the reference gauge (tables vanish at state 0)."""
+        """The learned field, in the reference gauge (tables vanish at state 0).
+
+        `couplings_`, `fields_` and `log_partition` are in the zero-sum gauge (spins) instead.
+        """
         return self._fitted().potentials()
 
     def _learned_parts(self) -> Parts:
         model = self._fitted()
         names = list(getattr(self, "feature_names_in_", [])) or None
         groups = [group.name for group in model.graph.groups]
-        learned = {"groups": groups, "names": names, "spins": self.spins_}
+        codes = None if self.codes_ is None else self.codes_.codes
+        learned = {"groups": groups, "names": names, "spins": self.spins_, "codes": codes}
         return learned, model.tensors()
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -170,6 +193,11 @@ class MarkovField(FieldQuestions):
         self.n_features_in_ = self.graph.variables
         self.name_columns(learned["names"])
         self.spins_ = bool(learned["spins"])
+        codes = learned["codes"]
+        if codes is not None:
+            sizes = tuple(self.graph.states.tolist())
+            own = tuple(None if column is None else tuple(map(int, column)) for column in codes)
+            self.codes_ = StateCodes(own, sizes)
 
     def _stored_settings(self) -> dict[str, Any]:
         # The graph is among the tensors, with its states.
@@ -183,20 +211,51 @@ class MarkovField(FieldQuestions):
         if chosen == "auto":
             self.choice_ = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
             chosen = self.choice_.estimator
+        return self._settings(chosen)
+
+    def _settings(self, estimator: Estimator) -> FieldTraining:
         return FieldTraining(
-            chosen,
+            estimator,
             self.auxiliary,
             self.l2,
             self.l1,
             self.max_iterations,
             self.tolerance,
             self.verbose,
+            names=list(getattr(self, "feature_names_in_", [])) or None,
         )
 
-    def _build(self, table: Tensor) -> FactorGraph:
-        columns = table.shape[1] if table.ndim == 2 else None
-        largest = int(table.max()) if table.numel() else 0
-        return field_graph(self.graph, self.states, columns, largest)
+    def _build(self, table: Table, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
+        """The graph, and the codes of its states.
+
+        With `uniform`, columns that count from 0 have as many states as the largest of all needs:
+        of these rows there are more elsewhere.
+        """
+        shown = StateCodes.seen(table)
+        sizes = shown.sizes
+        if uniform:
+            pairs = list(zip(shown.codes, sizes, strict=True))
+            largest = max((size for own, size in pairs if own is None), default=2)
+            sizes = tuple(largest if own is None else size for own, size in pairs)
+        self._foresee_complete(self.states or sizes, table.shape[1])
+        graph = field_graph(self.graph, self.states or sizes, table.shape[1])
+        counts = tuple(graph.states.tolist())
+        if self.states is not None or len(counts) != table.shape[1]:
+            return graph, StateCodes((None,) * len(counts), counts)
+        if counts == sizes:
+            return graph, StateCodes(shown.codes, sizes)
+        return graph, StateCodes.fitting(table, counts)
+
+    def _foresee_complete(self, states: int | Sequence[int], columns: int) -> None:
+        """Refuses a complete graph that cannot be trained before it is built."""
+        if not isinstance(self.graph, str) or self.graph.strip() != "complete":
+            return
+        free = np.array([states] * columns if isinstance(states, int) else states, dtype=object) - 1
+        parameters = int((free.sum() ** 2 - (free**2).sum()) // 2 + free.sum())
+        pairs = columns * (columns - 1) // 2
+        chosen: Estimator = "pl" if self.estimator == "auto" else self.estimator
+        training = self._settings(chosen)
+        training.insist_on_memory(parameters, choose_device(self.device), BYTES_A_PAIR * pairs)
 
     def _keep(self, outcome: Outcome[TabularModel]) -> Self:
         self.outcome_ = outcome

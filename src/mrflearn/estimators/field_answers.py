@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import GraphError, MrflearnError
-from mrflearn.estimators.field_inputs import state_rows
+from mrflearn.errors import MrflearnError
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.annealed import AnnealedImportance
@@ -19,41 +18,82 @@ from mrflearn.objectives.pseudolikelihood import log_conditionals
 from mrflearn.statistics.observations import check_states
 
 Method = Literal["exact", "ais", "pl"]
+PartitionMethod = Literal["auto", "exact", "ais"]
 # Numbers gathered at once for conditional scores (factors x states a row); bounds memory only.
 GATHERED = 1 << 25
 
 
+class LogPartition(NamedTuple):
+    """log Z in nats, whether that is exact, and its standard error (0 where it is)."""
+
+    value: float
+    kind: Literal["exact", "approximation"]
+    standard_error: float = 0.0
+
+
 def log_likelihoods(
-    potentials: Potentials, X: ArrayLike, method: Method, seed: int, *, spins: bool
+    potentials: Potentials, rows: Tensor, method: Method, seed: int
 ) -> NDArray[np.float64]:
     """The log-probability of each row, in nats, by the method that `MarkovField` describes."""
-    rows = state_rows(X, potentials.graph.device, spins=spins)
     check_states(rows, potentials.graph.states)
     if method == "pl":
         return _pseudolikelihoods(potentials, rows)
-    if method == "exact":
-        log_partition = JunctionTree()(potentials).log_partition
-    elif method == "ais":
-        generator = torch.Generator(device=rows.device).manual_seed(seed)
-        log_partition = AnnealedImportance().estimate(potentials, generator).log_partition
-    else:
+    if method not in ("exact", "ais"):
         raise MrflearnError(f"method {method!r} is not one of 'exact', 'ais', 'pl'.")
-    return np.asarray((potentials.score(rows) - log_partition).sum(-1).cpu(), dtype=np.float64)
+    total = log_partition(potentials, method, seed).value
+    scores = potentials.score(rows).sum(-1)
+    return np.asarray(scores.cpu(), dtype=np.float64) - total
+
+
+def log_partition(potentials: Potentials, method: PartitionMethod, seed: int) -> LogPartition:
+    """log Z of all components together, by junction tree or annealed importance sampling."""
+    exact = JunctionTree()
+    if method == "auto":
+        method = "exact" if exact.refuses(potentials.graph) is None else "ais"
+    if method == "exact":
+        return LogPartition(float(exact(potentials).log_partition.sum()), "exact")
+    if method != "ais":
+        raise MrflearnError(f"method {method!r} is not one of 'auto', 'exact', 'ais'.")
+    generator = torch.Generator(device=potentials.graph.device).manual_seed(seed)
+    found = AnnealedImportance().estimate(potentials, generator)
+    error = float(found.standard_error.square().sum().sqrt())
+    return LogPartition(float(found.log_partition.sum()), "approximation", error)
+
+
+def gauge_constant(potentials: Potentials) -> float:
+    """What log Z gains in the zero-sum gauge: the two differ by one number for every assignment."""
+    row = torch.zeros(1, potentials.graph.variables, dtype=torch.int64)
+    row = row.to(potentials.graph.device)
+    return float((zero_sum_gauge(potentials).score(row) - potentials.score(row)).sum())
+
+
+def tables_of(potentials: Potentials, arity: int) -> list[NDArray[np.float64]]:
+    """Zero-sum scores of all factors of that arity, an array for each group that has any."""
+    gauged = zero_sum_gauge(potentials)
+    return [
+        np.asarray(gauged.factor_scores(i).detach().cpu(), dtype=np.float64)
+        for i, group in enumerate(gauged.graph.groups)
+        if group.arity == arity and len(group)
+    ]
 
 
 def zero_sum_tables(potentials: Potentials, arity: int) -> NDArray[np.float64]:
-    """Zero-sum scores of all factors of that arity; one number each where there are two states."""
-    gauged = zero_sum_gauge(potentials)
-    tables = [
-        gauged.factor_scores(i)
-        for i, group in enumerate(gauged.graph.groups)
-        if group.arity == arity
-    ]
+    """Zero-sum scores of all factors of that arity; one number each where there are two states.
+
+    Tables of unequal shapes come as an array of objects.
+    """
+    tables = tables_of(potentials, arity)
     if not tables:
         return np.zeros(0)
     if len({table.shape[1:] for table in tables}) > 1:
-        raise GraphError("variables differ in their state counts; read `potentials_` instead.")
-    stacked = np.asarray(torch.cat(tables).detach().cpu(), dtype=np.float64)
+        entries = [table for group in tables for table in group]
+        if arity == 1:  # in the order of the variables, not of their numbers of states
+            groups = [group.scope[:, 0] for group in potentials.graph.groups if group.arity == 1]
+            entries = [entries[k] for k in torch.cat(groups).argsort(stable=True).tolist()]
+        listed = np.empty(len(entries), dtype=object)
+        listed[:] = entries
+        return listed
+    stacked = np.concatenate(tables)
     if stacked.shape[1:] != (2,) * arity:
         return stacked
     return stacked.reshape(len(stacked), -1)[:, -1]  # state 1 of every variable

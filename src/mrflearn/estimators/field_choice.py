@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import too_crowded
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.training.lap import lap_refuses
 
 if TYPE_CHECKING:
     from mrflearn.estimators.field_training import Estimator
@@ -35,6 +36,11 @@ def choose_estimator(
     With `counts_alone` the samples themselves are not at hand, which pseudolikelihood needs.
     """
     if missing:
+        refusal = None if counts_alone else lap_refuses(graph, missing=True)
+        if refusal:
+            return Choice(
+                "pl", f"some values are missing, and lap is not for this graph: {refusal}"
+            )
         return Choice("lap", "some values are missing, and lap learns from such rows")
     if QUICK.refuses(graph) is None:
         return Choice("ml", "the graph is narrow enough for exact likelihood")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.data.sample_rows import whole_numbers
-from mrflearn.data.samples import are_spins
-from mrflearn.errors import DataError, GraphError, MrflearnError
+from mrflearn.data.sample_rows import MISSING
+from mrflearn.data.samples import are_spins, float_states
+from mrflearn.data.state_codes import StateCodes, gaps, observed_range
+from mrflearn.errors import DataError, DataWarning, GraphError, MrflearnError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 
@@ -26,14 +28,15 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
     Whole numbers keep their type.  Where -1 and 1 are the only values they are spins, and become
     the states 0 and 1; beside a 0, -1 is a missing value.
     """
-    values = _numbers(X)
+    values, spins = _numbers(X), False
     table: Table | None = None
     if values.dtype.kind == "b":
         table = values.astype(np.uint8)
     elif values.dtype.kind in "iu":
         table = values
     elif values.dtype.kind == "f":
-        table = whole_numbers(values.astype(np.float64, copy=False))
+        found = float_states(values.astype(np.float64, copy=False))
+        table, spins = found or (None, False)
     if table is None:
         raise MrflearnError(
             "samples must be whole numbers (states counted from 0, or spins of -1 and 1; NaN or -1 "
@@ -44,6 +47,8 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
             f"samples are a table, samples x variables; this has the shape {table.shape}. "
             "Try X.reshape(len(X), -1)."
         )
+    if spins or values.dtype.kind == "f":
+        return table, spins
     return ((table > 0).astype(np.uint8), True) if are_spins(table) else (table, False)
 
 
@@ -65,12 +70,58 @@ def _numbers(X: ArrayLike) -> NDArray[Any]:
     return values
 
 
-def state_rows(X: ArrayLike, device: torch.device, *, spins: bool = True) -> Tensor:
-    """The states as a tensor of int64; without `spins`, -1 is always a missing value."""
+def state_rows(X: ArrayLike, *, spins: bool = True) -> NDArray[np.int64]:
+    """The states as int64; without `spins`, -1 is always a missing value."""
     table, were_spins = state_table(X)
     if were_spins and not spins:
-        table = np.asarray(X)
-    return torch.as_tensor(table.astype(np.int64, copy=False), device=device)
+        table = np.where(table == 0, MISSING, table.astype(np.int64))
+    return table.astype(np.int64, copy=False)
+
+
+def column_names(X: object) -> list[str] | None:
+    """The names of the columns of a data frame; None for what has none."""
+    names = getattr(X, "columns", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def check_observed(table: Table, names: Sequence[str] | None) -> None:
+    """Raises `DataError` for a column without any value; warns of rows without any."""
+    if not len(table) or table.dtype.kind == "u":
+        return
+    empty = np.flatnonzero(observed_range(table)[1] < 0)
+    if len(empty):
+        others = f" (nor do {len(empty) - 1} others)" if len(empty) > 1 else ""
+        raise DataError(
+            f"column {column_name(int(empty[0]), names)} holds no value at all{others}: every one "
+            "is missing, and nothing can be learned of it. Leave the column out."
+        )
+    rows = int((table < 0).all(axis=1).sum())
+    if rows:
+        tell(f"{rows:,} of {len(table):,} rows hold no value at all, and say nothing")
+
+
+def tell_codes(table: Table, codes: StateCodes, names: Sequence[str] | None) -> None:
+    """Warns of what was recoded, and of states that never occur."""
+    for remark in codes.remarks(names):
+        tell(remark)
+    unseen = {c: states for c, states in gaps(table).items() if codes.codes[c] is None}
+    if unseen:
+        column, states = next(iter(unseen.items()))
+        more = f"; {len(unseen) - 1} other columns have such states too" * (len(unseen) > 1)
+        tell(
+            f"state {states[0]} of column {column_name(column, names)} never occurs, though larger "
+            f"ones do{more}: only a penalty (l2) keeps its parameters finite"
+        )
+
+
+def column_name(column: int, names: Sequence[str] | None) -> str:
+    """What a column is called in messages: its name, or its number from 0."""
+    return str(column) if names is None else repr(names[column])
+
+
+def tell(message: str) -> None:
+    """Warns the caller of `fit`."""
+    warnings.warn(message, DataWarning, stacklevel=4)
 
 
 def sample_weights(weights: ArrayLike, samples: int, device: torch.device) -> Tensor:
@@ -81,18 +132,14 @@ def sample_weights(weights: ArrayLike, samples: int, device: torch.device) -> Te
     return values
 
 
-def field_graph(
-    graph: Any, states: int | Sequence[int] | None, columns: int | None, largest: int
-) -> FactorGraph:
-    """The graph a user named, for so many columns whose largest state is known."""
+def field_graph(graph: Any, states: int | Sequence[int], columns: int | None) -> FactorGraph:
+    """The graph a user named, for so many columns with so many states (all of them, or each)."""
     if isinstance(graph, FactorGraph):
         return graph
-    if states is None:
-        states = max(2, largest + 1)
+    if not isinstance(states, int) and len(set(states)) == 1:
+        states = states[0]
     if isinstance(graph, str):
         return graph_from_text(graph, states, variables=columns)
-    if not isinstance(states, int):
-        raise GraphError("with a networkx graph give `states` as one number or on the nodes.")
     return from_networkx(_joined(graph, columns), states)[0]
 
 

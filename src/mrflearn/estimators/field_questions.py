@@ -7,13 +7,27 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.data.files import PathLike
+from mrflearn.data.state_codes import StateCodes
 from mrflearn.data.uai import write_network
 from mrflearn.errors import MrflearnError
-from mrflearn.estimators.field_answers import Method, log_likelihoods, pairs, zero_sum_tables
+from mrflearn.estimators.field_answers import (
+    LogPartition,
+    Method,
+    PartitionMethod,
+    gauge_constant,
+    log_likelihoods,
+    log_partition,
+    pairs,
+    tables_of,
+    zero_sum_tables,
+)
+from mrflearn.estimators.field_inputs import state_rows
 from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.draw import Draw, Drawing
@@ -25,6 +39,7 @@ class FieldQuestions(FrontDoor):
     usual_method: ClassVar[Method]  # of `log_likelihood`
     random_state: int
     spins_: bool = False  # learned from spins: -1 and 1 stand for the states 0 and 1
+    codes_: StateCodes | None = None  # of columns whose states are not counted from 0
 
     @property
     @abstractmethod
@@ -38,16 +53,50 @@ class FieldQuestions(FrontDoor):
         the sum of the log-probabilities of each variable given all the others.
         """
         chosen = self.usual_method if method is None else method
-        return log_likelihoods(self.potentials_, X, chosen, self.random_state, spins=self.spins_)
+        potentials = self.potentials_
+        rows = torch.as_tensor(self.encode(X), device=potentials.graph.device)
+        return log_likelihoods(potentials, rows, chosen, self.random_state)
+
+    def log_partition(self, method: PartitionMethod = "auto") -> LogPartition:
+        """log Z in the gauge in which `fields_` and `couplings_` are shown, and its kind.
+
+        For two states this is the spin form: Z is the sum over all s in {-1, 1}^n of
+        exp(sum_i h_i s_i + sum_ij J_ij s_i s_j).  `potentials_`, `export` and `mrflearn infer` have
+        another constant: their log Z is smaller by `gauge_constant_`.
+
+        Parameters
+        ----------
+        method
+            `"exact"` by junction tree, `"ais"` by annealed importance sampling; `"auto"` is exact
+            where the width of the graph allows.
+
+        Returns
+        -------
+        LogPartition
+            `value` in nats, `kind` (`"exact"` or `"approximation"`) and `standard_error`.
+
+        """
+        return log_partition(zero_sum_gauge(self.potentials_), method, self.random_state)
+
+    @property
+    def gauge_constant_(self) -> float:
+        """log Z as `log_partition` counts it, minus log Z of `potentials_`; in nats."""
+        return gauge_constant(self.potentials_)
 
     @property
     def fields_(self) -> NDArray[np.float64]:
-        """Zero-sum scores of each variable's states; for two states the spin field h."""
+        """Zero-sum scores of each variable's states; for two states the spin field h.
+
+        Where numbers of states differ: an array of objects, one table a variable.
+        """
         return zero_sum_tables(self.potentials_, 1)
 
     @property
     def couplings_(self) -> NDArray[np.float64]:
-        """Zero-sum scores of each edge's states; for two states the spin coupling J."""
+        """Zero-sum scores of each edge's states; for two states the spin coupling J.
+
+        Where numbers of states differ: an array of objects, one table an edge.
+        """
         return zero_sum_tables(self.potentials_, 2)
 
     @property
@@ -58,11 +107,19 @@ class FieldQuestions(FrontDoor):
     @property
     def strengths_(self) -> NDArray[np.float64]:
         """One number an edge: the spin coupling, or with more states the norm of its table."""
-        tables = self.couplings_
-        if tables.ndim == 1:
-            return tables
-        norms: NDArray[np.float64] = np.linalg.norm(tables, axis=(1, 2))
-        return norms
+        tables = tables_of(self.potentials_, 2)
+        parts = [
+            table[:, 1, 1] if table.shape[1:] == (2, 2) else np.linalg.norm(table, axis=(1, 2))
+            for table in tables
+        ]
+        return np.concatenate([np.zeros(0), *parts])
+
+    @property
+    def signed_(self) -> NDArray[np.bool_]:
+        """Which of `strengths_` are couplings with a sign: those of two variables of two states."""
+        tables = tables_of(self.potentials_, 2)
+        parts = [np.full(len(table), table.shape[1:] == (2, 2)) for table in tables]
+        return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
 
     @property
     def strength_matrix_(self) -> NDArray[np.float64]:
@@ -96,17 +153,29 @@ class FieldQuestions(FrontDoor):
     def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
         """New rows: exact where the width allows, else by Gibbs (see `draw` for which).
 
-        Spins come back where spins were learned from, else states.
+        Spins come back where spins were learned from, and a column's own codes where these were
+        no states counted from 0.
         """
         return self.as_learned(self.draw(count, seed=seed))
 
     def as_learned(self, drawn: Draw) -> NDArray[np.int64]:
-        """Drawn rows as the samples were that the field learned from: of spins, or of states."""
+        """Drawn rows as the samples were that the field learned from: spins, codes or states."""
         states = np.asarray(drawn.samples.cpu())
-        return 2 * states - 1 if self.spins_ else states
+        if self.spins_:
+            return 2 * states - 1
+        return states if self.codes_ is None else self.codes_.decode(states)
+
+    def encode(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The states, counted from 0, of rows as the field learned from; -1 is a missing value."""
+        rows = state_rows(X, spins=self.spins_)
+        return rows if self.codes_ is None else np.asarray(self.codes_.encode(rows))
 
     def export(self, path: PathLike) -> None:
-        """Writes the field as a network in UAI format, which other inference programs read."""
+        """Writes the field as a network in UAI format, which other inference programs read.
+
+        It has the tables of `potentials_`, so its log Z is less than `log_partition` by
+        `gauge_constant_`; states are numbered from 0, in the order of their codes.
+        """
         if Path(str(path).removesuffix(".gz")).suffix != ".uai":
             raise MrflearnError(f"{path}: a field is exported to a name in .uai.")
         write_network(path, to_uai(self.potentials_))

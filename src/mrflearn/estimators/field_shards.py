@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.data.files import PathLike
 from mrflearn.data.samples import SampleTable, read_sample_chunks
+from mrflearn.data.state_codes import StateCodes
 from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.field_inputs import Table
 from mrflearn.estimators.field_training import FieldTraining, Fitted
 from mrflearn.execution.executor import Executor
 from mrflearn.graph.factor_graph import FactorGraph
@@ -26,15 +27,19 @@ from mrflearn.training.local import LocalSolution
 
 @dataclass(frozen=True)
 class Shards:
-    """Files of samples, the columns that are variables, and whether values may be missing."""
+    """Files of samples, the columns that are variables, and whether values may be missing.
+
+    `codes` are those of the states, where they are not counted from 0.
+    """
 
     paths: Sequence[PathLike]
     columns: Sequence[str | int] | None = None
     missing: bool = False
+    codes: StateCodes | None = None
 
     def count(self, scopes: Sequence[Scope], graph: FactorGraph, executor: Executor) -> Histograms:
         """How often each joint state of each scope stands in all files together."""
-        task = CountShard(scopes, graph.states, self.missing, self.columns)
+        task = CountShard(scopes, graph.states, self.missing, self.columns, self.codes)
         return count_shards(task, self.paths, executor)
 
 
@@ -52,7 +57,7 @@ def learn_from_shards(
     graph: FactorGraph,
     shards: Shards,
     executor: Executor,
-    first: NDArray[np.int64],
+    first: Table,
 ) -> Fitted:
     """The field that all rows of all files together give; no row travels, only histograms do.
 
@@ -63,7 +68,8 @@ def learn_from_shards(
         return _by_neighbourhoods(training, graph, shards, executor)
     if shards.missing:
         raise DataError(
-            f"missing values can only be learned from by 'lap', not by '{training.estimator}'."
+            f"missing values in many files can only be learned from by 'lap', not by "
+            f"'{training.estimator}'; in one file by 'pl' too."
         )
     if training.estimator not in ("ml", "bp", "pw"):
         raise MrflearnError(
@@ -78,7 +84,7 @@ def learn_from_shards(
         for table, group, shape in zip(seen.counts, graph.groups, shapes, strict=True)
     )
     total = torch.tensor([seen.total], dtype=torch.float64)
-    some = Columns.of(first) if len(first) else None
+    some = Columns.of(first.astype(np.int64)) if len(first) else None
     return training.from_clique_counts(graph, CliqueCounts(counts, total), some)
 
 
@@ -93,7 +99,7 @@ def _by_neighbourhoods(
     def solved(_: Callable[..., Any], blocks: Iterable[Block]) -> Iterable[LocalSolution]:
         held = list(blocks)
         scopes = [(block.problems.scope, block.problems.shape.sizes) for block in held]
-        count = CountShard(scopes, graph.states, shards.missing, shards.columns)
+        count = CountShard(scopes, graph.states, shards.missing, shards.columns, shards.codes)
         return executor.map_totals(CountParts(count), shards.paths, SolveCounted(held, task))
 
     return lap(graph, blocks, task, solved)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.errors import DataError, MrflearnError
+from mrflearn.estimators.field_inputs import column_name, tell
+from mrflearn.execution.memory import require_memory
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.merged_shapes import merged
 from mrflearn.graph.neighbourhood import (
@@ -24,8 +27,13 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.parameters import Layout
-from mrflearn.models.tabular import TabularModel
+from mrflearn.models.tabular import TabularModel, parameter_count
 from mrflearn.models.tabular_layout import ParameterLayout
+from mrflearn.objectives.available_pseudolikelihood import (
+    AvailableCases,
+    AvailablePseudolikelihood,
+    available_terms,
+)
 from mrflearn.objectives.blanket_pseudolikelihood import BlanketCounts, BlanketPseudolikelihood
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
@@ -37,7 +45,15 @@ from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_coun
 from mrflearn.statistics.observations import CliqueCounts, Samples
 from mrflearn.training.consensus import FormOpinion, consensus
 from mrflearn.training.fit import fit
-from mrflearn.training.lap import Block, LocalSolver, Mapper, SolveBlock, blocks_of, lap
+from mrflearn.training.lap import (
+    Block,
+    LocalSolver,
+    Mapper,
+    SolveBlock,
+    blocks_of,
+    lap,
+    lap_refuses,
+)
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.local import LocalNewton
 from mrflearn.training.outcome import Outcome
@@ -54,7 +70,11 @@ from mrflearn.training.whitened import (
 Estimator = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
 Batches = (
-    Sequence[CliqueCounts] | Sequence[Samples] | Sequence[BlanketCounts] | Sequence[CodedSamples]
+    Sequence[CliqueCounts]
+    | Sequence[Samples]
+    | Sequence[AvailableCases]
+    | Sequence[BlanketCounts]
+    | Sequence[CodedSamples]
 )
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
 CHUNK = 16_384
@@ -73,6 +93,7 @@ class FieldTraining:
     tolerance: float = 1e-7
     verbose: bool = False
     mapper: Mapper = map
+    names: Sequence[str] | None = None  # of the columns, for messages
 
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
@@ -91,17 +112,32 @@ class FieldTraining:
 
     def __call__(self, graph: FactorGraph, columns: Columns) -> Fitted:
         """The field learned from samples of all its variables."""
-        if columns.missing and self.estimator != "lap":
+        if columns.missing and self.estimator not in ("lap", "pl"):
+            other = "pl" if lap_refuses(graph, missing=True) else "lap"
             raise DataError(
                 f"some values are missing, which estimator '{self.estimator}' cannot learn from. "
-                "Use the estimator 'lap', or leave these rows out."
+                f"Use the estimator '{other}', or leave these rows out."
             )
-        if columns.missing and self.l1:
+        if columns.missing and self.l1 and self.estimator == "lap":
             raise DataError(
-                "some values are missing, and with missing values there is no l1 penalty. "
-                "Use l2, or leave these rows out."
+                "some values are missing, and with missing values 'lap' has no l1 penalty. "
+                "Use l2, the estimator 'pl', or leave these rows out."
             )
+        self.insist_on_memory(parameter_count(graph), graph.device)
         return ESTIMATORS[self.estimator](self, graph, columns)
+
+    def insist_on_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:
+        """Raises `OutOfMemoryError` where training so many parameters, and `more`, has no room."""
+        local = self.estimator in ("lap", "consensus", "pw", "pmm")
+        # Each table is held once more with its state 0, at four times the size for two states.
+        copies = 8 if local else 8 + LBFGS().vectors_held
+        require_memory(
+            8 * copies * parameters + more,
+            f"training {parameters:,} parameters by '{self.estimator}'",
+            "Use a graph with fewer edges, or variables with fewer states"
+            + ("." if local else "; 'lap' needs less on graphs of small degree."),
+            device,
+        )
 
     def from_clique_counts(
         self, graph: FactorGraph, counts: CliqueCounts, some: Columns | None = None
@@ -110,6 +146,7 @@ class FieldTraining:
 
         `some` of the rows, where they are at hand, make the search quicker and change no answer.
         """
+        self.insist_on_memory(parameter_count(graph), graph.device)
         if self.estimator == "pw":
             return pieces(graph, counts, self._newton())
         if self.estimator == "pmm":
@@ -178,7 +215,52 @@ class FieldTraining:
         task = FormOpinion(self._newton(), columns)
         return consensus(graph, blocks_of(blankets(graph)), task, self.mapper)
 
+    def _by_available_cases(self, graph: FactorGraph, columns: Columns) -> Fitted:
+        """Pseudolikelihood of the terms whose variable and neighbours were all observed."""
+        observed = columns.observed()
+        known = available_terms(graph, observed)
+        self._tell_available(known)
+        whole = columns.part(observed.all(dim=1))
+        if not bool(known.sum() > known.all(dim=1).sum() * known.shape[1]):
+            return self._by_conditionals(graph, whole)  # no other row has a term
+        objective: AvailablePseudolikelihood | BlanketPseudolikelihood
+        batches: Batches
+        problems = _small_blankets(graph, columns)
+        if problems is None:
+            states = columns.states.T.long().masked_fill(~observed, 0)
+            weights = columns.weights
+            if weights is None:
+                weights = torch.ones(len(states), dtype=torch.float64, device=graph.device)
+            some = known.any(dim=1)
+            cases = AvailableCases(states[some], known[some], weights[some])
+            objective, batches = AvailablePseudolikelihood(), cases.chunks(CHUNK)
+        else:
+            layout = ParameterLayout.of(graph)
+            batches = [_blanket(block, columns, layout) for block in blocks_of(problems)]
+            objective = BlanketPseudolikelihood()
+        if not whole.states.shape[1]:
+            return self._descend(graph, objective, batches)
+        return self._search(graph, whole, objective, batches, columns.total / whole.total)
+
+    def _tell_available(self, known: Bool[Tensor, "n v"]) -> None:
+        """Says how many rows there are for each variable; an error where there are none."""
+        rows, used = len(known), known.sum(dim=0)
+        least = int(used.argmin())
+        who = f"column {column_name(least, self.names)}"
+        if not int(used[least]):
+            raise DataError(
+                f"{who} and all its neighbours in the graph are never observed together in one "
+                "row, which estimator 'pl' needs where values are missing. Use a graph with fewer "
+                "edges, or the estimator 'lap' on a small one."
+            )
+        tell(
+            "values are missing: 'pl' learns each column from the rows in which it and all its "
+            f"neighbours are observed; the fewest are {int(used[least]):,} of {rows:,}, for {who}"
+        )
+
     def _by_conditionals(self, graph: FactorGraph, columns: Columns) -> Fitted:
+        if columns.missing:
+            return self._by_available_cases(graph, columns)
         problems = _small_blankets(graph, columns)
         if problems is None:
             rows = Samples.distinct(columns.states.T.long(), columns.weights)
@@ -248,13 +330,18 @@ def _small_blankets(graph: FactorGraph, columns: Columns) -> list[Neighbourhoods
     if not plain or graph.is_lifted() or too_crowded(graph):
         return None
     problems = blankets(graph)
-    cells = sum(len(hood) * hood.shape.cells for hood in problems)
+    gap = int(columns.missing)  # each variable has one more state, "not seen"
+    cells = sum(len(hood) * prod(size + gap for size in hood.shape.sizes) for hood in problems)
     return problems if cells <= columns.states.numel() else None
 
 
 def _blanket(block: Block, columns: Columns, layout: ParameterLayout) -> BlanketCounts:
     hood = block.problems
     counts = neighbourhood_counts(hood.scope, hood.shape.sizes, columns)
+    if columns.missing:  # only where all were seen
+        sizes = hood.shape.sizes
+        table = counts.view(*(size + 1 for size in sizes), len(hood))
+        counts = table[tuple(slice(size) for size in sizes)].reshape(-1, len(hood))
     return BlanketCounts(LocalLikelihood.of(hood.shape, counts), layout.terms(hood))
 
 

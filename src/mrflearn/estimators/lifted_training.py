@@ -14,6 +14,7 @@ from mrflearn.data.files import PathLike
 from mrflearn.errors import MrflearnError
 from mrflearn.estimators.lifted_choice import ChosenBound
 from mrflearn.execution.device import choose_device
+from mrflearn.execution.memory import require_memory
 from mrflearn.inference.lifted import BoundName, Ceiling, default_weights
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
 from mrflearn.models.neighbour_start import log_frequencies, spectral_start
@@ -171,6 +172,12 @@ def starting_model(
     like = torch.zeros(1, dtype=number_type(settings.dtype, states))
     if settings.form == "explicit":
         exact = torch.float64 if settings.dtype is None else like.dtype
+        require_memory(
+            exact.itemsize * states**2 * (offsets * LBFGS().vectors_held + 1),
+            f"training a free score for every pair of {states:,} words at {offsets} offsets",
+            "Try form='low-rank', or a smaller vocabulary (vocabulary_size=...).",
+            choose_device(settings.device),
+        )
         tables = ExplicitPairs.zeros(offsets, states, exact)
         return NeighbourModel(log_frequencies(moments, tables.table), tables)
     model = spectral_start(moments, settings.dims, torch.tensor(weights), settings.seed, like)

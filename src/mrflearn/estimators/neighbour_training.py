@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mrflearn.estimators.lifted_choice import ChosenBound
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, starting_point
 from mrflearn.execution.device import choose_device
+from mrflearn.inference.transfer import check_windows
 from mrflearn.models.neighbour_lm import NeighbourModel
 from mrflearn.objectives.lifted_bound import Frequencies
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
@@ -37,6 +38,9 @@ def train_direct(
     """
     chosen = ChosenBound.of(settings.bound, settings.weights, moments, triples=settings.triples)
     device = choose_device(settings.device)
+    if estimator == "ml":
+        instead = "Try estimator='bound' or 'pl', or a smaller vocabulary."
+        check_windows(moments.states, len(moments.offsets), instead)
     start = starting_point(moments, settings, chosen.weights).model.to(
         torch.float64 if estimator == "ml" else torch.float32, device
     )

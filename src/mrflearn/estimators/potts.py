@@ -105,7 +105,8 @@ class PottsField(FieldQuestions):
 
     def _rows(self, X: ArrayLike) -> tuple[Tensor, int]:
         """The sequences on the device, and how many states a column has."""
-        rows = state_rows(X, choose_device(self.device), spins=False)
+        table = state_rows(X, spins=False)
+        rows = torch.as_tensor(table, device=choose_device(self.device))
         if rows.ndim != 2 or rows.shape[1] < 2:
             raise DataError(
                 f"an alignment is sequences x columns, two or more; this has the shape "

@@ -9,8 +9,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from mrflearn.data.state_codes import StateCodes
 from mrflearn.errors import DataError, NotFittedError
-from mrflearn.estimators.field_inputs import sample_weights, state_rows
+from mrflearn.estimators.field_inputs import (
+    check_observed,
+    column_name,
+    column_names,
+    sample_weights,
+    state_table,
+    tell,
+    tell_codes,
+)
 from mrflearn.execution.device import choose_device
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.pairwise import pairwise
@@ -23,7 +32,8 @@ class FieldStructure(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     Then learn on what was found: `MarkovField(structure.graph_, estimator="lap").fit(X)`.
 
-    states: states of every variable; None takes the largest seen.
+    states: states of every variable, counted from 0; None takes what each column shows (its codes,
+        where these do not begin at 0), as `MarkovField` does.
     gamma: how much the criterion (EBIC) disfavours many neighbours among many variables; 0 is BIC.
     keep: an edge is kept where `"both"` of its variables choose the other, or `"either"` does.
     """
@@ -44,26 +54,46 @@ class FieldStructure(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.device = device
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Finds the edges from rows of states (samples x variables, counted from 0)."""
+        """Finds the edges from rows of states (samples x variables, counted from 0).
+
+        NaN, or -1 among states, is a missing value: each variable is then learned from the rows in
+        which it and its candidate neighbours were observed; `weights_` says from how many.
+        """
         del y  # scikit-learn passes it to every estimator
         select = NeighbourhoodSelection(gamma=self.gamma, prices=self.prices, keep=self.keep)
-        rows = state_rows(X, choose_device(self.device))
-        if rows.ndim != 2 or rows.shape[1] < 2:
+        table, names = state_table(X)[0], column_names(X)
+        if table.shape[1] < 2:
             raise DataError(
-                f"samples have the shape {tuple(rows.shape)}; rows of at least two variables are "
+                f"samples have the shape {table.shape}; rows of at least two variables are "
                 "needed to find edges."
             )
-        states = self.states or max(2, int(rows.max()) + 1 if rows.numel() else 0)
-        sizes = torch.full((rows.shape[1],), states, device=rows.device)
-        check_states(rows, sizes)
+        check_observed(table, names)
+        codes = StateCodes.seen(table)
+        if self.states is not None:
+            count = table.shape[1]
+            codes = StateCodes((None,) * count, (self.states,) * count)
+        states = codes.encode(table).astype(np.int64, copy=False)
+        rows = torch.as_tensor(states, device=choose_device(self.device))
+        sizes = torch.tensor(codes.sizes, device=rows.device)
+        check_states(rows, sizes, missing_allowed=True)
+        tell_codes(table, codes, names)
         weights = None
         if sample_weight is not None:
             weights = sample_weights(sample_weight, len(rows), rows.device)
         seen = Samples.distinct(rows, weights)
-        edges = select(seen.states, seen.weights, states)
-        self.edges_: NDArray[np.int64] = edges.cpu().numpy()
-        self.states_ = states
+        found = select(seen.states, seen.weights, sizes)
+        self.edges_: NDArray[np.int64] = found.edges.cpu().numpy()
+        self.weights_: NDArray[np.float64] = found.weights.cpu().numpy()
+        self.states_ = codes.sizes
         self.n_features_in_ = rows.shape[1]
+        if bool((rows < 0).any()):
+            least = int(self.weights_.argmin())
+            tell(
+                "values are missing: the neighbours of each column are chosen from the rows in "
+                f"which it and its candidates are observed; the fewest are "
+                f"{self.weights_[least]:,.6g} of {seen.total:,.6g}, for column "
+                f"{column_name(least, names)}"
+            )
         return self
 
     @property
@@ -71,5 +101,4 @@ class FieldStructure(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """The found edges as a graph to learn on."""
         if not hasattr(self, "edges_"):
             raise NotFittedError("this FieldStructure is not fitted yet; call `fit`.")
-        sizes = torch.full((self.n_features_in_,), self.states_)
-        return pairwise(sizes, torch.as_tensor(self.edges_))
+        return pairwise(torch.tensor(self.states_), torch.as_tensor(self.edges_))

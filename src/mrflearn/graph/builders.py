@@ -38,11 +38,12 @@ FORMS = (
 
 
 def from_networkx(
-    graph: Any, states: int = 2, *, tied: bool = False
+    graph: Any, states: States = 2, *, tied: bool = False
 ) -> tuple[FactorGraph, tuple[Any, ...]]:
     """A pairwise graph and the names of its variables, in networkx's own orders.
 
-    A node with an attribute `states` has that many; the others have as many as the argument says.
+    A node with an attribute `states` has that many; the others have as many as the argument says,
+    a number for all or one a node.
     """
     if graph.is_directed() or graph.is_multigraph():
         raise GraphError(
@@ -51,7 +52,9 @@ def from_networkx(
         )
     names = tuple(graph.nodes)
     number = {name: i for i, name in enumerate(names)}
-    counts = [int(given.get("states", states)) for _, given in graph.nodes(data=True)]
+    usual = state_counts(states, len(names)).tolist()
+    nodes = graph.nodes(data=True)
+    counts = [int(own.get("states", n)) for n, (_, own) in zip(usual, nodes, strict=True)]
     edges = torch.tensor([(number[a], number[b]) for a, b in graph.edges], dtype=torch.int64)
     built = pairwise(torch.tensor(counts, dtype=torch.int64), edges.reshape(-1, 2), tied=tied)
     return built, names
@@ -96,13 +99,15 @@ def graph_from_text(
         return from_edge_file(rest, states, variables=variables, tied=tied)
     if kind == "complete" and not rest and variables is not None:
         return complete(variables, states, tied=tied)
-    built = _named(kind, rest, text)(states, tied)
+    build = _named(kind, rest, text)
+    # State counts of the columns can only be laid on as many variables: these are counted first.
+    built = build(states if variables is None or isinstance(states, int) else 2, tied)
     if variables is not None and built.variables != variables:
         raise GraphError(
             f"graph '{text}' has {built.variables} variables, but the data have {variables}. "
             "Does a column hold something else, or is a side of the graph wrong?"
         )
-    return built
+    return built if isinstance(states, int) or variables is None else build(states, tied)
 
 
 def _named(kind: str, rest: str, text: str) -> Callable[[States, bool], FactorGraph]:

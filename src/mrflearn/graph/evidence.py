@@ -17,6 +17,8 @@ from mrflearn.graph.potentials import DenseTable, LogTable, Potentials
 def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials:
     """The field given states of some variables, which keep their numbers and that one state.
 
+    So in its marginals an observed variable is surely in its only state, the first of the row;
+    `expand_beliefs` writes them over all states that the variables had before.
     Its log Z is that of all assignments that agree with the evidence.  Factors over observed
     variables leave their group, one new group for each set of observed positions.
     """

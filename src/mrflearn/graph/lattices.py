@@ -12,10 +12,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.execution.memory import require_memory
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.pairwise import States, pairwise, state_counts
 
 MOST_VARIABLES = 10**9
+BYTES_A_PAIR = 64  # of a graph: scope, table and multiplicity, and the scope again on the way
 
 
 def grid(rows: int, columns: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
@@ -59,6 +61,11 @@ def chimera(m: int, n: int, t: int, states: States = 2, *, tied: bool = False) -
 def complete(n: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
     """Every pair of n variables is joined; edges (i, j) with i < j, sorted."""
     _insist_positive(n)
+    require_memory(
+        BYTES_A_PAIR * (n * (n - 1) // 2),
+        f"a complete graph of {n:,} variables",
+        "Name a graph with fewer edges, or use fewer variables.",
+    )
     edges = torch.triu_indices(n, n, offset=1).t().contiguous()
     return pairwise(state_counts(states, n), edges, tied=tied)
 

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from mrflearn.errors import GraphError
@@ -72,6 +73,28 @@ def too_crowded(graph: FactorGraph, most: int = MOST_FACTORS) -> str | None:
         f"variable {variable} is in {int(counts[variable])} cliques, so the joint states around it "
         f"cannot be counted (at most {most} can be handled)"
     )
+
+
+def log2_joint_states(graph: FactorGraph, extra: int = 0) -> float:
+    """The logarithm of the joint states of the largest neighbourhood of a clique.
+
+    `extra`: states that every variable has besides its own.
+    """
+    rows, columns, count = [], [], 0
+    for group in graph.groups:
+        scope = group.scope.cpu().numpy()
+        rows.append(np.repeat(np.arange(count, count + len(scope)), scope.shape[1]))
+        columns.append(scope.ravel())
+        count += len(scope)
+    if not count:
+        return 0.0
+    places = np.concatenate(rows), np.concatenate(columns)
+    shape = count, graph.variables
+    members = csr_array((np.ones(len(places[0]), dtype=np.float32), places), shape=shape)
+    around = members @ (members.T @ members)  # variables that share a clique with a member
+    around.data[:] = 1.0
+    sizes = np.log2(graph.states.cpu().numpy() + extra)
+    return float((around @ sizes).max())
 
 
 def neighbourhoods(

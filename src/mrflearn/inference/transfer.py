@@ -49,6 +49,17 @@ def ring_log_partition(
     return log_scale + result.trace().log()
 
 
+def check_windows(states: int, offsets: int, instead: str = "Try method='ais' or 'bound'.") -> int:
+    """How many windows of `offsets` words there are; an error where they are too many."""
+    windows: int = states**offsets
+    if windows > MOST_WINDOW_STATES:
+        raise InferenceError(
+            f"{states} words and {offsets} neighbours make {windows} windows, over "
+            f"{MOST_WINDOW_STATES}: too many to be exact. {instead}"
+        )
+    return windows
+
+
 def window_moves(
     unary: Float[Tensor, "c"],
     tables: Float[Tensor, "k c c"],
@@ -56,12 +67,7 @@ def window_moves(
 ) -> Float[Tensor, "w w"]:
     """log T: from the window x_1..x_K to x_2..x_K y the score of y given the window, else -inf."""
     offsets, states = tables.shape[:2]
-    windows = states**offsets
-    if windows > MOST_WINDOW_STATES:
-        raise InferenceError(
-            f"{states} words and {offsets} neighbours make {windows} windows, over "
-            f"{MOST_WINDOW_STATES}: too many to be exact. Try method='ais' or 'bound'."
-        )
+    windows = check_windows(states, offsets)
     scores = _next_scores(unary, tables, triples).reshape(windows, states)
     source = torch.arange(windows, device=unary.device).unsqueeze(1)
     target = (source * states + torch.arange(states, device=unary.device)) % windows

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from mrflearn.execution.memory import require_memory
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
+
+
+def parameter_count(graph: FactorGraph) -> int:
+    """How many parameters all tables of a graph have."""
+    groups = [group for group in graph.groups if len(group)]
+    return sum(
+        (int(group.table.max()) + 1) * prod(n - 1 for n in graph.shape(group)) for group in groups
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +38,12 @@ class TabularModel:
     @classmethod
     def zeros(cls, graph: FactorGraph, dtype: torch.dtype = torch.float64) -> TabularModel:
         """The uniform distribution."""
+        require_memory(
+            dtype.itemsize * parameter_count(graph),
+            f"a table of every clique ({parameter_count(graph):,} parameters)",
+            "Use fewer edges, or variables with fewer states.",
+            graph.device,
+        )
         values = []
         for group in graph.groups:
             tables = int(group.table.max()) + 1 if len(group) else 0

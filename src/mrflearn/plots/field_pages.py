@@ -17,7 +17,7 @@ def add_field(page: Page, model: Any) -> None:
     add_training(page, model.outcome_.history, "objective, nats, up to a constant")
     names = model.variable_names_
     edges, strength = model.edges_, model.strengths_
-    signed = model.couplings_.ndim == 1
+    signed = bool(model.signed_.all())
     what = "coupling" if signed else "norm of the couplings"
     if not len(edges):
         return

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, DataWarning
 from mrflearn.statistics.features import UNKNOWN, Numbering
 
 Label = str | None | Iterable[str]
@@ -44,6 +44,7 @@ def warn_of_single_label(names: Collection[str]) -> None:
         warnings.warn(
             f"y has one label only, {next(iter(names))!r}: every prediction will be this one. "
             "Are they the labels that were meant?",
+            DataWarning,
             stacklevel=3,
         )
 

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -44,6 +44,18 @@ class Columns:
         if missing and narrow == torch.int32:
             columns[columns < 0] = torch.iinfo(narrow).max
         return cls(columns.to(device), weights, missing)
+
+    def observed(self) -> Bool[Tensor, "n v"]:
+        """Which values are there."""
+        if not self.missing:
+            return torch.ones_like(self.states.T, dtype=torch.bool)
+        absent = torch.iinfo(self.states.dtype).max
+        return self.states.ne(absent).T
+
+    def part(self, complete: Bool[Tensor, "n"]) -> Columns:
+        """Some of the samples, none of which has a value missing."""
+        weights = None if self.weights is None else self.weights[complete]
+        return Columns(self.states[:, complete], weights)
 
     @property
     def total(self) -> float:

@@ -97,12 +97,17 @@ def check_states(
     if bool(wrong.any()):
         row, column = (int(n) for n in wrong.nonzero()[0])
         value, size = int(states[row, column]), int(sizes[column])
+        if value == -1:
+            raise DataError(
+                f"sample row {row}, column {column}: a value is missing (NaN, NA or -1). Missing "
+                "values are only for training, by the estimators 'lap' and 'pl'; leave such rows "
+                "out here."
+            )
         hint = (
-            "Missing values are only for training with LAP (the estimator 'lap')."
-            if value == -1
-            else "Are these spins of -1 and +1? Write them as 0 and 1."
+            "Are these spins of -1 and +1? Write them as 0 and 1."
             if value < 0
-            else "Give more `states`, or does the table count from 1?"
+            else "Give more `states`; or, where the table counts from 1, none: then each column's "
+            "own codes are its states."
         )
         raise DataError(
             f"sample row {row}, column {column}: {value} is not a state; they run from 0 to "

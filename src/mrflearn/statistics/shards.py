@@ -15,6 +15,7 @@ from torch import Tensor
 from mrflearn.data.files import PathLike
 from mrflearn.data.sample_rows import Columns as Names
 from mrflearn.data.samples import read_sample_chunks
+from mrflearn.data.state_codes import StateCodes
 from mrflearn.errors import DataError
 from mrflearn.execution.executor import Executor
 from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
@@ -50,14 +51,16 @@ class CountShard:
     states: Int[Tensor, "v"]
     missing: bool = False
     names: Names | None = None
+    codes: StateCodes | None = None  # of states that are not counted from 0
 
     def __call__(self, path: PathLike) -> Histograms:
         total: Histograms | None = None
         for chunk in read_sample_chunks(path, columns=self.names):
             if not len(chunk):
                 continue
-            rows = torch.as_tensor(chunk.values)
             try:
+                values = chunk.values if self.codes is None else self.codes.encode(chunk.values)
+                rows = torch.as_tensor(values)
                 check_states(rows, self.states, missing_allowed=self.missing)
             except DataError as error:
                 raise DataError(error.problem, path=path) from error

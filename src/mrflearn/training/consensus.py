@@ -21,7 +21,7 @@ from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.training.lap import Block, Mapper, insist_on_support, insist_on_untied, outcome_of
-from mrflearn.training.local import LocalNewton, LocalSolution
+from mrflearn.training.local import LocalNewton, LocalSolution, cholesky_with_ridge
 from mrflearn.training.outcome import Outcome
 
 
@@ -48,10 +48,20 @@ class FormOpinion:
         found = self.newton(likelihood)
         if not self.newton.l2:
             insist_on_support(problems, found.terms, counts)
+        return Opinion(found, self._weight(likelihood, found))
+
+    def _weight(self, likelihood: LocalLikelihood, found: LocalSolution) -> Float[Tensor, "p q"]:
+        """The inverse variance of each parameter; about 0 where the samples say nothing of it.
+
+        The ridge of Newton's method stands for what no sample says: its variance is then that of
+        1 / ridge, some 1e13 times that of a parameter that is known.
+        """
         hessian = likelihood.hessian(likelihood.at(found.terms))
         hessian.diagonal(dim1=1, dim2=2).add_(2 * self.newton.l2)
-        variance = torch.linalg.inv(hessian).diagonal(dim1=1, dim2=2).T
-        return Opinion(found, 1 / variance.clamp_min(1e-300))
+        factor, failed = cholesky_with_ridge(hessian, likelihood.total)
+        variance = torch.cholesky_inverse(factor).diagonal(dim1=1, dim2=2).T
+        known = ~failed & variance.isfinite() & (variance > 0)
+        return torch.where(known, 1 / variance, 0.0)
 
 
 def consensus(
@@ -69,5 +79,6 @@ def consensus(
         total.index_add_(0, places, (opinion.weight * opinion.found.terms).to(total).reshape(-1))
         weight.index_add_(0, places, opinion.weight.to(total).reshape(-1))
         ended.append(opinion.found)
-    model = layout.model(graph, total / weight)
+    # Where nobody has an opinion with any weight, the parameter stays at zero.
+    model = layout.model(graph, torch.where(weight > 0, total / weight, 0.0))
     return outcome_of(model, ended, time.perf_counter() - started)

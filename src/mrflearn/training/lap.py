@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.neighbourhood import Neighbourhoods
+from mrflearn.graph.neighbourhood import Neighbourhoods, log2_joint_states, too_crowded
 from mrflearn.models.tabular import TabularModel
 from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
@@ -26,7 +26,7 @@ from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_coun
 from mrflearn.training.local import LocalNewton, LocalSolution
 from mrflearn.training.local_missing import solve_with_missing
 from mrflearn.training.local_sparse import LocalProximal
-from mrflearn.training.outcome import Outcome
+from mrflearn.training.outcome import Ending, Outcome
 
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
@@ -55,7 +55,7 @@ class LocalSolver:
             return solve_with_missing(shape, counts, newton)
         problems = LocalLikelihood.of(shape, counts, hood.absent)
         if self.l1 and any(len(places) > 1 for places in shape.touching):
-            return LocalProximal(self.l1, self.l2, self.tolerance)(problems)
+            return LocalProximal(self.l1, self.l2, self.tolerance, self.max_iterations)(problems)
         return newton(problems)
 
 
@@ -89,7 +89,7 @@ class SolveBlock:
             value = value - block.problems.surplus * counts.sum(dim=0)
         if not (self.solver.l2 or self.solver.l1):
             insist_on_support(block.problems, own, counts)
-        return LocalSolution(own.contiguous(), value, found.iterations, found.converged)
+        return replace(found, terms=own.contiguous(), value=value)
 
 
 def lap(
@@ -117,17 +117,21 @@ def outcome_of(
 ) -> Outcome[TabularModel]:
     """How a training by local problems ended, all of them taken together."""
     cliques = sum(len(found.value) for found in ended)
-    unfinished = sum(int((~found.converged).sum()) for found in ended)
+    stuck = sum(int(found.stuck.sum()) for found in ended)
+    unfinished = sum(int((~found.converged).sum()) for found in ended) - stuck
     iterations = max((found.iterations for found in ended), default=0)
+    ending: Ending = "stuck" if stuck else "limit" if unfinished else "gradient"
     reason = f"all {cliques:,} local problems were solved"
-    if unfinished:
-        reason = f"{unfinished:,} of {cliques:,} local problems ended at the limit of iterations"
+    if stuck or unfinished:
+        ends = ((unfinished, "ended at the limit of iterations"), (stuck, "found no better point"))
+        parts = [f"{count:,} of {cliques:,} local problems {end}" for count, end in ends if count]
+        reason = "; ".join(parts)
     return Outcome(
         model=model,
         value=sum(float(found.value.sum()) for found in ended),
         iterations=iterations,
         evaluations=iterations,
-        ending="limit" if unfinished else "gradient",
+        ending=ending,
         reason=reason,
         history=(),
         seconds=seconds,
@@ -150,6 +154,17 @@ def blocks_of(
             stop = start + together
             known = None if counts is None else counts[index][:, start:stop]
             yield Block(hood.part(start, stop), known)
+
+
+def lap_refuses(graph: FactorGraph, *, missing: bool) -> str | None:
+    """Why the neighbourhoods of a graph are too large for LAP; None where they are not."""
+    crowded = too_crowded(graph)
+    if crowded:
+        return crowded
+    largest = 2 ** min(log2_joint_states(graph, extra=int(missing)), 1000.0)
+    if largest <= MOST_CELLS:
+        return None
+    return f"a neighbourhood has {largest:.3g} joint states; at most {MOST_CELLS:,} can be handled"
 
 
 def insist_on_untied(graph: FactorGraph) -> None:

@@ -7,6 +7,7 @@ others nothing.  Problems with too many parameters for a Hessian each go to L-BF
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -28,12 +29,26 @@ ALWAYS_LESS = 1.5
 
 @dataclass(frozen=True, eq=False)
 class LocalSolution:
-    """The parameters of q problems and how the search for them ended."""
+    """The parameters of q problems and how the search for them ended.
+
+    A problem is `stuck` where no step made its value less though it had not converged: its terms
+    are the best that were met.
+    """
 
     terms: Float[Tensor, "p q"]
     value: Float[Tensor, "q"]
     iterations: int
     converged: Bool[Tensor, "q"]
+    stuck: Bool[Tensor, "q"]
+
+
+class NewtonStep(NamedTuple):
+    """Where a step of every problem has led; `done`: nothing more to gain; `stuck`: no way on."""
+
+    terms: Float[Tensor, "p q"]
+    fit: LocalFit
+    done: Bool[Tensor, "q"]
+    stuck: Bool[Tensor, "q"]
 
 
 @dataclass(frozen=True)
@@ -70,23 +85,27 @@ class LocalNewton:
         shared, run = problems.averages()
         hessian = shared.hessian(shared.at_zero())
         hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
-        inverse = torch.cholesky_inverse(_factor(hessian, shared.total))
+        inverse = torch.cholesky_inverse(cholesky_with_ridge(hessian, shared.total)[0])
         gradient = problems.gradient_at_zero()
         if len(inverse) == 1:
             step = -inverse[0] @ gradient
         else:
             step = -(inverse[run] @ gradient.T.unsqueeze(2)).squeeze(2).T
+        step = step.nan_to_num(0.0, 0.0, 0.0)  # without a factor, from zero
         return step * (LONGEST_STEP / step.abs().amax(dim=0).clamp_min(LONGEST_STEP))
 
     def step(
         self, problems: LocalLikelihood, terms: Float[Tensor, "p q"], fit: LocalFit
-    ) -> tuple[Float[Tensor, "p q"], LocalFit, Bool[Tensor, "q"]]:
-        """One damped Newton step of every problem, and which of them have nothing more to gain."""
+    ) -> NewtonStep:
+        """One damped Newton step of every problem; a problem that finds no better point stays."""
         gradient = problems.gradient(fit).add_(terms, alpha=2 * self.l2)
         hessian = problems.hessian(fit)
         hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
-        factor = _factor(hessian, problems.total)
+        factor, failed = cholesky_with_ridge(hessian, problems.total)
         direction = torch.cholesky_solve(gradient.T.unsqueeze(2), factor).squeeze(2).T.neg()
+        failed = failed | ~direction.isfinite().all(dim=0)
+        if bool(failed.any()):
+            direction = direction.masked_fill(failed, 0.0)
         size = direction.abs()
         reach, spread = size.amax(dim=0), size.sum(dim=0)
         flat = gradient.abs().amax(dim=0) <= 1e-13 * problems.total
@@ -95,11 +114,12 @@ class LocalNewton:
         done = reach * spread.clamp_max(1.0) <= self.tolerance
         if bool((spread <= ALWAYS_LESS).all()):
             moved = terms + direction
-            return moved, problems.at(moved), done | flat
+            return NewtonStep(moved, problems.at(moved), (done & ~failed) | flat, failed & ~flat)
         slope = (direction * gradient).sum(dim=0)
         length = (LONGEST_STEP / reach.clamp_min(LONGEST_STEP)).to(terms.dtype)
         moved, trial, length = self._search(problems, (terms, fit), (direction, slope), length)
-        return moved, trial, (done & (length == 1)) | flat
+        stuck = (failed | (length == 0)) & ~flat
+        return NewtonStep(moved, trial, (done & (length == 1) & ~failed) | flat, stuck)
 
     def _search(
         self,
@@ -108,7 +128,10 @@ class LocalNewton:
         toward: tuple[Float[Tensor, "p q"], Float[Tensor, "q"]],
         length: Float[Tensor, "q"],
     ) -> tuple[Float[Tensor, "p q"], LocalFit, Float[Tensor, "q"]]:
-        """Steps of at most this length that make every value less: halved until they do."""
+        """Steps of at most this length that make every value less: halved until they do.
+
+        A step that none of its halves makes less has length 0.
+        """
         (terms, fit), (direction, slope) = begin, toward
         value = fit.value + self.l2 * terms.square().sum(dim=0)
         # Below rounding, a comparison of values says nothing: allow for it.
@@ -117,32 +140,37 @@ class LocalNewton:
             moved = terms + length * direction
             trial = problems.at(moved)
             after = trial.value + self.l2 * moved.square().sum(dim=0)
-            worse = after > value + 1e-4 * length * slope + slack
+            # Not a number is no better either.
+            worse = ~(after <= value + 1e-4 * length * slope + slack)
             if not bool(worse.any()):
-                break
+                return moved, trial, length
             length = torch.where(worse, length / 2, length)
-        return moved, trial, length
+        length = torch.where(worse, 0.0, length)
+        moved = torch.where(worse, terms, terms + length * direction)
+        return moved, problems.at(moved), length
 
     def _newton(self, problems: LocalLikelihood, start: Float[Tensor, "p q"]) -> LocalSolution:
         keep_freed_memory()
         terms, value = start.clone(), torch.zeros_like(problems.total)
         converged = torch.zeros_like(value, dtype=torch.bool)
+        stuck = torch.zeros_like(converged)
         left = torch.arange(len(value), device=value.device)
         current, fit = start, problems.at(start)
         iterations = 0
         while iterations < self.max_iterations:
             iterations += 1
-            current, fit, done = self.step(problems, current, fit)
-            going = (~done).nonzero().squeeze(1)
+            current, fit, done, lost = self.step(problems, current, fit)
+            going = (~(done | lost)).nonzero().squeeze(1)
             if len(going) == len(left) and iterations < self.max_iterations:
                 continue
             terms[:, left], value[left], converged[left] = current, fit.value, done
+            stuck[left] = lost
             if not len(going):
                 break
             left, current = left[going], current[:, going]
             problems, fit = problems.part(going), fit.part(going)
         value = value + self.l2 * terms.square().sum(dim=0)
-        return LocalSolution(terms, value, iterations, converged)
+        return LocalSolution(terms, value, iterations, converged, stuck)
 
     def _quasi_newton(
         self, problems: LocalLikelihood, start: Float[Tensor, "p q"]
@@ -161,11 +189,17 @@ class LocalNewton:
         terms = outcome.model.view(shape).clone()
         value = problems.at(terms).value + self.l2 * terms.square().sum(dim=0)
         ended = torch.full_like(value, float(outcome.converged)) > 0
-        return LocalSolution(terms, value, outcome.iterations, ended)
+        stuck = torch.full_like(ended, outcome.ending == "stuck")
+        return LocalSolution(terms, value, outcome.iterations, ended, stuck)
 
 
-def _factor(hessian: Float[Tensor, "q p p"], total: Float[Tensor, "q"]) -> Float[Tensor, "q p p"]:
-    """Its Cholesky factor; where the data leave a direction flat, a ridge decides."""
+def cholesky_with_ridge(
+    hessian: Float[Tensor, "q p p"], total: Float[Tensor, "q"]
+) -> tuple[Float[Tensor, "q p p"], Bool[Tensor, "q"]]:
+    """Its Cholesky factor, and where there is none.
+
+    Where the data leave a direction flat, a ridge decides, which is added to the Hessian itself.
+    """
     ridge = 1e-13 * total.clamp_min(1e-300)
     for _ in range(12):
         hessian.diagonal(dim1=1, dim2=2).add_(ridge.unsqueeze(1))
@@ -175,4 +209,4 @@ def _factor(hessian: Float[Tensor, "q p p"], total: Float[Tensor, "q"]) -> Float
         if not bool(failed.any()):
             break
         ridge = torch.where(failed > 0, ridge * 100, 0.0)
-    return factor
+    return factor, failed > 0

@@ -38,8 +38,9 @@ class LocalProximal:
         terms = torch.zeros_like(problems.observed)
         value = self._value(problems, terms)
         done = torch.zeros_like(value, dtype=torch.bool)
+        stuck = done
         iterations = 0
-        while iterations < self.max_iterations and not bool(done.all()):
+        while iterations < self.max_iterations and not bool((done | stuck).all()):
             iterations += 1
             goal = self._model_minimum(problems, terms)
             length = torch.ones_like(value)
@@ -47,13 +48,15 @@ class LocalProximal:
                 # A whole step lands on exact zeros.
                 moved = torch.where(length < 1, terms + length * (goal - terms), goal)
                 after = self._value(problems, moved)
-                worse = after > value + 1e-13 * (value.abs() + problems.total)
+                worse = ~(after <= value + 1e-13 * (value.abs() + problems.total))
                 if not bool(worse.any()):
                     break
                 length = torch.where(worse, length / 2, length)
             done = (goal - terms).abs().amax(dim=0) <= self.tolerance
-            terms, value = moved, after
-        return LocalSolution(terms, value, iterations, done)
+            # Those that no half of the step made less stay where they are.
+            stuck = worse & ~done
+            terms, value = torch.where(worse, terms, moved), torch.where(worse, value, after)
+        return LocalSolution(terms, value, iterations, done, stuck)
 
     def _model_minimum(
         self, problems: LocalLikelihood, centre: Float[Tensor, "p q"]

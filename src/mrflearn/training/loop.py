@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mrflearn.data.files import PathLike
-from mrflearn.errors import TrainingError
+from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.training.callbacks import Best, Callback, Watch, Watcher
 from mrflearn.training.checkpoint import Checkpoint, check_same, read_checkpoint, write_checkpoint
 from mrflearn.training.interrupt import Interrupt, interruptible
@@ -199,9 +199,7 @@ class _Training(Generic[M]):
         history = tuple(self.told(row) for row in self.history)
         outcome = Outcome(model, value, *counts, *verdict, history, self.seconds)
         if outcome.failed:
-            from sklearn.exceptions import ConvergenceWarning
-
-            warnings.warn(outcome.reason, ConvergenceWarning, stacklevel=2)
+            warnings.warn(outcome.reason, TrainingWarning, stacklevel=2)
         return outcome
 
     def save_if_due(self) -> None:

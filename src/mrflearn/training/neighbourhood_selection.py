@@ -3,12 +3,16 @@
 [Ravikumar, Wainwright and Lafferty 2010] for two states; for more, the price is on the norm of a
 pair's whole table (group lasso).  The price of each variable is chosen by the extended Bayesian
 information criterion [Barber and Drton 2015, eq. 3.3], as in eLasso [van Borkulo et al. 2014].
+
+Where values are missing, candidates are found first, with every gap filled by a value drawn from
+its column, and the criterion that prefers more neighbours (BIC, either of two variables); then each
+variable is regressed on its candidates alone, from the rows in which all of these were observed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, final
 
 import torch
@@ -17,8 +21,16 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.kernels.coded_rows import CodedRows
+from mrflearn.statistics.observations import Samples
 
 ROWS = 8192  # handled at once; bounds memory, changes no result
+
+
+class Neighbours(NamedTuple):
+    """Edges, first variable first, and the weight of the rows behind each variable's choice."""
+
+    edges: Int[Tensor, "e 2"]
+    weights: Float[Tensor, "v"]
 
 
 class Regressions(NamedTuple):
@@ -51,31 +63,63 @@ class NeighbourhoodSelection:
             )
 
     def __call__(
-        self, rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], states: int
-    ) -> Int[Tensor, "e 2"]:
-        """The edges, first variable first."""
-        problem = Lasso.of(rows, weights, states)
-        chosen = self._neighbours(problem)
+        self, rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], sizes: Int[Tensor, "v"]
+    ) -> Neighbours:
+        """The edges, from rows of states; -1 is a missing value."""
+        total = weights.sum().expand(len(sizes))
+        if bool((rows < 0).any()):
+            chosen, total = self._from_incomplete(rows, weights, sizes)
+        else:
+            chosen = self._neighbours(rows, weights, sizes, len(sizes))
         agreed = chosen & chosen.t() if self.keep == "both" else chosen | chosen.t()
-        return agreed.triu(1).nonzero()
+        return Neighbours(agreed.triu(1).nonzero(), total)
 
-    def _neighbours(self, problem: Lasso) -> Bool[Tensor, "v v"]:
-        """[k, j]: whether variable j has chosen k, at the price that is best for j."""
-        variables, states = problem.frequencies.shape
+    def _from_incomplete(
+        self, rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], sizes: Int[Tensor, "v"]
+    ) -> tuple[Bool[Tensor, "v v"], Float[Tensor, "v"]]:
+        """Who has chosen whom, and from rows of which weight."""
+        liberal = replace(self, gamma=0.0)
+        filled = Samples.distinct(_filled(rows, weights), weights)
+        found = liberal._neighbours(filled.states, filled.weights, sizes, len(sizes))
+        candidates = found | found.t()
+        chosen, used = torch.zeros_like(candidates), weights.new_zeros(len(sizes))
+        for variable in range(len(sizes)):
+            others = candidates[:, variable].nonzero().squeeze(1)
+            members = torch.cat([others.new_tensor([variable]), others])
+            seen = rows[:, members]
+            complete = (seen >= 0).all(dim=1)
+            used[variable] = weights[complete].sum()
+            if len(others) and float(used[variable]) > 0:
+                some = Samples.distinct(seen[complete], weights[complete])
+                own = self._neighbours(some.states, some.weights, sizes[members], len(sizes))
+                chosen[others, variable] = own[1:, 0]
+        return chosen, used
+
+    def _neighbours(
+        self,
+        rows: Int[Tensor, "n v"],
+        weights: Float[Tensor, "n"],
+        sizes: Int[Tensor, "v"],
+        possible: int,
+    ) -> Bool[Tensor, "v v"]:
+        """[k, j]: whether variable j has chosen k, at the price that is best for j.
+
+        `possible`: how many variables there are, of which these may be some.
+        """
+        problem = Lasso.of(rows, weights, int(sizes.max()))
+        variables = len(sizes)
         point = problem.without_couplings()
         most = float(problem.pair_norms(problem.slopes(point).couplings).max())
         best = torch.full((variables,), torch.inf, dtype=torch.float64, device=point.fields.device)
         chosen = torch.zeros(variables, variables, dtype=torch.bool, device=best.device)
-        numbers = (states - 1) ** 2  # that a pair has, beyond its gauge
+        free = (sizes - 1).double()
+        cost = torch.outer(free, free) * math.log(problem.total)  # of the numbers that a pair has
+        cost += 2 * self.gamma * math.log(max(2, possible - 1))
         for step in range(self.prices):
             price = most * self.ratio ** (step / (self.prices - 1))
             point = problem.solve(point, price, self.max_iterations, self.tolerance)
             active = problem.pair_norms(point.couplings) > 0
-            count = active.sum(dim=0)
-            cost = numbers * math.log(problem.total) + 2 * self.gamma * math.log(
-                max(2, variables - 1)
-            )
-            criterion = 2 * problem.total * problem.losses(point) + count * cost
+            criterion = 2 * problem.total * problem.losses(point) + (active * cost).sum(dim=0)
             better = criterion < best
             best = torch.where(better, criterion, best)
             chosen[:, better] = active[:, better]
@@ -176,6 +220,20 @@ class Lasso:
             couplings += coded.transposed_times(wrong.view(len(wrong), -1))
         couplings -= self.frequencies.reshape(-1, 1) * slope.reshape(1, -1)
         return losses, Regressions(slope, couplings.view_as(point.couplings))
+
+
+def _filled(rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"]) -> Int[Tensor, "n v"]:
+    """Every missing value drawn from those observed in its column."""
+    generator = torch.Generator(device=rows.device).manual_seed(0)
+    filled = rows.clone()
+    for column in filled.unbind(dim=1):
+        gap = column < 0
+        if bool(gap.any()):
+            steps = weights.masked_fill(gap, 0.0).cumsum(0)
+            heights = torch.rand(int(gap.sum()), generator=generator, device=rows.device)
+            drawn = torch.searchsorted(steps, heights.to(steps) * steps[-1], right=True)
+            column[gap] = column[drawn.clamp_max(len(steps) - 1)]
+    return filled
 
 
 def _largest_eigenvalue(

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.execution.memory import require_memory
 from mrflearn.kernels.coded_rows import CodedRows
 from mrflearn.models.potts import PottsModel
 from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, PottsPseudolikelihood
@@ -47,6 +48,14 @@ class PottsTraining:
         progress: bool = False,
     ) -> Outcome[PottsModel]:
         """The field whose penalised pseudolikelihood is best, started without couplings."""
+        variables = rows.shape[1]
+        couplings = variables * (variables - 1) // 2 * states**2
+        require_memory(
+            self.dtype.itemsize * LBFGS().vectors_held * couplings,
+            f"training the {couplings:,} couplings of {variables:,} columns",
+            "Use fewer columns, or a device with more memory.",
+            rows.device,
+        )
         frequencies = _frequencies(rows, weights, states)
         start = _independent(frequencies, self.dtype)
         sizes = self._sizes(start, frequencies, float(weights.sum()))

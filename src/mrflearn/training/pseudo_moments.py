@@ -49,7 +49,7 @@ def pseudo_moments(graph: FactorGraph, counts: CliqueCounts) -> Outcome[TabularM
 def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
     """The tables of eq. 13; the first factor of a variable without its own holds that term."""
     single = _log_marginals(graph, counts)
-    held = torch.zeros(graph.variables, dtype=torch.bool)
+    held = torch.zeros(graph.variables, dtype=torch.bool, device=graph.device)
     order = sorted(range(len(graph.groups)), key=lambda index: graph.groups[index].arity)
     tables: list[Tensor] = [torch.zeros(0)] * len(order)
     for index in order:
@@ -70,7 +70,8 @@ def matched_potentials(graph: FactorGraph, counts: CliqueCounts) -> Potentials:
 
 def _log_marginals(graph: FactorGraph, counts: CliqueCounts) -> Float[Tensor, "v s"]:
     """log p of the states of every variable, from any factor that it is in."""
-    single = torch.zeros(graph.variables, graph.most_states, dtype=torch.float64)
+    shape = graph.variables, graph.most_states
+    single = torch.zeros(shape, dtype=torch.float64, device=graph.device)
     for group, seen in zip(graph.groups, counts.counts, strict=True):
         for axis in range(group.arity):
             others = [1 + k for k in range(group.arity) if k != axis]
@@ -92,6 +93,7 @@ def _log_share(name: str, seen: Float[Tensor, "f *shape"]) -> Float[Tensor, "f *
 
 def _first_times(members: Tensor, variables: int) -> Tensor:
     """True where a variable is named for the first time."""
-    place = torch.full((variables,), len(members))
-    place.scatter_reduce_(0, members, torch.arange(len(members)), "amin")
-    return place[members] == torch.arange(len(members))
+    order = torch.arange(len(members), device=members.device)
+    place = torch.full((variables,), len(members), device=members.device)
+    place.scatter_reduce_(0, members, order, "amin")
+    return place[members] == order

@@ -31,6 +31,11 @@ class QuasiNewtonSettings:
             )
 
     @property
+    def vectors_held(self) -> int:
+        """About how many vectors of all parameters a search holds: pairs, gradients, points."""
+        return 2 * (self.history + 1) + 8
+
+    @property
     def rule(self) -> StopRule:
         return StopRule(
             self.max_iterations,

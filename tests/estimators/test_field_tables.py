@@ -1,0 +1,260 @@
+"""Tables as people have them: codes from 1, columns of many kinds, missing values."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mrflearn
+from mrflearn import FieldStructure, MarkovField, PottsField
+from mrflearn.data.samples import SampleTable, write_samples
+from mrflearn.data.uai import read_network
+from mrflearn.errors import DataError, DataWarning, MrflearnError, OutOfMemoryError
+from mrflearn.estimators import field_training
+from mrflearn.execution import memory
+from mrflearn.graph.builders import complete, grid
+from mrflearn.graph.ising import random_ising
+from mrflearn.graph.networks import from_uai
+from mrflearn.inference.draw import Drawing
+from mrflearn.inference.junction_tree import JunctionTree
+
+ISING = Drawing()(random_ising(grid(2, 3), seed=3), 3_000, seed=0).samples.numpy()
+
+
+class Frame:
+    """As much of a data frame as estimators look at."""
+
+    def __init__(self, values: Any, columns: list[str]) -> None:
+        self.values, self.columns = values, columns
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        return self.values
+
+
+def with_holes(rows: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
+    holes = rows.astype(float)
+    holes[np.random.default_rng(seed).random(rows.shape) < share] = np.nan
+    return holes
+
+
+@pytest.mark.parametrize("estimator", ["ml", "lap", "pl", "consensus"])
+def test_items_coded_1_and_2_are_two_states(estimator: str, tmp_path: Path) -> None:
+    plain = MarkovField("grid:2x3", estimator=estimator).fit(ISING)
+    with pytest.warns(DataWarning, match="1, 2"):
+        coded = MarkovField("grid:2x3", estimator=estimator).fit(ISING + 1)
+    assert coded.couplings_.ndim == 1  # with a sign
+    np.testing.assert_array_equal(coded.couplings_, plain.couplings_)
+    coded.save(tmp_path / "m")
+    for model in (coded, mrflearn.load(tmp_path / "m")):
+        np.testing.assert_array_equal(model.sample(20, seed=1), plain.sample(20, seed=1) + 1)
+        np.testing.assert_array_equal(model.score_samples(ISING + 1), plain.score_samples(ISING))
+        with pytest.raises(DataError, match="row 0, column 1: 0"):
+            model.score([[1, 0, 1, 1, 2, 2]])
+
+
+def test_columns_may_have_unequal_numbers_of_states(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    rows = np.column_stack([generator.integers(low, 3, 900) for low in (1, 0, 0)])
+    for estimator in ("lap", "ml", "pl"):
+        with pytest.warns(DataWarning):
+            model = MarkovField("complete", estimator=estimator).fit(rows)
+        assert model.potentials_.graph.states.tolist() == [2, 3, 3]
+        assert [table.shape for table in model.couplings_] == [(2, 3), (2, 3), (3, 3)]
+        assert np.isfinite(model.strengths_).all()
+        assert not model.signed_.any()
+        assert model.outcome_.converged
+    two = np.column_stack([rows[:, :2], 3 - rows[:, 0]])
+    noise = generator.random(900) < 0.4
+    two[noise, 2] = generator.integers(1, 3, noise.sum())
+    with pytest.warns(DataWarning):
+        model = MarkovField("complete", estimator="lap").fit(two)
+    between = model.edges_.tolist().index([0, 2])
+    assert model.signed_[between]
+    assert model.strengths_[between] < 0
+    assert [len(table) for table in model.fields_] == [2, 3, 2]
+    model.save(tmp_path / "m")
+    back = mrflearn.load(tmp_path / "m")
+    np.testing.assert_array_equal(back.sample(9, seed=0), model.sample(9, seed=0))
+
+
+def test_a_state_that_never_occurs_is_told_and_kept() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, 2)) * [1, 2]
+    with pytest.warns(DataWarning, match="state 1 of column 'b' never occurs"):
+        model = MarkovField(l2=0.1).fit(Frame(rows, ["a", "b"]))
+    assert model.potentials_.graph.states.tolist() == [2, 3]
+
+
+def test_sparse_codes_take_no_memory() -> None:
+    with pytest.warns(DataWarning, match="1000000"):
+        model = MarkovField(l2=0.1).fit([[0, 10**6], [1, 0]])
+    assert set(model.sample(50, seed=0)[:, 1].tolist()) == {0, 10**6}
+
+
+def test_a_column_without_any_value_is_refused_by_name() -> None:
+    rows = np.where(np.arange(3) == 1, np.nan, ISING[:, :3])
+    for learner in (MarkovField(), FieldStructure()):
+        with pytest.raises(DataError, match="column 'b'"):
+            learner.fit(Frame(rows, ["a", "b", "c"]))
+    with pytest.raises(DataError, match="column 0"):
+        MarkovField().fit(np.full((5, 3), np.nan))
+    some = ISING[:500, :3].astype(float)
+    some[:7] = np.nan
+    with pytest.warns(DataWarning, match="7 of 500 rows"):
+        MarkovField("chain:3", estimator="lap").fit(some)
+
+
+@pytest.mark.parametrize("blankets", [True, False])
+def test_pseudolikelihood_takes_what_is_there(
+    blankets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not blankets:  # rows in place of counts
+        monkeypatch.setattr(field_training, "_small_blankets", lambda *_: None)
+    whole = MarkovField("grid:2x3", estimator="pl").fit(ISING)
+    with pytest.warns(DataWarning, match="column"):
+        model = MarkovField("grid:2x3", estimator="pl").fit(with_holes(ISING, 0.1))
+    # Three in four terms are left: errors grow by the root of that, from 2 / sqrt(3000) or so.
+    assert np.abs(model.couplings_ - whole.couplings_).max() < 0.15
+    assert model.outcome_.converged
+
+
+def test_rows_and_counts_of_available_cases_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    holes, found = with_holes(ISING, 0.1), []
+    for rows_alone in (False, True):
+        if rows_alone:
+            monkeypatch.setattr(field_training, "_small_blankets", lambda *_: None)
+        with pytest.warns(DataWarning):
+            found.append(MarkovField("grid:2x3", estimator="pl", l2=0.1).fit(holes).couplings_)
+    np.testing.assert_allclose(*found, atol=1e-4)
+
+
+def test_on_a_complete_graph_available_cases_are_complete_rows() -> None:
+    holes = with_holes(ISING, 0.05)
+    whole = ISING[~np.isnan(holes).any(axis=1)]
+    with pytest.warns(DataWarning, match=f"{len(whole):,} of 3,000"):
+        model = MarkovField(estimator="pl", l2=0.1).fit(holes)
+    same = MarkovField(estimator="pl", l2=0.1).fit(whole)
+    np.testing.assert_allclose(model.couplings_, same.couplings_, atol=1e-6)
+
+
+def test_a_dense_graph_with_gaps_is_learned_by_default() -> None:
+    generator = np.random.default_rng(0)
+    rows = with_holes(generator.integers(0, 2, (400, 30)), 0.005)
+    with pytest.warns(DataWarning):
+        model = MarkovField(l2=0.1).fit(rows)
+    assert model.choice_.estimator == "pl"
+    for estimator, other in (("ml", "'pl'"), ("consensus", "'pl'")):  # not 'lap', which refuses
+        with pytest.raises(DataError, match=other):
+            MarkovField(estimator=estimator).fit(rows)
+
+
+def test_neighbours_that_are_never_seen_together_are_named() -> None:
+    rows = np.array([[0, 1, np.nan], [1, np.nan, 0], [np.nan, 0, 1]] * 20)
+    with pytest.raises(DataError, match="column"):
+        MarkovField(estimator="pl").fit(rows)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.15])
+def test_edges_are_found_where_values_are_missing(share: float) -> None:
+    generator = np.random.default_rng(1)
+    rows = generator.integers(0, 2, (3_000, 6))
+    for k in range(1, 6):  # a chain
+        rows[:, k] = np.where(generator.random(3_000) < 0.7, rows[:, k - 1], rows[:, k])
+    holes = with_holes(rows, share)
+    with pytest.warns(DataWarning, match="of 3,000"):
+        structure = FieldStructure(gamma=1.0).fit(holes)
+    found = structure.edges_.tolist()
+    assert all([k, k + 1] in found for k in range(5))
+    assert len(found) <= 8  # of 15; the criterion adds one or two to complete rows too
+    whole = (~np.isnan(holes).any(axis=1)).sum()
+    assert structure.weights_.min() >= whole
+    assert structure.weights_.max() > whole
+
+
+def test_edges_of_coded_items_lead_on_to_a_field() -> None:
+    with pytest.warns(DataWarning):
+        structure = FieldStructure(prices=8).fit(ISING + 1)
+    assert structure.edges_.tolist() == FieldStructure(prices=8).fit(ISING).edges_.tolist()
+    with pytest.warns(DataWarning):
+        model = MarkovField(structure.graph_, estimator="lap").fit(ISING + 1)
+    plain = MarkovField(structure.graph_, estimator="lap").fit(ISING)
+    np.testing.assert_array_equal(model.couplings_, plain.couplings_)
+
+
+def test_a_constant_column_is_told_or_priced_under_consensus() -> None:
+    rows = ISING.copy()
+    rows[:, 1] = 1
+    with pytest.raises(DataError, match="clique"):
+        MarkovField("grid:2x3", estimator="consensus").fit(rows)
+    model = MarkovField("grid:2x3", estimator="consensus", l2=0.1).fit(rows)
+    assert np.isfinite(model.couplings_).all()
+
+
+def test_a_gap_among_spins_is_no_spin() -> None:
+    spins = 2.0 * ISING - 1
+    spins[::5, 0] = np.nan
+    model = MarkovField("grid:2x3", estimator="lap").fit(spins)
+    assert model.spins_
+    holes = ISING.astype(float)
+    holes[::5, 0] = np.nan
+    same = MarkovField("grid:2x3", estimator="lap").fit(holes)
+    np.testing.assert_allclose(model.couplings_, same.couplings_, atol=1e-9)
+
+
+def spin_log_partition(model: MarkovField) -> float:
+    """log of the sum over all spins of exp(h s + s J s), by enumeration."""
+    spins = np.array(list(itertools.product([-1, 1], repeat=len(model.fields_))))
+    pairs = spins[:, model.edges_[:, 0]] * spins[:, model.edges_[:, 1]]
+    return float(np.logaddexp.reduce(spins @ model.fields_ + pairs @ model.couplings_))
+
+
+def test_log_z_is_in_the_gauge_of_the_couplings(tmp_path: Path) -> None:
+    model = MarkovField("grid:2x3", estimator="ml").fit(ISING)
+    found, expected = model.log_partition(), spin_log_partition(model)
+    assert (found.kind, found.standard_error) == ("exact", 0.0)
+    assert found.value == pytest.approx(expected, rel=1e-9)
+    # The network that other programs read has another constant, and it is known.
+    model.export(tmp_path / "m.uai")
+    network = from_uai(read_network(tmp_path / "m.uai"))
+    other = float(JunctionTree()(network).log_partition)
+    assert other + model.gauge_constant_ == pytest.approx(expected, rel=1e-9)
+    estimate = model.log_partition("ais")
+    assert estimate.kind == "approximation"
+    assert estimate.standard_error > 0
+    with pytest.raises(MrflearnError, match="bp"):
+        model.log_partition("bp")  # type: ignore[arg-type]
+
+
+def test_memory_is_asked_for_before_it_is_taken() -> None:
+    with pytest.raises(OutOfMemoryError, match="available"):
+        MarkovField(states=10**6).fit([[0, 1], [1, 0]])
+    with pytest.raises(OutOfMemoryError, match="available"):
+        MarkovField("chain:2", states=10**9, estimator="ml").fit([[0, 1], [1, 0]])
+    with pytest.raises(OutOfMemoryError, match="available"):
+        PottsField(states=10**6).fit([[0, 1], [1, 0]])
+
+
+def test_a_large_complete_graph_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_of_system", lambda: 10**9)
+    with pytest.raises(OutOfMemoryError, match="parameters"):
+        MarkovField().fit(np.zeros((2, 20_000), dtype=np.uint8))
+    with pytest.raises(OutOfMemoryError, match="complete graph"):
+        complete(20_000)
+
+
+@pytest.mark.parametrize("estimator", ["lap", "ml"])
+def test_files_of_coded_items_give_the_same_field(estimator: str, tmp_path: Path) -> None:
+    paths = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    for path, rows in zip(paths, np.array_split(ISING + 1, 2), strict=True):
+        write_samples(path, SampleTable(None, rows))
+    with pytest.warns(DataWarning, match="1, 2"):
+        model = MarkovField("grid:2x3", estimator=estimator).fit_shards(paths)
+    same = MarkovField("grid:2x3", estimator=estimator).fit(ISING)
+    np.testing.assert_allclose(model.couplings_, same.couplings_, atol=1e-4)
+    assert set(model.sample(50, seed=0).ravel().tolist()) == {1, 2}
+    (tmp_path / "two.csv").write_text("1,2,1,1,2,3\n")
+    with pytest.warns(DataWarning), pytest.raises(DataError, match=r"two\.csv.*column 5: 3"):
+        MarkovField("grid:2x3", estimator=estimator).fit_shards(paths)
