@@ -22,10 +22,10 @@ from mrflearn.cli.field_rows import (
     read_rows,
 )
 from mrflearn.cli.inputs import input_argument
-from mrflearn.cli.options import Device, Quiet, Seed
+from mrflearn.cli.options import Checkpoint, Device, Quiet, Resume, Seed, check_resume
 from mrflearn.cli.output import Output
 from mrflearn.cli.report import write_report
-from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
+from mrflearn.cli.training_facts import conclude, learned_by, tell_training, training_facts
 from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ def field(
     master: Master = None,
     jobs: Jobs = 1,
     seed: Seed = 0,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -120,7 +122,11 @@ def field(
     """
     from mrflearn.estimators.field import MarkovField
 
+    check_resume(checkpoint, resume)
+    saved = {"checkpoint": checkpoint, "resume": resume}
     sharded = len(samples) > 1 or engine is Engine.spark
+    if sharded and checkpoint is not None:
+        raise typer.BadParameter("--checkpoint: several files are counted anew, and not saved.")
     alignment = not sharded and is_alignment(samples[0])
     family = alignment and graph == "complete" and estimator in (Estimator.auto, Estimator.pl)
     idle = _idle(estimator, sharded=sharded, alignment=alignment, family=family)
@@ -144,12 +150,12 @@ def field(
         rows = read_rows(samples[0], columns, molecule, drop_inserts)
         count, common["states"] = len(rows.values), states or rows.states
         if family:
-            model = _family(rows, identity or None, l2_couplings, common)
+            model = _family(rows, identity or None, l2_couplings, common, saved)
         else:
             wires = _found(rows, common["states"], device) if graph == "learn" else graph
             model = MarkovField(wires, **choices, **common)
             try:
-                model.fit(rows)
+                model.fit(rows, **saved)
             except MrflearnError as error:
                 if isinstance(wires, str):
                     raise
@@ -163,6 +169,7 @@ def field(
     answer = _answer(model, count, output, by)
     write_report(model, output, answer, quiet=quiet)
     _tell(answer, as_json)
+    conclude(model.outcome_)
 
 
 def _idle(estimator: Estimator, *, sharded: bool, alignment: bool, family: bool) -> dict[str, str]:
@@ -214,11 +221,16 @@ def _refuse_alignments(paths: list[Path]) -> None:
 
 
 def _family(
-    rows: Rows, identity: float | None, l2_couplings: float, common: dict[str, Any]
+    rows: Rows,
+    identity: float | None,
+    l2_couplings: float,
+    common: dict[str, Any],
+    saved: dict[str, Any],
 ) -> PottsField:
     from mrflearn.estimators.potts import PottsField
 
-    model = PottsField(identity=identity, l2_couplings=l2_couplings, **common).fit(rows.values)
+    model = PottsField(identity=identity, l2_couplings=l2_couplings, **common)
+    model.fit(rows.values, **saved)
     remark(f"{len(rows.values)} sequences count as {model.weights_.sum():.1f}")
     return model
 

@@ -38,6 +38,7 @@ from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
 from mrflearn.statistics.neighbourhood_counts import Columns
 from mrflearn.statistics.observations import CliqueCounts, check_states
+from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
 from mrflearn.training.outcome import Outcome
 
 
@@ -93,14 +94,26 @@ class MarkovField(FieldQuestions):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Learns from rows of states (samples x variables, counted from 0), or of spins (-1 and 1).
 
         Distinct rows with their counts as `sample_weight` are the same as all the rows.  NaN, or -1
         among states, is a missing value, which `"lap"` sums over, and for which `"pl"` leaves out
         the terms of that variable and its neighbours.  One byte a state is enough.
+
+        Training is saved to `checkpoint` every minute, and with `resume` goes on from there, to
+        the same field as if it had never stopped.
         """
         del y  # scikit-learn passes it to every estimator
+        saved = checkpoint_of(checkpoint)
         device = choose_device(self.device)
         samples, self.spins_ = state_table(X)
         names = column_names(X)
@@ -116,7 +129,8 @@ class MarkovField(FieldQuestions):
             weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:
             columns = Columns.of(table, weights, device)
-            return self._keep(replace(training, mapper=place.map)(graph, columns))
+            training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
+            return self._keep(training(graph, columns))
 
     def fit_shards(
         self,

@@ -102,7 +102,7 @@ def _by_neighbourhoods(
         count = CountShard(scopes, graph.states, shards.missing, shards.columns, shards.codes)
         return executor.map_totals(CountParts(count), shards.paths, SolveCounted(held, task))
 
-    return lap(graph, blocks, task, solved)
+    return lap(graph, blocks, task, solved, training.checkpoint, training.resume)
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,6 +43,7 @@ from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, DensePseudo
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
 from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.statistics.observations import CliqueCounts, Samples
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.consensus import FormOpinion, consensus
 from mrflearn.training.fit import fit
 from mrflearn.training.lap import (
@@ -93,6 +94,8 @@ class FieldTraining:
     tolerance: float = 1e-7
     verbose: bool = False
     mapper: Mapper = map
+    checkpoint: Checkpoint | None = None
+    resume: bool = False
     names: Sequence[str] | None = None  # of the columns, for messages
 
     def __post_init__(self) -> None:
@@ -105,6 +108,12 @@ class FieldTraining:
             )
         if min(self.l1, self.l2) < 0:
             raise MrflearnError("a penalty (l1, l2) of less than 0 is none; 0 or more is.")
+        if self.resume and self.checkpoint is None:
+            raise MrflearnError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
+        if self.checkpoint is not None and self.estimator in ("pw", "pmm", "consensus"):
+            raise MrflearnError(
+                f"estimator '{self.estimator}' is over in one step and keeps no checkpoint."
+            )
         if self.l2 and self.estimator == "pmm":
             raise MrflearnError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
         if self.l1 and self.estimator in ("pw", "pmm", "consensus"):
@@ -199,7 +208,8 @@ class FieldTraining:
     def _by_neighbourhoods(self, graph: FactorGraph, columns: Columns) -> Fitted:
         problems = self.local_problems(graph, missing=columns.missing)
         blocks = blocks_of(problems, missing=columns.missing)
-        return lap(graph, blocks, SolveBlock(self.local_solver(), columns), self.mapper)
+        task = SolveBlock(self.local_solver(), columns)
+        return lap(graph, blocks, task, self.mapper, self.checkpoint, self.resume)
 
     def local_problems(self, graph: FactorGraph, *, missing: bool) -> list[Neighbourhoods]:
         """The problems that LAP solves, few shapes of them."""
@@ -291,7 +301,15 @@ class FieldTraining:
         whitened = Whitened(share * curvature, start, self.l2)
         # There one unit is about one standard error: far below that, only rounding is left.
         optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=100 * self.tolerance)
-        return whitened(graph, objective, batches, optimiser, progress=self.verbose)
+        return whitened(
+            graph,
+            objective,
+            batches,
+            optimiser,
+            progress=self.verbose,
+            checkpoint=self.checkpoint,
+            resume=self.resume,
+        )
 
     def _descend(self, graph: FactorGraph, objective: Loss, batches: Batches) -> Fitted:
         optimiser = OWLQN if self.l1 else LBFGS
@@ -302,6 +320,8 @@ class FieldTraining:
             optimiser(max_iterations=self.max_iterations, tolerance=self.tolerance),
             penalty=CouplingPenalty(self.l1, self.l2, graph),
             progress=self.verbose,
+            checkpoint=self.checkpoint,
+            resume=self.resume,
         )
 
     def _newton(self) -> LocalNewton:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
 from mrflearn.estimators.field_questions import FieldQuestions
@@ -19,6 +20,7 @@ from mrflearn.graph.potentials import Potentials
 from mrflearn.models.potts import PottsModel
 from mrflearn.statistics.observations import check_states
 from mrflearn.statistics.sequence_weights import sequence_weights
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.potts import PottsTraining
 
@@ -63,7 +65,15 @@ class PottsField(FieldQuestions):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Learns from aligned sequences (sequences x columns, states counted from 0).
 
         With `sample_weight` these are the votes, and `identity` is not used.
@@ -77,7 +87,9 @@ class PottsField(FieldQuestions):
         else:
             weights = torch.ones(len(rows), dtype=torch.float64, device=rows.device)
         self.weights_ = np.asarray(weights.cpu())
-        outcome = self._training(rows.shape[1])(rows, weights, states, progress=self.verbose)
+        outcome = self._training(rows.shape[1])(
+            rows, weights, states, progress=self.verbose, checkpoint=checkpoint, resume=resume
+        )
         self.outcome_: Outcome[PottsModel] = outcome
         self.model_ = outcome.model
         self.n_features_in_ = rows.shape[1]

@@ -56,6 +56,11 @@ class Checkpoint:
         return by_count or (self.every_seconds is not None and seconds >= self.every_seconds)
 
 
+def checkpoint_of(path: PathLike | Checkpoint | None) -> Checkpoint | None:
+    """A checkpoint with the usual settings, where a path alone is given."""
+    return path if path is None or isinstance(path, Checkpoint) else Checkpoint(path)
+
+
 @final
 class Stages:
     """The checkpoints of trainings that follow each other: FILE, FILE.2, FILE.3 and so on.
@@ -66,7 +71,7 @@ class Stages:
     def __init__(self, path: PathLike | Checkpoint | None, resume: bool) -> None:
         if path is None and resume:
             raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-        self.first = path if path is None or isinstance(path, Checkpoint) else Checkpoint(path)
+        self.first = checkpoint_of(path)
         self.resumes, self.number = resume, 0
         if self.first is not None and not resume:
             # A stage of an earlier training must not be taken for one of this.

@@ -23,11 +23,18 @@ from mrflearn.models.tabular import TabularModel
 from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.training.checkpoint import (
+    Checkpoint,
+    check_same,
+    read_checkpoint,
+    write_checkpoint,
+)
 from mrflearn.training.local import LocalNewton, LocalSolution
 from mrflearn.training.local_missing import solve_with_missing
 from mrflearn.training.local_sparse import LocalProximal
 from mrflearn.training.outcome import Ending, Outcome
 
+SOLUTION = ("terms", "value", "iterations", "converged", "stuck")
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 BLOCK = 1 << 17  # entries of the largest table that a block of problems works on
@@ -97,19 +104,73 @@ def lap(
     blocks: Iterable[Block],
     task: Callable[[Block], LocalSolution],
     mapper: Mapper = map,
+    checkpoint: Checkpoint | None = None,
+    resume: bool = False,
 ) -> Outcome[TabularModel]:
-    """The field whose every clique is as its own local problem says; the value is their sum."""
+    """The field whose every clique is as its own local problem says; the value is their sum.
+
+    Blocks that are solved go into the checkpoint, and are not solved again on resuming.
+    """
     insist_on_untied(graph)
     started = time.perf_counter()
     layout = ParameterLayout.of(graph)
     flat = torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
     held = list(blocks)
-    ended = []
-    for block, found in zip(held, mapper(task, held), strict=True):
+    solved = _Solved(checkpoint, {"model": "LAP", "blocks": len(held), "parameters": layout.size})
+    ended = solved.read() if resume else []
+    for found in mapper(task, held[len(ended) :]):
+        ended.append(found)
+        solved.save_if_due(ended)
+    solved.save(ended)
+    for block, found in zip(held, ended, strict=True):
         own = block.problems.factors[:, 0]
         flat[layout.places(own, len(found.terms))] = found.terms.to(flat)
-        ended.append(found)
     return outcome_of(layout.model(graph, flat), ended, time.perf_counter() - started)
+
+
+class _Solved:
+    """The checkpoint of a training by local problems: what was found so far, block by block."""
+
+    def __init__(self, checkpoint: Checkpoint | None, identity: dict[str, Any]) -> None:
+        self.checkpoint, self.identity = checkpoint, identity
+        self.saved, self.at = 0, time.monotonic()
+        if checkpoint is not None:
+            checkpoint.check_writable()
+
+    def read(self) -> list[LocalSolution]:
+        assert self.checkpoint is not None  # noqa: S101 - the caller made sure
+        identity, tensors = read_checkpoint(self.checkpoint.path)
+        check_same(self.checkpoint.path, identity, self.identity)
+        count = int(tensors["solved"])
+        own = [{n: tensors[f"{k}.{n}"] for n in SOLUTION} for k in range(count)]
+        self.saved = count
+        return [
+            LocalSolution(
+                held["terms"],
+                held["value"],
+                int(held["iterations"]),
+                held["converged"].bool(),
+                held["stuck"].bool(),
+            )
+            for held in own
+        ]
+
+    def save_if_due(self, ended: Sequence[LocalSolution]) -> None:
+        if self.checkpoint is None:
+            return
+        if self.checkpoint.due(len(ended) - self.saved, time.monotonic() - self.at):
+            self.save(ended)
+
+    def save(self, ended: Sequence[LocalSolution]) -> None:
+        if self.checkpoint is None:
+            return
+        tensors = {"solved": torch.tensor(len(ended), dtype=torch.float64)}
+        for k, found in enumerate(ended):
+            for name in SOLUTION:
+                held = torch.as_tensor(getattr(found, name))
+                tensors[f"{k}.{name}"] = held if held.is_floating_point() else held.double()
+        write_checkpoint(self.checkpoint.path, self.identity, tensors)
+        self.saved, self.at = len(ended), time.monotonic()
 
 
 def outcome_of(

@@ -9,11 +9,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.data.files import PathLike
 from mrflearn.execution.memory import require_memory
 from mrflearn.kernels.coded_rows import CodedRows
 from mrflearn.models.potts import PottsModel
 from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, PottsPseudolikelihood
 from mrflearn.objectives.scaled import ScaledL2, ScaledModel, ScaledObjective
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.fit import fit
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import Outcome
@@ -46,6 +48,8 @@ class PottsTraining:
         states: int,
         *,
         progress: bool = False,
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
     ) -> Outcome[PottsModel]:
         """The field whose penalised pseudolikelihood is best, started without couplings."""
         variables = rows.shape[1]
@@ -70,6 +74,8 @@ class PottsTraining:
             LBFGS(max_iterations=self.max_iterations, tolerance=None, delta=self.tolerance),
             penalty=ScaledL2(strengths, sizes),
             progress=progress,
+            checkpoint=checkpoint,
+            resume=resume,
         )
         natural: Any = outcome.model.model
         return cast("Outcome[PottsModel]", replace(outcome, model=natural))

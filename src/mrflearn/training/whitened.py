@@ -27,6 +27,7 @@ from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import NoPenalty
 from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lap import Block
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import run
@@ -53,6 +54,8 @@ class Whitened:
         optimiser: LBFGS,
         *,
         progress: bool = False,
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
     ) -> Outcome[TabularModel]:
         """The fitted model; the value is that of the objective with its penalty."""
         factor, layout = self._factor(), ParameterLayout.of(graph)
@@ -83,7 +86,7 @@ class Whitened:
             seed=0,
             origin=float(origin),
         )
-        return run(plan, callbacks=(), progress=progress, checkpoint=None, resume=False)
+        return run(plan, (), progress, checkpoint, resume)
 
     def _factor(self) -> Float[Tensor, "p p"]:
         """The root of the curvature; a small ridge where the data leave it flat."""
