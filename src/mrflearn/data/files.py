@@ -7,9 +7,12 @@ to its size.  These environment variables set other limits.
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import os
+import re
+import shutil
 import sys
 import tempfile
 import zlib
@@ -23,6 +26,7 @@ from mrflearn.errors import DataError
 PathLike = str | os.PathLike[str]
 GZIP_MAGIC = b"\x1f\x8b"
 BUFFER_BYTES = 1 << 17
+PIECE_BYTES = 1 << 20
 LIMITS = {
     "MRFLEARN_MAX_LINE": 1 << 26,
     "MRFLEARN_MAX_FILE": 1 << 32,
@@ -127,16 +131,18 @@ def open_binary(path: PathLike) -> Iterator[BinaryIO]:
 
 def read_bytes(path: PathLike) -> bytes:
     """All bytes of a file or pipe, unzipped where they are gzip."""
-    most = limit("MRFLEARN_MAX_FILE")
+    most, size, pieces = limit("MRFLEARN_MAX_FILE"), 0, []
     with open_binary(path) as stream:
-        content = stream.read(most + 1)
-    if len(content) > most:
-        raise DataError(
-            f"holds more than {most:,} bytes, which would be kept in memory all at once. "
-            "Set MRFLEARN_MAX_FILE to a larger number if there is memory for it.",
-            path=path,
-        )
-    return content
+        while piece := stream.read(PIECE_BYTES):
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
+                raise DataError(
+                    f"holds more than {most:,} bytes, which would all be kept in memory. "
+                    "Set MRFLEARN_MAX_FILE to a larger number if there is memory for it.",
+                    path=path,
+                )
+    return b"".join(pieces)
 
 
 def binary_lines(stream: BinaryIO, path: PathLike) -> Iterator[tuple[int, bytes]]:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.files import PathLike, open_binary, read_lines, write_binary, write_text
+from mrflearn.data.files import PathLike, read_bytes, read_lines, write_binary, write_text
 from mrflearn.data.parquet import parquet_chunks
 from mrflearn.data.sample_rows import (
     LARGEST_STATE,
@@ -178,8 +178,7 @@ def _by_line(line: str) -> Format:
 
 def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
     """The states of an npy file, and whether they were spins."""
-    with open_binary(path) as stream:
-        content = io.BytesIO(stream.read())
+    content = io.BytesIO(read_bytes(path))
     shape, fortran, dtype = _read_array_header(content, path)
     if len(shape) != 2 or min(shape) < 0 or dtype.kind not in "iubf":
         raise _no_table(dtype, shape, path)

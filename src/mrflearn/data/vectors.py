@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.files import PathLike, open_binary, write_binary
+from mrflearn.data.files import PathLike, read_bytes, write_binary
 from mrflearn.errors import DataError
 
 Format = Literal["auto", "text", "binary"]
@@ -39,8 +39,7 @@ class NamedVectors:
 
 def read_vectors(path: PathLike, format: Format = "auto") -> NamedVectors:  # noqa: A002
     """All vectors of a file; `auto` takes it for text where its first vector reads as text."""
-    with open_binary(path) as stream:
-        content = stream.read()
+    content = read_bytes(path)
     words, dimensions, start = _read_header(content, path)
     if format == "text" or (format == "auto" and _is_text(content, start, dimensions)):
         names, values = _read_text(content, start, words, dimensions, path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mrflearn.data.files import PathLike, open_binary, read_lines, write_text
+from mrflearn.data.files import PathLike, read_bytes, read_lines, write_text
 from mrflearn.data.text import split_tokens
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
@@ -114,8 +114,7 @@ def _read_pairs(
 
 
 def _numbers(path: PathLike) -> Counts:
-    with open_binary(path) as stream:
-        fields = stream.read().split()
+    fields = read_bytes(path).split()
     try:
         return np.array(fields, dtype=np.bytes_).astype(np.int64)
     except (ValueError, OverflowError) as error:
