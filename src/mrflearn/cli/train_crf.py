@@ -13,7 +13,7 @@ from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Jobs
 from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import Device, Quiet, Seed
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.train_layered import (
     Estimator,
@@ -100,6 +100,7 @@ def crf(
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn a CRF: chunks, names, parts of speech, any label a token, or several of them at once.
 
@@ -135,11 +136,12 @@ def crf(
     }
     if chosen is not Structure.chain:
         settings["c2"] = 0.05 if c2 is None else c2
-        tell(train_layered(recipe, file, Layered(chosen, settings, skip_rule), output), as_json)
+        layered = Layered(chosen, settings, skip_rule)
+        tell(train_layered(recipe, file, layered, output, overwrite=overwrite), as_json)
         return
     settings |= {"c2": 1.0 if c2 is None else c2, "order": order, "device": device}
     model = _learn_chain(recipe, file, settings, dev, calibrate=calibrate)
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     answer = _answer(model, recipe, output, quiet=quiet)
     write_report(model, output, answer, quiet=quiet)
     if as_json:

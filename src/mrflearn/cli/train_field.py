@@ -23,7 +23,7 @@ from mrflearn.cli.field_rows import (
 )
 from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import Device, Quiet, Seed
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
 from mrflearn.errors import MrflearnError
@@ -108,6 +108,7 @@ def field(
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn a Markov random field with free parameters on every variable and edge.
 
@@ -148,7 +149,7 @@ def field(
             model = MarkovField(wires, **choices, **common).fit(rows.values)
             model.name_columns(rows.names)
             model.spins_ = rows.spins
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     by = Estimator.pl.value if family else learned_by(model, quiet=quiet)
     answer = _answer(model, count, output, by)
     write_report(model, output, answer, quiet=quiet)

@@ -12,7 +12,7 @@ from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Jobs
 from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import Quiet, Seed
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.train_layered import Estimator
 from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
@@ -48,6 +48,7 @@ def graph(
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn a CRF on graphs of any form: labels of nodes, by features of nodes and edges.
 
@@ -76,7 +77,7 @@ def graph(
         verbose=not quiet,
     )
     model.fit([own.networkx() for own in examples], [own.labels for own in examples])
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     answer: dict[str, Any] = {
         "model": str(output),
         "graphs": len(examples),

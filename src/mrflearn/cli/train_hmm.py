@@ -10,7 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.options import Quiet
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.tagger_files import (
     Column,
@@ -60,6 +60,7 @@ def hmm(
     valid: Valid = None,
     quiet: Quiet = False,
     as_json: Json = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Count a hidden Markov model of tags: trigrams, endings of words; a second for a treebank.
 
@@ -79,7 +80,7 @@ def hmm(
     seconds = time.perf_counter() - began
     model.source_ = source
     rated = None if valid is None else figures(rate(model, *read_truth(source, valid))[0])
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     answer: dict[str, Any] = {
         "model": str(output),
         "order": order,

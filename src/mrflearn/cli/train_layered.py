@@ -66,7 +66,9 @@ def choose_structure(wanted: Structure | None, labels: int) -> Structure:
     return chosen
 
 
-def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) -> dict[str, Any]:
+def train_layered(
+    recipe: Recipe, file: Path, layered: Layered, output: Path, *, overwrite: bool
+) -> dict[str, Any]:
     """Trains and saves the model; gives what there is to say of it."""
     examples = recipe.layered(file)
     items = [example.items for example in examples]
@@ -86,7 +88,7 @@ def train_layered(recipe: Recipe, file: Path, layered: Layered, output: Path) ->
         model = FactorialCRF(**layered.settings)
         model.fit(items, [example.layers for example in examples])
     model.recipe_ = recipe
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     answer = _answer(model, recipe, layered, output)
     write_report(model, output, answer, quiet=not layered.settings["verbose"])
     return answer

@@ -12,7 +12,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import MinimumCount, Quiet
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 
 
@@ -39,6 +39,7 @@ def pcfg(
     ] = 0.1,
     quiet: Quiet = False,
     as_json: Json = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Read a probabilistic grammar off a treebank, to parse, score and continue sentences with.
 
@@ -56,7 +57,7 @@ def pcfg(
     started = time.perf_counter()
     model.fit(trees)
     seconds = time.perf_counter() - started
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     shape = model.model_.shape
     answer = {
         "model": str(output),

@@ -13,7 +13,7 @@ from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.inputs import input_option
 from mrflearn.cli.options import Device, Quiet, Seed
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.tagger_files import (
     Column,
@@ -86,6 +86,7 @@ def tagger(
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn one Markov random field of words and tags, by a bound on its likelihood.
 
@@ -127,7 +128,7 @@ def tagger(
     model.fit(sentences, more, valid=held_out)
     seconds = time.perf_counter() - began
     model.source_ = source
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     answer = _answer(model, output, seconds)
     answer |= {"column": source.column, "sentences": len(sentences)}
     answer["tokens"] = sum(map(len, sentences))

@@ -122,7 +122,7 @@ def open_binary(path: PathLike) -> Iterator[BinaryIO]:
             except ValueError as error:  # a NUL character in the name
                 raise DataError(f"is no file name: {error}.", path=path) from error
         counted = _Counted(raw, path)
-        stream = io.BufferedReader(counted, BUFFER_BYTES)
+        stream: io.BufferedReader[_Source] = io.BufferedReader(counted, BUFFER_BYTES)
         if stream.peek(2)[:2] == GZIP_MAGIC:
             unzipped = opened.enter_context(gzip.GzipFile(fileobj=stream))
             stream = io.BufferedReader(_Unzipped(unzipped, path, counted), BUFFER_BYTES)

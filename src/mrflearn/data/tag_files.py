@@ -72,7 +72,9 @@ class TagSource:
     def from_settings(cls, settings: dict[str, Any]) -> TagSource:
         """The record that `settings` gave."""
         try:
-            return cls(settings["format"], tuple(settings["columns"]), settings["column"])
+            source = cls(settings["format"], tuple(settings["columns"]), settings["column"])
+            "".join((source.format, source.column, *source.columns))  # all are texts
+            return source
         except (KeyError, TypeError) as error:
             raise StorageError(f"the stored names of columns are damaged ({error}).") from error
 

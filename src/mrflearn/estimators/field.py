@@ -25,6 +25,7 @@ from mrflearn.execution.processes import executor_for
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
+from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
 from mrflearn.statistics.neighbourhood_counts import Columns
 from mrflearn.statistics.observations import CliqueCounts, check_states
@@ -165,10 +166,10 @@ class MarkovField(FieldQuestions):
         return learned, model.tensors()
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_ = TabularModel.from_tensors(learned["groups"], tensors)
+        self.model_ = TabularModel.from_tensors(list(texts(learned, "groups")), tensors)
         self.graph = self.model_.graph
         self.n_features_in_ = self.graph.variables
-        self.name_columns(learned["names"])
+        self.name_columns(None if learned["names"] is None else texts(learned, "names"))
         self.spins_ = bool(learned["spins"])
 
     def _stored_settings(self) -> dict[str, Any]:

@@ -93,13 +93,16 @@ class Recipe:
         """The recipe that `settings` gave."""
         try:
             template = settings["template"]
-            return cls(
+            recipe = cls(
                 settings["format"],
                 tuple(settings["columns"]),
                 settings["labels"],
                 None if template is None else tuple(template),
                 tuple(settings.get("further", ())),
             )
+            told = recipe.format, recipe.labels, *recipe.columns, *recipe.further
+            "".join((*told, *(recipe.template or ())))  # all are texts
+            return recipe
         except (KeyError, TypeError) as error:
             raise StorageError(f"the stored recipe for features is damaged ({error}).") from error
 
