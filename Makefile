@@ -9,13 +9,18 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
+.PHONY: demo test fuzz check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
 
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# Damaged inputs for every reader, N of them on all cores; those that fail are kept in fuzz-findings.
+N ?= 1000000
+fuzz: $(READY)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --inputs $(N) $(if $(SEED),--seed $(SEED))
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -92,4 +97,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo-output dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) demo-output fuzz-findings dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

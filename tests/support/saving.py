@@ -1,6 +1,6 @@
-"""Processes that save over one model while others are killed or read it: `python -m support.saving`.
+"""Processes that save over one model while they are killed, or others read it.
 
-A process of its own, which imports torch once and then forks.
+Run by `python -m support.saving`: a process of its own, which imports torch once and then forks.
 """
 
 from __future__ import annotations
@@ -55,14 +55,12 @@ def end(child: int) -> None:
 
 def kill(target: Path) -> None:
     """Kills a saving process at random moments; the model is whole every time."""
-    random, left = Random(0), 0
+    random = Random(0)
     for _ in range(ROUNDS):
         child = saving(target)
         time.sleep(random.uniform(0, 0.03))
         end(child)
         load(target)
-        left = max(left, len(list(target.parent.iterdir())) - 1)
-    print(f"at most {left} leftovers")
 
 
 def race(target: Path) -> None:

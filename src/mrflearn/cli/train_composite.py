@@ -74,9 +74,9 @@ def composite(
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     plot: Annotated[Path | None, picture_of("the curve of EM")] = None,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Learn a language model of documents: word n-grams, phrase structure and topics in one.
 

@@ -98,9 +98,9 @@ def crf(
     device: Device = "cpu",
     jobs: Jobs = -1,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Learn a CRF: chunks, names, parts of speech, any label a token, or several of them at once.
 

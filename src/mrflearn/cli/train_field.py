@@ -106,9 +106,9 @@ def field(
     master: Master = None,
     jobs: Jobs = 1,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Learn a Markov random field with free parameters on every variable and edge.
 

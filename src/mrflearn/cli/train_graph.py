@@ -46,9 +46,9 @@ def graph(
     ] = False,
     jobs: Jobs = -1,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Learn a CRF on graphs of any form: labels of nodes, by features of nodes and edges.
 

@@ -58,9 +58,9 @@ def hmm(
     columns: ColumnNames = None,
     file_format: FileFormat = None,
     valid: Valid = None,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Count a hidden Markov model of tags: trigrams, endings of words; a second for a treebank.
 

@@ -102,9 +102,9 @@ def lm(
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Learn a language model that sees both sides of a word, in time independent of the corpus.
 

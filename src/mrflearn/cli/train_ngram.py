@@ -22,9 +22,9 @@ def ngram(
     minimum_count: MinimumCount = 1,
     vocabulary_size: VocabularySize = None,
     valid: Annotated[Path | None, input_option("Text to report the perplexity of.")] = None,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Learn an n-gram language model with modified Kneser-Ney smoothing.
 

@@ -37,9 +37,9 @@ def pcfg(
     smoothing: Annotated[
         float, typer.Option(min=0, help="Extra sightings of every word, with tags as usual.")
     ] = 0.1,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Read a probabilistic grammar off a treebank, to parse, score and continue sentences with.
 

@@ -84,9 +84,9 @@ def tagger(
     ] = None,
     device: Device = "cpu",
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Learn one Markov random field of words and tags, by a bound on its likelihood.
 

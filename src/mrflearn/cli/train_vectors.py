@@ -30,9 +30,9 @@ def vectors(
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
-    overwrite: Overwrite = False,
 ) -> None:
     """Word vectors straight from pair counts: in closed form, a million words in seconds.
 

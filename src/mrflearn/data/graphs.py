@@ -12,6 +12,7 @@ nodes and edges have is not read.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -105,9 +106,20 @@ def _features(own: dict[str, Any]) -> Features:
     given = own.get("features", [])
     if isinstance(given, list) and all(isinstance(name, str) for name in given):
         return given
-    if isinstance(given, dict) and all(isinstance(v, str | int | float) for v in given.values()):
+    if isinstance(given, dict) and all(map(_is_value, given.values())):
         return given
-    raise DataError(f"features are a list of names, or names with values: {json.dumps(given)[:80]}")
+    raise DataError(
+        f"features are a list of names, or names with finite values: {json.dumps(given)[:80]}"
+    )
+
+
+def _is_value(given: Any) -> bool:
+    try:
+        return isinstance(given, str) or (
+            isinstance(given, int | float) and math.isfinite(float(given))
+        )
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 def _label(own: dict[str, Any]) -> Label:

@@ -17,7 +17,23 @@ from mrflearn.errors import DataError, MissingExtraError
 def parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:
     """Names and values, at most `rows` rows at a time; at least one chunk comes."""
     with _open(path) as file:
-        yield from _chunks(file, path, rows, columns)
+        yield from _readable(_chunks(file, path, rows, columns), path)
+
+
+def _readable(chunks: Iterator[Chunk], path: PathLike) -> Iterator[Chunk]:
+    """The chunks; what pyarrow finds damaged on the way is a `DataError`."""
+    from pyarrow import ArrowException
+
+    while True:
+        try:
+            chunk = next(chunks, None)
+        except DataError:
+            raise
+        except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
+            raise DataError(f"not a readable parquet file: {error}.", path=path) from error
+        if chunk is None:
+            return
+        yield chunk
 
 
 def _chunks(file: Any, path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:

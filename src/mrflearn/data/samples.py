@@ -40,6 +40,7 @@ from mrflearn.errors import DataError
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 CHUNK_ROWS = 1 << 16
+LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +183,8 @@ def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
     shape, fortran, dtype = _read_array_header(content, path)
     if len(shape) != 2 or min(shape) < 0 or dtype.kind not in "iubf":
         raise _no_table(dtype, shape, path)
+    if not math.prod(shape) and max(shape) > LARGEST_EMPTY:
+        raise DataError(f"an array of shape {shape} holds no sample at all.", path=path)
     rest = content.read()
     size = math.prod(shape) * dtype.itemsize
     if len(rest) != size:
