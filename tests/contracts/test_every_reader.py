@@ -6,6 +6,7 @@ import errno
 import gzip
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrflearn.data import files
 from mrflearn.data.files import read_lines
 from mrflearn.errors import DataError
 from support.formats import FORMATS, Format
@@ -214,3 +216,26 @@ def test_a_damaged_file_is_records_or_a_data_error(form, data, tmp_path_factory)
     except DataError:
         return  # the reader is more generous than the writer
     assert form.same(form.read(again), records)
+
+
+@zipped_formats
+def test_a_gzip_bomb_is_refused(form, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "GZIP_FLOOR", 1 << 14)
+    # Lines of spaces are nothing to most formats, and are read to the end by all.
+    bomb = gzip.compress(form.valid + b" \n" * (1 << 22))
+    with no_longer_than(20), pytest.raises(DataError, match="bomb"):
+        form.read(put(tmp_path, form, bomb, "bomb"))
+
+
+def test_a_slice_of_the_fuzzing_run(tmp_path):
+    program = Path(__file__).parents[1] / "fuzz.py"
+    options = ("--light", "--inputs", "2500", "--jobs", "1", "--findings", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, str(program), *options],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2,500 inputs" in done.stdout

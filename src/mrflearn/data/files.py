@@ -33,7 +33,7 @@ LIMITS = {
     "MRFLEARN_MAX_GZIP_RATIO": 100,
 }
 # Below this size gzip may reach any ratio: small files of one repeated line do.
-GZIP_FLOOR = 1 << 24
+GZIP_FLOOR = 1 << 22
 
 
 class _Source(io.RawIOBase):

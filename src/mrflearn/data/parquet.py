@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.data.files import PathLike
-from mrflearn.data.sample_rows import DOWN, MISSING, Chunk, Columns, Signs, choose, whole_numbers
+from mrflearn.data.sample_rows import (
+    DOWN,
+    LARGEST_STATE,
+    MISSING,
+    Chunk,
+    Columns,
+    Signs,
+    choose,
+    whole_numbers,
+)
 from mrflearn.errors import DataError, MissingExtraError
 
 
@@ -76,6 +85,12 @@ def _states(column: Any, name: str, path: PathLike) -> NDArray[np.int64]:
     if states is None:
         raise DataError(
             f"column '{name}' holds {kind}; states are whole numbers. Pick other columns, or cast.",
+            path=path,
+        )
+    if len(states) and not MISSING <= states.min() <= states.max() <= LARGEST_STATE:
+        raise DataError(
+            f"column '{name}' has values from {states.min()} to {states.max()}; states go from 0 "
+            f"to {LARGEST_STATE}.",
             path=path,
         )
     states[known & (states == -1)] = DOWN

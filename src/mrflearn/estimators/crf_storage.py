@@ -73,6 +73,8 @@ def packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
 
 def unpacked(text: Tensor, ends: Tensor) -> list[str]:
     """The names that `packed` laid out."""
+    if text.ndim != 1 or ends.ndim != 1:
+        raise DataError("names are not stored as bytes")
     joined, begin, names = text.cpu().numpy().tobytes(), 0, []
     for end in ends.tolist():
         names.append(joined[begin:end].decode("utf-8", "surrogatepass"))

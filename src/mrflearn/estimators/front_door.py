@@ -6,6 +6,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Self, get_type_hints
 
 from sklearn.base import BaseEstimator
@@ -92,11 +93,16 @@ class FrontDoor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
 
 def _check_settings(kind: type[FrontDoor], settings: Mapping[str, Any]) -> None:
     """Raises `StorageError` where a setting is not of the kind that the constructor takes."""
-    # Constructors may be built from those of classes in other modules, with their names.
-    names: dict[str, Any] = {}
-    for base in reversed(kind.__mro__):
-        names |= vars(sys.modules[base.__module__])
-    hints = get_type_hints(kind.__init__, globalns=names)
+    hints = _settings_of(kind)
     for name, value in settings.items():
         if name in hints and not fits(value, hints[name]):
             raise StorageError(f"the setting {name}={value!r:.80} is of the wrong kind")
+
+
+@cache
+def _settings_of(kind: type[FrontDoor]) -> dict[str, Any]:
+    """The kind of each setting; constructors may name what modules of their bases import."""
+    names: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        names |= vars(sys.modules[base.__module__])
+    return get_type_hints(kind.__init__, globalns=names)

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,7 @@ FORMAT = "mrflearn model"
 FORMAT_VERSION = 3
 CONFIG = "config.json"
 TENSORS = "model.safetensors"
+LARGEST_EMPTY = 1 << 20  # rows of no columns: a file of any size can say that it has these
 Record = TypeVar("Record")
 
 
@@ -140,6 +142,9 @@ def _read(folder: Path, device: str) -> StoredModel:
         raise StorageError(
             f"{tensors_path} is damaged or truncated ({error}). Copy or train the model again."
         ) from error
+    for name, tensor in tensors.items():
+        if not tensor.numel() and math.prod(size or 1 for size in tensor.shape) > LARGEST_EMPTY:
+            raise StorageError(f"{tensors_path}: '{name}' has the shape {[*tensor.shape]}.")
     return StoredModel(config["class"], config["settings"], tensors, config["learned"])
 
 
