@@ -350,3 +350,10 @@ def test_damaged_parquet_is_refused(tmp_path: Path) -> None:
         except DataError as error:
             refused.append(error.path)
     assert set(refused) == {path}
+
+
+def test_one_name_twice_among_very_many_is_found_at_once(tmp_path: Path) -> None:
+    names = [f"x{number}" for number in range(60_000)]
+    (tmp_path / "wide.csv").write_text(",".join([*names, names[-1]]) + "\n")
+    with pytest.raises(DataError, match=r"wide\.csv:1: .*'x59999'"):
+        read_samples(tmp_path / "wide.csv")

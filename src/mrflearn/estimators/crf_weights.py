@@ -154,8 +154,9 @@ def from_weights(
     triples = _sorted((*(known[s] for s in names), w) for names, w in triple.items())
     edges = _sorted((attributes[MARK + a], known[s], known[t], w) for (a, s, t), w in edge.items())
     table = torch.zeros(len(columns), len(known), dtype=torch.float64)
+    place = {column: number for number, column in enumerate(columns)}
     for (column, label), weight in dense.items():
-        table[columns.index(column), known[label]] = weight
+        table[place[column], known[label]] = weight
     support = Support(
         attributes,
         columns,

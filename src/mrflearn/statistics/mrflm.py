@@ -16,6 +16,8 @@ from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.statistics.moments import Counts, Moments, PairCounts, sum_by_key
 
+LONGEST_NUMBER = 20  # of 64 bits, with its sign
+
 
 def write_mrflm(moments: Moments, path: PathLike) -> None:
     """Writes the pairs as MRF-LM reads them; sentence lengths and words are not part of it."""
@@ -116,6 +118,9 @@ def _read_pairs(
 def _numbers(path: PathLike) -> Counts:
     fields = read_bytes(path).split()
     try:
+        # An array of bytes has room for the longest in every place.
+        if max(map(len, fields), default=0) > LONGEST_NUMBER:
+            raise ValueError("one is too long")
         return np.array(fields, dtype=np.bytes_).astype(np.int64)
     except (ValueError, OverflowError) as error:
         raise DataError(

@@ -167,7 +167,8 @@ class Recipe:
 
     def items(self, sentence: ColumnSentence) -> list[list[str]]:
         """What is looked at in a sentence."""
-        seen = [sentence[name] for name in self.seen]
+        named = dict(zip(sentence.names, sentence.columns, strict=True))
+        seen = [named[name] if name in named else sentence[name] for name in self.seen]
         if self.template is None:
             return word_features(list(zip(*seen, strict=True)))
         return self._templates(seen)
