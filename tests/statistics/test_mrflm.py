@@ -89,7 +89,7 @@ def test_broken_vocabularies_are_refused(tmp_path, text, message):
         read_mrflm_vocabulary(tmp_path / "vocab.dat")
 
 
-def test_one_long_number_does_not_widen_all(tmp_path: Path) -> None:
+def test_one_long_number_does_not_widen_all(tmp_path):
     path = tmp_path / "moments.dat"
     path.write_text("1 2 " + "9" * 100_000 + " 1" * 100_000)  # as an array of bytes: 10 GB
     with pytest.raises(DataError, match=r"moments\.dat"):
