@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -69,11 +69,12 @@ def open_binary(path: PathLike) -> Iterator[BinaryIO]:
         yield stream
 
 
-def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
+def read_lines(path: PathLike) -> Generator[tuple[int, str]]:
     """(line number from 1, line without its end) for every line of a UTF-8 text file.
 
     Only newline characters end a line: form feeds and Unicode separators are text.  A byte order
-    mark at the beginning is no part of the first line.
+    mark at the beginning is no part of the first line.  A caller that may stop before the last line
+    closes the generator, and the file with it (`contextlib.closing`).
     """
     with open_binary(path) as stream:
         for number, raw in enumerate(stream, start=1):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,17 +46,20 @@ class LabelledGraph:
 
 def read_graphs(path: PathLike) -> Iterator[LabelledGraph]:
     """The graphs of a file, one at a time."""
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            yield _graph(json.loads(line))
-        except DataError as error:
-            raise DataError(error.problem, path=path, line=number) from None
-        except (ValueError, RecursionError) as error:
-            raise DataError(
-                f"this line is not JSON ({error}); each graph is one line.", path=path, line=number
-            ) from error
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            try:
+                yield _graph(json.loads(line))
+            except DataError as error:
+                raise DataError(error.problem, path=path, line=number) from None
+            except (ValueError, RecursionError) as error:
+                raise DataError(
+                    f"this line is not JSON ({error}); each graph is one line.",
+                    path=path,
+                    line=number,
+                ) from error
 
 
 def write_graphs(path: PathLike, graphs: Iterable[LabelledGraph]) -> None:

@@ -16,7 +16,11 @@ from mrflearn.errors import DataError, MissingExtraError
 
 def parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:
     """Names and values, at most `rows` rows at a time; at least one chunk comes."""
-    file = _open(path)
+    with _open(path) as file:
+        yield from _chunks(file, path, rows, columns)
+
+
+def _chunks(file: Any, path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:
     header = [str(name) for name in file.schema_arrow.names]
     picked = [header[i] for i in choose(columns, header, len(header), path, 1)]
     names, nothing = tuple(picked), np.zeros((0, len(picked)), dtype=np.int64)

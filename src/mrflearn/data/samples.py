@@ -13,7 +13,8 @@ import csv
 import io
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -27,6 +28,7 @@ from mrflearn.data.parquet import parquet_chunks
 from mrflearn.data.sample_rows import (
     LARGEST_STATE,
     MISSING,
+    Chunk,
     Columns,
     cell_chunks,
     choose,
@@ -90,7 +92,7 @@ def read_sample_chunks(
     rows: int = CHUNK_ROWS,
     format: Format = "auto",  # noqa: A002
     columns: Columns | None = None,
-) -> Iterator[SampleTable]:
+) -> Generator[SampleTable]:
     """The samples of a file in tables of at most `rows` rows, so that any length can be read.
 
     At least one table comes, so that names are known.  Files of npy are read whole.
@@ -109,7 +111,21 @@ def read_sample_chunks(
     if chosen == "parquet":
         yield from (SampleTable(*chunk) for chunk in parquet_chunks(path, rows, columns))
         return
-    filled = ((number, line) for number, line in read_lines(path) if line.strip())
+    with closing(read_lines(path)) as lines:
+        yield from (
+            SampleTable(*chunk) for chunk in _text_chunks(lines, path, rows, chosen, columns)
+        )
+
+
+def _text_chunks(
+    numbered: Iterator[tuple[int, str]],
+    path: PathLike,
+    rows: int,
+    chosen: Format,
+    columns: Columns | None,
+) -> Iterator[Chunk]:
+    """The rows of lines of cells or digits."""
+    filled = ((number, line) for number, line in numbered if line.strip())
     # numpy.savetxt and others put remarks above the rows.
     first = next((own for own in filled if not own[1].lstrip().startswith("#")), None)
     if first is None:
@@ -117,12 +133,9 @@ def read_sample_chunks(
     chosen = _by_line(first[1]) if chosen == "auto" else chosen
     lines = chain([first], filled)
     if chosen == "digits":
-        chunks = digit_chunks(lines, path, rows, columns)
-    else:
-        chunks = cell_chunks(
-            lines, path, rows, columns, separator=_border(first[1]) if chosen == "csv" else None
-        )
-    yield from (SampleTable(*chunk) for chunk in chunks)
+        return digit_chunks(lines, path, rows, columns)
+    separator = _border(first[1]) if chosen == "csv" else None
+    return cell_chunks(lines, path, rows, columns, separator=separator)
 
 
 def write_samples(
