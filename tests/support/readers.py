@@ -6,7 +6,6 @@ The formats of `support.formats`, those that are only read, and model directorie
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import json
 import tempfile
@@ -43,6 +42,7 @@ from mrflearn.statistics.mrflm import (
 from mrflearn.statistics.recipes import Recipe
 from mrflearn.statistics.templates import read_template
 from mrflearn.training.checkpoint import read_checkpoint, write_checkpoint
+from support.edited import signed
 from support.formats import FORMATS
 from support.front_doors import front_doors
 from support.mutations import damage
@@ -193,7 +193,7 @@ def _of_model(name: str, fitted: Any) -> Reader:
             own = list(files)[way]
             files[own] = damage(files[own], random.randint)
         else:  # what an adversary writes: other values, and checksums that are right
-            files = _signed(config, tensors, way, random)
+            files = _disguised(config, tensors, way, random)
         for own, content in files.items():
             (path / own).write_bytes(content)
         return path
@@ -201,7 +201,7 @@ def _of_model(name: str, fitted: Any) -> Reader:
     return Reader(f"model {name}", mrflearn.load, put)
 
 
-def _signed(config: bytes, tensors: bytes, way: int, random: Random) -> dict[str, bytes]:
+def _disguised(config: bytes, tensors: bytes, way: int, random: Random) -> dict[str, bytes]:
     told = json.loads(config)
     if way == 2:
         tensors = damage(tensors, random.randint)
@@ -211,9 +211,7 @@ def _signed(config: bytes, tensors: bytes, way: int, random: Random) -> dict[str
         part = "settings" if way == 4 else "learned"
         for _ in range(random.randint(1, 2)):
             told[part] = _other(told[part], random)
-    told["sha256"] = {storage.TENSORS: hashlib.sha256(tensors).hexdigest()}
-    told["sha256"][storage.CONFIG] = storage._config_digest(told)
-    return {storage.CONFIG: json.dumps(told).encode(), storage.TENSORS: tensors}
+    return {storage.CONFIG: signed(told, tensors), storage.TENSORS: tensors}
 
 
 VALUES: list[Any] = [None, True, 0, -1, 10**12, 10**30, 1.5, 1e300, "", "x", "<S>", [], [1], ["x"]]
