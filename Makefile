@@ -9,13 +9,46 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
+.PHONY: demo test test-lowest test-capabilities coverage fuzz check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
 
+# Processes that run tests; each computes with one thread.
+JOBS ?= 2
+PYTEST := -m pytest -n $(JOBS) --dist worksteal -q
+
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST)
+
+# The same with the lowest versions that pyproject.toml allows, in an environment of their own; Python 3.11 or 3.12.
+test-lowest: .venv-lowest/.ready
+	OMP_NUM_THREADS=1 .venv-lowest/bin/python $(PYTEST) -p no:cacheprovider
+
+# The same with each instruction set that torch can be told to keep to and with one and two threads.
+# PART=... selects tests: a few folders where arithmetic decides take a minute for each combination.
+CAPABILITIES ?= default avx2 avx512
+THREADS ?= 1 2
+PART ?=
+test-capabilities: $(READY)
+	@set -e; for capability in $(CAPABILITIES); do \
+	  has=$$(ATEN_CPU_CAPABILITY=$$capability $(BIN)/python -c 'import torch; print(torch.backends.cpu.get_cpu_capability().lower())'); \
+	  if [ "$$has" != "$$capability" ]; then echo "not run: this processor has no $$capability"; continue; fi; \
+	  for threads in $(THREADS); do \
+	    echo "ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads"; \
+	    ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads $(BIN)/python $(PYTEST) $(PART); \
+	  done; \
+	done
+
+# Branch coverage of src, subprocesses included; what no test executes is listed, and shown in dist/coverage.
+coverage: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,coverage]'
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) --cov --cov-report=term --cov-report=html:dist/coverage
+
+# Damaged inputs for every reader, N of them on all cores; those that fail are kept in fuzz-findings.
+N ?= 1000000
+fuzz: $(READY)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --inputs $(N) $(if $(SEED),--seed $(SEED))
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -25,7 +58,6 @@ check: $(READY)
 
 # The documentation as pages under dist/site; warnings are errors.
 docs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The wheel, installed into an empty environment, must do without the source tree.
@@ -66,7 +98,6 @@ bench-potts: $(READY)
 
 # One worker against two; needs Java 17.
 bench-spark: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
 	$(BIN)/python benchmarks/spark.py
 
 bench-tagger: $(READY)
@@ -82,7 +113,6 @@ bench-composite: $(READY)
 
 # A master and two workers on loopback, until Ctrl-C; needs Java 17.
 spark-cluster: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
 	$(BIN)/python tests/support/spark_cluster.py
 
 $(READY): pyproject.toml constraints.txt
@@ -91,5 +121,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
+.venv-lowest/.ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[test]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo-output dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .coverage .coverage.* demo-output fuzz-findings dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy
+import torch
 from hypothesis import HealthCheck, settings
 
 from mrflearn.data.ptb import read_trees
@@ -27,6 +32,27 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("default")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was skipped and why, and with what the rest was computed, a line each."""
+    # With several processes each reports the modules that skip as a whole: by name they count once.
+    skipped = {report.nodeid: report for report in terminalreporter.getreports("skipped")}
+    why = Counter(_reason(report) for report in skipped.values())
+    if why:
+        listed = "; ".join(f"{reason} ({count})" for reason, count in why.most_common())
+        terminalreporter.write_line(f"skipped: {listed}")
+    capability = torch.backends.cpu.get_cpu_capability()
+    versions = ", ".join(f"{package.__name__} {package.__version__}" for package in (np, scipy))
+    terminalreporter.write_line(
+        f"Python {platform.python_version()}, torch {torch.__version__} ({capability}, "
+        f"{torch.get_num_threads()} threads), {versions}"
+    )
+
+
+def _reason(report: pytest.TestReport) -> str:
+    *_, reason = report.longrepr if isinstance(report.longrepr, (tuple, list)) else ("unknown",)
+    return str(reason).removeprefix("Skipped: ")
 
 
 @pytest.fixture(scope="session")

@@ -66,7 +66,7 @@ def test_there_and_back_to_the_layout_of_mrflm(text: Path, tmp_path: Path) -> No
     assert run("convert", kept, theirs, "--vocabulary", words).code == 0
     assert run("convert", theirs, back, "--vocabulary", words).code == 0
     assert_same(load_moments(back), load_moments(kept))
-    options = ("--dims", "2", "--max-evaluations", "3", "-q", "--json")
+    options = ("--dims", "2", "--max-evaluations", "3", "-q", "--json", "--overwrite")
     bounds = [
         run("train", "lm", source, *options, "-o", str(tmp_path / "m")).json()[
             "train_bound_per_position"

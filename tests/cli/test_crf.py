@@ -169,7 +169,9 @@ def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
 def test_mistakes_end_in_one_line(folder: Path, arguments: list[str], code: int, says: str) -> None:
     (folder / "short.txt").write_text("the\n")
     (folder / "bare.txt").write_text("the DT\n")
-    CRF(max_iterations=2).fit([[["a"], ["b"]]], [["X", "Y"]]).save(folder / "python-model")
+    CRF(max_iterations=2).fit([[["a"], ["b"]]], [["X", "Y"]]).save(
+        folder / "python-model", overwrite=True
+    )
     found = run(*(argument.format(folder) for argument in arguments))
     assert found.code == code
     assert says in found.err
@@ -206,7 +208,7 @@ def test_b_templates_give_transitions_attributes(folder: Path, tmp_path: Path) -
 def test_nothing_to_evaluate_and_nowhere_to_draw_are_one_line_each(folder: Path) -> None:
     model, empty = str(folder / "model"), folder / "empty.txt"
     empty.write_text("")
-    train = ["train", "crf", str(folder / "train.txt"), "-q", "-o", str(folder / "other")]
+    train = ["train", "crf", str(folder / "train.txt"), "-q", "-o", str(folder / "new")]
     for words, says in (
         ([*train, "--dev", str(empty)], "no sentences"),
         (["evaluate", model, str(empty)], "no sentences"),

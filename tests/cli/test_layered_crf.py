@@ -163,7 +163,14 @@ def test_a_chain_takes_any_estimator(folder: Path) -> None:
     answer = run("evaluate", target, str(folder / "test.txt"), "--json").json()
     assert answer["f1"] == 1
     refused = run(
-        "train", "crf", str(folder / "train.txt"), *options, "--algorithm", "ap", "-o", target
+        "train",
+        "crf",
+        str(folder / "train.txt"),
+        *options,
+        "--algorithm",
+        "ap",
+        "-o",
+        target + "-ap",
     )
     assert refused.code == 2
     assert "--algorithm ap has no --estimator pwpl" in refused.err

@@ -48,7 +48,7 @@ def test_training_in_words(text, tmp_path):
 
 def test_moments_train_like_text(text, tmp_path):
     assert run("count", str(text), "-o", str(tmp_path / "text.moments")).code == 0
-    options = ("--dims", "2", "--max-evaluations", "10", "-q", "--json")
+    options = ("--dims", "2", "--max-evaluations", "10", "-q", "--json", "--overwrite")
     answers = [
         run("train", "lm", str(source), "-o", str(tmp_path / "m"), *options).json()
         for source in (text, tmp_path / "text.moments")
@@ -62,6 +62,7 @@ def test_several_files_train_like_one(text, tmp_path):
     for path, some in zip(parts, (lines[:7], lines[7:]), strict=True):
         path.write_text("".join(some))
     options = ("-o", str(tmp_path / "m"), "--dims", "2", "--max-evaluations", "10", "-q", "--json")
+    options += ("--overwrite",)
     sources = ([str(text)], [str(path) for path in parts], [*map(str, parts), "--jobs", "2"])
     answers = [run("train", "lm", *source, *options).json() for source in sources]
     bounds = {answer["train_bound_per_position"] for answer in answers}
@@ -207,7 +208,7 @@ def test_odd_texts_give_a_right_answer_or_a_clear_error(text, tmp_path):
     brief = ("-o", str(tmp_path / "m"), "--max-evaluations", "10", "--dims", "2", "-q", "--json")
 
     def train(*arguments):
-        return run("train", "lm", *arguments, *brief)
+        return run("train", "lm", *arguments, *brief, "--overwrite")
 
     assert train(str(tmp_path / "one")).json()["vocabulary"] == 3
     assert train(str(tmp_path / "long")).json()["train_bound_per_position"] > -2.2

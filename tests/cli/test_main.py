@@ -15,6 +15,7 @@ import mrflearn
 from mrflearn import load
 from mrflearn.cli import demo_text
 from mrflearn.cli.main import app
+from mrflearn.models.storage import StoredModel, write_model
 from support.command import run
 
 VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse"]
@@ -79,6 +80,7 @@ def test_all_that_train_have_these_options_and_end_alike() -> None:
     for noun in NOUNS:
         command = COMMANDS[f"train {noun}"]
         assert option(command, "-o").help == "The model directory to write."
+        assert option(command, "--overwrite") is not None
         assert [own.opts[0] for own in command.params[-2:]] == ["--quiet", "--json"]
 
 
@@ -142,3 +144,30 @@ def test_an_output_that_is_no_model_is_refused_before_anything_is_read(
     assert "is left alone" in found.err
     assert len(found.err.splitlines()) == 1
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_a_model_is_replaced_only_when_told_to(noun: str, tmp_path: Path) -> None:
+    write_model(tmp_path / "m", StoredModel("Example", {}, {}))
+    before = {path: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+    words = ("train", noun, str(tmp_path / "absent"), "-o", str(tmp_path / "m"))
+    refused = run(*words)
+    assert (refused.code, "--overwrite" in refused.err) == (1, True)
+    assert "absent" not in refused.err  # the data have not been looked at yet
+    assert "absent" in run(*words, "--overwrite").err
+    assert {path: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
+    (tmp_path / "m" / "config.json").write_text("{}")
+    foreign = run(*words, "--overwrite")
+    assert (foreign.code, "left alone" in foreign.err) == (1, True)
+
+
+def test_a_model_is_overwritten_and_a_training_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a b\nb a a\n")
+    model, checkpoint = str(tmp_path / "m"), str(tmp_path / "c")
+    words = ["train", "lm", str(tmp_path / "text"), "-o", model, "--dims", "2", "-q"]
+    words += ["--max-evaluations", "3", "--checkpoint", checkpoint]
+    assert run(*words).code == 0
+    assert run(*words).code == 1
+    for option_ in ("--overwrite", "--resume"):
+        done = run(*words, option_)
+        assert done.code == 0, done.err

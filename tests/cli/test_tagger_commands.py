@@ -55,12 +55,12 @@ def test_training_tells_what_was_learned(folder: Path, tmp_path: Path) -> None:
     told = run("train", "hmm", train, "-o", str(tmp_path / "m"), "--valid", valid).out
     assert "order 2, 4 tags, 8 words, learned in" in told
     assert "on the 2 others" in told
-    answer = run("train", "hmm", train, "-o", str(tmp_path / "m"), "--json").json()
+    answer = run("train", "hmm", train, "-o", str(tmp_path / "n"), "--json").json()
     assert answer["tags"] == ["DET", "NOUN", "VERB", "PUNCT"]
     assert (answer["sentences"], answer["tokens"], answer["words"]) == (18, 72, 8)
     assert sum(answer["interpolation"]) == pytest.approx(1)
     options = ["--words", "1", "--max-evaluations", "5", "-q"]
-    told = run("train", "tagger", train, "-o", str(tmp_path / "m"), *options).out
+    told = run("train", "tagger", train, "-o", str(tmp_path / "o"), *options).out
     assert "4 tags, 8 words, learned in" in told
     assert "nats a position (chains)" in told
 
@@ -68,7 +68,7 @@ def test_training_tells_what_was_learned(folder: Path, tmp_path: Path) -> None:
 def test_text_without_tags_is_learned_from(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("the cow jumped .\nthe cow kicked .\n")
     arguments = ["train", "tagger", str(folder / "train.conllu"), "-o", str(tmp_path / "m"), "-q"]
-    arguments += ["--words", "1", "--max-evaluations", "5", "--json"]
+    arguments += ["--words", "1", "--max-evaluations", "5", "--json", "--overwrite"]
     more = ["--unlabelled", str(tmp_path / "plain.txt"), "--rounds", "1"]
     choice = ["--unlabelled-weight", "0.1,0.5", "--valid", str(folder / "test.conllu")]
     found = run(*arguments, *more, *choice)
@@ -152,7 +152,7 @@ def test_columns_and_tagged_text_train_too(tmp_path: Path) -> None:
     (tmp_path / "a.tagged").write_text("the/D dog/N\na/D cat/N\n")
     (tmp_path / "a.txt").write_text("-DOCSTART- O\n\nthe D\ndog N\n\na D\ncat N\n")
     for name in ("a.tagged", "a.txt"):
-        model = str(tmp_path / "model")
+        model = str(tmp_path / f"{name}-model")
         found = run("train", "hmm", str(tmp_path / name), "-o", model, "--json")
         assert found.json()["column"] == "tag"
         told = run("tag", model, str(tmp_path / name), "--marginals").out

@@ -56,7 +56,7 @@ def test_every_source_gives_the_same_vectors(text, model, tmp_path):
     expected = WordVectors.load(model).vectors_
     for source in sources:
         target = tmp_path / "m"
-        options = ("-o", str(target), "--dims", "2", "--context", "4", "-q")
+        options = ("-o", str(target), "--dims", "2", "--context", "4", "-q", "--overwrite")
         assert run("train", "vectors", *map(str, source), *options).code == 0
         np.testing.assert_allclose(WordVectors.load(target).vectors_, expected, atol=1e-5)
 

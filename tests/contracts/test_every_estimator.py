@@ -105,3 +105,44 @@ def test_a_model_that_contradicts_itself_is_refused(
     write_model(tmp_path / "model", replace(stored, **{damage: teapot}))
     with pytest.raises(StorageError, match=f"the stored {stored.kind} contradicts itself"):
         mrflearn.load(tmp_path / "model")
+
+
+def replaced(value: Any, other: Any) -> Any:
+    """The value with `other` in place of the last text of each list of texts in it."""
+    if isinstance(value, dict):
+        return {key: replaced(own, other) for key, own in value.items()}
+    if isinstance(value, list) and value and all(isinstance(own, str) for own in value):
+        return [*value[:-1], other]
+    return [replaced(own, other) for own in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("other", [1, 0.5, None, ["x"], {"x": 1}], ids=str)
+def test_words_and_tags_of_a_wrong_kind_are_refused(
+    saved: Path, other: object, tmp_path: Path
+) -> None:
+    stored = read_model(saved)
+    learned = replaced(stored.learned, other)
+    if learned == stored.learned:
+        return  # it holds no texts
+    write_model(tmp_path / "model", replace(stored, learned=learned))
+    with pytest.raises(StorageError):
+        mrflearn.load(tmp_path / "model")
+
+
+def test_settings_of_a_wrong_kind_are_refused(saved: Path, tmp_path: Path) -> None:
+    stored = read_model(saved)
+    for name, value in stored.settings.items():
+        if name == "graph":
+            continue  # as anything that makes a graph
+        wrong: object = {"x": [1]} if not isinstance(value, dict) else 1
+        settings = {**stored.settings, name: wrong}
+        write_model(tmp_path / "model", replace(stored, settings=settings), overwrite=True)
+        with pytest.raises(StorageError, match=name):
+            mrflearn.load(tmp_path / "model")
+
+
+def test_a_saved_model_is_not_overwritten_without_a_word(fitted: Any, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model")
+    with pytest.raises(StorageError, match="overwrite=True"):
+        fitted.save(tmp_path / "model")
+    fitted.save(tmp_path / "model", overwrite=True)

@@ -6,6 +6,8 @@ import errno
 import gzip
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrflearn.data import files
+from mrflearn.data.files import read_lines
 from mrflearn.errors import DataError
 from support.formats import FORMATS, Format
 from support.mutations import damaged
@@ -84,25 +88,74 @@ def test_a_name_in_gz_is_written_zipped(form, tmp_path):
     assert gzip.decompress(zipped) == (tmp_path / f"plain{form.suffix}").read_bytes()
 
 
-@streams
-def test_an_endless_file_is_read_as_it_comes(form, tmp_path):
-    pipe = tmp_path / f"endless{form.suffix}"
+@contextmanager
+def endless(pipe: Path, content: bytes) -> Iterator[None]:
+    """A named pipe that gives the content again and again to whoever opens it."""
     os.mkfifo(pipe)
+    enough = threading.Event()
 
     def feed() -> None:
+        writer = os.open(pipe, os.O_WRONLY)  # waits for the reader
+        os.set_blocking(writer, False)
         try:
-            with pipe.open("wb", buffering=0) as stream:
-                while True:
-                    stream.write(form.valid)
+            while not enough.is_set():
+                try:
+                    os.write(writer, content)  # all of it or nothing: it is shorter than PIPE_BUF
+                except BlockingIOError:
+                    enough.wait(0.001)
         except BrokenPipeError:
-            pass  # the reader has seen enough
+            pass
+        finally:
+            os.close(writer)
 
     feeder = threading.Thread(target=feed, daemon=True)
     feeder.start()
-    with no_longer_than(20), closing(form.stream(pipe)) as records:
-        assert len(list(islice(records, 100))) == 100
-    feeder.join(timeout=20)
-    assert not feeder.is_alive()
+    try:
+        yield
+    finally:
+        enough.set()
+        feeder.join(timeout=60)
+
+
+def has_reader(pipe: Path) -> bool:
+    """Whether anybody has the pipe open for reading: a writer that does not wait learns it."""
+    try:
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return False
+    return True
+
+
+@streams
+def test_an_endless_file_is_read_as_it_comes(form, tmp_path):
+    pipe = tmp_path / f"endless{form.suffix}"
+    with endless(pipe, form.valid), no_longer_than(60):
+        with closing(form.stream(pipe)) as records:
+            assert len(list(islice(records, 100))) == 100
+            assert has_reader(pipe)
+        assert not has_reader(pipe)
+
+
+@streams
+def test_closing_a_reader_closes_its_file_whoever_still_holds_the_lines(
+    form, tmp_path, monkeypatch
+):
+    """Closed by the reader itself, not when the last reference to its lines happens to go."""
+    held = []
+
+    def holding(path: Path) -> Iterator[tuple[int, str]]:
+        held.append(read_lines(path))
+        return held[-1]
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("mrflearn.data.") and vars(module).get("read_lines") is read_lines:
+            monkeypatch.setattr(module, "read_lines", holding)
+    with closing(form.stream(put(tmp_path, form, form.valid * 3))) as records:
+        next(records)
+        assert [lines.gi_frame is not None for lines in held] == [True]
+    assert [lines.gi_frame for lines in held] == [None]
 
 
 @every_format
@@ -163,3 +216,25 @@ def test_a_damaged_file_is_records_or_a_data_error(form, data, tmp_path_factory)
     except DataError:
         return  # the reader is more generous than the writer
     assert form.same(form.read(again), records)
+
+
+@zipped_formats
+def test_a_gzip_bomb_is_refused(form, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "GZIP_FLOOR", 1 << 14)
+    bomb = gzip.compress(b" \n" * (1 << 22) + form.valid)
+    with no_longer_than(20), pytest.raises(DataError, match="bomb"):
+        form.read(put(tmp_path, form, bomb, "bomb"))
+
+
+def test_a_slice_of_the_fuzzing_run(tmp_path):
+    program = Path(__file__).parents[1] / "fuzz.py"
+    options = ("--light", "--inputs", "2500", "--jobs", "1", "--findings", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, str(program), *options],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2,500 inputs" in done.stdout

@@ -4,14 +4,24 @@ import gzip
 import io
 import os
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from mrflearn.data.files import open_binary, read_lines, read_whole, write_binary, write_text
+from mrflearn.data.files import (
+    GZIP_FLOOR,
+    open_binary,
+    read_bytes,
+    read_lines,
+    read_whole,
+    write_binary,
+    write_text,
+)
 from mrflearn.errors import DataError
 
 
@@ -195,3 +205,66 @@ def test_dash_is_standard_output_for_bytes_too(capsysbinary):
     with write_binary("-") as stream:
         stream.write(b"\x00\xff")
     assert capsysbinary.readouterr().out == b"\x00\xff"
+
+
+def bomb(folder: Path, size: int) -> Path:
+    return put(folder, gzip.compress(b"words of text\n" * (size // 14)), "bomb.gz")
+
+
+@pytest.mark.parametrize("read", [lines_of, read_whole, read_bytes])
+def test_a_gzip_bomb_is_refused_before_it_fills_memory(
+    read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = bomb(tmp_path, 3 * GZIP_FLOOR)
+    with pytest.raises(DataError, match=r"bomb\.gz: .*100 times.*MRFLEARN_MAX_GZIP_RATIO"):
+        read(path)
+    monkeypatch.setenv("MRFLEARN_MAX_GZIP_RATIO", "2000")
+    assert len(read(path)) > 0
+    monkeypatch.setenv("MRFLEARN_MAX_GZIP_RATIO", "many")
+    with pytest.raises(DataError, match="MRFLEARN_MAX_GZIP_RATIO='many'"):
+        read(path)
+
+
+def test_an_ordinary_gzip_file_may_have_any_size(tmp_path: Path) -> None:
+    content = Random(0).randbytes(GZIP_FLOOR + 1).replace(b"\n", b" ")
+    assert read_bytes(put(tmp_path, gzip.compress(content, 1))) == content
+
+
+def test_a_line_and_a_file_may_not_be_longer_than_what_memory_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path, b"short\n" + b"x" * 100 + b"\n")
+    monkeypatch.setenv("MRFLEARN_MAX_LINE", "100")
+    with pytest.raises(DataError, match=r"file\.txt:2: .*MRFLEARN_MAX_LINE"):
+        lines_of(path)
+    monkeypatch.setenv("MRFLEARN_MAX_LINE", "101")
+    assert len(lines_of(path)) == 2
+    monkeypatch.setenv("MRFLEARN_MAX_FILE", "106")
+    with pytest.raises(DataError, match=r"file\.txt: .*MRFLEARN_MAX_FILE"):
+        read_whole(path)
+    monkeypatch.setenv("MRFLEARN_MAX_FILE", "107")
+    assert len(read_whole(path)) == 107
+
+
+def test_what_killed_processes_left_of_a_file_is_removed_at_the_next_write(tmp_path: Path) -> None:
+    target, other = tmp_path / "file.txt", tmp_path / "file.txt2"
+    for name in (target, other):
+        code = "import os, sys; from mrflearn.data.files import write_binary\n"
+        code += "with write_binary(sys.argv[1]) as stream:\n    os.kill(os.getpid(), 9)"
+        killed = subprocess.run([sys.executable, "-c", code, str(name)], check=False)
+        assert killed.returncode == -9
+    (tmp_path / ".file.txt.mrflearn-notes").write_text("not of our making")
+    assert len(list(tmp_path.iterdir())) == 3
+    with write_binary(target) as first:
+        first.write(b"a")
+        with write_binary(target) as second:  # the first is still being written
+            second.write(b"b")
+        assert target.read_bytes() == b"b"
+    assert target.read_bytes() == b"a"
+    left = {path.name for path in tmp_path.iterdir()}
+    assert {"file.txt", ".file.txt.mrflearn-notes"} < left
+    assert len(left) == 3  # with that of the other file
+    with write_binary(other) as stream:
+        stream.write(b"c")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"file.txt", "file.txt2", ".file.txt.mrflearn-notes"}

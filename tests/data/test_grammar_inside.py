@@ -55,7 +55,8 @@ def test_batches_are_cut_into_portions_without_a_trace(monkeypatch):
     scores = np.random.default_rng(0).random((7, 5, 1))
     whole = inside.log_weights(scores)
     monkeypatch.setattr("mrflearn.data.grammar_inside._NUMBERS", 12)
-    np.testing.assert_array_equal(inside.log_weights(scores), whole)
+    # Vectorised arithmetic may round the rest of a batch in another way.
+    np.testing.assert_allclose(inside.log_weights(scores), whole, rtol=1e-13)
 
 
 def test_empty_strings_and_empty_batches():

@@ -77,3 +77,10 @@ def test_any_text_gives_a_grammar_or_a_data_error(tmp_path_factory, text):
     path.write_text(text, encoding="utf-8")
     with suppress(DataError):
         assert isinstance(read_grammar(path), Grammar)
+
+
+def test_a_line_may_not_stand_for_rules_without_end(written):
+    lets = "".join(f"let {letter} = a b c d e f g h i j\n" for letter in "ABCDEFGHIJ")
+    path = written(lets + "1 S[A,B,C,D,E] -> N[F,G,H,I,J]\n")
+    with pytest.raises(DataError, match=r":11: .*rules"):
+        read_grammar(path)

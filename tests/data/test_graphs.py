@@ -56,7 +56,7 @@ def test_labels_may_be_unknown_or_several(tmp_path: Path) -> None:
         ('{"nodes": [{"id": 1}], "edges": [{"source": 1, "target": 2}]}', "which is no node"),
         ('{"nodes": [{"id": 1}], "edges": [{"source": 1}]}', 'each has an "target"'),
         ('{"nodes": [{"id": 1, "features": [3]}]}', "a list of names"),
-        ('{"nodes": [{"id": 1, "features": {"a": []}}]}', "names with values"),
+        ('{"nodes": [{"id": 1, "features": {"a": []}}]}', "names with finite values"),
         ('{"nodes": [{"id": 1, "label": 3}]}', "a label is a text"),
         ('{"nodes": [{"id": 1, "label": []}]}', "a label is a text"),
     ],
@@ -79,4 +79,16 @@ def test_only_directed_graphs_may_have_an_edge_both_ways(directed: bool, tmp_pat
         assert len(next(read_graphs(path)).edges) == 2
         return
     with pytest.raises(DataError, match="two edges between 2 and 1"):
+        list(read_graphs(path))
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999", "1" + "0" * 400])
+@pytest.mark.parametrize("part", ["nodes", "edges"])
+def test_features_are_finite(part: str, value: str, tmp_path: Path) -> None:
+    own = f'"features": {{"x": {value}}}'
+    path = tmp_path / "graphs.jsonl"
+    edge = '{"source": 1, "target": 2' + (f", {own}" if part == "edges" else "") + "}"
+    node = '{"id": 1' + (f", {own}" if part == "nodes" else "") + "}"
+    path.write_text('{"nodes": []}\n{"nodes": [' + node + ', {"id": 2}], "edges": [' + edge + "]}")
+    with pytest.raises(DataError, match=r"graphs\.jsonl:2: .*finite"):
         list(read_graphs(path))

@@ -322,3 +322,38 @@ def test_arrays_that_are_no_tables_are_told_what_to_try(tmp_path: Path) -> None:
     np.savez(tmp_path / "several.npz", np.zeros((2, 3), int))
     with pytest.raises(DataError, match="several arrays"):
         read_samples(tmp_path / "several.npz")
+
+
+@pytest.mark.parametrize("shape", [(10**15, 0), (0, 10**15)])
+def test_an_array_of_nothing_is_not_read_row_by_row(shape: tuple[int, int], tmp_path: Path) -> None:
+    path = tmp_path / "empty.npy"
+    np.save(path, np.zeros((0, 0), np.int64))
+    path.write_bytes(
+        path.read_bytes().replace(b"(0, 0), }" + b" " * 30, f"{shape}, }}".ljust(39).encode())
+    )
+    with pytest.raises(DataError, match=r"empty\.npy: .*1000000000000000"):
+        read_samples(path)
+
+
+def test_damaged_parquet_is_refused(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "some.parquet"
+    columns = {"a": list(range(50)), "b": [None, 1] * 25}
+    parquet.write_table(arrow.table(columns), path, compression="none", use_dictionary=False)
+    content = path.read_bytes()
+    refused = []
+    for place in range(4, len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+        try:
+            read_samples(path)
+        except DataError as error:
+            refused.append(error.path)
+    assert set(refused) == {path}
+
+
+def test_one_name_twice_among_very_many_is_found_at_once(tmp_path: Path) -> None:
+    names = [f"x{number}" for number in range(60_000)]
+    (tmp_path / "wide.csv").write_text(",".join([*names, names[-1]]) + "\n")
+    with pytest.raises(DataError, match=r"wide\.csv:1: .*'x59999'"):
+        read_samples(tmp_path / "wide.csv")

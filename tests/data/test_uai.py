@@ -224,15 +224,17 @@ def test_complaints_on_marginals(tmp_path: Path, text: str, words: str) -> None:
         read_marginals(place(tmp_path, text))
 
 
-def test_a_million_figures_take_about_a_second(tmp_path: Path) -> None:
+def test_reading_takes_little_longer_than_the_figures_themselves(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     scopes = tuple((i, i + 1) for i in range(9_999))
     tables = tuple(generator.random((9_999, 10, 10)))
     path = tmp_path / "chain.uai"
     write_network(path, UaiNetwork("MARKOV", (10,) * 10_000, scopes, tables))
-    start = time.perf_counter()
+    start = time.process_time()
+    assert len([float(word) for word in path.read_text().split()[1:]]) > 999_900
+    plain, start = time.process_time() - start, time.process_time()
     assert len(read_network(path).tables) == 9_999
-    assert time.perf_counter() - start < 5  # measured: 0.2 s; slow machines must pass too
+    assert time.process_time() - start < 30 * plain  # measured: 1.1
 
 
 # name: (variables, factors, table entries, observed variables)

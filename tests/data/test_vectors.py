@@ -95,3 +95,32 @@ def test_words_that_would_not_come_back(tmp_path: Path, name: str) -> None:
 def test_a_record_that_contradicts_itself_is_refused() -> None:
     with pytest.raises(DataError, match="1 words"):
         NamedVectors(("a",), np.ones((2, 2), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"1 2\na nan inf\n", 2),  # eight bytes after the word, as two binary numbers have
+        (b"1 2\na 12,5 1,3\n", 2),
+        (b"2 2\na 1 2\nb 1 -inf\n", 3),
+        (b"2 1\na 1e39\nb 1\n", 2),
+        (b"1 2\n\xe9 0.5 0.25\n", 2),  # not UTF-8
+    ],
+)
+def test_text_with_odd_numbers_is_not_taken_for_binary(
+    content: bytes, line: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "vectors"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as refused:
+        read_vectors(path)
+    assert (refused.value.path, refused.value.line) == (path, line)
+
+
+@pytest.mark.parametrize("header", [b"1000000000000 2", b"2 1000000000000", b"9" * 40 + b" 1"])
+def test_sizes_that_no_file_has_are_refused_before_memory_is_taken(
+    header: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "vectors").write_bytes(header + b"\na 1 2\n")
+    with pytest.raises(DataError, match="vectors:1: "):
+        read_vectors(tmp_path / "vectors")

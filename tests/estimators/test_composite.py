@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from itertools import product
@@ -20,6 +19,7 @@ from mrflearn.data.ptb import write_trees
 from mrflearn.data.trees import Tree
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
 from mrflearn.execution.executor import Serial
+from support.edited import drop
 
 SAMPLED = [
     [s for s in document.sentences if len(s.words) <= 8]
@@ -127,20 +127,14 @@ def test_save_load_clone_sample(tmp_path: Path, whole: CompositeLanguageModel) -
 
 def test_a_model_of_two_settings_is_refused(tmp_path: Path, whole: CompositeLanguageModel) -> None:
     whole.save(tmp_path / "m")
-    config = tmp_path / "m" / "config.json"
-    settings = json.loads(config.read_text())
-    settings["learned"]["words"].pop()
-    config.write_text(json.dumps(settings))
+    drop(tmp_path / "m", "words")
     with pytest.raises(StorageError, match="contradicts itself"):
         CompositeLanguageModel.load(tmp_path / "m")
 
 
 def test_weights_of_other_levels_are_refused(tmp_path: Path, whole: CompositeLanguageModel) -> None:
     whole.save(tmp_path / "m")
-    config = tmp_path / "m" / "config.json"
-    settings = json.loads(config.read_text())
-    settings["learned"]["level_names"].remove("h")
-    config.write_text(json.dumps(settings))
+    drop(tmp_path / "m", "level_names", "h")
     with pytest.raises(StorageError, match="weights for other levels"):
         CompositeLanguageModel.load(tmp_path / "m")
 

@@ -32,6 +32,7 @@ from mrflearn import (
 from mrflearn.data.crfsuite_text import read_crfsuite
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
 from mrflearn.statistics.compiled import compile_features
+from support.edited import edit
 from support.tagged_items import assert_exact_answers, log_sum, random_data, scores_of
 
 X, Y = random_data(0, sequences=40)
@@ -155,9 +156,7 @@ def test_a_saved_model_answers_the_same(fitted: CRF, tmp_path: Path) -> None:
     assert again.state_features_ == fitted.state_features_
     named = CRF(model_filename=tmp_path / "other", max_iterations=2).fit(X, Y)
     assert CRF.load(tmp_path / "other").predict(V) == named.predict(V)
-    (tmp_path / "model" / "config.json").write_text(
-        (tmp_path / "model" / "config.json").read_text().replace('"labels"', '"labelz"')
-    )
+    edit(tmp_path / "model", lambda text: text.replace('"labels"', '"labelz"'))
     with pytest.raises(StorageError, match="labels"):
         load(tmp_path / "model")
 

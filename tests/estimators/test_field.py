@@ -17,6 +17,7 @@ from mrflearn.graph.builders import grid
 from mrflearn.graph.ising import ising_parameters, random_ising
 from mrflearn.inference.draw import Drawing
 from support.brute_force import all_assignments, all_probabilities
+from support.edited import edit
 
 
 def expected_samples(side: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -118,9 +119,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         MarkovField("grid:2x2").fit(rows, sample_weight=[1, 2])
     model = MarkovField("grid:2x2", l2=1.0).fit(rows)
     model.save(tmp_path / "m")
-    (tmp_path / "m" / "config.json").write_text(
-        (tmp_path / "m" / "config.json").read_text().replace('"MarkovField"', '"Teapot"')
-    )
+    edit(tmp_path / "m", lambda text: text.replace('"MarkovField"', '"Teapot"'))
     with pytest.raises(StorageError, match="Teapot"):
         mrflearn.load(tmp_path / "m")
 

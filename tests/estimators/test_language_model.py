@@ -20,6 +20,7 @@ from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.estimators.loading import load
 from mrflearn.execution import memory
 from mrflearn.statistics.moments import merge
+from support.edited import edit
 
 NAMES, VERBS, THINGS = ["ann", "bob", "cy"], ["sees", "likes"], ["cats", "dogs", "tea"]
 
@@ -128,8 +129,7 @@ def test_saved_models_come_back(fitted, tmp_path):
     kept = [i for i, word in enumerate(fitted.vocabulary_.words) if word != "<S>"]
     assert vectors.names == tuple(fitted.vocabulary_.words[i] for i in kept)
     np.testing.assert_array_equal(vectors.values, fitted.vectors_[kept])
-    text = (tmp_path / "model" / "config.json").read_text()
-    (tmp_path / "model" / "config.json").write_text(text.replace('"tea"', '"cats"'))
+    edit(tmp_path / "model", lambda text: text.replace('"tea"', '"cats"'))
     with pytest.raises(StorageError, match="contradicts itself"):
         load(tmp_path / "model")
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from mrflearn import LanguageModel, load
 from mrflearn.errors import StorageError
+from mrflearn.models.storage import read_model, write_model
 
-MEBIBYTES = 512
+MEBIBYTES = 128
 LOAD = """
 import mrflearn, sys, torch
 
@@ -28,26 +30,12 @@ print(private() - before, model.vectors_.nbytes >> 20)
 
 
 def enlarge(small: Path, large: Path, mebibytes: int) -> None:
-    """The same language model with so many dimensions, all zero: a hole in a sparse file."""
-    config = json.loads((small / "config.json").read_text())
-    states = config["tensors"]["unary"][0]
+    """The same language model with so many dimensions, all zero."""
+    stored = read_model(small)
+    states = len(stored.tensors["unary"])
     dims = (mebibytes << 20) // (4 * 2 * states)
-    config["tensors"] |= {"left": [states, dims], "right": [1, states, dims]}
-    header, end = {}, 0
-    for name, shape in config["tensors"].items():
-        size, kind = (8, "I64") if name == "lengths" else (4, "F32")
-        begin = end
-        for axis in shape:
-            size *= axis
-        end += size
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    large.mkdir()
-    (large / "config.json").write_text(json.dumps(config))
-    with (large / "model.safetensors").open("wb") as stream:
-        stream.write(len(text).to_bytes(8, "little") + text)
-        stream.truncate(8 + len(text) + end)
+    wide = {"left": torch.zeros(states, dims), "right": torch.zeros(1, states, dims)}
+    write_model(large, replace(stored, tensors={**stored.tensors, **wide}))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is told by /proc")
@@ -66,7 +54,6 @@ def test_a_large_model_is_not_copied(tmp_path: Path) -> None:
 
 def test_an_unknown_class_is_told(tmp_path: Path) -> None:
     LanguageModel(1, 2, max_evaluations=2).fit([["a", "b"]]).save(tmp_path / "model")
-    config = tmp_path / "model" / "config.json"
-    config.write_text(config.read_text().replace('"LanguageModel"', '"Teapot"'))
+    write_model(tmp_path / "teapot", replace(read_model(tmp_path / "model"), kind="Teapot"))
     with pytest.raises(StorageError, match="holds a 'Teapot', which this version does not know"):
-        load(tmp_path / "model")
+        load(tmp_path / "teapot")

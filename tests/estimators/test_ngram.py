@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.base import clone
 import mrflearn
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from support.edited import drop
 
 TEXT = [line.split() for line in ("the cat sat", "the dog sat", "a cat ran", "the cat ran off")]
 
@@ -62,10 +62,7 @@ def test_save_load_clone_sample(tmp_path: Path) -> None:
 
 def test_a_model_of_two_settings_is_refused(tmp_path: Path) -> None:
     NgramLanguageModel(order=2).fit(TEXT).save(tmp_path / "m")
-    config = tmp_path / "m" / "config.json"
-    settings = json.loads(config.read_text())
-    settings["learned"]["words"].pop()
-    config.write_text(json.dumps(settings))
+    drop(tmp_path / "m", "words")
     with pytest.raises(StorageError, match="contradicts itself"):
         NgramLanguageModel.load(tmp_path / "m")
 

@@ -16,6 +16,7 @@ from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageErr
 from mrflearn.graph.contacts import strongest_pairs
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
 from mrflearn.statistics.observations import Samples
+from support.edited import edit
 
 ROWS = np.random.default_rng(0).integers(0, 3, (60, 5))
 ROWS[:, 3] = ROWS[:, 0]  # two columns that agree
@@ -60,9 +61,8 @@ def test_it_comes_back_from_disk(tmp_path: Path) -> None:
     assert isinstance(again, PottsField)
     np.testing.assert_array_equal(again.contacts_, field.contacts_)
     assert again.sample(3, seed=1).tolist() == field.sample(3, seed=1).tolist()
-    config = tmp_path / "m" / "config.json"
-    config.write_text(config.read_text().replace('"PottsField"', '"MarkovField"'))
-    with pytest.raises(StorageError):
+    edit(tmp_path / "m", lambda text: text.replace('"PottsField"', '"MarkovField"'))
+    with pytest.raises(StorageError, match="holds a MarkovField"):
         PottsField.load(tmp_path / "m")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -13,6 +11,7 @@ from mrflearn.estimators import tagger as module
 from mrflearn.estimators.loading import load
 from mrflearn.estimators.tagger import JointTagger
 from mrflearn.evaluation.clusters import many_to_one
+from support.edited import drop
 from support.toy_language import toy_sentences
 
 SHAPES = [(1, 1), (1, 3), (2, 3)]
@@ -121,10 +120,7 @@ def test_saved_and_loaded(taggers, tmp_path):
 
 def test_a_damaged_model_is_told(taggers, tmp_path):
     taggers[1, 1].save(tmp_path / "model")
-    path = tmp_path / "model" / "config.json"
-    config = json.loads(path.read_text())
-    config["learned"]["words"].pop()
-    path.write_text(json.dumps(config))
+    drop(tmp_path / "model", "words")
     with pytest.raises(StorageError, match="do not belong together"):
         JointTagger.load(tmp_path / "model")
 

@@ -71,7 +71,7 @@ def test_damaged_models_are_told(fitted, tmp_path):
     for learned in ({"words": ["<S>", "<unk>"]}, {}):
         with pytest.raises(StorageError, match="contradicts itself"):
             WordVectors.from_stored(replace(stored, learned=learned))
-    write_model(tmp_path / "m", replace(stored, kind="CRF"))
+    write_model(tmp_path / "m", replace(stored, kind="CRF"), overwrite=True)
     with pytest.raises(StorageError, match="not a WordVectors"):
         WordVectors.load(tmp_path / "m")
 

@@ -130,3 +130,10 @@ def test_missing_edge_file(tmp_path):
 
 def test_every_builder_is_reached_from_one_module():
     assert all(callable(getattr(builders, name)) for name in builders.__all__)
+
+
+def test_a_file_may_not_call_for_variables_that_no_memory_holds(tmp_path):
+    path = tmp_path / "edges.txt"
+    path.write_text("0 999999999\n")
+    with pytest.raises(DataError, match=r"edges\.txt: .*variables"):
+        from_edge_file(path)

@@ -22,6 +22,8 @@ pytestmark = [
     # What a GPU does silently, numpy, which the interpreter computes with, warns of.
     pytest.mark.filterwarnings("ignore:.* encountered in .*:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION:UserWarning"),
+    # The interpreter of Triton 3.0 takes numbers out of arrays as numpy once allowed.
+    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
 ]
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 on_device = pytest.mark.skipif(

@@ -87,3 +87,10 @@ def test_broken_vocabularies_are_refused(tmp_path, text, message):
     (tmp_path / "vocab.dat").write_text(text)
     with pytest.raises(DataError, match=message):
         read_mrflm_vocabulary(tmp_path / "vocab.dat")
+
+
+def test_one_long_number_does_not_widen_all(tmp_path):
+    path = tmp_path / "moments.dat"
+    path.write_text("1 2 " + "9" * 100_000 + " 1" * 100_000)  # as an array of bytes: 10 GB
+    with pytest.raises(DataError, match=r"moments\.dat"):
+        read_mrflm(path)

@@ -88,3 +88,10 @@ def test_word_shapes() -> None:
 def test_ragged_tokens_are_refused() -> None:
     with pytest.raises(DataError, match="same number of cells"):
         word_features([("a", "b"), ("c",)])
+
+
+@pytest.mark.parametrize("cell", ["-1000000000,0", "0,99999", "0," + "9" * 5000])
+def test_cells_out_of_all_reach_are_refused(cell: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(f"U1:%x[0,0]\nU2:%x[{cell}]\n")
+    with pytest.raises(DataError, match="t:2: "):
+        read_template(tmp_path / "t")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -27,45 +29,52 @@ PIECES = [
     *(b"0", b"-1", b"1", b"99999999999999999999", b"9" * 5000, b"1e999", b"nan", b"-inf", b"_"),
 ]
 
-Edit = Callable[[list[bytes], int, int], list[bytes]]
-EDITS: dict[str, Edit] = {
+# What replaces a number: sizes that no memory holds, signs and kinds that should not be there.
+NUMBERS = [
+    *(b"0", b"-1", b"1", b"2147483648", b"1000000000000", b"18446744073709551615", b"-0", b"007"),
+    *(b"9" * 30, b"9" * 5000, b"1e999", b"1e-999", b"nan", b"-inf", b"0x10", b"1_0", b"1.5", b""),
+]
+
+Integer = Callable[[int, int], int]  # one of low, ..., high
+EDITS: dict[str, Callable[[Any, int, int], Any]] = {
     "delete": lambda parts, i, j: parts[:i] + parts[j:],
     "duplicate": lambda parts, i, j: parts[:j] + parts[i:],
     "truncate": lambda parts, i, _: parts[:i],
     "swap ends": lambda parts, i, _: parts[i:] + parts[:i],
     "reverse": lambda parts, i, j: parts[:i] + parts[i:j][::-1] + parts[j:],
 }
+_KINDS = ("insert", "flip", "number", "bytes", "lines")
+_DIGITS = re.compile(rb"[0-9.]+")
 
 
-def _insert(content: bytes, piece: bytes, place: int) -> bytes:
-    return content[:place] + piece + content[place:]
-
-
-def _flip(content: bytes, bit: int, place: int) -> bytes:
-    if not content:
-        return content
-    place %= len(content)
-    return content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :]
+def damage(valid: bytes, integer: Integer) -> bytes:
+    """The bytes after one to four accidents to bytes, numbers or lines, as `integer` chooses."""
+    content = valid
+    for _ in range(integer(1, 4)):
+        kind = _KINDS[integer(0, len(_KINDS) - 1)]
+        place = integer(0, len(content))
+        if kind == "insert":
+            pick = integer(0, len(PIECES) + 3)
+            known = pick < len(PIECES)
+            piece = PIECES[pick] if known else bytes(integer(0, 255) for _ in range(integer(0, 6)))
+            content = content[:place] + piece + content[place:]
+        elif kind == "flip" and content:
+            place %= len(content)
+            flipped = content[place] ^ (1 << integer(0, 7))
+            content = content[:place] + bytes([flipped]) + content[place + 1 :]
+        elif kind == "number" and (found := _DIGITS.search(content, place)):
+            other = NUMBERS[integer(0, len(NUMBERS) - 1)]
+            content = content[: found.start()] + other + content[found.end() :]
+        else:
+            lines = kind == "lines"
+            parts: Any = content.splitlines(keepends=True) if lines else content
+            first, second = sorted((integer(0, len(parts)), integer(0, len(parts))))
+            changed = list(EDITS.values())[integer(0, len(EDITS) - 1)](parts, first, second)
+            content = b"".join(changed) if lines else changed
+    return content
 
 
 @st.composite
 def damaged(draw: st.DrawFn, valid: bytes) -> bytes:
-    """The bytes after one to four accidents to bytes or lines."""
-    content = valid
-    for _ in range(draw(st.integers(1, 4))):
-        kind = draw(st.sampled_from(["insert", "flip", "bytes", "lines"]))
-        place = draw(st.integers(0, len(content)))
-        if kind == "insert":
-            piece = draw(st.one_of(st.sampled_from(PIECES), st.binary(max_size=6)))
-            content = _insert(content, piece, place)
-        elif kind == "flip":
-            content = _flip(content, draw(st.integers(0, 7)), place)
-        else:
-            parts = content.splitlines(keepends=True) if kind == "lines" else _bytes(content)
-            first, second = sorted(draw(st.integers(0, len(parts))) for _ in range(2))
-            content = b"".join(EDITS[draw(st.sampled_from(sorted(EDITS)))](parts, first, second))
-    return content
-
-
-def _bytes(content: bytes) -> list[bytes]:
-    return [content[i : i + 1] for i in range(len(content))]
+    """The bytes after one to four accidents, which hypothesis chooses and makes small."""
+    return damage(valid, lambda low, high: draw(st.integers(low, high)))

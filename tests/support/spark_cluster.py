@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 LOOPBACK = "127.0.0.1"
-PATIENCE = 60.0  # seconds until a process must have said that it is there
+PATIENCE = 180.0  # seconds until a process must have said that it is there
 ROOT = Path(__file__).parents[2]
 
 

@@ -10,6 +10,7 @@ import typer
 from mrflearn.cli.answers import remark
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.options import ChunkScheme
+from mrflearn.cli.output import Overwrite
 from mrflearn.cli.text_source import MOMENTS, holds_moments
 from mrflearn.errors import MrflearnError
 
@@ -39,6 +40,7 @@ def convert(
         Path | None,
         typer.Option(help="Of .moments and MRF-LM's .dat: the file of words that goes with .dat."),
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Turn a file into another format, or check that it reads.
 
@@ -57,7 +59,7 @@ def convert(
     if source.is_dir() or _is_model_to_be(source, target):
         reason = "for files; a model becomes what the name to write ends in."
         refuse_idle(context, dict.fromkeys(FILE_OPTIONS, reason))
-        _convert_model(source, target)
+        _convert_model(source, target, overwrite=overwrite)
         remark(f"{source} -> {target}")
         return
     reads, writes = convert_file(
@@ -95,12 +97,14 @@ def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> Non
     mrflm.write_mrflm_vocabulary(moments, vocabulary)
 
 
-def _convert_model(source: Path, target: Path) -> None:
+def _convert_model(source: Path, target: Path, *, overwrite: bool) -> None:
     """Writes a model to a file, or an ARPA file to a model directory."""
     if not source.is_dir():
         from mrflearn.estimators.ngram import NgramLanguageModel
+        from mrflearn.models.storage import check_target
 
-        NgramLanguageModel.from_arpa(source).save(target)
+        check_target(target, overwrite=overwrite)
+        NgramLanguageModel.from_arpa(source).save(target, overwrite=overwrite)
         return
     from mrflearn.estimators.loading import load
 

@@ -126,7 +126,7 @@ def _learn_a_small_grid(output: Path, page: Page, seed: int) -> _Truth:
         errors = [f"{error.relative:.4f}", f"{error.largest:.4f}"]
         rows.append([name, *errors, f"{model.score(held_out):.5f}", *effort])
         if estimator == "ml":
-            model.save(output / "grid-model")
+            model.save(output / "grid-model", overwrite=True)
     header = ["estimator", "relative error", "largest", "held-out nats", "evaluations", "seconds"]
     say_table(header, rows)
     page.heading("Learning a field from samples")

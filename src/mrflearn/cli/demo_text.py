@@ -30,7 +30,7 @@ def show_language_model(output: Path, page: Page, seed: int) -> None:
     say(f"3. Language: {tokens:,} tokens of the docstrings of {' and '.join(PACKAGES)}")
     model = LanguageModel(2, 20, vocabulary_size=WORDS, max_evaluations=100, random_state=seed)
     model.fit([words for i, words in enumerate(text) if i % 10], valid=text[::10])
-    model.save(output / "language-model")
+    model.save(output / "language-model", overwrite=True)
     seconds = model.outcome_.seconds
     say(
         f"   a Markov random field of {WORDS:,} words in {seconds:.1f} s; held-out text: at least "
@@ -63,7 +63,7 @@ def show_tagger(output: Path, page: Page, seed: int) -> None:
     begun = time.perf_counter()
     model = JointTagger(max_evaluations=40, random_state=seed).fit(words[:cut], tags[:cut])
     seconds = time.perf_counter() - begun
-    model.save(output / "tagger")
+    model.save(output / "tagger", overwrite=True)
     accuracy = model.score(words[cut:], tags[cut:])
     found = model.predict(words[cut:])
     shown = " ".join(f"{w}/{t}" for w, t in zip(words[cut], found[0], strict=True))
@@ -94,7 +94,7 @@ def show_composite(output: Path, page: Page, seed: int) -> None:
     model = CompositeLanguageModel(3, trees, 6, max_iterations=6, rounds=1, random_state=seed)
     model.fit(text[:LESSONS])
     seconds = time.perf_counter() - begun
-    model.save(output / "composite-model")
+    model.save(output / "composite-model", overwrite=True)
     alone = CompositeLanguageModel(3, None, 1).fit(text[:LESSONS])
     both, trigram = model.perplexity(text[LESSONS:]), alone.perplexity(text[LESSONS:])
     (tree,) = model.parse([text[LESSONS][0]])

@@ -44,7 +44,7 @@ VocabularySize = Annotated[
 Checkpoint = Annotated[
     Path | None, typer.Option("--checkpoint", help="A file to save training to every minute.")
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")]
+Resume = Annotated[bool, typer.Option("--resume", is_eager=True, help="Go on from the checkpoint.")]
 
 
 def check_resume(checkpoint: Path | None, resume: bool) -> None:

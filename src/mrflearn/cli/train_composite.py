@@ -21,7 +21,7 @@ from mrflearn.cli.options import (
     VocabularySize,
     check_resume,
 )
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
 
@@ -74,6 +74,7 @@ def composite(
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     plot: Annotated[Path | None, picture_of("the curve of EM")] = None,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -109,7 +110,7 @@ def composite(
         model.fit(documents, executor=executor, checkpoint=checkpoint, resume=resume)
     seconds = time.perf_counter() - started
     rated = None if valid is None else model.perplexity(valid)
-    model.save(output)
+    model.save(output, overwrite=overwrite or resume)
     if plot is not None:
         from mrflearn.plots.composite import em_curve
 

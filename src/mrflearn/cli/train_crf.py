@@ -15,7 +15,7 @@ from mrflearn.cli.engine import Jobs
 from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.labelling import refuse_single_label
 from mrflearn.cli.options import Checkpoint, Device, Quiet, Resume, Seed, check_resume
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.train_layered import (
     Estimator,
@@ -104,6 +104,7 @@ def crf(
     seed: Seed = 0,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -144,13 +145,13 @@ def crf(
     if chosen is not Structure.chain:
         settings["c2"] = 0.05 if c2 is None else c2
         layered = Layered(chosen, settings, skip_rule, saved)
-        model, answer = train_layered(recipe, file, layered, output)
+        model, answer = train_layered(recipe, file, layered, output, overwrite=overwrite or resume)
         tell(answer, as_json)
         conclude(model.outcome_)
         return
     settings |= {"c2": 1.0 if c2 is None else c2, "order": order, "device": device}
     chain = _learn_chain(recipe, file, settings, dev, saved, calibrate=calibrate)
-    chain.save(output)
+    chain.save(output, overwrite=overwrite or resume)
     answer = _answer(chain, recipe, output, quiet=quiet)
     write_report(chain, output, answer, quiet=quiet)
     if as_json:

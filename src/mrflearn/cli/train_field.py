@@ -23,7 +23,7 @@ from mrflearn.cli.field_rows import (
 )
 from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import Checkpoint, Device, Quiet, Resume, Seed, check_resume
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.training_facts import conclude, learned_by, tell_training, training_facts
 from mrflearn.errors import MrflearnError
@@ -110,6 +110,7 @@ def field(
     seed: Seed = 0,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -164,7 +165,7 @@ def field(
                     f"{error} The edges that were found are kept: --graph edges:{kept}."
                 ) from error
             model.spins_ = rows.spins
-    model.save(output)
+    model.save(output, overwrite=overwrite or resume)
     by = Estimator.pl.value if family else learned_by(model, quiet=quiet)
     answer = _answer(model, count, output, by)
     write_report(model, output, answer, quiet=quiet)

@@ -13,7 +13,7 @@ from mrflearn.cli.engine import Jobs
 from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.labelling import refuse_single_label
 from mrflearn.cli.options import Checkpoint, Quiet, Resume, Seed, check_resume
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.train_layered import Estimator
 from mrflearn.cli.training_facts import conclude, learned_by, tell_training, training_facts
@@ -49,6 +49,7 @@ def graph(
     seed: Seed = 0,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -82,7 +83,7 @@ def graph(
     )
     graphs, labels = [own.networkx() for own in examples], [own.labels for own in examples]
     model.fit(graphs, labels, checkpoint=checkpoint, resume=resume)
-    model.save(output)
+    model.save(output, overwrite=overwrite or resume)
     answer: dict[str, Any] = {
         "model": str(output),
         "graphs": len(examples),

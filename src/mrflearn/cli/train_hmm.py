@@ -11,7 +11,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.labelling import refuse_single_label
 from mrflearn.cli.options import Quiet
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.tagger_files import (
     Column,
@@ -59,6 +59,7 @@ def hmm(
     columns: ColumnNames = None,
     file_format: FileFormat = None,
     valid: Valid = None,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -81,7 +82,7 @@ def hmm(
     seconds = time.perf_counter() - began
     model.source_ = source
     rated = None if valid is None else figures(rate(model, *read_truth(source, valid))[0])
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     answer: dict[str, Any] = {
         "model": str(output),
         "order": order,

@@ -68,7 +68,7 @@ def choose_structure(wanted: Structure | None, labels: int) -> Structure:
 
 
 def train_layered(
-    recipe: Recipe, file: Path, layered: Layered, output: Path
+    recipe: Recipe, file: Path, layered: Layered, output: Path, *, overwrite: bool
 ) -> tuple[Any, dict[str, Any]]:
     """Trains and saves the model; gives it, and what there is to say of it."""
     examples = recipe.layered(file)
@@ -93,7 +93,7 @@ def train_layered(
         model = FactorialCRF(**layered.settings)
         model.fit(items, [example.layers for example in examples], **layered.saved)
     model.recipe_ = recipe
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     answer = _answer(model, recipe, layered, output)
     write_report(model, output, answer, quiet=not layered.settings["verbose"])
     return model, answer

@@ -23,7 +23,7 @@ from mrflearn.cli.options import (
     VocabularySize,
     check_resume,
 )
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
 from mrflearn.cli.text_source import TextOrMoments, text_or_moments, text_source
@@ -113,6 +113,7 @@ def lm(
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -148,7 +149,7 @@ def lm(
     source = text_source(command, model, text, engine, master, jobs)
     held_out = None if valid is None else text_or_moments(valid)
     model.fit(source, valid=held_out, checkpoint=checkpoint, resume=resume)
-    model.save(output)
+    model.save(output, overwrite=overwrite or resume)
     if plot is not None:
         from mrflearn.plots.language_model import bound_curve
 

@@ -11,7 +11,7 @@ import typer
 from mrflearn.cli.answers import Json, remark, say, say_json
 from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import MinimumCount, Quiet, VocabularySize
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 
 
@@ -22,6 +22,7 @@ def ngram(
     minimum_count: MinimumCount = 1,
     vocabulary_size: VocabularySize = None,
     valid: Annotated[Path | None, input_option("Text to report the perplexity of.")] = None,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -36,7 +37,7 @@ def ngram(
     model.fit(text)
     seconds = time.perf_counter() - started
     rated = None if valid is None else model.perplexity(valid)
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     answer: dict[str, Any] = {
         "model": str(output),
         "order": order,

@@ -12,7 +12,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import MinimumCount, Quiet
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 
 
@@ -37,6 +37,7 @@ def pcfg(
     smoothing: Annotated[
         float, typer.Option(min=0, help="Extra sightings of every word, with tags as usual.")
     ] = 0.1,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +57,7 @@ def pcfg(
     started = time.perf_counter()
     model.fit(trees)
     seconds = time.perf_counter() - started
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     shape = model.model_.shape
     answer = {
         "model": str(output),

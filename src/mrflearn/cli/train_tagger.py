@@ -14,7 +14,7 @@ from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.inputs import input_option
 from mrflearn.cli.labelling import refuse_single_label
 from mrflearn.cli.options import Checkpoint, Device, Quiet, Resume, Seed, check_resume
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.tagger_files import (
     Column,
@@ -88,6 +88,7 @@ def tagger(
     seed: Seed = 0,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -133,7 +134,7 @@ def tagger(
     model.fit(sentences, more, valid=held_out, checkpoint=checkpoint, resume=resume)
     seconds = time.perf_counter() - began
     model.source_ = source
-    model.save(output)
+    model.save(output, overwrite=overwrite or resume)
     answer = _answer(model, output, seconds)
     answer |= {"column": source.column, "sentences": len(sentences)}
     answer["tokens"] = sum(map(len, sentences))

@@ -11,7 +11,7 @@ import typer
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master
 from mrflearn.cli.options import MinimumCount, Quiet, Seed, VocabularySize
-from mrflearn.cli.output import Output
+from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.text_source import TextOrMoments, text_source
 
@@ -30,6 +30,7 @@ def vectors(
     engine: EngineOption = Engine.local,
     master: Master = None,
     jobs: Jobs = 1,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -54,7 +55,7 @@ def vectors(
     moments = model.count(source) if isinstance(source, Path) else source
     model.fit(moments)
     seconds = time.perf_counter() - began
-    model.save(output)
+    model.save(output, overwrite=overwrite)
     answer = {
         "model": str(output),
         "vocabulary": len(model.vocabulary_),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +96,11 @@ def _asks_analogies(file: Path) -> bool:
     """Whether the first line that says anything is one of questions, not of pairs."""
     from mrflearn.data.files import read_lines
 
-    for _, line in read_lines(file):
-        cells = line.split()
-        if cells:
-            return cells[0] == ":" or (len(cells) == 4 and not _is_number(cells[2]))
+    with closing(read_lines(file)) as lines:
+        for _, line in lines:
+            cells = line.split()
+            if cells:
+                return cells[0] == ":" or (len(cells) == 4 and not _is_number(cells[2]))
     return False
 
 

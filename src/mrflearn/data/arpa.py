@@ -15,7 +15,7 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.files import PathLike, open_binary, write_text
+from mrflearn.data.files import PathLike, binary_lines, open_binary, write_text
 from mrflearn.data.text import split_tokens
 from mrflearn.errors import DataError
 
@@ -85,7 +85,7 @@ class _Lines:
     """The lines of a file, stripped, with their numbers; one can be handed back."""
 
     def __init__(self, stream: BinaryIO, path: PathLike) -> None:
-        self._lines = enumerate(stream, start=1)
+        self._lines = binary_lines(stream, path)
         self._back: bytes | None = None
         self.path = path
         self.number = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -57,7 +58,8 @@ def read_columns(
     spaces inside).  A row that begins with `-DOCSTART-` is a document mark, whatever its other
     cells: it ends the sentence before it, raises `document` by one, and is no sentence itself.
     """
-    yield from parse_columns(read_lines(path), path, columns, separator)
+    with closing(read_lines(path)) as lines:
+        yield from parse_columns(lines, path, columns, separator)
 
 
 def parse_columns(

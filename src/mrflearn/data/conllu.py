@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -78,17 +79,18 @@ def read_conllu(path: PathLike) -> Iterator[ConlluSentence]:
     comments: list[str] = []
     rows: list[Row] = []
     number = 0
-    for number, line in read_lines(path):
-        if line.startswith("#") and not rows:
-            comments.append(line)
-        elif line:
-            cells = line.split("\t")
-            if problem := _problem(cells, rows[-1].id if rows else "0"):
-                raise DataError(problem, path=path, line=number)
-            rows.append(Row(*cells))
-        elif rows or comments:
-            yield _finished(comments, rows, path, number)
-            comments, rows = [], []
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            if line.startswith("#") and not rows:
+                comments.append(line)
+            elif line:
+                cells = line.split("\t")
+                if problem := _problem(cells, rows[-1].id if rows else "0"):
+                    raise DataError(problem, path=path, line=number)
+                rows.append(Row(*cells))
+            elif rows or comments:
+                yield _finished(comments, rows, path, number)
+                comments, rows = [], []
     if rows or comments:
         yield _finished(comments, rows, path, number)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from mrflearn.data.files import PathLike, read_lines, write_text
@@ -51,17 +52,18 @@ def read_crfsuite(path: PathLike) -> Iterator[AttributeSequence]:
     """The sequences of a file, one at a time."""
     labels: list[str] = []
     items: list[tuple[Attribute, ...]] = []
-    for number, line in read_lines(path):
-        if line:
-            try:
-                label, item = _item(line)
-            except DataError as error:
-                raise DataError(error.problem, path=path, line=number) from None
-            labels.append(label)
-            items.append(item)
-        elif labels:
-            yield AttributeSequence(tuple(labels), tuple(items))
-            labels, items = [], []
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            if line:
+                try:
+                    label, item = _item(line)
+                except DataError as error:
+                    raise DataError(error.problem, path=path, line=number) from None
+                labels.append(label)
+                items.append(item)
+            elif labels:
+                yield AttributeSequence(tuple(labels), tuple(items))
+                labels, items = [], []
     if labels:
         yield AttributeSequence(tuple(labels), tuple(items))
 

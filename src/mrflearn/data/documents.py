@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -79,11 +80,12 @@ def _files(path: PathLike) -> list[PathLike]:
 
 def _of_file(path: PathLike) -> Iterator[list[list[str]]]:
     document: list[list[str]] = []
-    for words in read_sentences(path, keep_blank=True):
-        if words:
-            document.append(words)
-        elif document:
-            yield document
-            document = []
+    with closing(read_sentences(path, keep_blank=True)) as sentences:
+        for words in sentences:
+            if words:
+                document.append(words)
+            elif document:
+                yield document
+                document = []
     if document:
         yield document

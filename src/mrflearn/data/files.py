@@ -1,15 +1,23 @@
-"""Opening text files, plain or gzipped, with `path:line` in every complaint; writing atomically."""
+"""Opening text files, plain or gzipped, with `path:line` in every complaint; writing atomically.
+
+What a file may ask of memory is bounded: a line by `MRFLEARN_MAX_LINE` bytes, what is read at once
+by `MRFLEARN_MAX_FILE` bytes, and a gzip file by the ratio `MRFLEARN_MAX_GZIP_RATIO` of its content
+to its size.  These environment variables set other limits.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import os
+import re
+import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -18,6 +26,14 @@ from mrflearn.errors import DataError
 PathLike = str | os.PathLike[str]
 GZIP_MAGIC = b"\x1f\x8b"
 BUFFER_BYTES = 1 << 17
+PIECE_BYTES = 1 << 20
+LIMITS = {
+    "MRFLEARN_MAX_LINE": 1 << 26,
+    "MRFLEARN_MAX_FILE": 1 << 32,
+    "MRFLEARN_MAX_GZIP_RATIO": 100,
+}
+# Below this size gzip may reach any ratio: small files of one repeated line do.
+GZIP_FLOOR = 1 << 22
 
 
 class _Source(io.RawIOBase):
@@ -49,6 +65,49 @@ class _Source(io.RawIOBase):
         return len(data)
 
 
+class _Unzipped(_Source):
+    """The content of a gzip file, which may not grow out of all proportion to the file."""
+
+    def __init__(self, stream: gzip.GzipFile, path: PathLike, zipped: _Counted) -> None:
+        super().__init__(stream, path)
+        self._zipped = zipped
+        self._ratio = limit("MRFLEARN_MAX_GZIP_RATIO")
+        self._seen = 0
+
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer)
+        self._seen += count
+        if self._seen > max(GZIP_FLOOR, self._ratio * self._zipped.seen):
+            raise DataError(
+                f"{self._zipped.seen:,} bytes of gzip have become {self._seen:,} bytes, more than "
+                f"{self._ratio} times as many. If this is no attack, unzip the file first, or set "
+                "MRFLEARN_MAX_GZIP_RATIO to a larger number.",
+                path=self._path,
+            )
+        return count
+
+
+class _Counted(_Source):
+    """A source that knows how many bytes it has given."""
+
+    seen = 0
+
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer)
+        self.seen += count
+        return count
+
+
+def limit(name: str) -> int:
+    """The bound of that name: the environment's, or the default."""
+    given = os.environ.get(name)
+    if given is None:
+        return LIMITS[name]
+    if not (given.isascii() and given.isdigit() and int(given[:18])):
+        raise DataError(f"the environment says {name}={given!r}; it is a whole number from 1.")
+    return int(given[:18])
+
+
 @contextmanager
 def open_binary(path: PathLike) -> Iterator[BinaryIO]:
     """Bytes of a file or pipe, unzipped where they are gzip; `-` is standard input."""
@@ -62,21 +121,54 @@ def open_binary(path: PathLike) -> Iterator[BinaryIO]:
                 raise DataError(f"cannot be read: {error.strerror}.", path=path) from error
             except ValueError as error:  # a NUL character in the name
                 raise DataError(f"is no file name: {error}.", path=path) from error
-        stream = io.BufferedReader(_Source(raw, path), BUFFER_BYTES)
+        counted = _Counted(raw, path)
+        stream: io.BufferedReader[_Source] = io.BufferedReader(counted, BUFFER_BYTES)
         if stream.peek(2)[:2] == GZIP_MAGIC:
             unzipped = opened.enter_context(gzip.GzipFile(fileobj=stream))
-            stream = io.BufferedReader(_Source(unzipped, path), BUFFER_BYTES)
+            stream = io.BufferedReader(_Unzipped(unzipped, path, counted), BUFFER_BYTES)
         yield stream
 
 
-def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
+def read_bytes(path: PathLike) -> bytes:
+    """All bytes of a file or pipe, unzipped where they are gzip."""
+    most, size, pieces = limit("MRFLEARN_MAX_FILE"), 0, []
+    with open_binary(path) as stream:
+        while piece := stream.read(PIECE_BYTES):
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
+                raise DataError(
+                    f"holds more than {most:,} bytes, which would all be kept in memory. "
+                    "Set MRFLEARN_MAX_FILE to a larger number if there is memory for it.",
+                    path=path,
+                )
+    return b"".join(pieces)
+
+
+def binary_lines(stream: BinaryIO, path: PathLike) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line with its end) for every line of a stream."""
+    most, number = limit("MRFLEARN_MAX_LINE"), 0
+    while line := stream.readline(most + 1):
+        number += 1
+        if len(line) > most:
+            raise DataError(
+                f"this line has more than {most:,} bytes. Is this a text file? Set "
+                "MRFLEARN_MAX_LINE to a larger number if it is.",
+                path=path,
+                line=number,
+            )
+        yield number, line
+
+
+def read_lines(path: PathLike) -> Generator[tuple[int, str]]:
     """(line number from 1, line without its end) for every line of a UTF-8 text file.
 
     Only newline characters end a line: form feeds and Unicode separators are text.  A byte order
-    mark at the beginning is no part of the first line.
+    mark at the beginning is no part of the first line.  A caller that may stop before the last line
+    closes the generator, and the file with it (`contextlib.closing`).
     """
     with open_binary(path) as stream:
-        for number, raw in enumerate(stream, start=1):
+        for number, raw in binary_lines(stream, path):
             try:
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -86,8 +178,7 @@ def read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
 
 def read_whole(path: PathLike) -> str:
     """The UTF-8 text of a small file as it stands, line ends and all."""
-    with open_binary(path) as stream:
-        raw = stream.read()
+    raw = read_bytes(path)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -135,7 +226,8 @@ def _destination(path: PathLike) -> AbstractContextManager[BinaryIO]:
             # A new file under the name would take a pipe or /dev/null away from everybody.
             return target.open("wb")
         target = Path(os.path.realpath(target))
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".mrflearn-")
+        remove_drafts(target)
+        temporary, handle = new_draft(target)
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
         reason = error.strerror if isinstance(error, OSError) else error
         raise DataError(f"cannot be written: {reason}.", path=path) from error
@@ -143,20 +235,83 @@ def _destination(path: PathLike) -> AbstractContextManager[BinaryIO]:
 
 
 @contextmanager
-def _replacing(target: Path, handle: int, temporary: str) -> Iterator[BinaryIO]:
+def _replacing(target: Path, handle: int, temporary: Path) -> Iterator[BinaryIO]:
     """The new file, which takes the target's name if the block ends well and else is gone."""
     try:
         with os.fdopen(handle, "wb") as raw:
             yield raw
             raw.flush()
             os.fsync(raw.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # noqa: PTH101 - mkstemp makes private files
-        os.replace(temporary, target)  # noqa: PTH105
+            umask = os.umask(0)
+            os.umask(umask)
+            os.fchmod(raw.fileno(), 0o666 & ~umask)  # mkstemp makes private files
+            # While the file is open it is locked, and nobody takes it for a leftover.
+            temporary.replace(target)
+        sync_folder(target.parent)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+
+
+def new_draft(target: Path, *, folder: bool = False) -> tuple[Path, int]:
+    """A new file or folder beside the target, and an open descriptor that holds a lock on it.
+
+    The system gives the lock back when the process ends, however it ends, so that
+    `remove_drafts` can tell what is still being written from what a killed process left.
+    """
+    while True:
+        if folder:
+            path = Path(tempfile.mkdtemp(dir=target.parent, prefix=_draft_prefix(target)))
+            try:
+                handle = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                continue  # taken for a leftover before it was locked
+        else:
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=_draft_prefix(target))
+            path = Path(name)
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return path, handle
+        os.close(handle)
+
+
+def remove_drafts(target: Path) -> None:
+    """Removes drafts of this target that killed processes left; those in use are locked, and stay.
+
+    Where the file system has no locks nothing is removed.
+    """
+    ours = re.compile(re.escape(_draft_prefix(target)) + "[a-z0-9_]{8}").fullmatch
+    try:
+        found = [entry.path for entry in os.scandir(target.parent) if ours(entry.name)]
+    except OSError:
+        return
+    for path in found:
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if Path(path).is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    Path(path).unlink()
+            finally:
+                os.close(handle)
+
+
+def _draft_prefix(target: Path) -> str:
+    return f".{target.name}.mrflearn-"
+
+
+def sync_folder(folder: Path) -> None:
+    """Brings the names in a folder to the disk, where the file system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextmanager

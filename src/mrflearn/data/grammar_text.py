@@ -15,6 +15,7 @@ _LETTER = re.compile(r"(?<![A-Za-z])[A-Z](?![A-Za-z$])")
 _LET = re.compile(r"let\s+([A-Z])\s*=\s*(\S.*)$")
 _RULE = re.compile(r"(\S+)\s+(\S+)\s+->\s+(\S.*)$")
 
+MOST_RULES = 100_000  # that one line may stand for
 Sides = tuple[str, tuple[str, ...]]
 
 
@@ -32,7 +33,11 @@ def read_grammar(path: PathLike) -> Grammar:
             letters[let[1]] = let[2].split()
         elif rule := _RULE.match(text):
             weight = _weight(rule[1], path, number)
-            for left, *right in _spelt_out([rule[2], *rule[3].split()], letters):
+            try:
+                spelt_out = list(_spelt_out([rule[2], *rule[3].split()], letters))
+            except DataError as error:
+                raise DataError(error.problem, path=path, line=number) from None
+            for left, *right in spelt_out:
                 sides = (left, tuple(right))
                 weights[sides] = weights.get(sides, 0.0) + weight
         elif text:
@@ -75,6 +80,8 @@ def _spelt_out(symbols: list[str], letters: dict[str, list[str]]) -> Iterator[li
     patterns = [symbol for symbol in symbols if literal(symbol) is None]
     found = (letter for pattern in patterns for letter in _LETTER.findall(pattern))
     used = [letter for letter in dict.fromkeys(found) if letter in letters]
+    if math.prod(len(letters[letter]) for letter in used) > MOST_RULES:
+        raise DataError(f"one line stands for more than {MOST_RULES:,} rules.")
     for values in itertools.product(*(letters[letter] for letter in used)):
         choice = dict(zip(used, values, strict=True))
         yield [_filled(symbol, choice) for symbol in symbols]

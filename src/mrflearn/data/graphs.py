@@ -12,7 +12,9 @@ nodes and edges have is not read.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,17 +47,20 @@ class LabelledGraph:
 
 def read_graphs(path: PathLike) -> Iterator[LabelledGraph]:
     """The graphs of a file, one at a time."""
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        try:
-            yield _graph(json.loads(line))
-        except DataError as error:
-            raise DataError(error.problem, path=path, line=number) from None
-        except (ValueError, RecursionError) as error:
-            raise DataError(
-                f"this line is not JSON ({error}); each graph is one line.", path=path, line=number
-            ) from error
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            try:
+                yield _graph(json.loads(line))
+            except DataError as error:
+                raise DataError(error.problem, path=path, line=number) from None
+            except (ValueError, RecursionError) as error:
+                raise DataError(
+                    f"this line is not JSON ({error}); each graph is one line.",
+                    path=path,
+                    line=number,
+                ) from error
 
 
 def write_graphs(path: PathLike, graphs: Iterable[LabelledGraph]) -> None:
@@ -101,9 +106,20 @@ def _features(own: dict[str, Any]) -> Features:
     given = own.get("features", [])
     if isinstance(given, list) and all(isinstance(name, str) for name in given):
         return given
-    if isinstance(given, dict) and all(isinstance(v, str | int | float) for v in given.values()):
+    if isinstance(given, dict) and all(map(_is_value, given.values())):
         return given
-    raise DataError(f"features are a list of names, or names with values: {json.dumps(given)[:80]}")
+    raise DataError(
+        f"features are a list of names, or names with finite values: {json.dumps(given)[:80]}"
+    )
+
+
+def _is_value(given: Any) -> bool:
+    try:
+        return isinstance(given, str) or (
+            isinstance(given, int | float) and math.isfinite(float(given))
+        )
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 def _label(own: dict[str, Any]) -> Label:

@@ -6,7 +6,8 @@ lines that begin with `----`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from mrflearn.data.files import PathLike, read_lines, write_text
@@ -40,19 +41,20 @@ class LayeredSequence:
         return len(self.features)
 
 
-def read_grmm(path: PathLike) -> Iterator[LayeredSequence]:
+def read_grmm(path: PathLike) -> Generator[LayeredSequence]:
     """The sequences of a file, one at a time; all lines must have as many labels as the first."""
     rows: list[Row] = []
     layers: int | None = None
-    for number, line in read_lines(path):
-        cells = split_tokens(line)
-        if cells:
-            row = _row(cells, layers, path, number)
-            layers = len(row[0])
-            rows.append(row)
-        elif rows:
-            yield _sequence(rows)
-            rows = []
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            cells = split_tokens(line)
+            if cells:
+                row = _row(cells, layers, path, number)
+                layers = len(row[0])
+                rows.append(row)
+            elif rows:
+                yield _sequence(rows)
+                rows = []
     if rows:
         yield _sequence(rows)
 

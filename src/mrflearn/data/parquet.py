@@ -10,13 +10,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.data.files import PathLike
-from mrflearn.data.sample_rows import DOWN, MISSING, Chunk, Columns, Signs, choose, whole_numbers
+from mrflearn.data.sample_rows import (
+    DOWN,
+    LARGEST_STATE,
+    MISSING,
+    Chunk,
+    Columns,
+    Signs,
+    choose,
+    whole_numbers,
+)
 from mrflearn.errors import DataError, MissingExtraError
 
 
 def parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:
     """Names and values, at most `rows` rows at a time; at least one chunk comes."""
-    file = _open(path)
+    with _open(path) as file:
+        yield from _readable(_chunks(file, path, rows, columns), path)
+
+
+def _readable(chunks: Iterator[Chunk], path: PathLike) -> Iterator[Chunk]:
+    """The chunks; what pyarrow finds damaged on the way is a `DataError`."""
+    from pyarrow import ArrowException
+
+    while True:
+        try:
+            chunk = next(chunks, None)
+        except DataError:
+            raise
+        except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
+            raise DataError(f"not a readable parquet file: {error}.", path=path) from error
+        if chunk is None:
+            return
+        yield chunk
+
+
+def _chunks(file: Any, path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:
     header = [str(name) for name in file.schema_arrow.names]
     picked = [header[i] for i in choose(columns, header, len(header), path, 1)]
     names, nothing = tuple(picked), np.zeros((0, len(picked)), dtype=np.int64)
@@ -56,6 +85,12 @@ def _states(column: Any, name: str, path: PathLike) -> NDArray[np.int64]:
     if states is None:
         raise DataError(
             f"column '{name}' holds {kind}; states are whole numbers. Pick other columns, or cast.",
+            path=path,
+        )
+    if len(states) and not MISSING <= states.min() <= states.max() <= LARGEST_STATE:
+        raise DataError(
+            f"column '{name}' has values from {states.min()} to {states.max()}; states go from 0 "
+            f"to {LARGEST_STATE}.",
             path=path,
         )
     states[known & (states == -1)] = DOWN

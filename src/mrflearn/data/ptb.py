@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from mrflearn.data.files import PathLike, read_lines, write_text
@@ -32,7 +33,8 @@ def read_trees(path: PathLike) -> Iterator[Tree]:
     The unlabelled bracket that the Penn Treebank puts around a tree is taken off; around several
     trees it stays, as a node with the empty label.
     """
-    return _trees(read_lines(path), path)
+    with closing(read_lines(path)) as lines:
+        yield from _trees(lines, path)
 
 
 def held_trees(given: Iterable[Tree | str]) -> Iterator[Tree]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -185,7 +186,7 @@ def _is_header(cells: Sequence[str], path: PathLike, line: int) -> bool:
 
 def _check_names(names: Sequence[str], path: PathLike, line: int) -> None:
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(names).most_common(1)[0][0]
         raise DataError(f"two columns are named {twice[:40]!r}.", path=path, line=line)
 
 

@@ -13,7 +13,8 @@ import csv
 import io
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,11 +23,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.files import PathLike, open_binary, read_lines, write_binary, write_text
+from mrflearn.data.files import PathLike, read_bytes, read_lines, write_binary, write_text
 from mrflearn.data.parquet import parquet_chunks
 from mrflearn.data.sample_rows import (
     LARGEST_STATE,
     MISSING,
+    Chunk,
     Columns,
     cell_chunks,
     choose,
@@ -38,6 +40,7 @@ from mrflearn.errors import DataError
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 CHUNK_ROWS = 1 << 16
+LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +93,7 @@ def read_sample_chunks(
     rows: int = CHUNK_ROWS,
     format: Format = "auto",  # noqa: A002
     columns: Columns | None = None,
-) -> Iterator[SampleTable]:
+) -> Generator[SampleTable]:
     """The samples of a file in tables of at most `rows` rows, so that any length can be read.
 
     At least one table comes, so that names are known.  Files of npy are read whole.
@@ -109,7 +112,21 @@ def read_sample_chunks(
     if chosen == "parquet":
         yield from (SampleTable(*chunk) for chunk in parquet_chunks(path, rows, columns))
         return
-    filled = ((number, line) for number, line in read_lines(path) if line.strip())
+    with closing(read_lines(path)) as lines:
+        yield from (
+            SampleTable(*chunk) for chunk in _text_chunks(lines, path, rows, chosen, columns)
+        )
+
+
+def _text_chunks(
+    numbered: Iterator[tuple[int, str]],
+    path: PathLike,
+    rows: int,
+    chosen: Format,
+    columns: Columns | None,
+) -> Iterator[Chunk]:
+    """The rows of lines of cells or digits."""
+    filled = ((number, line) for number, line in numbered if line.strip())
     # numpy.savetxt and others put remarks above the rows.
     first = next((own for own in filled if not own[1].lstrip().startswith("#")), None)
     if first is None:
@@ -117,12 +134,9 @@ def read_sample_chunks(
     chosen = _by_line(first[1]) if chosen == "auto" else chosen
     lines = chain([first], filled)
     if chosen == "digits":
-        chunks = digit_chunks(lines, path, rows, columns)
-    else:
-        chunks = cell_chunks(
-            lines, path, rows, columns, separator=_border(first[1]) if chosen == "csv" else None
-        )
-    yield from (SampleTable(*chunk) for chunk in chunks)
+        return digit_chunks(lines, path, rows, columns)
+    separator = _border(first[1]) if chosen == "csv" else None
+    return cell_chunks(lines, path, rows, columns, separator=separator)
 
 
 def write_samples(
@@ -165,11 +179,12 @@ def _by_line(line: str) -> Format:
 
 def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
     """The states of an npy file, and whether they were spins."""
-    with open_binary(path) as stream:
-        content = io.BytesIO(stream.read())
+    content = io.BytesIO(read_bytes(path))
     shape, fortran, dtype = _read_array_header(content, path)
     if len(shape) != 2 or min(shape) < 0 or dtype.kind not in "iubf":
         raise _no_table(dtype, shape, path)
+    if not math.prod(shape) and max(shape) > LARGEST_EMPTY:
+        raise DataError(f"an array of shape {shape} holds no sample at all.", path=path)
     rest = content.read()
     size = math.prod(shape) * dtype.itemsize
     if len(rest) != size:

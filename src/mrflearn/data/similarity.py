@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from mrflearn.data.files import PathLike, read_lines, write_text
@@ -37,17 +38,18 @@ class Analogy:
 
 def read_pairs(path: PathLike) -> Iterator[WordPair]:
     """The pairs of a file, one a line; further columns and blank lines are passed over."""
-    for number, line in read_lines(path):
-        cells = split_tokens(line)
-        if not cells:
-            continue
-        if len(cells) < 3:
-            raise DataError(
-                f"two words and a score should stand here, not {line[:40]!r}.",
-                path=path,
-                line=number,
-            )
-        yield WordPair(cells[0], cells[1], _score(cells[2], path, number))
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            cells = split_tokens(line)
+            if not cells:
+                continue
+            if len(cells) < 3:
+                raise DataError(
+                    f"two words and a score should stand here, not {line[:40]!r}.",
+                    path=path,
+                    line=number,
+                )
+            yield WordPair(cells[0], cells[1], _score(cells[2], path, number))
 
 
 def write_pairs(path: PathLike, pairs: Iterable[WordPair]) -> None:
@@ -61,18 +63,19 @@ def write_pairs(path: PathLike, pairs: Iterable[WordPair]) -> None:
 def read_analogies(path: PathLike) -> Iterator[Analogy]:
     """The questions of a file, each with its section ("" before the first)."""
     section = ""
-    for number, line in read_lines(path):
-        cells = split_tokens(line)
-        if cells and cells[0] == ":":
-            section = " ".join(cells[1:])
-        elif cells and len(cells) != 4:
-            raise DataError(
-                f"four words, or ': section', should stand here, not {line[:40]!r}.",
-                path=path,
-                line=number,
-            )
-        elif cells:
-            yield Analogy(section, *cells)
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            cells = split_tokens(line)
+            if cells and cells[0] == ":":
+                section = " ".join(cells[1:])
+            elif cells and len(cells) != 4:
+                raise DataError(
+                    f"four words, or ': section', should stand here, not {line[:40]!r}.",
+                    path=path,
+                    line=number,
+                )
+            elif cells:
+                yield Analogy(section, *cells)
 
 
 def write_analogies(path: PathLike, analogies: Iterable[Analogy]) -> None:

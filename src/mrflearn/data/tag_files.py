@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -71,7 +72,9 @@ class TagSource:
     def from_settings(cls, settings: dict[str, Any]) -> TagSource:
         """The record that `settings` gave."""
         try:
-            return cls(settings["format"], tuple(settings["columns"]), settings["column"])
+            source = cls(settings["format"], tuple(settings["columns"]), settings["column"])
+            "".join((source.format, source.column, *source.columns))  # all are texts
+            return source
         except (KeyError, TypeError) as error:
             raise StorageError(f"the stored names of columns are damaged ({error}).") from error
 
@@ -134,17 +137,17 @@ def _read_columns(
     path: PathLike, columns: tuple[str, ...], column: str
 ) -> Iterator[ColumnSentence]:
     """Sentences with all columns or without the tags or with words alone, as line 1 decides."""
-    lines = read_lines(path)
     skipped: list[tuple[int, str]] = []
     untagged = tuple(name for name in columns if name != column)
-    for number, line in lines:
-        skipped.append((number, line))
-        cells = split_tokens(line)
-        if cells and cells[0] != DOCUMENT_MARK:
-            shapes = (columns, untagged, columns[:1])
-            names = next((own for own in shapes if len(own) == len(cells)), columns)
-            yield from parse_columns(chain(skipped, lines), path, names)
-            return
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            skipped.append((number, line))
+            cells = split_tokens(line)
+            if cells and cells[0] != DOCUMENT_MARK:
+                shapes = (columns, untagged, columns[:1])
+                names = next((own for own in shapes if len(own) == len(cells)), columns)
+                yield from parse_columns(chain(skipped, lines), path, names)
+                return
 
 
 def _guess(path: PathLike, otherwise: str) -> str:
@@ -159,8 +162,9 @@ def _guess(path: PathLike, otherwise: str) -> str:
 def _first_columns(path: PathLike) -> tuple[str, ...]:
     if str(path) == "-":
         raise DataError("standard input can be read once only: name its columns, or its format.")
-    rows = (split_tokens(line) for _, line in read_lines(path))
-    width = next((len(cells) for cells in rows if cells and cells[0] != DOCUMENT_MARK), 0)
+    with closing(read_lines(path)) as lines:
+        rows = (split_tokens(line) for _, line in lines)
+        width = next((len(cells) for cells in rows if cells and cells[0] != DOCUMENT_MARK), 0)
     if width < 2:
         raise DataError("a file to learn from needs a word and a tag on each line.", path=path)
     return ("word", *(f"column{i}" for i in range(2, width)), "tag")

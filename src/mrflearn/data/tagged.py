@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from mrflearn.data.files import PathLike, read_lines, write_text
@@ -36,22 +37,23 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
     """
     document: str | None = None
     genre: str | None = None
-    for number, line in read_lines(path):
-        if line == DOCUMENT_MARK or line.startswith(DOCUMENT_MARK + "\t"):
-            document, genre = _document(line, path, number)
-            continue
-        parts = [token.rpartition("/") for token in split_tokens(line)]
-        if not parts:
-            continue
-        words, _, tags = zip(*parts, strict=True)
-        if "" in words or "" in tags:
-            bad = next(word + slash + tag for word, slash, tag in parts if not (word and tag))
-            raise DataError(
-                f"'{bad}' is no word/tag token. Is this a file of columns, not of tagged text?",
-                path=path,
-                line=number,
-            )
-        yield TaggedSentence(words, tags, document, genre)
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            if line == DOCUMENT_MARK or line.startswith(DOCUMENT_MARK + "\t"):
+                document, genre = _document(line, path, number)
+                continue
+            parts = [token.rpartition("/") for token in split_tokens(line)]
+            if not parts:
+                continue
+            words, _, tags = zip(*parts, strict=True)
+            if "" in words or "" in tags:
+                bad = next(word + slash + tag for word, slash, tag in parts if not (word and tag))
+                raise DataError(
+                    f"'{bad}' is no word/tag token. Is this a file of columns, not of tagged text?",
+                    path=path,
+                    line=number,
+                )
+            yield TaggedSentence(words, tags, document, genre)
 
 
 def write_tagged(path: PathLike, sentences: Iterable[TaggedSentence]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 
 from mrflearn.data.files import PathLike, read_lines, write_text
 from mrflearn.errors import DataError
@@ -13,17 +14,18 @@ from mrflearn.errors import DataError
 split_tokens = re.compile(r"[^ \t\n\r\f\v]+").findall
 
 
-def read_sentences(*paths: PathLike, keep_blank: bool = False) -> Iterator[list[str]]:
+def read_sentences(*paths: PathLike, keep_blank: bool = False) -> Generator[list[str]]:
     """The tokens of each line of the files in turn, read as they are asked for; `-` is stdin.
 
     Lines without a token are skipped, or are empty lists with `keep_blank` (corpora such as
     WikiText count them as sentences).
     """
     for path in paths:
-        for _, line in read_lines(path):
-            tokens = split_tokens(line)
-            if tokens or keep_blank:
-                yield tokens
+        with closing(read_lines(path)) as lines:
+            for _, line in lines:
+                tokens = split_tokens(line)
+                if tokens or keep_blank:
+                    yield tokens
 
 
 def write_sentences(path: PathLike, sentences: Iterable[Sequence[str]]) -> None:

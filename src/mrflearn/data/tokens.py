@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.files import PathLike, open_binary
+from mrflearn.data.files import PathLike, read_bytes
 from mrflearn.errors import DataError
 
 Number = TypeVar("Number", int, float)
@@ -23,8 +23,7 @@ class Tokens:
     """The tokens of one file and a position among them."""
 
     def __init__(self, path: PathLike) -> None:
-        with open_binary(path) as stream:
-            self._content = stream.read().removeprefix(codecs.BOM_UTF8)
+        self._content = read_bytes(path).removeprefix(codecs.BOM_UTF8)
         self.path = path
         self.position = 0
         self.tokens = self._content.split()

@@ -6,17 +6,21 @@ the word, one space, the figures as little-endian float32, and as a rule a newli
 
 from __future__ import annotations
 
+import codecs
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.files import PathLike, open_binary, write_binary
+from mrflearn.data.files import PathLike, read_bytes, write_binary
 from mrflearn.errors import DataError
 
 Format = Literal["auto", "text", "binary"]
 FLOAT = np.dtype("<f4")
+BEGINNING = 1 << 16  # bytes that are looked at to tell text from binary
+CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +42,11 @@ class NamedVectors:
 
 
 def read_vectors(path: PathLike, format: Format = "auto") -> NamedVectors:  # noqa: A002
-    """All vectors of a file; `auto` takes it for text where its first vector reads as text."""
-    with open_binary(path) as stream:
-        content = stream.read()
+    """All vectors of a file; `auto` takes it for text where it begins as text does."""
+    content = read_bytes(path)
     words, dimensions, start = _read_header(content, path)
-    if format == "text" or (format == "auto" and _is_text(content, start, dimensions)):
+    text = format == "text" or (format == "auto" and _is_text(content, start, dimensions))
+    if text:
         names, values = _read_text(content, start, words, dimensions, path)
     else:
         names, values = _read_binary(content, start, words, dimensions, path)
@@ -52,6 +56,7 @@ def read_vectors(path: PathLike, format: Format = "auto") -> NamedVectors:  # no
             f"the vector of word {wrong} ({names[wrong]!r}) has an entry that is no finite number. "
             "Is the file damaged, or of the other format (text, binary)?",
             path=path,
+            line=2 + wrong if text else None,
         )
     return NamedVectors(tuple(names), values)
 
@@ -106,14 +111,30 @@ def _read_header(content: bytes, path: PathLike) -> tuple[int, int, int]:
 
 
 def _is_text(content: bytes, start: int, dimensions: int) -> bool:
+    """Whether a word and numbers stand in the first line, or else no byte but those of text.
+
+    The bytes of float32 numbers are neither, but for a vector of one or two that is made so.
+    """
     end = content.find(b"\n", start)
     line = content[start : end if end >= 0 else len(content)].strip(b"\r ")
     cells = line.split(b" ")[1:]
+    if len(cells) == dimensions and all(map(_is_number, cells)):
+        return True
+    beginning = content[start : start + BEGINNING]
     try:
-        line.decode()
-        return len(cells) == dimensions and all(np.isfinite(list(map(float, cells))))
+        # A character may be cut in two at the end.
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)
+    except UnicodeDecodeError:
+        return False
+    return not CONTROL.search(beginning)
+
+
+def _is_number(cell: bytes) -> bool:
+    try:
+        float(cell)
     except ValueError:
         return False
+    return True
 
 
 def _read_text(

@@ -16,6 +16,7 @@ from mrflearn.models.composite_lm import RULE_COLUMNS, CompositeModel, Composite
 from mrflearn.models.hidden_backoff import GIVEN, Level
 from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramModel
 from mrflearn.models.ngram_level import NgramLevel
+from mrflearn.models.storage import figure, texts
 from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.composite_fit import CompositeFit
 from mrflearn.training.outcome import Row
@@ -55,7 +56,7 @@ def read_composite(
     order: int, topics: int, own: dict[str, Any], tensors: dict[str, Tensor]
 ) -> Answers:
     """The answers of a model of this order, with so many topics, that these values hold."""
-    vocabulary = Vocabulary(tuple(own["words"]))
+    vocabulary = Vocabulary(texts(own, "words"))
     shape = _shape(own, topics, vocabulary, tensors)
     names = [f"table.{level or '-'}" for level in own["level_names"]]
     tables = tuple(tensors[f"model.{name}"] for name in names)
@@ -71,18 +72,21 @@ def read_composite(
         _ngrams(order, vocabulary, tensors) if order > 1 else None,
         tensors["tag_of_word"].cpu().numpy(),
         tensors["prior"].cpu().numpy(),
-        float(own["strength"]),
-        tuple(Row(int(i), v, float("nan"), 1.0, int(i) + 1, s) for i, v, s in own["history"]),
-        tuple(own["held_out"]),
-        own["reason"],
+        figure(own["strength"]),
+        tuple(
+            Row(int(i), figure(v), float("nan"), 1.0, int(i) + 1, figure(s))
+            for i, v, s in own["history"]
+        ),
+        tuple(map(figure, own["held_out"])),
+        str(own["reason"]),
     )
-    return Answers(fit, vocabulary, tuple(own["symbols"]), bool(own["binarised"]))
+    return Answers(fit, vocabulary, texts(own, "symbols"), bool(own["binarised"]))
 
 
 def _shape(
     own: dict[str, Any], topics: int, vocabulary: Vocabulary, tensors: dict[str, Tensor]
 ) -> CompositeShape:
-    levels = tuple(Level.read(name) for name in own["level_names"])
+    levels = tuple(Level.read(name) for name in texts(own, "level_names"))
     orders = range(2, 2 + max((level.words for level in levels), default=0))
     codes = tuple(tensors[f"index.{n}"].cpu().numpy() for n in orders)
     index = NgramIndex(len(vocabulary), vocabulary.separator, codes)

@@ -26,6 +26,7 @@ from mrflearn.estimators.front_door import Parts
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.storage import figure
 from mrflearn.objectives.chain_blocks import ChainData
 from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.statistics.class_weights import sequence_weights
@@ -215,7 +216,7 @@ class CRF(ChainQuestions):
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = crf_storage.restored(learned, tensors)
-        self.temperature_ = learned["temperature"]
+        self.temperature_ = figure(learned["temperature"])
         if learned["recipe"] is not None:
             self.recipe_ = Recipe.from_settings(learned["recipe"])
 
@@ -276,7 +277,7 @@ class CRF(ChainQuestions):
         self.outcome_: Outcome[ChainCRF] = train(start, data, settings, pull)
         self.model_, self.temperature_ = self.outcome_.model, 1.0
         if self.model_filename is not None:
-            self.save(self.model_filename)
+            self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self
 
     def _support(

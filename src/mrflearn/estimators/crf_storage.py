@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.storage import texts
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.support import Support
 
@@ -29,11 +30,11 @@ def stored(model: ChainCRF) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def restored(learned: dict[str, Any], tensors: dict[str, Tensor]) -> ChainCRF:
     """The model that `stored` was given; its support always lies on the host."""
-    labels = Numbering(learned["labels"], closed=True)
+    labels = Numbering(texts(learned, "labels"), closed=True)
     names = unpacked(tensors["attribute_names"], tensors["attribute_ends"])
     pairs = {name: tensors[name].cpu().long() for name in (*PAIRS, "edges")}
     triples = tensors["triples"].cpu().long() if "triples" in tensors else None
-    attributes, columns = Numbering(names, closed=True), tuple(learned["columns"])
+    attributes, columns = Numbering(names, closed=True), texts(learned, "columns")
     support = Support(attributes, columns, labels, **pairs, triples=triples)
     weights = (tensors[name] for name in ("state", "transition", "dense", "edge"))
     model = ChainCRF(support, *weights)
@@ -72,6 +73,8 @@ def packed(names: Iterable[str]) -> tuple[Tensor, Tensor]:
 
 def unpacked(text: Tensor, ends: Tensor) -> list[str]:
     """The names that `packed` laid out."""
+    if text.ndim != 1 or ends.ndim != 1:
+        raise DataError("names are not stored as bytes")
     joined, begin, names = text.cpu().numpy().tobytes(), 0, []
     for end in ends.tolist():
         names.append(joined[begin:end].decode("utf-8", "surrogatepass"))

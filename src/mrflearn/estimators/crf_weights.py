@@ -12,6 +12,7 @@ The text has a line a weight, cells set apart by tabs:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -123,7 +124,10 @@ def read_weights(path: PathLike) -> ChainCRF:
             tables[kind][tuple(cells[:-1])] = _weight(cells[-1], path, number)
         elif line:
             raise DataError(f"no line of weights: {line[:80]!r}.", path=path, line=number)
-    return from_weights(labels, **tables)
+    try:
+        return from_weights(labels, **tables)
+    except DataError as error:
+        raise DataError(error.problem, path=path) from None
 
 
 def from_weights(
@@ -150,8 +154,9 @@ def from_weights(
     triples = _sorted((*(known[s] for s in names), w) for names, w in triple.items())
     edges = _sorted((attributes[MARK + a], known[s], known[t], w) for (a, s, t), w in edge.items())
     table = torch.zeros(len(columns), len(known), dtype=torch.float64)
+    place = {column: number for number, column in enumerate(columns)}
     for (column, label), weight in dense.items():
-        table[columns.index(column), known[label]] = weight
+        table[place[column], known[label]] = weight
     support = Support(
         attributes,
         columns,
@@ -197,6 +202,9 @@ def _cell(name: str, path: PathLike) -> str:
 
 def _weight(text: str, path: PathLike, number: int) -> float:
     try:
-        return float(text)
+        weight = float(text)
     except ValueError:
-        raise DataError(f"'{text}' is no weight.", path=path, line=number) from None
+        weight = math.nan
+    if not math.isfinite(weight):
+        raise DataError(f"'{text[:40]}' is no weight.", path=path, line=number)
+    return weight

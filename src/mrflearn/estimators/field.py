@@ -35,6 +35,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.lattices import BYTES_A_PAIR
 from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
+from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
 from mrflearn.statistics.neighbourhood_counts import Columns
 from mrflearn.statistics.observations import CliqueCounts, check_states
@@ -202,10 +203,10 @@ class MarkovField(FieldQuestions):
         return learned, model.tensors()
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_ = TabularModel.from_tensors(learned["groups"], tensors)
+        self.model_ = TabularModel.from_tensors(list(texts(learned, "groups")), tensors)
         self.graph = self.model_.graph
         self.n_features_in_ = self.graph.variables
-        self.name_columns(learned["names"])
+        self.name_columns(None if learned["names"] is None else texts(learned, "names"))
         self.spins_ = bool(learned["spins"])
         codes = learned["codes"]
         if codes is not None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_storage import packed, unpacked
 from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.storage import texts
 from mrflearn.models.templates import Template
 from mrflearn.statistics.features import Numbering
 
@@ -51,7 +52,7 @@ def restored(learned: dict[str, Any], tensors: dict[str, Tensor]) -> LogLinearFi
             names = unpacked(tensors[f"names{place}"], tensors[f"ends{place}"])
             known[place] = Numbering(names, closed=True)
         pairs = (tensors[f"{part}{k}"].cpu().long() for part in ("attribute", "cell"))
-        columns = tuple(told["columns"])
+        columns = texts(told, "columns")
         own = Template(told["name"], tuple(told["shape"]), known[place], columns, *pairs)
         templates.append(own)
         weights.append(tensors[f"weights{k}"])

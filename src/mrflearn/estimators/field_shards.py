@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,7 +50,8 @@ def first_table(
     """The first rows of the first file, which show the columns and, mostly, the states."""
     if not paths:
         raise DataError("no files of samples were given.")
-    return next(iter(read_sample_chunks(paths[0], columns=columns)))
+    with closing(read_sample_chunks(paths[0], columns=columns)) as tables:
+        return next(tables)
 
 
 def learn_from_shards(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Self, get_type_hints
 
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from mrflearn.errors import MrflearnError, NotFittedError, StorageError
-from mrflearn.models.storage import StoredModel, read_model, write_model
+from mrflearn.models.storage import StoredModel, fits, read_model, write_model
 
 Parts = tuple[dict[str, Any], dict[str, Tensor]]  # plain values, as JSON has them, and tensors
 
@@ -18,11 +21,21 @@ Parts = tuple[dict[str, Any], dict[str, Tensor]]  # plain values, as JSON has th
 class FrontDoor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
     """A scikit-learn estimator that can be saved and loaded."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a model directory, whole or not at all."""
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes a model directory, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            The directory to write.
+        overwrite
+            Whether to replace a model that is there already; anything else is never replaced.
+
+        """
         learned, tensors = self._learned_parts()
         settings = self._stored_settings()
-        write_model(path, StoredModel(type(self).__name__, settings, tensors, learned))
+        stored = StoredModel(type(self).__name__, settings, tensors, learned)
+        write_model(path, stored, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str = "cpu") -> Self:
@@ -38,13 +51,20 @@ class FrontDoor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds, on that device if its class works on devices."""
         try:
+            _check_settings(cls, stored.settings)
             self = cls(**stored.settings)
             if "device" in stored.settings:
                 self.set_params(device=device)
             self._take_back(stored.learned, stored.tensors)
-        except StorageError:
-            raise
-        except (LookupError, TypeError, ValueError, MrflearnError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RuntimeError,  # of torch: sizes that do not fit
+            TypeError,
+            ValueError,
+            MrflearnError,
+        ) as error:
             raise StorageError(
                 f"the stored {cls.__name__} contradicts itself ({error}). Train the model again."
             ) from error
@@ -69,3 +89,20 @@ class FrontDoor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
             kind = type(self).__name__
             raise NotFittedError(f"this {kind} is not fitted yet; call `fit`, or `load` one.")
         return value
+
+
+def _check_settings(kind: type[FrontDoor], settings: Mapping[str, Any]) -> None:
+    """Raises `StorageError` where a setting is not of the kind that the constructor takes."""
+    hints = _settings_of(kind)
+    for name, value in settings.items():
+        if name in hints and not fits(value, hints[name]):
+            raise StorageError(f"the setting {name}={value!r:.80} is of the wrong kind")
+
+
+@cache
+def _settings_of(kind: type[FrontDoor]) -> dict[str, Any]:
+    """The kind of each setting; constructors may name what modules of their bases import."""
+    names: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        names |= vars(sys.modules[base.__module__])
+    return get_type_hints(kind.__init__, globalns=names)

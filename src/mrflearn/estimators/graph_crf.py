@@ -16,6 +16,7 @@ from mrflearn.estimators.field_crf_answers import best_lists, log_probabilities
 from mrflearn.estimators.graph_inputs import Graphs, mirrored_templates, mirrored_tie
 from mrflearn.inference.constraints import allowed_states
 from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.storage import texts
 from mrflearn.models.templates import Template
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import warn_of_single_label
@@ -195,5 +196,5 @@ class GraphCRF(FieldCRF):
         return {"labels": list(self.labels_), "mirrored": self.mirrored_}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self.labels_ = Numbering(state["labels"], closed=True)
+        self.labels_ = Numbering(texts(state, "labels"), closed=True)
         self.mirrored_ = bool(state["mirrored"])

@@ -17,6 +17,7 @@ from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.models.hmm import HMM, Laid
+from mrflearn.models.storage import texts
 from mrflearn.statistics.labels import warn_of_single_label
 from mrflearn.statistics.tag_counts import TagCounts, Tags, count_tags
 
@@ -132,7 +133,7 @@ class HMMTagger(FrontDoor):
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._check_settings()
         tables = (tensors[name].cpu().numpy().astype(np.int64) for name in TABLES)
-        counts = TagCounts(tuple(learned["words"]), tuple(learned["tags"]), *tables)
+        counts = TagCounts(texts(learned, "words"), texts(learned, "tags"), *tables)
         self.model_ = self._model(counts)
         if learned["source"] is not None:
             self.source_ = TagSource.from_settings(learned["source"])

@@ -31,6 +31,7 @@ from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood
 from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
+from mrflearn.models.storage import figure
 from mrflearn.statistics.moments import Moments
 from mrflearn.training.checkpoint import Checkpoint
 
@@ -203,7 +204,9 @@ class LanguageModel(WordSpace):
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._learned = restore(self.form, learned, tensors)
-        self.bound_, self.valid_bound_ = learned["bound"], learned["valid_bound"]
+        self.bound_ = figure(learned["bound"])
+        held_out = learned["valid_bound"]
+        self.valid_bound_ = None if held_out is None else figure(held_out)
 
     def _stored_settings(self) -> dict[str, Any]:
         weights = list(self.ceiling_.weights) if self.bound == "chains" else None

@@ -15,6 +15,7 @@ from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.inference.lifted import Ceiling
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
+from mrflearn.models.storage import record, texts
 
 FORMS: dict[str, Any] = {
     "low-rank": LowRankPairs,
@@ -45,8 +46,8 @@ def store(learned: Learned) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def restore(form: str, kept: dict[str, Any], tensors: dict[str, Tensor]) -> Learned:
     """A model of this form, as `store` was given it."""
     scores = dict(tensors)
-    ceiling = Ceiling(**{**kept["ceiling"], "weights": tuple(kept["ceiling"]["weights"])})
-    vocabulary = Vocabulary(tuple(kept["words"]))
+    ceiling = record(Ceiling, kept["ceiling"])
+    vocabulary = Vocabulary(texts(kept, "words"))
     duals, lengths = scores.pop("duals"), scores.pop("lengths")
     unary, triples = scores.pop("unary"), scores.pop("triples", None)
     model = NeighbourModel(unary, FORMS[form](**scores), triples)

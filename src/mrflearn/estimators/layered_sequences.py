@@ -20,6 +20,7 @@ from mrflearn.estimators.field_crf_answers import best_lists
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
+from mrflearn.models.storage import texts
 from mrflearn.models.templates import Template
 from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.statistics.class_weights import sequence_weights
@@ -190,7 +191,9 @@ class LayeredSequences(FieldCRF):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self.names_ = tuple(Numbering(own, closed=True) for own in state["labels"])
+        self.names_ = tuple(
+            Numbering(texts({"labels": own}, "labels"), closed=True) for own in state["labels"]
+        )
         sizes = tuple(len(own) for own in self.names_)
         coupled = tuple((i, j) for i, j in state["coupled"])
         self.wiring_ = SequenceWiring(sizes, coupled, self.features_on)

@@ -19,6 +19,7 @@ from mrflearn.execution.device import choose_device
 from mrflearn.models.log_bilinear import LogBilinearModel
 from mrflearn.models.ngram import TokenScores
 from mrflearn.models.parameters import Layout
+from mrflearn.models.storage import texts
 from mrflearn.objectives.log_bilinear import Predictions, value_and_gradient
 from mrflearn.statistics.ngrams import left_contexts, sentence_stream
 from mrflearn.training.adagrad import Adagrad
@@ -128,7 +129,7 @@ class LogBilinearLanguageModel(LeftToRight):
         return {"words": list(self.vocabulary_.words)}, self._fitted().parameters()
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.vocabulary_ = Vocabulary(tuple(learned["words"]))
+        self.vocabulary_ = Vocabulary(texts(learned, "words"))
         self.model_ = LogBilinearModel(**tensors)
 
     def _optimiser(self, validate: Any) -> Optimiser[Any]:

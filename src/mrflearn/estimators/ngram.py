@@ -21,6 +21,7 @@ from mrflearn.estimators.left_to_right import LeftToRight, refuse_marks, unknown
 from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
 from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramModel, TokenScores
 from mrflearn.models.ngram_arpa import END, from_arpa, to_arpa
+from mrflearn.models.storage import texts
 from mrflearn.statistics.ngrams import count_ngrams, sentence_stream
 
 
@@ -145,7 +146,7 @@ class NgramLanguageModel(LeftToRight):
             BackoffTable(*(tensors[f"{part}.{n}"].cpu().numpy() for part in TABLE_PARTS))
             for n in range(1, self.order + 1)
         )
-        self.model_ = NgramModel(Vocabulary(tuple(learned["words"])), tables)
+        self.model_ = NgramModel(Vocabulary(texts(learned, "words")), tables)
         self.unknown_seen_ = bool(learned["unknown_seen"])
 
     @property

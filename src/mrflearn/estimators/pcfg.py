@@ -26,6 +26,7 @@ from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.ngram_arpa import END
 from mrflearn.models.pcfg import GrammarModel
 from mrflearn.models.pcfg_sampling import TreeSampler
+from mrflearn.models.storage import texts
 from mrflearn.statistics.treebank import Side, TreebankCounts, usual_form
 
 Trees: TypeAlias = Iterable[Tree | str] | str | os.PathLike[str]
@@ -183,7 +184,7 @@ class PCFG(FrontDoor):
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         phrases, preterminals, words = (
-            tuple(learned[name]) for name in ("phrases", "preterminals", "words")
+            texts(learned, name) for name in ("phrases", "preterminals", "words")
         )
         # Charts are faster on the CPU.
         parent, left, right, *numbers = (tensors[name].cpu() for name in TENSORS)

@@ -23,6 +23,7 @@ from mrflearn.estimators.tagger_training import TaggerSettings
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.tag_scores import PLACES
 from mrflearn.inference.sentence_tags import SentenceTags
+from mrflearn.models.storage import figure
 from mrflearn.objectives.tagger_normaliser import BOUNDS, TagCeiling, TaggerBoundName
 from mrflearn.statistics.labels import warn_of_single_label
 from mrflearn.statistics.tagged_sentences import Tags, check_tags
@@ -170,7 +171,7 @@ class JointTagger(FrontDoor):
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._learned = restore(learned, tensors)
-        self.bound_ = learned["bound"]
+        self.bound_ = figure(learned["bound"])
         if learned["source"] is not None:
             self.source_ = TagSource.from_settings(learned["source"])
 

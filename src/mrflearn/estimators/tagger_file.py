@@ -16,6 +16,7 @@ from mrflearn.errors import DataError
 from mrflearn.graph.tag_scores import CENTRE, PLACES, TagScores
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import JointTaggerModel, places_named
+from mrflearn.models.storage import record, texts
 from mrflearn.objectives.tagger_normaliser import TagCeiling
 from mrflearn.statistics.spelling import SpellingTable
 
@@ -101,12 +102,12 @@ def store(learned: LearnedTagger) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def restore(kept: dict[str, Any], tensors: dict[str, Tensor]) -> LearnedTagger:
     """What came out of a model directory, checked to be whole."""
-    words, tags = tuple(kept["words"]), tuple(kept["tags"])
+    words, tags = texts(kept, "words"), texts(kept, "tags")
     places = places_named(list(tensors))
     template = JointTaggerModel(tensors["transitions"], {place: torch.empty(0) for place in places})
     model = template.with_parameters(tensors)
     spelling = spelling_tables(words, places, int(kept["rare_from"]))
-    learned = LearnedTagger(words, tags, model, TagCeiling(**kept["ceiling"]), spelling)
+    learned = LearnedTagger(words, tags, model, record(TagCeiling, kept["ceiling"]), spelling)
     _check(learned)
     return learned
 

@@ -16,6 +16,7 @@ from mrflearn.estimators.front_door import Parts
 from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.text_moments import checked_moments, counted
 from mrflearn.models.spectral_vectors import spectral_vectors
+from mrflearn.models.storage import texts
 from mrflearn.statistics.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
@@ -86,7 +87,7 @@ class WordVectors(WordSpace):
         return {"words": list(self.vocabulary_.words)}, {"vectors": vectors}
 
     def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self._vocabulary = Vocabulary(tuple(learned["words"]))
+        self._vocabulary = Vocabulary(texts(learned, "words"))
         self._vectors = np.asarray(tensors["vectors"].cpu())
         if len(self._vectors) != len(self._vocabulary):
             raise DataError("words and vectors differ in number")

@@ -30,6 +30,7 @@ __all__ = [
     "torus",
 ]
 
+MOST_UNNAMED = 10_000_000  # variables of a file that alone says how many there are
 LONGEST_NUMBER = 9  # digits of a variable's number in a file
 FORMS = (
     "grid:ROWSxCOLUMNS, torus:ROWSxCOLUMNS, cube:XxYxZ, chimera:M,N,T, "
@@ -82,6 +83,12 @@ def from_edge_file(
     count = variables or 1 + max((max(edge) for edge in edges), default=-1)
     if not count:
         raise DataError("there is no edge in this file.", path=path)
+    if variables is None and count > MOST_UNNAMED:
+        raise DataError(
+            f"a variable has the number {count - 1}; files that name more than {MOST_UNNAMED:,} "
+            "are read where variables=... says how many there are.",
+            path=path,
+        )
     scope = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
     return pairwise(state_counts(states, count), scope, tied=tied)
 

@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
-from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from torch import Tensor
 
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
+from mrflearn.graph.parts import sparse_graph
 from mrflearn.kernels.chain_steps import Steps
 
 ELSEWHERE = "Exact elimination (small width) or belief propagation takes any graph."
@@ -111,7 +111,7 @@ def _walk(edges: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
     The position is -1 on a cycle.
     """
     low, high = edges.T
-    joined = coo_array((np.ones(len(edges)), (low, high)), shape=(variables, variables)).tocsr()
+    joined = sparse_graph(np.ones(len(edges)), low, high, variables)
     count, path = connected_components(joined, directed=False)
     ends = np.flatnonzero(np.bincount(edges.ravel(), minlength=variables) < 2)
     first = np.full(count, -1)

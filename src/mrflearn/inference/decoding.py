@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
-from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from torch import Tensor
 
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.conditionals import Conditionals
 from mrflearn.inference.message_field import Field
@@ -76,13 +76,13 @@ def _breadth_first(
     """
     variables, factors, count = real_links(graph)
     size = graph.variables + count
-    links = coo_array((np.ones(len(factors)), (variables, factors + graph.variables)), (size, size))
+    links = sparse_graph(np.ones(len(factors)), variables, factors + graph.variables, size)
     _, piece = connected_components(links, directed=False)
     _, roots = np.unique(piece[: graph.variables], return_index=True)
     # One more node, tied to every root, makes one search out of many.
     rows = np.concatenate([variables, np.full(len(roots), size)])
     columns = np.concatenate([factors + graph.variables, roots])
-    joined = coo_array((np.ones(len(rows)), (rows, columns)), (size + 1, size + 1)).tocsr()
+    joined = sparse_graph(np.ones(len(rows)), rows, columns, size + 1)
     distance, before = dijkstra(
         joined, directed=False, indices=size, unweighted=True, return_predecessors=True
     )

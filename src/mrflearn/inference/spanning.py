@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, maximum_flow, minimum_spanning_tree
+
+from mrflearn.graph.parts import sparse_graph
 
 # Averaged over by `even_appearance`: enough that each edge's share is known to a percent.
 FORESTS = 100
@@ -36,9 +37,9 @@ class Edges:
         order = np.lexsort((cost[real], high, low))
         pairs, first = np.unique((low * self.variables + high)[order], return_index=True)
         cheapest = order[first]  # of parallel edges only one may enter
-        place = (low[cheapest], high[cheapest])
-        costs = coo_array((cost[real][cheapest], place), (self.variables, self.variables))
-        rows, columns = minimum_spanning_tree(costs.tocsr()).nonzero()
+        ends = (low[cheapest], high[cheapest])
+        costs = sparse_graph(cost[real][cheapest], *ends, self.variables)
+        rows, columns = minimum_spanning_tree(costs).nonzero()
         entered = np.searchsorted(pairs, rows.astype(np.int64) * self.variables + columns)
         chosen[real[cheapest[entered]]] = True
         return chosen
@@ -46,8 +47,7 @@ class Edges:
     def pieces(self) -> Int[np.ndarray, "v"]:
         """The connected piece of every variable, by real edges."""
         low, high = self.ends[self.real].T
-        size = (self.variables, self.variables)
-        links = coo_array((np.ones(len(low)), (low, high)), size)
+        links = sparse_graph(np.ones(len(low)), low, high, self.variables)
         return np.asarray(connected_components(links, directed=False)[1])
 
 
@@ -118,8 +118,8 @@ def _crowded(edges: Edges, weight: Float[np.ndarray, "e"]) -> str | None:
         columns = [edge, count + ends[:, 0], count + ends[:, 1]]
         columns.append(np.full(edges.variables, source + 1))
         capacity = np.concatenate([earn, free_flow, free_flow, cost])
-        place = (np.concatenate(rows), np.concatenate(columns))
-        network = coo_array((capacity, place), (source + 2, source + 2)).tocsr()
+        arcs = (np.concatenate(rows), np.concatenate(columns))
+        network = sparse_graph(capacity, *arcs, source + 2)
         flow = maximum_flow(network, source, source + 1)
         surplus = (int(earn.sum()) - int(flow.flow_value)) / FLOW_UNIT
         if surplus > TOLERANCE:

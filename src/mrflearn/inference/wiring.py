@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
 
 
@@ -117,7 +117,7 @@ def is_forest(graph: FactorGraph) -> bool:
     """Whether the factor graph has no cycle, not counting paths through one-state variables."""
     variables, factors, count = real_links(graph)
     size = graph.variables + count
-    links = coo_array((np.ones(len(factors)), (variables, factors + graph.variables)), (size, size))
+    links = sparse_graph(np.ones(len(factors)), variables, factors + graph.variables, size)
     pieces, _ = connected_components(links, directed=False)
     return bool(len(factors) == size - pieces)
 

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
+from triton.language import constexpr
 
 # Numbers are brought up to 2 ** HEADROOM, so that the halves of much smaller ones still count.
 HEADROOM = tl.constexpr(14)
@@ -129,7 +130,7 @@ def _store_halves(
     halves: tl.tensor,
     row: tl.tensor,
     padded: tl.tensor,
-    WIDTH: tl.constexpr,
+    WIDTH: constexpr,
 ) -> None:
     high = exact.to(tl.float16)
     target = halves + row * WIDTH + tl.arange(0, WIDTH)[None, :]
@@ -160,8 +161,8 @@ def _split_kernel(
     columns: tl.tensor,
     left_step: tl.tensor,
     right_step: tl.tensor,
-    WIDTH: tl.constexpr,
-    ROWS: tl.constexpr,
+    WIDTH: constexpr,
+    ROWS: constexpr,
 ) -> None:
     """Even programs split left vectors; odd ones right vectors, and pad the bias with -inf."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -199,8 +200,8 @@ def _weigh_kernel(
     weight_row: tl.tensor,
     rows: tl.tensor,
     dims: tl.tensor,
-    WIDTH: tl.constexpr,
-    ROWS: tl.constexpr,
+    WIDTH: constexpr,
+    ROWS: constexpr,
 ) -> None:
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     dim = tl.arange(0, WIDTH)[None, :]

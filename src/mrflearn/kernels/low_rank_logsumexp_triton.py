@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
+from triton.language import constexpr
 
 from mrflearn.kernels.float16_halves import (
     HEADROOM,
@@ -95,10 +96,10 @@ def _forward_kernel(
     left_half: tl.tensor,
     left_step: tl.tensor,
     right_step: tl.tensor,
-    MEANS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    HELD: tl.constexpr,
-    VISITED: tl.constexpr,
+    MEANS: constexpr,
+    WIDTH: constexpr,
+    HELD: constexpr,
+    VISITED: constexpr,
 ) -> None:
     """Each program holds some rows and visits all columns, sums relative to the running peak."""
     offset = tl.program_id(1).to(tl.int64)
@@ -162,9 +163,9 @@ def _backward_kernel(
     padded_rows: tl.tensor,
     left_step: tl.tensor,
     right_step: tl.tensor,
-    WIDTH: tl.constexpr,
-    HELD: tl.constexpr,
-    VISITED: tl.constexpr,
+    WIDTH: constexpr,
+    HELD: constexpr,
+    VISITED: constexpr,
 ) -> None:
     """Each program holds some columns and visits all rows, whose values are known by now."""
     offset = tl.program_id(1).to(tl.int64)

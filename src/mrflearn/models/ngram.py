@@ -33,6 +33,8 @@ class BackoffTable:
     def __post_init__(self) -> None:
         if not len(self.code) == len(self.log_probability) == len(self.log_backoff):
             raise DataError("an n-gram table needs one probability and one back-off for each code.")
+        if self.code.dtype != np.int64 or self.code.ndim != 1:
+            raise DataError(f"codes of n-grams are whole numbers, not {self.code.dtype}.")
         if (np.diff(self.code) <= 0).any():
             raise DataError("the codes of an n-gram table must rise: one comes twice, or too late.")
 

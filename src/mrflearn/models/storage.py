@@ -1,17 +1,23 @@
 """A model on disk: a directory with `config.json` and `model.safetensors`, written atomically.
 
-Loading reads numbers and text and never executes anything from the directory.
+Loading reads numbers and text and never executes anything from the directory.  `config.json` has
+SHA-256 checksums of both files (its own without that checksum), so that damage is noticed.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import hashlib
 import json
+import math
 import os
 import shutil
-import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import safetensors
@@ -19,12 +25,15 @@ import safetensors.torch
 from torch import Tensor
 
 from mrflearn import __version__
+from mrflearn.data.files import new_draft, remove_drafts, sync_folder
 from mrflearn.errors import StorageError
 
 FORMAT = "mrflearn model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 CONFIG = "config.json"
 TENSORS = "model.safetensors"
+LARGEST_EMPTY = 1 << 20  # rows of no columns: a file of any size can say that it has these
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,37 +49,80 @@ class StoredModel:
     learned: dict[str, Any] = field(default_factory=dict)
 
 
-def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
-    """Writes the directory whole or not at all; replaces an older model of that name."""
-    target = Path(path)
-    check_target(target)
+def write_model(
+    path: str | os.PathLike[str], model: StoredModel, *, overwrite: bool = False
+) -> None:
+    """Writes the directory whole or not at all.
+
+    An older model of that name is replaced only with `overwrite`, and in one step where the system
+    can exchange two directories (Linux: renameat2, macOS: renamex_np): whoever opens the name
+    finds the old model or the new one.  Elsewhere the old one steps aside first, so that the name
+    is free for a moment.  What a killed process left beside it is removed.
+    """
+    target = Path(os.path.realpath(path))
+    check_target(target, overwrite=overwrite)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+        if target.exists():  # else a leftover might be the only model there is
+            remove_drafts(target)
+        draft, lock = new_draft(target, folder=True)
         try:
             _fill(draft, model)
             draft.chmod(0o755)
-            _put_in_place(draft, target)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+            sync_folder(draft)
+            _put_in_place(draft, target, overwrite=overwrite)
+            sync_folder(target.parent)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)  # the old model, or what was not finished
+            os.close(lock)
+        remove_drafts(target)
     except (OSError, safetensors.SafetensorError) as error:  # no such place, or the disk is full
         reason = getattr(error, "strerror", None) or error
         raise StorageError(f"{target} cannot be written: {reason}.") from error
 
 
-def check_target(path: str | os.PathLike[str]) -> None:
-    """Raises `StorageError` where something stands that is not a model and must not be lost."""
+def check_target(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Raises `StorageError` where something stands that must not be lost."""
     target = Path(path)
-    if target.exists() and not _may_replace(target):
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not _is_model(target):
         raise StorageError(
             f"{target} exists and is not a mrflearn model; it is left alone. Choose another name."
         )
+    if not overwrite:
+        raise StorageError(_taken(target))
+
+
+def _taken(target: Path) -> str:
+    return f"{target} holds a model already. Choose another name, or replace it by overwrite=True."
 
 
 def read_model(path: str | os.PathLike[str], *, device: str = "cpu") -> StoredModel:
     """The stored model; `StorageError` says what is wrong with a directory that holds none."""
     folder = Path(path)
+    while True:
+        before = _identity(folder)
+        # Where another process has just replaced the model, the files may be of two.
+        try:
+            stored = _read(folder, device)
+            if _identity(folder) == before:
+                return stored
+        except StorageError:
+            if _identity(folder) == before:
+                raise
+
+
+def _identity(folder: Path) -> tuple[int, int, int] | None:
+    """What is another for another directory of that name."""
+    try:
+        found = folder.stat()
+    except (OSError, ValueError):  # ValueError: a NUL character in the name
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _read(folder: Path, device: str) -> StoredModel:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise StorageError(f"{folder} {what}; a model is a directory written by `save` or `train`.")
@@ -79,41 +131,114 @@ def read_model(path: str | os.PathLike[str], *, device: str = "cpu") -> StoredMo
     if not tensors_path.is_file():
         raise StorageError(f"{folder}: {TENSORS} is missing; was the directory copied in part?")
     try:
+        if _digest(tensors_path) != config["sha256"][TENSORS]:
+            raise StorageError(
+                f"{tensors_path} is damaged, or belongs to another model: its checksum is not "
+                f"that in {CONFIG}. Copy or train the model again."
+            )
         # Memory-mapped: a model of several gigabytes is not held twice.
         tensors = safetensors.torch.load_file(tensors_path, device=device)
     except (safetensors.SafetensorError, OSError) as error:
         raise StorageError(
             f"{tensors_path} is damaged or truncated ({error}). Copy or train the model again."
         ) from error
-    expected = {name: list(shape) for name, shape in config["tensors"].items()}
-    found = {name: list(tensor.shape) for name, tensor in tensors.items()}
-    if expected != found:
-        raise StorageError(
-            f"{folder}: {CONFIG} and {TENSORS} do not belong together "
-            f"({_difference(expected, found)})."
-        )
+    for name, tensor in tensors.items():
+        if not tensor.numel() and math.prod(size or 1 for size in tensor.shape) > LARGEST_EMPTY:
+            raise StorageError(f"{tensors_path}: '{name}' has the shape {[*tensor.shape]}.")
     return StoredModel(config["class"], config["settings"], tensors, config["learned"])
+
+
+def texts(learned: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The list of texts of that name; `StorageError` where it is anything else."""
+    found = learned[name]
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise StorageError(f"'{name}' should be a list of texts")
+    return tuple(found)
+
+
+def figure(found: Any) -> float:
+    """The number; `StorageError` where it is anything else."""
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise StorageError(f"{found!r:.80} should be a number")
+    return found
+
+
+def record(kind: type[Record], fields: Mapping[str, Any]) -> Record:
+    """The dataclass with these fields; `StorageError` where one is of the wrong kind."""
+    hints = get_type_hints(kind)
+    for name, value in fields.items():
+        if name in hints and not fits(value, hints[name]):
+            raise StorageError(f"'{name}' of {kind.__name__} is {value!r:.80}")
+    return kind(**{n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()})
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value of JSON is of a kind: a number, a text, a list or a mapping of such."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(fits(value, own) for own in inner)
+    if origin is Literal:
+        return isinstance(value, str)
+    if hint in (int, float, bool):  # verbose=1 and max_iterations=1e3 are as good
+        return isinstance(value, int | float)
+    if hint in (str, NoneType):
+        return isinstance(value, hint)
+    if origin is tuple and Ellipsis not in inner:
+        sized = isinstance(value, list) and len(value) == len(inner)
+        return sized and all(map(fits, value, inner))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, dict) and all(fits(own, inner[1]) for own in value.values())
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return isinstance(value, list) and all(fits(own, inner[0]) for own in value)
+    return hint is Any
 
 
 def _fill(folder: Path, model: StoredModel) -> None:
     tensors = {name: value.detach().contiguous().cpu() for name, value in model.tensors.items()}
-    config = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "library_version": __version__,
-        "class": model.kind,
-        "settings": model.settings,
-        "learned": model.learned,
-        "tensors": {name: list(value.shape) for name, value in tensors.items()},
-    }
-    try:
-        text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False, default=_plain)
-    except (TypeError, ValueError) as error:  # no plain value, or no finite number
-        raise StorageError(f"this {model.kind} cannot be stored: {error}.") from error
-    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     safetensors.torch.save_file(tensors, folder / TENSORS)
+    _sync_file(folder / TENSORS)
+    try:
+        # What is written is what JSON gives back: tuples are lists, keys are texts.
+        config = json.loads(
+            json.dumps(
+                {
+                    "format": FORMAT,
+                    "format_version": FORMAT_VERSION,
+                    "library_version": __version__,
+                    "class": model.kind,
+                    "settings": model.settings,
+                    "learned": model.learned,
+                    "sha256": {TENSORS: _digest(folder / TENSORS)},
+                },
+                allow_nan=False,
+                default=_plain,
+            )
+        )
+        config["sha256"][CONFIG] = _config_digest(config)
+        text = json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:  # no plain value, no finite number, no Unicode text
+        raise StorageError(f"this {model.kind} cannot be stored: {error}.") from error
+    (folder / CONFIG).write_bytes(text)
+    _sync_file(folder / CONFIG)
     # safetensors lets the owner alone read; whoever may read the one file may read the other.
     (folder / TENSORS).chmod((folder / CONFIG).stat().st_mode)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _config_digest(config: dict[str, Any]) -> str:
+    """The checksum of everything in a configuration but the checksum itself."""
+    sums = {name: value for name, value in config["sha256"].items() if name != CONFIG}
+    text = json.dumps({**config, "sha256": sums}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
 
 
 def _plain(value: Any) -> Any:
@@ -123,28 +248,51 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} is no plain value")
 
 
-def _put_in_place(draft: Path, target: Path) -> None:
-    # A directory cannot be swapped in one step everywhere: the old model steps aside first, and
-    # comes back if the new one cannot take its place.
-    if not target.exists():
-        draft.rename(target)
-        return
-    aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
-    target.rename(aside / target.name)
+def _put_in_place(draft: Path, target: Path, *, overwrite: bool) -> None:
+    """The draft under the target's name; what stood there is under the draft's, or is gone."""
     try:
-        draft.rename(target)
-    except BaseException:
-        (aside / target.name).rename(target)  # where even that fails, it stays aside
-        aside.rmdir()
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
+        draft.rename(target)  # nothing is there, or an empty directory
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    if not overwrite:
+        raise StorageError(_taken(target))
+    if _exchange(draft, target):
+        return
+    # The old model steps aside, and comes back if the new one cannot take its place.
+    aside, lock = new_draft(target, folder=True)
+    try:
+        target.rename(aside / target.name)
+        try:
+            draft.rename(target)
+        except BaseException:
+            (aside / target.name).rename(target)  # where even that fails, it stays aside
+            aside.rmdir()
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        os.close(lock)
 
 
-def _may_replace(target: Path) -> bool:
-    if not target.is_dir():
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchanges two directories in one step; False where the system cannot."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    paths = os.fsencode(first), os.fsencode(second)
+    exchange = 2  # RENAME_EXCHANGE, RENAME_SWAP
+    if hasattr(libc, "renameat2"):
+        here = -100  # AT_FDCWD
+        failed = libc.renameat2(here, paths[0], here, paths[1], exchange)
+    elif hasattr(libc, "renamex_np"):
+        failed = libc.renamex_np(*paths, exchange)
+    else:
         return False
-    if not any(target.iterdir()):
-        return True
+    if failed and ctypes.get_errno() not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return not failed
+
+
+def _is_model(target: Path) -> bool:
     try:
         config = json.loads((target / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -167,23 +315,17 @@ def _read_config(folder: Path) -> dict[str, Any]:
             f"{path} has format version {config.get('format_version')!r}; this library reads "
             f"{FORMAT_VERSION}. Update mrflearn, or train the model again."
         )
-    shapes = config.get("tensors")
+    sums = config.get("sha256")
     sound = (
         isinstance(config.get("class"), str)
         and isinstance(config.get("settings"), dict)
         and isinstance(config.get("learned"), dict)
-        and isinstance(shapes, dict)
-        and all(isinstance(shape, list) for shape in shapes.values())
+        and isinstance(sums, dict)
+        and isinstance(sums.get(TENSORS), str)
     )
-    if not sound:
+    if not sound or config["sha256"].get(CONFIG) != _config_digest(config):
         raise StorageError(
-            f"{path} lacks 'class', 'settings', 'learned' or 'tensors'; it was edited."
+            f"{path} is damaged or was edited: it does not have the checksum that was written. "
+            "Copy or train the model again."
         )
     return config
-
-
-def _difference(expected: dict[str, list[int]], found: dict[str, list[int]]) -> str:
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
-            return f"tensor '{name}': {expected.get(name)} against {found.get(name)}"
-    return "no difference"

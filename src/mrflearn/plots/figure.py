@@ -60,7 +60,7 @@ def save(figure: Any, path: str | Path) -> None:
 def render(figure: Any, stream: BinaryIO, kind: str, **options: Any) -> None:
     """Draws the figure into a stream; letters that the font lacks are boxes, without a warning."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
         metadata = {"Software": None} if kind == "png" else None
         figure.savefig(stream, format=kind, metadata=metadata, **options)
 

@@ -10,7 +10,7 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from mrflearn.data.files import PathLike, open_binary, write_binary
+from mrflearn.data.files import PathLike, read_bytes, write_binary
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, StorageError
 from mrflearn.statistics.moments import Moments, PairCounts
@@ -47,8 +47,7 @@ def save_moments(moments: Moments, path: PathLike) -> None:
 
 def load_moments(path: PathLike) -> Moments:
     """The saved moments; `StorageError` says what is wrong with a file that holds none."""
-    with open_binary(path) as stream:
-        content = stream.read()
+    content = read_bytes(path)
     header = _header(content, path)
     try:
         return _moments(header, safetensors.numpy.load(content))

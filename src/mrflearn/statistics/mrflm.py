@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from mrflearn.data.files import PathLike, open_binary, read_lines, write_text
+from mrflearn.data.files import PathLike, read_bytes, read_lines, write_text
 from mrflearn.data.text import split_tokens
 from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.statistics.moments import Counts, Moments, PairCounts, sum_by_key
+
+LONGEST_NUMBER = 20  # of 64 bits, with its sign
 
 
 def write_mrflm(moments: Moments, path: PathLike) -> None:
@@ -114,9 +116,11 @@ def _read_pairs(
 
 
 def _numbers(path: PathLike) -> Counts:
-    with open_binary(path) as stream:
-        fields = stream.read().split()
+    fields = read_bytes(path).split()
     try:
+        # An array of bytes has room for the longest in every place.
+        if max(map(len, fields), default=0) > LONGEST_NUMBER:
+            raise ValueError("one is too long")
         return np.array(fields, dtype=np.bytes_).astype(np.int64)
     except (ValueError, OverflowError) as error:
         raise DataError(

@@ -5,6 +5,7 @@ just as it was trained on them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
@@ -99,13 +100,16 @@ class Recipe:
         """The recipe that `settings` gave."""
         try:
             template = settings["template"]
-            return cls(
+            recipe = cls(
                 settings["format"],
                 tuple(settings["columns"]),
                 settings["labels"],
                 None if template is None else tuple(template),
                 tuple(settings.get("further", ())),
             )
+            told = recipe.format, recipe.labels, *recipe.columns, *recipe.further
+            "".join((*told, *(recipe.template or ())))  # all are texts
+            return recipe
         except (KeyError, TypeError) as error:
             raise StorageError(f"the stored recipe for features is damaged ({error}).") from error
 
@@ -170,7 +174,8 @@ class Recipe:
 
     def items(self, sentence: ColumnSentence) -> list[list[str]]:
         """What is looked at in a sentence."""
-        seen = [sentence[name] for name in self.seen]
+        named = dict(zip(sentence.names, sentence.columns, strict=True))
+        seen = [named[name] if name in named else sentence[name] for name in self.seen]
         if self.template is None:
             return word_features(list(zip(*seen, strict=True)))
         return self._templates(seen)
@@ -218,18 +223,18 @@ def _read_columns(
     path: PathLike, columns: tuple[str, ...], seen: tuple[str, ...]
 ) -> Iterator[ColumnSentence]:
     """Sentences with all columns, or, as the first line decides, with those seen alone."""
-    lines = read_lines(path)
     skipped: list[tuple[int, str]] = []
-    for number, line in lines:
-        skipped.append((number, line))
-        cells = split_tokens(line)
-        if cells and cells[0] != DOCUMENT_MARK:
-            names, note = columns, ""
-            if len(cells) == len(seen):
-                names, labels = seen, set(columns) - set(seen)
-                note = f" (line {number} has no {' or '.join(sorted(labels))})"
-            yield from parse_columns(chain(skipped, lines), path, names, note=note)
-            return
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            skipped.append((number, line))
+            cells = split_tokens(line)
+            if cells and cells[0] != DOCUMENT_MARK:
+                names, note = columns, ""
+                if len(cells) == len(seen):
+                    names, labels = seen, set(columns) - set(seen)
+                    note = f" (line {number} has no {' or '.join(sorted(labels))})"
+                yield from parse_columns(chain(skipped, lines), path, names, note=note)
+                return
 
 
 def _other_format(path: PathLike, kind: str) -> Iterator[ColumnSentence]:
@@ -267,7 +272,8 @@ def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """Names for the layers of GRMM's text: those wanted, or `layer1`, `layer2` and so on."""
     if str(path) == "-" and wanted:
         return wanted
-    found = next((len(tokens.layers) for tokens in read_grmm(path)), 0)
+    with closing(read_grmm(path)) as sequences:
+        found = next((len(tokens.layers) for tokens in sequences), 0)
     if not found:
         raise DataError("there is no token to learn from.", path=path)
     if wanted and len(wanted) != found:
@@ -284,14 +290,12 @@ def _first_columns(path: PathLike, kind: str) -> tuple[str, ...]:
         raise DataError("standard input can be read once only: name its columns.")
     if kind != "columns":
         return _first(_other_format(path, kind), path).names
-    width = next((len(cells) for cells in _rows(path) if cells and cells[0] != DOCUMENT_MARK), 0)
+    with closing(read_lines(path)) as lines:
+        rows = (split_tokens(line) for _, line in lines)
+        width = next((len(cells) for cells in rows if cells and cells[0] != DOCUMENT_MARK), 0)
     if width < 2:
         raise DataError("a file to learn from needs a word and a label on each line.", path=path)
     return ("word", *(f"column{i}" for i in range(2, width)), "label")
-
-
-def _rows(path: PathLike) -> Iterator[list[str]]:
-    return (split_tokens(line) for _, line in read_lines(path))
 
 
 def _first(sentences: Iterable[ColumnSentence], path: PathLike) -> ColumnSentence:

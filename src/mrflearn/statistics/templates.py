@@ -18,6 +18,7 @@ from mrflearn.errors import DataError
 from mrflearn.statistics.edges import edge
 
 _CELL = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
+FARTHEST_DIGITS = 3  # of the distance to a row, and of the number of a column
 _OTHER = re.compile(r"%[a-zA-Z]")
 
 
@@ -82,7 +83,7 @@ def parse_template(line: str) -> list[Template]:
     text = line.strip()
     if not text or text.startswith("#"):
         return []
-    cells = tuple((int(row), int(column)) for row, column in _CELL.findall(text))
+    cells = tuple((_number(row), _number(column)) for row, column in _CELL.findall(text))
     kind = text[0]
     if kind not in "UuBb*":
         raise DataError(f"'{text}' is no template: it should begin with U, u, B, b or *.")
@@ -95,6 +96,12 @@ def parse_template(line: str) -> list[Template]:
     if kind in "Bb*" and cells:
         made.append(Template((edge(texts[0]), *texts[1:]), cells))
     return made
+
+
+def _number(text: str) -> int:
+    if len(text.lstrip("+-0")) > FARTHEST_DIGITS:
+        raise DataError(f"{text[:20]} in a template: rows and columns have three digits at most.")
+    return int(text)
 
 
 def _shifted(cells: Sequence[str], row: int) -> list[str]:
