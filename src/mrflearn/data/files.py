@@ -7,7 +7,6 @@ to its size.  These environment variables set other limits.
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import io
 import os
@@ -244,7 +243,7 @@ def _replacing(target: Path, handle: int, temporary: Path) -> Iterator[BinaryIO]
             os.fsync(raw.fileno())
             umask = os.umask(0)
             os.umask(umask)
-            os.fchmod(raw.fileno(), 0o666 & ~umask)  # mkstemp makes private files
+            temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
             # While the file is open it is locked, and nobody takes it for a leftover.
             temporary.replace(target)
         sync_folder(target.parent)
@@ -269,8 +268,7 @@ def new_draft(target: Path, *, folder: bool = False) -> tuple[Path, int]:
         else:
             handle, name = tempfile.mkstemp(dir=target.parent, prefix=_draft_prefix(target))
             path = Path(name)
-        with suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        _lock(handle, wait=True)
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):
                 return path, handle
@@ -289,15 +287,29 @@ def remove_drafts(target: Path) -> None:
         return
     for path in found:
         with suppress(OSError):
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not _lock(handle, wait=False):
+                    continue
                 if Path(path).is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     Path(path).unlink()
             finally:
                 os.close(handle)
+
+
+def _lock(handle: int, *, wait: bool) -> bool:
+    """Whether a lock was had; Windows and some network file systems have none to give."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _draft_prefix(target: Path) -> str:

@@ -277,6 +277,8 @@ def _put_in_place(draft: Path, target: Path, *, overwrite: bool) -> None:
 
 def _exchange(first: Path, second: Path) -> bool:
     """Exchanges two directories in one step; False where the system cannot."""
+    if os.name == "nt":
+        return False
     libc = ctypes.CDLL(None, use_errno=True)
     paths = os.fsencode(first), os.fsencode(second)
     exchange = 2  # RENAME_EXCHANGE, RENAME_SWAP
