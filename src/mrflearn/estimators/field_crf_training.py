@@ -30,7 +30,7 @@ from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.plan import Plan
 
-UNSETTLED = "In the last evaluation belief propagation did not come to rest on every graph."
+NOT_CONVERGED = "In the last evaluation belief propagation did not converge on every graph."
 PARTITIONS = 8  # of the examples, where an executor adds them up
 
 
@@ -65,7 +65,7 @@ def train_field(
 
             outcome = _run(start, [function], quasi_newton(optimisation), settings, in_double)
             if isinstance(function, FieldLikelihood | Distributed) and not function.converged:
-                return replace(outcome, reason=f"{outcome.reason} {UNSETTLED}")
+                return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
             return outcome
         if settings.executor is not None:
             raise TrainingError("an executor needs algorithm='lbfgs': SGD goes step by step.")

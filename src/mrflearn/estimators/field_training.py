@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -79,6 +79,10 @@ Batches = (
 )
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
 CHUNK = 16_384
+LOOPY_ADVICE = (
+    "Loopy belief propagation leaps between fixed points where variables are strongly coupled: "
+    "use estimator 'ml' where the graph is narrow, else 'pl'."
+)
 CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
 
 
@@ -133,7 +137,10 @@ class FieldTraining:
                 "Use l2, the estimator 'pl', or leave these rows out."
             )
         self.insist_on_memory(parameter_count(graph), graph.device)
-        return ESTIMATORS[self.estimator](self, graph, columns)
+        outcome = ESTIMATORS[self.estimator](self, graph, columns)
+        if self.estimator == "bp" and outcome.failed:
+            return replace(outcome, reason=f"{outcome.reason} {LOOPY_ADVICE}")
+        return outcome
 
     def insist_on_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:
         """Raises `OutOfMemoryError` where training so many parameters, and `more`, has no room."""

@@ -9,11 +9,13 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+T = TypeVar("T")
 LOG2_E = math.log2(math.e)
 ROWS, COLUMNS = 256, 2048
 SMALLEST_SHARE = 64
@@ -81,27 +83,26 @@ def blocks(start: int, stop: int, size: int) -> list[slice]:
     return [slice(at, min(at + size, stop)) for at in range(start, stop, size)]
 
 
-def share(work: Callable[[int, int], None], items: int) -> None:
-    """Run `work(start, stop)` over shares of 0..items, one for each thread torch may use.
+def share(work: Callable[[int, int], T], items: int) -> list[T]:
+    """What `work(start, stop)` gives for shares of 0..items, one for each thread torch may use.
 
+    In the order of the shares, whichever ends first: sums over them are the same in every run.
     Threads that each keep their own tile in cache outrun torch's own, which share every tile.
     """
     threads = torch.get_num_threads()
     size = max(SMALLEST_SHARE, math.ceil(items / threads))
     shares = [(part.start, part.stop) for part in blocks(0, items, size)]
 
-    def quietly(part: tuple[int, int]) -> None:
+    def quietly(part: tuple[int, int]) -> T:
         with torch.no_grad():  # a new thread starts with gradients on
-            work(*part)
+            return work(*part)
 
     if len(shares) <= 1:
-        for part in shares:
-            quietly(part)
-        return
+        return [quietly(part) for part in shares]
     torch.set_num_threads(1)  # new threads take this setting over
     try:
         with ThreadPoolExecutor(len(shares)) as pool:
-            list(pool.map(quietly, shares))
+            return list(pool.map(quietly, shares))
     finally:
         torch.set_num_threads(threads)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from threading import Lock
 
 import torch
 from jaxtyping import Float
@@ -29,9 +28,8 @@ def power_step(
     peaks, log_rows, log_columns = bias + columns, rows * LOG2_E, columns * LOG2_E
     shift = peaks * LOG2_E
     log_sums = torch.empty_like(log_rows)
-    total = _ColumnSums(len(columns), left)
 
-    def add(start: int, stop: int) -> None:
+    def add(start: int, stop: int) -> _ColumnSums:
         buffer = left.new_empty(ROWS, len(shift))
         own = _ColumnSums(len(shift), left)
         for some in blocks(start, stop, ROWS):
@@ -42,9 +40,11 @@ def power_step(
             tile.sub_(peak.unsqueeze(1)).exp2_()
             log_sums[some] = peak + tile.sum(1).log2()
             own.add(tile, log_rows[some] + peak)
-        total.merge(own)
+        return own
 
-    share(add, len(rows))
+    total = _ColumnSums(len(columns), left)
+    for own in share(add, len(rows)):
+        total.merge(own)
     return (total.logarithm() - log_columns) / LOG2_E, log_sums / LOG2_E
 
 
@@ -54,7 +54,6 @@ class _ColumnSums:
     def __init__(self, columns: int, like: Tensor) -> None:
         self.sums = like.new_zeros(columns)
         self.peak = -math.inf
-        self.lock = Lock()
 
     def add(self, tile: Float[Tensor, "r c"], log_weight: Float[Tensor, "r"]) -> None:
         """Take in rows, each times 2 ** log_weight."""
@@ -64,10 +63,9 @@ class _ColumnSums:
 
     def merge(self, other: _ColumnSums) -> None:
         """Take in the sums of another thread."""
-        with self.lock:
-            self._raise_peak(other.peak)
-            if other.peak > -math.inf:
-                self.sums += other.sums * 2.0 ** (other.peak - self.peak)
+        self._raise_peak(other.peak)
+        if other.peak > -math.inf:
+            self.sums += other.sums * 2.0 ** (other.peak - self.peak)
 
     def _raise_peak(self, peak: float) -> None:
         if peak > self.peak:

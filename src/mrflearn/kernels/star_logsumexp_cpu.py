@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from threading import Lock
 
 import torch
 from jaxtyping import Float
@@ -29,12 +28,13 @@ def value_and_gradients(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The log-partition of stars, and its gradients by each argument in turn."""
     stars = _Stars(left, right, bias, centre)
-    share(stars.add_rows, left.shape[1])
+    for sums in share(stars.sums_of, left.shape[1]):
+        stars.sums.merge(sums)
     return stars.result()
 
 
 class _Stars:
-    """One evaluation: inputs in base 2, running sums of the threads, sums of all."""
+    """One evaluation: inputs in base 2, means and weights of rows, sums of all."""
 
     def __init__(self, left: Tensor, right: Tensor, bias: Tensor, centre: Tensor) -> None:
         self.left, self.right = left, right
@@ -42,10 +42,10 @@ class _Stars:
         self.transposed = right.mT.contiguous()
         self.mean = torch.empty_like(self.scaled)
         self.log_weight = centre * LOG2_E
-        self.lock = Lock()
         self.sums = _Sums.zero(self.transposed, self.bias)
 
-    def add_rows(self, start: int, stop: int) -> None:
+    def sums_of(self, start: int, stop: int) -> _Sums:
+        """The column sums of some rows, whose means and weights are filled in."""
         offsets, columns = self.bias.shape
         wanted = BLOCK_BYTES // (self.left.element_size() * offsets * columns)
         size = min(max(wanted, ROWS_AT_LEAST), ROWS_AT_MOST)
@@ -54,8 +54,7 @@ class _Stars:
         for rows in blocks(start, stop, size):
             totals = self._exponentials(rows, buffer)
             sums.add(self.left[:, rows], totals, self.log_weight[rows], buffer)
-        with self.lock:
-            self.sums.merge(sums)
+        return sums
 
     def _exponentials(self, rows: slice, buffer: Tensor) -> Tensor:
         """Row sums of the exponentials, which are left in the buffer; fills means and weights."""

@@ -37,6 +37,10 @@ from mrflearn.models.slices import Incidence
 from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.observed import observed_counts
 
+# log Z and the score of the labels are both large, and Bethe's value adds up thousands of terms of
+# both signs: in float32 what is left of them is off by more than the last falls of the value in
+# training, and a line search gets stuck.
+INFERENCE = torch.float64
 NUMBERS_IN_TABLES = 2**22  # entries of the tables of one part
 # Messages of a part are passed until those of all its examples rest: in small parts, few wait.
 NUMBERS_UNDER_MESSAGES = 2**17
@@ -100,14 +104,6 @@ class FieldLikelihood:
             values = state.get(str(k))
             part.messages = part.latest = None if values is None else Messages(values)
 
-    def kind(self, own: torch.dtype) -> torch.dtype:
-        """The type of number that inference works in, for weights of a type.
-
-        Bethe's value adds up thousands of terms of both signs: in float32 it is off by more than
-        the last falls of the value in training, and a line search gets stuck.
-        """
-        return torch.float64 if isinstance(self.inference, BeliefPropagation) else own
-
     @cached_property
     def layout(self) -> Layout:
         return Layout.of(self.model.parameters())
@@ -132,7 +128,7 @@ class FieldLikelihood:
         return Evaluation(value, gradient.to(vector.dtype))
 
     def _solve(self, vector: Float[Tensor, "p"], part: _Part) -> tuple[Tensor, Tensor]:
-        leaf = vector.detach().to(self.kind(vector.dtype)).requires_grad_(True)
+        leaf = vector.detach().to(INFERENCE).requires_grad_(True)
         with torch.enable_grad():
             model = self.model.with_parameters(self.layout.unflatten(leaf))
             total = self._log_partition(part.potentials(model), part).double()
@@ -158,7 +154,7 @@ class FieldLikelihood:
         for first, end in spans_of(self.batch, self.threads.count, most=most):
             own = self.batch.part(first, end).compact()
             incidences = tuple(
-                whole_incidence(plan, features, self.kind(self.model.dtype))
+                whole_incidence(plan, features, INFERENCE)
                 for plan, features in zip(self.model.whole, own.features, strict=True)
             )
             yield _Part(own, incidences, restricted=False)
