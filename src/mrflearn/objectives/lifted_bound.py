@@ -107,7 +107,7 @@ class LiftedBound:
         self.normaliser.rewind()
         for _ in range(MOST_REPEATS):
             value, gradient = self._run(vector)
-            if self.normaliser.converged(vector.dtype):
+            if self.normaliser.converged():
                 break
         self.latest = vector.clone()
         return Evaluation(value, gradient, self.normaliser.noise)

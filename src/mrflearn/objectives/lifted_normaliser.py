@@ -6,8 +6,9 @@ can be recorded once and replayed on a GPU.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, final
+from typing import NamedTuple, Protocol, TypeAlias, final
 
 import torch
 from jaxtyping import Float
@@ -21,11 +22,30 @@ from mrflearn.inference.window_bound import WindowScores
 
 # What the scores of a field and the duals of its bound make the matrices of.
 Lay: TypeAlias = Callable[[NeighbourScores, Tensor], PowerScores]
-# By how much the value may move between two power steps: a line search takes it for noise.
-DRIFT = {torch.float32: 5e-5, torch.float64: 1e-10}
-GAP = {torch.float32: 1e-1, torch.float64: 1e-3}  # see `follow`
-MOST_STEPS = 30
+FEW_STATES = 4096
 STEPS_UNSEEN, MOST_REPEATS = 4, 10  # on a GPU, where a recorded evaluation cannot look
+DRIFT_UNSEEN = 5e-5  # what is left of the error of a recorded evaluation, at most
+
+
+class Pursuit(NamedTuple):
+    """How closely Perron vectors follow the parameters; see `follow`."""
+
+    tolerance: float
+    gap: float
+    most: int
+
+    @classmethod
+    def of(cls, like: Float[Tensor, "k n"]) -> Pursuit:
+        """Closely in float64 and where steps cost little.
+
+        Among many states, in float32, vectors that have lost sight of the states that matter show
+        as a training that gets stuck, which then goes on in float64.
+        """
+        if like.dtype == torch.float64:
+            return cls(1e-10, 1e-3, 30)
+        if like.shape[1] <= FEW_STATES:
+            return cls(5e-5, 1e-1, 30)
+        return cls(2e-4, math.inf, 8)
 
 
 class Normaliser(Protocol):
@@ -57,7 +77,7 @@ class Normaliser(Protocol):
     def prepare(self, scores: NeighbourScores, duals: Float[Tensor, "k c"]) -> None:
         """Gets ready for a training that begins with these scores."""
 
-    def converged(self, dtype: torch.dtype) -> bool:
+    def converged(self) -> bool:
         """Whether evaluating once more, from where the last evaluation ended, would not help."""
 
     def rewind(self) -> None:
@@ -91,7 +111,7 @@ class StarNormaliser:
     def prepare(self, scores: NeighbourScores, duals: Tensor) -> None:
         """Nothing."""
 
-    def converged(self, dtype: torch.dtype) -> bool:  # noqa: ARG002
+    def converged(self) -> bool:
         return True
 
     def rewind(self) -> None:
@@ -131,6 +151,7 @@ class SpectralNormaliser:
         self.right = torch.zeros_like(like).requires_grad_(True)
         self.committed = PerronVectors.ones(like)
         self.recordable = recorded
+        self.tolerance = DRIFT_UNSEEN if like.dtype == torch.float32 else Pursuit.of(like).tolerance
         self.noise = like.new_zeros(())
 
     @property
@@ -146,16 +167,15 @@ class SpectralNormaliser:
         if self.recordable:
             vectors, before = power_steps(matrices, self.vectors, STEPS_UNSEEN)
         else:
-            vectors, before = self._followed(matrices, MOST_STEPS)
+            vectors, before = self._followed(matrices)
         self._keep(vectors)
         value = self._value(matrices)
         first, second = before @ self.weights
         self.noise.copy_(_left_of_error(first, second, value.detach()))
         return value
 
-    def _followed(self, matrices: PowerScores, most: int) -> tuple[PerronVectors, Tensor]:
-        dtype = self.left.dtype
-        return follow(matrices, self.vectors, most=most, tolerance=DRIFT[dtype], gap=GAP[dtype])
+    def _followed(self, matrices: PowerScores) -> tuple[PerronVectors, Tensor]:
+        return follow(matrices, self.vectors, **Pursuit.of(self.left)._asdict())
 
     def _value(self, matrices: PowerScores) -> Tensor:
         return self.weights @ (matrices.quotients(self.left, self.right) - self.vectors.overlap())
@@ -171,10 +191,10 @@ class SpectralNormaliser:
 
     def prepare(self, scores: NeighbourScores, duals: Tensor) -> None:
         """Power steps from scratch; later evaluations only follow."""
-        self._keep(self._followed(self.lay(scores, duals), MOST_STEPS)[0])
+        self._keep(self._followed(self.lay(scores, duals))[0])
 
-    def converged(self, dtype: torch.dtype) -> bool:
-        return not self.recordable or float(self.noise) <= DRIFT[dtype]
+    def converged(self) -> bool:
+        return not self.recordable or float(self.noise) <= self.tolerance
 
     def rewind(self) -> None:
         self._copy(self.committed, self.vectors)
