@@ -52,6 +52,10 @@ class MissingExtraError(MrflearnError, ImportError):
     """An optional package is needed; the text names the extra to install."""
 
 
+class AccuracyWarning(UserWarning):
+    """An estimate is less certain than asked for; the text says how uncertain, and what to try."""
+
+
 def _rebuild_data_error(
     kind: type[DataError], problem: str, path: object, line: int | None
 ) -> DataError:
