@@ -39,7 +39,7 @@ class Outcome:
 
 
 def random_ring(scale: float, seed: int) -> NeighbourScores:
-    """Unary scores of standard deviation 1, pair scores of rank 4 and standard deviation `scale`."""
+    """Unary scores of deviation 1, pair scores of rank 4 and of deviation `scale`."""
     generator = torch.Generator().manual_seed(seed)
     unary = torch.randn(WORDS, generator=generator, dtype=torch.float64)
     left, right = torch.randn(2, OFFSETS, WORDS, DIMS, generator=generator, dtype=torch.float64)

@@ -35,7 +35,7 @@ from mrflearn.inference.wiring import refuse_lifted
 PILOT_STEP = 0.3  # standard deviation of a pilot step's log-weights
 PILOT_STEPS = 1000  # at most; what is left then is one step
 SPREAD = 0.3  # of the groups' log Z, in nats, that the final run aims at
-REFINEMENTS = (3, 12)  # final steps for one of the pilot: at least, at most
+REFINEMENTS = (2, 8)  # final steps for one of the pilot: at least, at most
 MOST_TEMPERATURES = 2000
 COLLAPSED = 2.0  # effective groups below which the estimate is not to be trusted
 
@@ -74,18 +74,20 @@ class AnnealedEstimate:
     log_partition
         The log of the mean of the groups' estimates of Z, each of which is unbiased.
     standard_error
-        Two of them are a 95 % interval: the spread of the groups by Student's t, and the gap
-        between the log of their mean and the mean of their logs, by which few groups of uneven
-        weight may be too low.  Infinite where all chains died out.
+        Two of them are a 98 % interval, on the safe side of the usual 95 %: the spread of the
+        groups by Student's t, and the gap between the log of their mean and the mean of their
+        logs, by which few groups of uneven weight may be too low.  Infinite where all chains died
+        out.
     effective_chains, effective_groups
         How many chains (groups) of equal weight the estimate is worth: 1 / sum of squared shares.
     reliable
         False where so few groups carry the weight that states of much larger weight may have been
-        missed (or where groups died out); an `AccuracyWarning` is then given, too.
+        missed, or where groups died out in impossible states.
     temperatures
         How many steps the final run took.
     log_weights, states
         The chains: samples in proportion to exp(log_weights).
+
     """
 
     log_partition: Float[Tensor, "c"]
@@ -97,6 +99,21 @@ class AnnealedEstimate:
     log_weights: Float[Tensor, "c n"]
     states: Int[Tensor, "n v"]
     kind: Literal["approximation"] = "approximation"
+
+    def warn(self) -> None:
+        """An `AccuracyWarning` where the estimate is not reliable."""
+        if bool(self.reliable.all()):
+            return
+        worst = int(torch.where(self.reliable, torch.inf, self.effective_groups).argmin())
+        effective, chains = float(self.effective_chains[worst]), self.log_weights.shape[1]
+        where = f" of component {worst}" if len(self.reliable) > 1 else ""
+        warnings.warn(
+            f"annealed importance sampling: log Z{where} rests on {effective:.1f} effective chains "
+            f"of {chains}. It is uncertain by {float(self.standard_error[worst]):.3g} and may be "
+            "too low. More chains or temperatures may help, or an exact method where one applies.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
 
 
 @final
@@ -112,6 +129,7 @@ class AnnealedImportance:
         Independent ones; their spread is the error bar.
     temperatures
         How many steps to take; None lets a pilot run choose from the field's own variance.
+
     """
 
     chains: int = 256
@@ -131,7 +149,15 @@ class AnnealedImportance:
 
     @one_thread()
     def estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
-        """log Z with its standard error; -inf, of infinite error, where every chain dies out."""
+        """log Z with its standard error; -inf, of infinite error, where every chain dies out.
+
+        An `AccuracyWarning` is given where the weights collapse.
+        """
+        found = self._estimate(potentials, generator)
+        found.warn()
+        return found
+
+    def _estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
         insist(self, potentials.graph)
         potentials.check_numbers()
         found = self.anneal(_Field(Conditionals.of(potentials)), generator)
@@ -139,7 +165,7 @@ class AnnealedImportance:
 
     @torch.no_grad()
     def anneal(self, field: Annealed, generator: torch.Generator) -> AnnealedEstimate:
-        """The same for anything that can be annealed; warns where the weights collapse."""
+        """The same for anything that can be annealed, without a warning."""
         each = -(-self.chains // self.groups)
         pilot = _Run(field, self.groups, each, generator)
         schedule = pilot.equal_steps()
@@ -150,35 +176,25 @@ class AnnealedImportance:
             low, high = REFINEMENTS
             count = round((len(schedule) - 1) * min(max(wanted**2, low), high))
             count = max(1, min(count, MOST_TEMPERATURES))
-        final_run = _Run(field, self.groups, each, generator)
+        final = _Run(field, self.groups, each, generator)
         places = np.linspace(0, len(schedule) - 1, count + 1)
-        final_run.follow(np.interp(places, np.arange(len(schedule)), schedule).tolist()[1:])
-        found = _summary(final_run, count)
-        if not bool(found.reliable.all()):
-            worst = int(found.effective_groups.argmin())
-            warnings.warn(
-                f"annealed importance sampling: {float(found.effective_groups[worst]):.1f} of "
-                f"{self.groups} groups of chains carry all the weight"
-                + (f" (component {worst})" if len(found.reliable) > 1 else "")
-                + f"; log Z is uncertain by {float(found.standard_error[worst]):.3g} and may be "
-                "too low. More chains or temperatures may help, an exact method if one is at hand.",
-                AccuracyWarning,
-                stacklevel=2,
-            )
-        return found
+        final.follow(np.interp(places, np.arange(len(schedule)), schedule).tolist()[1:])
+        return _summary(final, count)
 
+    @one_thread()
     def sample(
         self, potentials: Potentials, count: int, generator: torch.Generator
     ) -> Int[Tensor, "n v"]:
         """`count` draws from the ends of at least so many chains, in proportion to weight."""
         chains = max(self.chains, count)
-        found = replace(self, chains=chains).estimate(potentials, generator)
+        found = replace(self, chains=chains)._estimate(potentials, generator)
         lost = found.log_partition == -torch.inf
         if bool(lost.any()):
             raise InferenceError(
                 f"component {int(lost.nonzero()[0])}: all {chains} chains ended in impossible "
                 "states. There may be no possible one; JunctionTree tells where the width allows."
             )
+        found.warn()
         weights = torch.softmax(found.log_weights, dim=1)
         source = torch.multinomial(weights, count, replacement=True, generator=generator)
         return found.states.T.gather(1, source[potentials.graph.component]).T
@@ -307,7 +323,7 @@ def _summary(run: _Run, temperatures: int) -> AnnealedEstimate:
     mean = values.masked_fill(~alive, 0.0).sum(1) / living
     gap = log_partition - (living / groups).log() - mean
     # Student's t for as many groups; groups that died out add the variance of their share.
-    student = float(stdtrit(groups - 1, 0.97725)) / 2
+    student = float(stdtrit(groups - 1, 0.99)) / 2
     variance = student**2 * spread.square() / living + (groups / living - 1) / groups
     dead = living == 0
     log_weights = (run.resampled.unsqueeze(2) + run.log_weights).flatten(1)

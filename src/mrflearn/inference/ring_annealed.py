@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mrflearn.graph.neighbour_scores import NeighbourScores
 from mrflearn.inference.annealed import AnnealedImportance
+from mrflearn.inference.conditionals import draw
 
 ELEMENTS = 1 << 25  # of the conditional probabilities held at once; bounds memory only
 
@@ -46,12 +47,13 @@ def annealed_ring(
     """An estimate per position from a ring of at least so many; exp(N times it) is unbiased.
 
     A ring of a few dozen positions stands for any longer one: words that far apart know nothing of
-    each other.
+    each other.  An `AccuracyWarning` is given where the weights collapse.
     """
     period = scores.offsets + 1
     positions = max(2 * period, -(-positions // period) * period)
     method = AnnealedImportance() if method is None else method
     found = method.anneal(_Ring(scores, positions), generator)
+    found.warn()
     return RingEstimate(
         float(found.log_partition) / positions,
         float(found.standard_error) / positions,
@@ -97,7 +99,7 @@ class _Ring:
         return total.unsqueeze(0)
 
     def sweep(self, states: Int[Tensor, "n p"], generator: torch.Generator, share: float) -> None:
-        chains, positions = states.shape
+        positions = states.shape[1]
         period = self.scores.offsets + 1
         distance = torch.arange(1, period, device=states.device)
         rows = max(1, ELEMENTS // (self.scores.states * math.ceil(positions / period)))
@@ -106,8 +108,8 @@ class _Ring:
             for part in states.split(rows):
                 before = part[:, (here.unsqueeze(1) - distance) % positions].flatten(0, 1)
                 after = part[:, (here.unsqueeze(1) + distance) % positions].flatten(0, 1)
-                chances = self.scores.conditional(before, after).mul_(share).softmax(1)
-                drawn = torch.multinomial(chances, 1, generator=generator)
+                scores = self.scores.conditional(before, after).double().T.mul(share)
+                drawn = draw(scores.unsqueeze(1), part[:, here].view(1, -1), generator)
                 part[:, here] = drawn.view(len(part), -1)
 
     def select(self, states: Int[Tensor, "n p"], source: Int[Tensor, "1 n"]) -> Int[Tensor, "n p"]:
