@@ -61,8 +61,12 @@ def test_annealed_estimate_is_near_the_exact_ring(fitted):
     text = sentences(30, seed=4)
     exact = fitted.log_likelihood(text, "ring")
     found = fitted.log_likelihood(text, "ais")
-    assert abs(found.per_position - exact.per_position) < 0.15
-    assert 0 < found.standard_error / found.positions < 0.05
+    error = found.standard_error / found.positions
+    # A ring of 48 positions stands for one of 158: these models' differ by at most 0.007.
+    assert abs(found.per_position - exact.per_position) < 0.007 + 3 * error
+    assert 0 < error < 0.05
+    assert found.reliable
+    assert 16 < found.effective_chains <= 256
 
 
 def test_gaps_are_filled_by_the_exact_conditional(fitted):
