@@ -40,8 +40,8 @@ def test_error_bars_cover_with_too_few_temperatures() -> None:
     assert int((off <= 2).sum()) > 76
     warned = ~found.reliable
     assert 0 < int(warned.sum()) < 100
-    assert bool((found.standard_error[warned] > 0.5).all())
-    assert float(found.standard_error[warned].median()) > 2.0
+    # Fewer than 2 effective groups of 16: log of the mean and mean of the logs are 0.92 apart.
+    assert bool((found.standard_error[warned] > 0.92).all())
     assert float(found.effective_chains[warned].max()) <= 2 * 2
 
 
