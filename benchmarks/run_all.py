@@ -32,6 +32,7 @@ class Benchmark:
 
 BENCHMARKS = (
     Benchmark("Inference", "inference.py", ("setup_peers.py",), (), needs_data=False),
+    Benchmark("Annealing", "annealing.py", None, ("--count", "4"), needs_data=False),
     Benchmark(
         "Chain CRF",
         "crf.py",

@@ -71,6 +71,10 @@ class TrainingWarning(MrflearnWarning):
     """Training ended far from an optimum."""
 
 
+class AccuracyWarning(MrflearnWarning):
+    """An estimate is less certain than asked for; the text says how uncertain, and what to try."""
+
+
 def _rebuild_data_error(
     kind: type[DataError], problem: str, path: object, line: int | None
 ) -> DataError:

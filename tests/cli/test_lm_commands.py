@@ -94,10 +94,15 @@ def test_score(model, text):
     }
     assert answers["bound"]["total"] <= answers["ring"]["total"] <= answers["exact"]["total"]
     assert answers["ais"]["standard_error"] > 0
+    assert 1 <= answers["ais"]["effective_chains"] <= 256
+    assert answers["ais"]["reliable"]
+    assert answers["ring"]["effective_chains"] is None
     assert answers["pl"]["words"] == sum(len(line.split()) for line in LINES * 5)
     plain = run("score", str(model), str(text))
     assert "a proven lower bound" in plain.out
-    assert run("score", str(model), str(text), "--method", "ais").out.count("+-") == 1
+    sampled = run("score", str(model), str(text), "--method", "ais").out
+    assert sampled.count("+-") == 1
+    assert "effective chains" in sampled
 
 
 def test_fill(model):

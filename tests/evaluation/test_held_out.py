@@ -39,6 +39,10 @@ def test_wide_graphs_are_annealed_and_say_how_sure_they_are(
     annealed = held_out(field, rows, seed=1)
     assert annealed.method == "ais"
     assert 0 < annealed.partition_error < 0.2
+    assert annealed.effective_chains is not None
+    assert 16 < annealed.effective_chains <= 256
+    assert annealed.reliable
+    assert exact.effective_chains is None
     gap = abs(annealed.log_likelihood - exact.log_likelihood)
     assert gap < 6 * annealed.partition_error
 

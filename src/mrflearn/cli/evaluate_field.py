@@ -38,8 +38,8 @@ def evaluate_field(
     check_states(table, potentials.graph.states)
     if EXACT.refuses(potentials.graph) is not None:
         remark(
-            f"the graph is too wide for exact sums: log Z by annealing {ANNEALED.chains} chains in "
-            f"{ANNEALED.temperatures:,} steps, which takes a while for a large family ..."
+            f"the graph is too wide for exact sums: log Z by annealing {ANNEALED.chains} chains, "
+            "which takes a while for a large family ..."
         )
     found = held_out(potentials, table, seed=seed)
     match = moments_match(potentials, table, seed=seed)
@@ -54,6 +54,8 @@ def evaluate_field(
         "log_likelihood_per_sample": found.log_likelihood,
         "standard_error": found.standard_error,
         "log_partition_error": found.partition_error,
+        "effective_chains": found.effective_chains,
+        "reliable": found.reliable,
         "method": found.method,
         "log_pseudolikelihood_per_sample": found.pseudolikelihood,
         "moments": match.kind,
@@ -69,7 +71,8 @@ def evaluate_field(
 
 def _tell(answer: dict[str, Any]) -> None:
     sure = answer["method"] == "exact"
-    how = "exact" if sure else f"log Z by annealing, +- {answer['log_partition_error']:.3f}"
+    error, chains = answer["log_partition_error"], answer["effective_chains"]
+    how = "exact" if sure else f"log Z by annealing, +- {error:.3f}, {chains:.0f} effective chains"
     say(
         f"log-likelihood       {answer['log_likelihood_per_sample']:.5f} nats a sample "
         f"(+- {answer['standard_error']:.5f} over {answer['samples']} samples; {how})"

@@ -33,8 +33,10 @@ def score_neighbours(
         own = {"per_sentence": found.per_sentence, "kind": KINDS[method]}
         say_json({**asdict(found), **per, **own})
         return
-    error = found.standard_error / found.positions
-    more = f" (+- {error:.4f})" if method == "ais" else ""
+    more = ""
+    if found.effective_chains is not None:
+        error = found.standard_error / found.positions
+        more = f" (+- {error:.4f}, {found.effective_chains:.0f} effective chains)"
     say(f"{found.per_position:.4f} nats per position{more}: {KINDS[method]}")
     say(f"{found.per_word:.4f} per word, {found.per_sentence:.4f} per sentence")
     say(

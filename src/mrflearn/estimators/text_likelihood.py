@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
@@ -36,8 +36,9 @@ class TextLikelihood:
     Positions count the `context` separators of every sentence, words do not.  Methods:
     `bound` a proven lower bound for the whole text as one ring; `ring` that ring exactly; `exact`
     the sentences given their lengths, never less than the ring (Lemma 1); `ais` the ring with its
-    normaliser estimated by annealed importance sampling; `pl` the sum over words of
-    log p(word | all others), which is no likelihood.
+    normaliser estimated by annealed importance sampling, with the standard error of the total, the
+    number of chains it rests on, and whether these suffice (an `AccuracyWarning` is given where
+    not); `pl` the sum over words of log p(word | all others), which is no likelihood.
     """
 
     method: LikelihoodMethod
@@ -46,6 +47,8 @@ class TextLikelihood:
     words: int
     sentences: int
     standard_error: float = 0.0
+    effective_chains: float | None = None
+    reliable: bool = True
 
     @property
     def per_position(self) -> float:
@@ -75,7 +78,7 @@ def likelihood(
         return _counted(method, total, moments)
     if method == "bound" and learned.ceiling.bound == "stars":
         moments = moments.rounded_up()
-    positions, error = moments.positions, 0.0
+    positions = moments.positions
     scores = learned.model.scores().double()
     if method == "bound":
         normaliser = learned.ceiling.per_position(positions, moments.states)
@@ -85,19 +88,26 @@ def likelihood(
     elif method == "ais":
         generator = torch.Generator(device=scores.unary.device).manual_seed(seed)
         estimate = annealed_ring(learned.model.scores(), generator)
-        normaliser, error = estimate.log_partition, estimate.standard_error
+        total = (_mean_score(moments, scores) - estimate.log_partition) * positions
+        found = _counted(method, total, moments)
+        return replace(
+            found,
+            standard_error=estimate.standard_error * positions,
+            effective_chains=estimate.effective_chains,
+            reliable=estimate.reliable,
+        )
     else:
         known = "'bound', 'exact', 'ring', 'ais', 'pl'"
         raise MrflearnError(f"method {method!r} is not one of {known}.")
-    mean = float(Frequencies.of(moments, scores.unary).mean_score(scores))
-    return _counted(method, (mean - normaliser) * positions, moments, error * positions)
+    return _counted(method, (_mean_score(moments, scores) - normaliser) * positions, moments)
 
 
-def _counted(
-    method: LikelihoodMethod, total: float, moments: Moments, error: float = 0.0
-) -> TextLikelihood:
-    sizes = moments.positions, moments.words, moments.sentences
-    return TextLikelihood(method, total, *sizes, error)
+def _mean_score(moments: Moments, scores: NeighbourScores) -> float:
+    return float(Frequencies.of(moments, scores.unary).mean_score(scores))
+
+
+def _counted(method: LikelihoodMethod, total: float, moments: Moments) -> TextLikelihood:
+    return TextLikelihood(method, total, moments.positions, moments.words, moments.sentences)
 
 
 def _of_sentences(learned: Learned, ids: NDArray[np.int32]) -> float:

@@ -25,7 +25,8 @@ class HeldOut:
     """Nats a row: the log-likelihood, its pseudolikelihood, and what the figures are worth.
 
     `standard_error` is that of the mean over rows; `partition_error` that of log Z where it was
-    estimated (by annealed importance sampling), 0 where it is exact.
+    estimated by annealed importance sampling, 0 where it is exact.  The estimate rests on
+    `effective_chains` (in the worst component); it is `reliable` unless these are too few.
     """
 
     rows: int
@@ -34,6 +35,8 @@ class HeldOut:
     pseudolikelihood: float
     method: Method
     partition_error: float = 0.0
+    effective_chains: float | None = None
+    reliable: bool = True
 
 
 def held_out(potentials: Potentials, rows: Int[Tensor, "n v"], *, seed: int = 0) -> HeldOut:
@@ -41,13 +44,15 @@ def held_out(potentials: Potentials, rows: Int[Tensor, "n v"], *, seed: int = 0)
     if not len(rows):
         raise DataError("there are no rows to evaluate on.")
     method: Method = "exact" if EXACT.refuses(potentials.graph) is None else "ais"
-    error = 0.0
+    error, effective, reliable = 0.0, None, True
     if method == "exact":
         log_partition = EXACT(potentials).log_partition
     else:
         generator = torch.Generator(device=rows.device).manual_seed(seed)
         estimate = ANNEALED.estimate(potentials, generator)
         log_partition, error = estimate.log_partition, float(estimate.standard_error.norm())
+        effective = float(estimate.effective_chains.min())
+        reliable = bool(estimate.reliable.all())
     values = (potentials.score(rows) - log_partition).sum(dim=-1).double()
     spread = float(values.std()) if len(values) > 1 else 0.0
     return HeldOut(
@@ -57,6 +62,8 @@ def held_out(potentials: Potentials, rows: Int[Tensor, "n v"], *, seed: int = 0)
         pseudolikelihood=_pseudolikelihood(potentials, rows),
         method=method,
         partition_error=error,
+        effective_chains=effective,
+        reliable=reliable,
     )
 
 

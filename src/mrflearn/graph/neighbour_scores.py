@@ -47,22 +47,22 @@ class NeighbourScores(NamedTuple):
         return (self.left @ self.right.mT).expand(self.offsets, -1, -1)
 
     def conditional(
-        self, before: Int[Tensor, "n k"], after: Int[Tensor, "n k"], share: float = 1.0
+        self, before: Int[Tensor, "n k"], after: Int[Tensor, "n k"]
     ) -> Float[Tensor, "n c"]:
         """Scores of every word in a gap; `before[:, l]` and `after[:, l]` are l + 1 words away.
 
         Up to a constant a row, log p(word | all others) [Jernite, Rush, Sontag 2015, section 3]:
-        nothing further away matters.  Pairs and triples count `share` of their scores.
+        nothing further away matters.
         """
         spread = self.offsets, -1, -1
         lefts, rights = self.left.expand(spread), self.right.expand(spread)
         scores = self.unary.expand(len(before), -1)
         for k in range(self.offsets):
-            scores = torch.addmm(scores, lefts[k][before[:, k]], rights[k].T, alpha=share)
-            scores = torch.addmm(scores, rights[k][after[:, k]], lefts[k].T, alpha=share)
+            scores = torch.addmm(scores, lefts[k][before[:, k]], rights[k].T)
+            scores = torch.addmm(scores, rights[k][after[:, k]], lefts[k].T)
         if self.triples is None:
             return scores
-        return scores + share * _three_in_a_row(self.triples, before, after)
+        return scores + _three_in_a_row(self.triples, before, after)
 
 
 def _three_in_a_row(

@@ -1,16 +1,30 @@
-"""Annealed importance sampling: log Z with an error bar, and weighted samples."""
+"""Annealed importance sampling: log Z with an error bar that covers, and weighted samples.
+
+Chains go from infinite temperature, where all states are equally probable, to the field itself:
+at inverse temperature b the density is exp(b score) [Neal 2001].  They run in independent groups.
+Within a group chains of small weight are replaced by copies of heavy ones (an SMC sampler [Del
+Moral, Doucet, Jasra 2006]); every group's estimate of Z is unbiased, and how far the groups'
+estimates are apart tells the error.
+
+A pilot run chooses the temperatures: the steps have equal variance of the log-weights, as many as
+the spread of the pilot's groups calls for.  A fresh run on these fixed temperatures is the answer.
+"""
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Literal, Protocol, final
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+from scipy.special import stdtrit
 from torch import Tensor
 
-from mrflearn.errors import InferenceError
+from mrflearn.errors import AccuracyWarning, InferenceError
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
@@ -18,94 +32,309 @@ from mrflearn.inference.beliefs import insist
 from mrflearn.inference.conditionals import Conditionals
 from mrflearn.inference.wiring import refuse_lifted
 
+PILOT_STEP = 0.3  # standard deviation of a pilot step's log-weights
+PILOT_STEPS = 1000  # at most; what is left then is one step
+SPREAD = 0.3  # of the groups' log Z, in nats, that the final run aims at
+REFINEMENTS = (2, 8)  # final steps for one of the pilot: at least, at most
+MOST_TEMPERATURES = 2000
+COLLAPSED = 2.0  # effective groups below which the estimate is not to be trusted
+
+
+class Annealed(Protocol):
+    """What is annealed.  Letters: c: components; n: chains."""
+
+    @property
+    def log_states(self) -> Float[Tensor, "c"]:
+        """Log Z at infinite temperature."""
+        ...
+
+    def start(self, chains: int, generator: torch.Generator) -> Tensor:
+        """States at infinite temperature."""
+        ...
+
+    def score(self, states: Tensor) -> Float[Tensor, "c n"]:
+        """Unnormalised log-probabilities at temperature 1, in float64."""
+        ...
+
+    def sweep(self, states: Tensor, generator: torch.Generator, share: float) -> None:
+        """A Gibbs sweep in place at inverse temperature `share`."""
+        ...
+
+    def select(self, states: Tensor, source: Int[Tensor, "c n"]) -> Tensor:
+        """The states of other chains in place of some."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class AnnealedEstimate:
     """An estimate of log Z by component, its standard error, and the weighted chains behind it.
 
-    The error bar is honest while `effective_chains` is a good share of the chains; where a few
-    chains carry all the weight it is too small, and more temperatures are called for.
+    Attributes
+    ----------
+    log_partition
+        The log of the mean of the groups' estimates of Z, each of which is unbiased.
+    standard_error
+        Two of them are a 98 % interval, on the safe side of the usual 95 %: the spread of the
+        groups by Student's t, and the gap between the log of their mean and the mean of their
+        logs, by which few groups of uneven weight may be too low.  Infinite where all chains died
+        out.
+    effective_chains, effective_groups
+        How many chains (groups) of equal weight the estimate is worth: 1 / sum of squared shares.
+    reliable
+        False where so few groups carry the weight that states of much larger weight may have been
+        missed, or where groups died out in impossible states.
+    temperatures
+        How many steps the final run took.
+    log_weights, states
+        The chains: samples in proportion to exp(log_weights).
+
     """
 
     log_partition: Float[Tensor, "c"]
     standard_error: Float[Tensor, "c"]
     effective_chains: Float[Tensor, "c"]
+    effective_groups: Float[Tensor, "c"]
+    reliable: Bool[Tensor, "c"]
+    temperatures: int
     log_weights: Float[Tensor, "c n"]
     states: Int[Tensor, "n v"]
     kind: Literal["approximation"] = "approximation"
+
+    def warn(self) -> None:
+        """An `AccuracyWarning` where the estimate is not reliable."""
+        if bool(self.reliable.all()):
+            return
+        worst = int(torch.where(self.reliable, torch.inf, self.effective_groups).argmin())
+        effective, chains = float(self.effective_chains[worst]), self.log_weights.shape[1]
+        where = f" of component {worst}" if len(self.reliable) > 1 else ""
+        warnings.warn(
+            f"annealed importance sampling: log Z{where} rests on {effective:.1f} effective chains "
+            f"of {chains}. It is uncertain by {float(self.standard_error[worst]):.3g} and may be "
+            "too low. More chains or temperatures may help, or an exact method where one applies.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
 
 
 @final
 @dataclass(frozen=True)
 class AnnealedImportance:
-    """Chains that go from the unary factors alone to the whole field in equal steps.
+    """Annealed importance sampling in independent groups of chains.
 
-    At step k of `temperatures` all larger factors count k / temperatures of their score, and every
-    chain takes one Gibbs sweep [Neal 2001].  exp(log_partition) is unbiased.
+    Parameters
+    ----------
+    chains
+        In all groups together; rounded up to a multiple of `groups`.
+    groups
+        Independent ones; their spread is the error bar.
+    temperatures
+        How many steps to take; None lets a pilot run choose from the field's own variance.
+
     """
 
-    chains: int = 128
-    temperatures: int = 1000
+    chains: int = 256
+    groups: int = 16
+    temperatures: int | None = None
 
     def __post_init__(self) -> None:
-        if self.chains < 2 or self.temperatures < 1:
+        steps = 1 if self.temperatures is None else self.temperatures
+        if self.groups < 2 or self.chains < self.groups or steps < 1:
             raise InferenceError(
-                f"chains={self.chains}, temperatures={self.temperatures}: an error bar needs at "
-                "least 2 chains, and the path at least 1 step."
+                f"chains={self.chains}, groups={self.groups}, temperatures={self.temperatures}: an "
+                "error bar needs at least 2 groups of at least 1 chain, and the path 1 step."
             )
 
     def refuses(self, graph: FactorGraph) -> str | None:
         return refuse_lifted(graph, "annealed importance sampling")
 
     @one_thread()
-    @torch.no_grad()
     def estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
-        """log Z with its standard error; -inf, of infinite error, where every chain dies out."""
+        """log Z with its standard error; -inf, of infinite error, where every chain dies out.
+
+        An `AccuracyWarning` is given where the weights collapse.
+        """
+        found = self._estimate(potentials, generator)
+        found.warn()
+        return found
+
+    def _estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
         insist(self, potentials.graph)
         potentials.check_numbers()
-        graph, field = potentials.graph, Conditionals.of(potentials)
-        states = field.independent(self.chains, generator)
-        step = 1.0 / self.temperatures
-        log_weights = field.bias.new_zeros(graph.components, self.chains)
-        for k in range(1, self.temperatures + 1):
-            # [Neal 2001, eq. 7]: the ratio of two neighbouring densities, at the state before.
-            log_weights += step * field.interaction(states)
-            field.sweep(states, generator, share=k * step)
-        single = torch.logsumexp(field.bias, dim=1)
-        start = single.new_zeros(graph.components).index_add_(0, graph.component, single)
-        return _summary(start, log_weights, states)
+        found = self.anneal(_Field(Conditionals.of(potentials)), generator)
+        return replace(found, states=found.states.T.contiguous())
 
+    @torch.no_grad()
+    def anneal(self, field: Annealed, generator: torch.Generator) -> AnnealedEstimate:
+        """The same for anything that can be annealed, without a warning."""
+        each = -(-self.chains // self.groups)
+        pilot = _Run(field, self.groups, each, generator)
+        schedule = pilot.equal_steps()
+        count = self.temperatures
+        if count is None:
+            # The variance of a group's log Z is inversely proportional to the number of steps.
+            wanted = float(_spread(pilot.group_values()).max()) / SPREAD
+            low, high = REFINEMENTS
+            count = round((len(schedule) - 1) * min(max(wanted**2, low), high))
+            count = max(1, min(count, MOST_TEMPERATURES))
+        final = _Run(field, self.groups, each, generator)
+        places = np.linspace(0, len(schedule) - 1, count + 1)
+        final.follow(np.interp(places, np.arange(len(schedule)), schedule).tolist()[1:])
+        return _summary(final, count)
+
+    @one_thread()
     def sample(
         self, potentials: Potentials, count: int, generator: torch.Generator
     ) -> Int[Tensor, "n v"]:
         """`count` draws from the ends of at least so many chains, in proportion to weight."""
         chains = max(self.chains, count)
-        found = replace(self, chains=chains).estimate(potentials, generator)
+        found = replace(self, chains=chains)._estimate(potentials, generator)
         lost = found.log_partition == -torch.inf
         if bool(lost.any()):
             raise InferenceError(
                 f"component {int(lost.nonzero()[0])}: all {chains} chains ended in impossible "
                 "states. There may be no possible one; JunctionTree tells where the width allows."
             )
+        found.warn()
         weights = torch.softmax(found.log_weights, dim=1)
         source = torch.multinomial(weights, count, replacement=True, generator=generator)
         return found.states.T.gather(1, source[potentials.graph.component]).T
 
 
-def _summary(
-    start: Float[Tensor, "c"], log_weights: Float[Tensor, "c n"], states: Int[Tensor, "v n"]
-) -> AnnealedEstimate:
-    """The estimate from the weights; the error bar by the delta method."""
-    chains = log_weights.shape[1]
-    log_partition = start + torch.logsumexp(log_weights, dim=1) - math.log(chains)
-    squares = torch.softmax(log_weights, dim=1).square().sum(dim=1)
-    dead = log_partition == -torch.inf
-    # The standard error of log(mean w) is that of mean w, divided by mean w.
-    variance = ((chains * squares - 1) / (chains - 1)).clamp(min=0.0)
+@final
+@dataclass(frozen=True)
+class _Field:
+    """A field on any graph, to be annealed."""
+
+    field: Conditionals
+
+    @property
+    def log_states(self) -> Float[Tensor, "c"]:
+        allowed = (self.field.bias > -torch.inf).sum(dim=1).double().log()
+        graph = self.field.graph
+        return allowed.new_zeros(graph.components).index_add_(0, graph.component, allowed)
+
+    def start(self, chains: int, generator: torch.Generator) -> Int[Tensor, "v n"]:
+        return self.field.independent(chains, generator, share=0.0)
+
+    def score(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "c n"]:
+        return self.field.score(states)
+
+    def sweep(self, states: Int[Tensor, "v n"], generator: torch.Generator, share: float) -> None:
+        self.field.sweep(states, generator, share)
+
+    def select(self, states: Int[Tensor, "v n"], source: Int[Tensor, "c n"]) -> Int[Tensor, "v n"]:
+        return states.gather(1, source[self.field.graph.component])
+
+
+@final
+class _Run:
+    """Groups of weighted chains on their way down.  Letters: g: groups; m: chains of one."""
+
+    def __init__(self, field: Annealed, groups: int, each: int, generator: torch.Generator) -> None:
+        self.field, self.generator = field, generator
+        self.states = field.start(groups * each, generator)
+        start = field.log_states.double()
+        # Of every chain: its weight since its group was last resampled, and log Z until then.
+        self.log_weights = start.new_zeros(len(start), groups, each)
+        self.resampled = start.unsqueeze(1).expand(-1, groups)
+        self.inverse = 0.0
+
+    def follow(self, schedule: Sequence[float]) -> None:
+        """Steps to these inverse temperatures."""
+        for inverse in schedule:
+            self._step(inverse, self._scores())
+
+    def equal_steps(self) -> list[float]:
+        """Steps of equal variance down to temperature 1, and the inverse temperatures they met."""
+        schedule = [0.0]
+        while self.inverse < 1:
+            scores = self._scores()
+            step = PILOT_STEP / max(self._deviation(scores), 1e-12)
+            last = len(schedule) == PILOT_STEPS or self.inverse + step >= 1
+            self._step(1.0 if last else self.inverse + step, scores)
+            schedule.append(self.inverse)
+        return schedule
+
+    def group_values(self) -> Float[Tensor, "c g"]:
+        """Every group's estimate of log Z."""
+        return self.resampled + _log_mean(self.log_weights)
+
+    def _scores(self) -> Float[Tensor, "c g m"]:
+        return self.field.score(self.states).double().view(self.log_weights.shape)
+
+    def _deviation(self, scores: Float[Tensor, "c g m"]) -> float:
+        """The standard deviation of the scores of weighted, possible chains: the largest."""
+        alive = (scores > -torch.inf) & (self.log_weights > -torch.inf)
+        weights = self.log_weights.masked_fill(~alive, -torch.inf).flatten(1).softmax(1)
+        weights, values = weights.nan_to_num(), scores.masked_fill(~alive, 0.0).flatten(1)
+        centre = (weights * values).sum(1, keepdim=True)
+        return math.sqrt(float((weights * (values - centre).square()).sum(1).max()))
+
+    def _step(self, inverse: float, scores: Float[Tensor, "c g m"]) -> None:
+        # [Neal 2001, eq. 7]: the ratio of two neighbouring densities, at the state before.
+        self.log_weights = self.log_weights + (inverse - self.inverse) * scores
+        self.inverse = inverse
+        shares = self.log_weights.softmax(2)
+        each = shares.shape[2]
+        uneven = shares.square().sum(2) * each > 2  # false, too, where a whole group died (NaN)
+        if inverse < 1 and bool(uneven.any()):
+            self._resample(uneven, shares.nan_to_num())
+        self.field.sweep(self.states, self.generator, inverse)
+
+    def _resample(self, groups: Bool[Tensor, "c g"], shares: Float[Tensor, "c g m"]) -> None:
+        """Systematic resampling within these groups."""
+        each, place = shares.shape[2], torch.arange(shares.shape[2], device=shares.device)
+        offset = torch.rand(
+            (*groups.shape, 1), generator=self.generator, dtype=shares.dtype, device=shares.device
+        )
+        edges = shares.cumsum(2)
+        # Relative to the sum as rounded, and below it, so that no empty share is met.
+        marks = (place + offset) / each * edges[..., -1:] * (1 - 1e-14)
+        chosen = torch.where(
+            groups.unsqueeze(2), torch.searchsorted(edges, marks, right=True), place
+        )
+        first = torch.arange(groups.shape[1], device=shares.device).unsqueeze(1) * each
+        self.states = self.field.select(self.states, (first + chosen).flatten(1))
+        self.resampled = torch.where(groups, self.group_values(), self.resampled)
+        self.log_weights = self.log_weights.masked_fill(groups.unsqueeze(2), 0.0)
+
+
+def _log_mean(values: Tensor) -> Tensor:
+    """The log of the mean of exp(values) over the last dimension."""
+    return values.logsumexp(-1) - math.log(values.shape[-1])
+
+
+def _spread(values: Float[Tensor, "c g"]) -> Float[Tensor, "c"]:
+    """The standard deviation over the groups that live; 0 where fewer than two do."""
+    alive = values > -torch.inf
+    count = alive.sum(1)
+    values = values.masked_fill(~alive, 0.0)
+    apart = (values - (values.sum(1) / count).unsqueeze(1)).masked_fill(~alive, 0.0)
+    return (apart.square().sum(1) / (count - 1).clamp(min=1)).nan_to_num().sqrt()
+
+
+def _summary(run: _Run, temperatures: int) -> AnnealedEstimate:
+    """The estimate from the groups, and the error bar from their spread."""
+    values = run.group_values()
+    groups = values.shape[1]
+    log_partition, alive = _log_mean(values), values > -torch.inf
+    living = alive.sum(1).double()
+    spread, effective = _spread(values), 1 / values.softmax(1).square().sum(1)
+    mean = values.masked_fill(~alive, 0.0).sum(1) / living
+    gap = log_partition - (living / groups).log() - mean
+    # Student's t for as many groups; groups that died out add the variance of their share.
+    student = float(stdtrit(groups - 1, 0.99)) / 2
+    variance = student**2 * spread.square() / living + (groups / living - 1) / groups
+    dead = living == 0
+    log_weights = (run.resampled.unsqueeze(2) + run.log_weights).flatten(1)
+    chains = 1 / log_weights.softmax(1).square().sum(1)
     return AnnealedEstimate(
         log_partition,
-        torch.where(dead, torch.inf, variance.sqrt()),
-        torch.where(dead, 0.0, 1 / squares),
+        torch.where(dead, torch.inf, (variance + gap.square()).sqrt()),
+        torch.where(dead, 0.0, chains),
+        torch.where(dead, 0.0, effective),
+        (living == groups) & (effective >= min(COLLAPSED, groups / 2)),
+        temperatures,
         log_weights,
-        states.T.contiguous(),
+        run.states,
     )

@@ -63,11 +63,11 @@ class Colour:
     facets: tuple[Facet, ...]
 
     def scores(self, states: Int[Tensor, "v n"], share: float = 1.0) -> Float[Tensor, "s k n"]:
-        """The scores of every state given all others; `share` scales all but the unary factors."""
+        """`share` times the scores of every state given all others."""
         total = self.bias.new_zeros(*self.bias.shape[:2], states.shape[1])
         for facet in self.facets:
             total[: len(facet.rows)].index_add_(1, facet.position, facet.read(states))
-        return total.mul_(share).add_(self.bias)
+        return total.add_(self.bias).mul_(share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,20 +91,17 @@ class Conditionals:
             colours.append(Colour(variables, bias[variables].T.unsqueeze(2).contiguous(), facets))
         return cls(graph, bias, tuple(colours))
 
-    def interaction(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "c n"]:
-        """The summed scores of all factors of two or more variables, for every component."""
-        total = self.bias.new_zeros(self.graph.components, states.shape[1])
+    def score(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "c n"]:
+        """The unnormalised log-probability of every chain's states by component, in float64."""
+        size = self.graph.components, states.shape[1]
+        total = self.bias.new_zeros(size, dtype=torch.float64)
+        total.index_add_(0, self.graph.component, self.bias.gather(1, states).double())
         for colour in self.colours:
             for facet in colour.facets:
                 if facet.axis == 0:  # each factor is seen from all its axes, and counts once
                     own = states[colour.variables[facet.position]]
-                    total.index_add_(0, facet.component, facet.read_at(states, own))
+                    total.index_add_(0, facet.component, facet.read_at(states, own).double())
         return total
-
-    def score(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "c n"]:
-        """The unnormalised log-probability of every chain's states, for every component."""
-        own = self.bias.gather(1, states)
-        return self.interaction(states).index_add_(0, self.graph.component, own)
 
     def sweep(
         self, states: Int[Tensor, "v n"], generator: torch.Generator, share: float = 1.0
@@ -114,9 +111,12 @@ class Conditionals:
             scores = colour.scores(states, share)
             states[colour.variables] = draw(scores, states[colour.variables], generator)
 
-    def independent(self, chains: int, generator: torch.Generator) -> Int[Tensor, "v n"]:
-        """States drawn from the unary factors alone; 0 where these allow none."""
-        scores = self.bias.T.unsqueeze(2).expand(-1, -1, chains)
+    def independent(
+        self, chains: int, generator: torch.Generator, share: float = 1.0
+    ) -> Int[Tensor, "v n"]:
+        """States drawn from `share` times the unary scores alone; 0 where these allow none."""
+        bias = (self.bias * share).masked_fill(self.bias == -torch.inf, -torch.inf)
+        scores = bias.T.unsqueeze(2).expand(-1, -1, chains)
         zeros = torch.zeros(scores.shape[1:], dtype=torch.int64, device=scores.device)
         return draw(scores, zeros, generator)
 

@@ -1,7 +1,6 @@
 """log Z of a ring by annealed importance sampling: for vocabularies too large to be exact.
 
-[Neal 2001]  Chains go from independent words to the whole field.  Positions K + 1 apart do not
-touch, so that a sweep is K + 1 draws of many words at once.
+Positions K + 1 apart do not touch, so that a sweep is K + 1 draws of many words at once.
 """
 
 from __future__ import annotations
@@ -14,81 +13,104 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.errors import InferenceError
 from mrflearn.graph.neighbour_scores import NeighbourScores
+from mrflearn.inference.annealed import AnnealedImportance
+from mrflearn.inference.conditionals import draw
+
+ELEMENTS = 1 << 25  # of the conditional probabilities held at once; bounds memory only
 
 
 @final
 @dataclass(frozen=True)
 class RingEstimate:
-    """log Z / N of a ring with its standard error, and how many chains carry the weight."""
+    """log Z / N of a ring of N positions with its standard error, and what the chains are worth.
+
+    As in `AnnealedEstimate`, whose estimate of log Z this is, divided by the positions.
+    """
 
     log_partition: float
     standard_error: float
     effective_chains: float
+    effective_groups: float
+    reliable: bool
+    temperatures: int
     positions: int
 
 
-@torch.no_grad()
 def annealed_ring(
     scores: NeighbourScores,
     generator: torch.Generator,
     *,
     positions: int = 48,
-    chains: int = 32,
-    temperatures: int = 200,
+    method: AnnealedImportance | None = None,
 ) -> RingEstimate:
     """An estimate per position from a ring of at least so many; exp(N times it) is unbiased.
 
     A ring of a few dozen positions stands for any longer one: words that far apart know nothing of
-    each other.
+    each other.  An `AccuracyWarning` is given where the weights collapse.
     """
     period = scores.offsets + 1
     positions = max(2 * period, -(-positions // period) * period)
-    if chains < 2 or temperatures < 1:
-        raise InferenceError(
-            f"chains={chains}, temperatures={temperatures}: an error bar needs at least 2 chains, "
-            "and the path at least 1 step."
+    method = AnnealedImportance() if method is None else method
+    found = method.anneal(_Ring(scores, positions), generator)
+    found.warn()
+    return RingEstimate(
+        float(found.log_partition) / positions,
+        float(found.standard_error) / positions,
+        float(found.effective_chains),
+        float(found.effective_groups),
+        bool(found.reliable),
+        found.temperatures,
+        positions,
+    )
+
+
+@final
+@dataclass(frozen=True)
+class _Ring:
+    """A ring of words, to be annealed; one row of `states` per chain."""
+
+    scores: NeighbourScores
+    positions: int
+
+    @property
+    def log_states(self) -> Float[Tensor, "1"]:
+        allowed = (self.scores.unary > -torch.inf).sum(0, keepdim=True)
+        return self.positions * allowed.double().log()
+
+    def start(self, chains: int, generator: torch.Generator) -> Int[Tensor, "n p"]:
+        allowed = (self.scores.unary > -torch.inf).to(self.scores.unary.dtype)
+        words = torch.multinomial(
+            allowed, chains * self.positions, replacement=True, generator=generator
         )
-    start = scores.unary.softmax(0).expand(chains, -1)
-    rings = torch.multinomial(start, positions, replacement=True, generator=generator)
-    weights = scores.unary.new_zeros(chains, dtype=torch.float64)
-    for step in range(1, temperatures + 1):
-        # [Neal 2001, eq. 7] The ratio of two neighbouring densities, at the state before.
-        weights += _joint_score(scores, rings) / temperatures
-        _sweep(scores, rings, step / temperatures, generator)
-    base = positions * float(scores.unary.double().logsumexp(0))
-    log_mean = float(weights.logsumexp(0)) - math.log(chains)
-    squares = float(weights.softmax(0).square().sum())
-    # The standard error of log(mean w) is that of mean w, divided by mean w.
-    error = math.sqrt(max(chains * squares - 1, 0.0) / (chains - 1))
-    return RingEstimate((base + log_mean) / positions, error / positions, 1 / squares, positions)
+        return words.view(chains, self.positions)
 
+    def score(self, states: Int[Tensor, "n p"]) -> Float[Tensor, "1 n"]:
+        scores = self.scores
+        spread = scores.offsets, -1, -1
+        total = scores.unary[states].double().sum(1)
+        pairs = zip(scores.left.expand(spread), scores.right.expand(spread), strict=True)
+        for offset, (left, right) in enumerate(pairs, start=1):
+            products = left[states] * right[states.roll(-offset, 1)]
+            total += products.sum(2).double().sum(1)
+        if scores.triples is not None:
+            three = states, states.roll(-1, 1), states.roll(-2, 1)
+            total += scores.triples[three].double().sum(1)
+        return total.unsqueeze(0)
 
-def _joint_score(scores: NeighbourScores, rings: Int[Tensor, "n p"]) -> Float[Tensor, "n"]:
-    spread = scores.offsets, -1, -1
-    total = scores.unary.new_zeros(len(rings), dtype=torch.float64)
-    pairs = zip(scores.left.expand(spread), scores.right.expand(spread), strict=True)
-    for offset, (left, right) in enumerate(pairs, start=1):
-        products = left[rings] * right[rings.roll(-offset, 1)]
-        total += products.sum((1, 2)).double()
-    if scores.triples is not None:
-        total += scores.triples[rings, rings.roll(-1, 1), rings.roll(-2, 1)].sum(1).double()
-    return total
+    def sweep(self, states: Int[Tensor, "n p"], generator: torch.Generator, share: float) -> None:
+        positions = states.shape[1]
+        period = self.scores.offsets + 1
+        distance = torch.arange(1, period, device=states.device)
+        rows = max(1, ELEMENTS // (self.scores.states * math.ceil(positions / period)))
+        for first in range(period):
+            here = torch.arange(first, positions, period, device=states.device)
+            for part in states.split(rows):
+                before = part[:, (here.unsqueeze(1) - distance) % positions].flatten(0, 1)
+                after = part[:, (here.unsqueeze(1) + distance) % positions].flatten(0, 1)
+                scores = self.scores.conditional(before, after).double().T.mul(share)
+                drawn = draw(scores.unsqueeze(1), part[:, here].view(1, -1), generator)
+                part[:, here] = drawn.view(len(part), -1)
 
-
-def _sweep(
-    scores: NeighbourScores,
-    rings: Int[Tensor, "n p"],
-    share: float,
-    generator: torch.Generator,
-) -> None:
-    chains, positions = rings.shape
-    distance = torch.arange(1, scores.offsets + 1, device=rings.device)
-    for first in range(scores.offsets + 1):
-        here = torch.arange(first, positions, scores.offsets + 1, device=rings.device)
-        before = rings[:, (here.unsqueeze(1) - distance) % positions].flatten(0, 1)
-        after = rings[:, (here.unsqueeze(1) + distance) % positions].flatten(0, 1)
-        chances = scores.conditional(before, after, share).softmax(1)
-        drawn = torch.multinomial(chances, 1, generator=generator)
-        rings[:, here] = drawn.view(chains, -1)
+    def select(self, states: Int[Tensor, "n p"], source: Int[Tensor, "1 n"]) -> Int[Tensor, "n p"]:
+        return states[source[0]]
