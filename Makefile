@@ -36,7 +36,8 @@ test-capabilities: $(READY)
 	  if [ "$$has" != "$$capability" ]; then echo "not run: this processor has no $$capability"; continue; fi; \
 	  for threads in $(THREADS); do \
 	    echo "ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads"; \
-	    ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads $(BIN)/python $(PYTEST) $(PART); \
+	    ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads OMP_WAIT_POLICY=passive \
+	      $(BIN)/python $(PYTEST) -n $$((($(JOBS) + threads - 1) / threads)) $(PART); \
 	  done; \
 	done
 

@@ -34,6 +34,8 @@ pytestmark = [
     # py4j leaves sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    # Before version 2.6 torch warns of every pickled tensor.
+    pytest.mark.filterwarnings("ignore:You are using `torch.load`:FutureWarning"),
 ]
 
 
