@@ -89,7 +89,7 @@ def test_the_command_line_says_what_was_chosen_and_why(tmp_path: Path) -> None:
     found = run("train", "crf", str(file), *words)
     assert found.json()["estimator"] == "ml"
     assert "--estimator auto: ml, since exact likelihood is quick" in found.err
-    found = run("train", "crf", str(file), *words, "--labels", "a,b")
+    found = run("train", "crf", str(file), *words, "--labels", "a,b", "--overwrite")
     assert found.json()["estimator"] == "pw"
     assert "--estimator auto: pw, since the graphs have loops" in found.err
 

@@ -20,6 +20,7 @@ from mrflearn.objectives.chain_estimators import (
 from mrflearn.objectives.chain_likelihood import ChainLikelihood
 from mrflearn.objectives.chain_pieces import ChainPieces
 from mrflearn.objectives.field_objectives import Estimator
+from mrflearn.objectives.objective import evaluate
 from mrflearn.statistics.compiled import compile_features
 from mrflearn.statistics.features import Numbering
 from mrflearn.statistics.labels import compile_labels
@@ -69,10 +70,10 @@ def chain(dense: bool = False, shared: bool = False) -> tuple[ChainCRF, ChainDat
 @pytest.mark.parametrize("dense", [False, True])
 def test_the_field_of_a_chain_is_the_chain(dense: bool) -> None:
     model, data, vector = chain(dense)
-    exact = ChainLikelihood(model, make_shards(model, data, 1), Threads(1))(vector)
-    mine = chain_objective(model, data, "ml", Threads(1))(vector)
-    torch.testing.assert_close(mine[0], exact[0])
-    torch.testing.assert_close(mine[1], exact[1])
+    exact = evaluate(ChainLikelihood(model, make_shards(model, data, 1), Threads(1)), vector)
+    mine = evaluate(chain_objective(model, data, "ml", Threads(1)), vector)
+    torch.testing.assert_close(mine.value, exact.value)
+    torch.testing.assert_close(mine.gradient, exact.gradient)
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -82,10 +83,10 @@ def test_pieces_of_a_chain_are_those_of_its_field(estimator: Estimator, dense: b
     assert 1 in data.features.lengths
     quick = chain_objective(model, data, estimator, Threads(1))
     assert isinstance(quick, ChainPieces)
-    value, gradient = field_of_chain(model, data, estimator, Threads(1))(vector)
-    found = quick(vector)
-    torch.testing.assert_close(found[0], value)
-    torch.testing.assert_close(found[1], gradient)
+    slow = evaluate(field_of_chain(model, data, estimator, Threads(1)), vector)
+    found = evaluate(quick, vector)
+    torch.testing.assert_close(found.value, slow.value)
+    torch.testing.assert_close(found.gradient, slow.gradient)
 
 
 @pytest.mark.parametrize("estimator", ["pw", "pwpl"])
@@ -102,10 +103,11 @@ def test_pieces_of_some_sequences_at_a_time_add_up(estimator: Estimator) -> None
 @pytest.mark.parametrize("estimator", ESTIMATORS[1:])
 def test_gradients_are_slopes(estimator: Estimator, shared: bool) -> None:
     model, data, vector = chain(shared=shared)
-    call = chain_objective(model, data, estimator, Threads(1))
+    objective = chain_objective(model, data, estimator, Threads(1))
     way = torch.randn(len(vector), generator=torch.Generator().manual_seed(1)).double()
-    slope = (call(vector + 1e-5 * way)[0] - call(vector - 1e-5 * way)[0]) / 2e-5
-    torch.testing.assert_close(slope, call(vector)[1] @ way, rtol=1e-5, atol=1e-6)
+    ends = [evaluate(objective, vector + sign * 1e-5 * way).value for sign in (1, -1)]
+    slope, gradient = (ends[0] - ends[1]) / 2e-5, evaluate(objective, vector).gradient
+    torch.testing.assert_close(slope, gradient @ way, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -45,7 +45,7 @@ def read_vectors(path: PathLike, format: Format = "auto") -> NamedVectors:  # no
     """All vectors of a file; `auto` takes it for text where it begins as text does."""
     content = read_bytes(path)
     words, dimensions, start = _read_header(content, path)
-    text = format == "text" or (format == "auto" and _is_text(content, start, dimensions))
+    text = format == "text" or (format == "auto" and _is_text(content, start, words, dimensions))
     if text:
         names, values = _read_text(content, start, words, dimensions, path)
     else:
@@ -110,16 +110,18 @@ def _read_header(content: bytes, path: PathLike) -> tuple[int, int, int]:
     return words, dimensions, end + 1
 
 
-def _is_text(content: bytes, start: int, dimensions: int) -> bool:
-    """Whether a word and numbers stand in the first line, or else no byte but those of text.
+def _is_text(content: bytes, start: int, words: int, dimensions: int) -> bool:
+    """Whether a word and numbers stand in the first line; else whether binary does not fit.
 
-    The bytes of float32 numbers are neither, but for a vector of one or two that is made so.
+    Words with the bytes of float32 numbers fill a binary file to its end, which text does not.
     """
     end = content.find(b"\n", start)
     line = content[start : end if end >= 0 else len(content)].strip(b"\r ")
     cells = line.split(b" ")[1:]
     if len(cells) == dimensions and all(map(_is_number, cells)):
         return True
+    if _fits_binary(content, start, words, dimensions * FLOAT.itemsize):
+        return False
     beginning = content[start : start + BEGINNING]
     try:
         # A character may be cut in two at the end.
@@ -127,6 +129,15 @@ def _is_text(content: bytes, start: int, dimensions: int) -> bool:
     except UnicodeDecodeError:
         return False
     return not CONTROL.search(beginning)
+
+
+def _fits_binary(content: bytes, start: int, words: int, size: int) -> bool:
+    for _ in range(words):
+        space = content.find(b" ", start)
+        start = space + 1 + size
+        if space < 0 or start > len(content):
+            return False
+    return not content[start:].strip(b"\r\n")
 
 
 def _is_number(cell: bytes) -> bool:
