@@ -20,6 +20,8 @@ from mrflearn.errors import DataError
 Format = Literal["auto", "text", "binary"]
 FLOAT = np.dtype("<f4")
 BEGINNING = 1 << 16  # bytes that are looked at to tell text from binary
+# What is meant for a number, whether it can be read as one or not.
+FIGURE = re.compile(rb"[-+.,0-9]+([eE][-+]?[0-9]+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE)
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 
 
@@ -111,14 +113,15 @@ def _read_header(content: bytes, path: PathLike) -> tuple[int, int, int]:
 
 
 def _is_text(content: bytes, start: int, words: int, dimensions: int) -> bool:
-    """Whether a word and numbers stand in the first line; else whether binary does not fit.
+    """Whether a word and figures stand in the first line; else whether binary does not fit.
 
-    Words with the bytes of float32 numbers fill a binary file to its end, which text does not.
+    Words with the bytes of float32 numbers fill a binary file to its end, which text does not, but
+    for a vector of one or two that is made so.
     """
     end = content.find(b"\n", start)
     line = content[start : end if end >= 0 else len(content)].strip(b"\r ")
     cells = line.split(b" ")[1:]
-    if len(cells) == dimensions and all(map(_is_number, cells)):
+    if len(cells) == dimensions and all(map(FIGURE.fullmatch, cells)):
         return True
     if _fits_binary(content, start, words, dimensions * FLOAT.itemsize):
         return False
@@ -138,14 +141,6 @@ def _fits_binary(content: bytes, start: int, words: int, size: int) -> bool:
         if space < 0 or start > len(content):
             return False
     return not content[start:].strip(b"\r\n")
-
-
-def _is_number(cell: bytes) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _read_text(
