@@ -79,7 +79,7 @@ def test_steps_are_products_with_the_whole_matrix(triples):
 def test_power_steps_end_at_the_largest_eigenvalue():
     windows = WindowScores.of(model_of(3, 1, 1.0, triples=True).scores())
     begin = torch.zeros(1, 9, dtype=torch.float64)
-    found = follow(windows, PerronVectors(begin, begin), tolerance=1e-13, most=500)
+    found, _ = follow(windows, PerronVectors(begin, begin), tolerance=1e-13, most=500)
     growth = windows.quotients(found.left, found.right) - found.overlap()
     certified = certify(windows, found.right)
     assert certified.lower - 1e-9 <= float(growth) <= certified.upper + 1e-9

@@ -21,6 +21,7 @@ from mrflearn.models.parameters import Layout
 from mrflearn.models.templates import find_templates
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
+from mrflearn.objectives.objective import ValueAndGradient, evaluate
 from mrflearn.statistics.compiled import compile_features
 
 Scopes = Sequence[tuple[int, ...]]
@@ -85,7 +86,7 @@ def assert_partitions_add_up(found: Labelled, estimator: Estimator, place: Execu
     whole = field_objective(found.field, found.batch, principle, Threads(1))
     parts = Distributed(found.field, principle, list(found.batch.parts(3)), place)
     for vector in (found.vector, 0.7 * found.vector):  # workers keep what they laid out
-        summed, wanted = parts(vector), whole(vector)
+        summed, wanted = answers(parts)(vector), answers(whole)(vector)
         torch.testing.assert_close(summed[0], wanted[0], rtol=1e-8, atol=0)
         torch.testing.assert_close(summed[1], wanted[1], rtol=1e-8, atol=1e-8)
 
@@ -177,7 +178,17 @@ def function(
     found: Labelled, principle: Principle, batch: FieldBatch | None = None
 ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """Value and gradient of an objective on the batch, or on another one."""
-    return field_objective(found.field, batch or found.batch, principle, Threads(1))
+    return answers(field_objective(found.field, batch or found.batch, principle, Threads(1)))
+
+
+def answers(objective: ValueAndGradient) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Value and gradient of any objective."""
+
+    def call(vector: Tensor) -> tuple[Tensor, Tensor]:
+        found = evaluate(objective, vector)
+        return found.value, found.gradient
+
+    return call
 
 
 def assert_gradient(call: Callable[[Tensor], tuple[Tensor, Tensor]], vector: Tensor) -> None:
