@@ -92,14 +92,15 @@ def follow(
     tolerance: float,
     most: int,
     gap: float = math.inf,
-) -> tuple[PerronVectors, Float[Tensor, "2 k"]]:
+) -> tuple[PerronVectors, Float[Tensor, "3 k"]]:
     """Vectors after as many steps as each matrix needs until its share of the value stands still.
 
-    Comes with log lambda as vectors a step and half a step earlier have it.  A step gives u^T v,
-    u^T M v and u^T M M v: two quotients, whose difference is what is left of the error before the
-    step.  Vectors that hardly reach the states that matter stand still too, so steps go on until
-    the proven limit of lambda is within `gap` of the value.  Where further eigenvalues are nearly
-    as large as lambda, plain steps would take hundreds: now and then Arnoldi's method helps.
+    Comes with log lambda as vectors a step and half a step earlier have it, and its proven limit.
+    A step gives u^T v, u^T M v and u^T M M v: two quotients, whose difference is what is left of
+    the error before the step.  Vectors that hardly reach the states that matter stand still too:
+    with a `gap`, steps go on until the proven limit is that near to the value.  Where further
+    eigenvalues are nearly as large as lambda, plain steps would take hundreds: now and then
+    Arnoldi's method helps.
     """
     found, estimates = [], []
     for k, weight in enumerate(scores.weights):
@@ -119,7 +120,7 @@ def follow(
             if gap < math.inf and step % PLAIN_STEPS == PLAIN_STEPS - 1:
                 own = arnoldi(chain, own, value)
         found.append(own)
-        estimates.append(torch.stack((value, estimate)))
+        estimates.append(torch.stack((value, estimate, limit)))
     left, right = ([getattr(own, side) for own in found] for side in ("left", "right"))
     return PerronVectors(torch.cat(left), torch.cat(right)), torch.cat(estimates, 1)
 

@@ -30,6 +30,7 @@ from mrflearn.objectives.penalties import LaidPenalty
 from mrflearn.statistics.moments import Moments
 
 DUALS = "duals"
+FAR_ABOVE = 1e-2  # nats per position above the accepted value: no penalty makes up for so much
 
 
 @final
@@ -96,6 +97,7 @@ class LiftedBound:
         self.start = self.layout.flatten(parameters).detach() / self.scale
         self.log_partition = duals.new_zeros(())
         self.latest: Tensor | None = None  # the vector that was evaluated last
+        self.value = self.accepted = torch.tensor(torch.inf, dtype=torch.float64)
         with torch.no_grad():
             normaliser.prepare(model.scores(), duals)
             normaliser.commit()
@@ -107,22 +109,26 @@ class LiftedBound:
         self.normaliser.rewind()
         for _ in range(MOST_REPEATS):
             value, gradient = self._run(vector)
-            if self.normaliser.converged():
+            # What has not converged is too low: where it is high, nobody will go there.
+            if self.normaliser.converged() or float(value) > float(self.accepted) + FAR_ABOVE:
                 break
-        self.latest = vector.clone()
+            self.normaliser.insist()
+        self.latest, self.value = vector.clone(), value.clone()
         return Evaluation(value, gradient, self.normaliser.noise)
 
     def commit(self) -> None:
         """Keep the warm start of the last evaluation."""
+        self.accepted = self.value
         self.normaliser.commit()
 
     def state(self) -> dict[str, Tensor]:
         """The committed warm start."""
-        return self.normaliser.state()
+        return {"accepted": self.accepted, **self.normaliser.state()}
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Take over what `state` gave."""
-        self.normaliser.restore(state)
+        self.accepted = state["accepted"]
+        self.normaliser.restore({n: own for n, own in state.items() if n != "accepted"})
 
     def _evaluate(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().requires_grad_(True)

@@ -28,24 +28,24 @@ DRIFT_UNSEEN = 5e-5  # what is left of the error of a recorded evaluation, at mo
 
 
 class Pursuit(NamedTuple):
-    """How closely Perron vectors follow the parameters; see `follow`."""
+    """How closely Perron vectors follow the parameters; see `follow`.
+
+    Among many states steps cost much.  There a first answer does without the `gap`; only where it
+    would be accepted, and the gap is wider, vectors are followed until it is not.
+    """
 
     tolerance: float
     gap: float
-    most: int
+    in_two: bool
+    most: int = 30
+    hasty: int = 8  # steps of a first answer, at most
 
     @classmethod
     def of(cls, like: Float[Tensor, "k n"]) -> Pursuit:
-        """Closely in float64 and where steps cost little.
-
-        Among many states, in float32, vectors that have lost sight of the states that matter show
-        as a training that gets stuck, which then goes on in float64.
-        """
-        if like.dtype == torch.float64:
-            return cls(1e-10, 1e-3, 30)
-        if like.shape[1] <= FEW_STATES:
-            return cls(5e-5, 1e-1, 30)
-        return cls(2e-4, math.inf, 8)
+        single, few = like.dtype == torch.float32, like.shape[1] <= FEW_STATES
+        if few:
+            return cls(5e-5, 1e-1, False) if single else cls(1e-10, 1e-3, False)
+        return cls(2e-4, 5e-2, True) if single else cls(1e-7, 1e-2, True)
 
 
 class Normaliser(Protocol):
@@ -80,6 +80,9 @@ class Normaliser(Protocol):
     def converged(self) -> bool:
         """Whether evaluating once more, from where the last evaluation ended, would not help."""
 
+    def insist(self) -> None:
+        """Take whatever it needs in what is left of this evaluation."""
+
     def rewind(self) -> None:
         """Start the next evaluation from the committed vectors."""
 
@@ -113,6 +116,9 @@ class StarNormaliser:
 
     def converged(self) -> bool:
         return True
+
+    def insist(self) -> None:
+        """Nothing."""
 
     def rewind(self) -> None:
         """Nothing."""
@@ -151,7 +157,9 @@ class SpectralNormaliser:
         self.right = torch.zeros_like(like).requires_grad_(True)
         self.committed = PerronVectors.ones(like)
         self.recordable = recorded
-        self.tolerance = DRIFT_UNSEEN if like.dtype == torch.float32 else Pursuit.of(like).tolerance
+        self.pursuit = Pursuit.of(like)
+        self.patient = not self.pursuit.in_two
+        self.excess = 0.0  # of the proven limit over the value, when it was followed last
         self.noise = like.new_zeros(())
 
     @property
@@ -167,15 +175,21 @@ class SpectralNormaliser:
         if self.recordable:
             vectors, before = power_steps(matrices, self.vectors, STEPS_UNSEEN)
         else:
-            vectors, before = self._followed(matrices)
+            vectors, before = self._followed(matrices, self.patient)
         self._keep(vectors)
         value = self._value(matrices)
         first, second = before @ self.weights
         self.noise.copy_(_left_of_error(first, second, value.detach()))
         return value
 
-    def _followed(self, matrices: PowerScores) -> tuple[PerronVectors, Tensor]:
-        return follow(matrices, self.vectors, **Pursuit.of(self.left)._asdict())
+    def _followed(
+        self, matrices: PowerScores, patient: bool
+    ) -> tuple[PerronVectors, Float[Tensor, "2 k"]]:
+        way = self.pursuit
+        gap, most = (way.gap, way.most) if patient else (math.inf, way.hasty)
+        vectors, found = follow(matrices, self.vectors, tolerance=way.tolerance, most=most, gap=gap)
+        self.excess = float((found[2] - found[0]) @ self.weights)
+        return vectors, found[:2]
 
     def _value(self, matrices: PowerScores) -> Tensor:
         return self.weights @ (matrices.quotients(self.left, self.right) - self.vectors.overlap())
@@ -191,12 +205,19 @@ class SpectralNormaliser:
 
     def prepare(self, scores: NeighbourScores, duals: Tensor) -> None:
         """Power steps from scratch; later evaluations only follow."""
-        self._keep(self._followed(self.lay(scores, duals))[0])
+        self._keep(self._followed(self.lay(scores, duals), True)[0])
 
     def converged(self) -> bool:
-        return not self.recordable or float(self.noise) <= self.tolerance
+        if self.recordable:
+            most = DRIFT_UNSEEN if self.noise.dtype == torch.float32 else self.pursuit.tolerance
+            return float(self.noise) <= most
+        return self.patient or self.excess <= self.pursuit.gap
+
+    def insist(self) -> None:
+        self.patient = True
 
     def rewind(self) -> None:
+        self.patient = not self.pursuit.in_two
         self._copy(self.committed, self.vectors)
 
     def commit(self) -> None:
