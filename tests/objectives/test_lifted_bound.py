@@ -217,3 +217,28 @@ def test_a_restored_bound_goes_on_to_the_same_bits(kind):
     one, other = first(points[2]), second(points[2])
     assert torch.equal(one.value, other.value)
     assert torch.equal(one.gradient, other.gradient)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_values_do_not_leap_where_eigenvalues_cross(dtype):
+    """One word's step to itself overtakes all others: no value along the way is lost sight of."""
+    moments = ring_moments(12, 400, 1, seed=4)
+    model = NeighbourModel(torch.zeros(12).to(dtype), ExplicitPairs.zeros(1, 12, dtype))
+    duals = torch.zeros(1, 12, dtype=dtype)
+    like = torch.zeros(1, dtype=dtype)
+    normaliser = chain_normaliser(torch.ones(1, dtype=dtype), duals)
+    bound = LiftedBound(model, Frequencies.of(moments, like), normaliser, duals, 1e-2)
+    parameters = {name: own.clone() for name, own in bound.layout.unflatten(bound.scale).items()}
+    way = {name: torch.zeros_like(own) for name, own in parameters.items()}
+    way["table"][0] = -30.0  # words keep to themselves, all but one alike
+    way["table"][0].fill_diagonal_(0.0)
+    base = bound.layout.flatten(way) / bound.scale
+    way["table"][0].zero_()
+    way["table"][0, 5, 5] = 1.0
+    step = bound.layout.flatten(way) / bound.scale
+    bound(base)
+    bound.commit()
+    for share in torch.linspace(0.001, 0.2, 25).tolist():
+        bound(base + share * step)
+        # log lambda is the largest diagonal entry, that of the word in front.
+        assert float(bound.log_partition) == pytest.approx(share, abs=2e-3)

@@ -44,8 +44,8 @@ class Pursuit(NamedTuple):
     def of(cls, like: Float[Tensor, "k n"]) -> Pursuit:
         single, few = like.dtype == torch.float32, like.shape[1] <= FEW_STATES
         if few:
-            return cls(5e-5, 1e-1, False) if single else cls(1e-10, 1e-3, False)
-        return cls(2e-4, 5e-2, True) if single else cls(1e-7, 1e-2, True)
+            return cls(5e-5, 1e-3, False) if single else cls(1e-10, 1e-6, False)
+        return cls(2e-4, 1e-2, True) if single else cls(1e-7, 1e-4, True)
 
 
 class Normaliser(Protocol):
