@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -343,8 +344,8 @@ def test_damaged_parquet_is_refused(tmp_path: Path) -> None:
     parquet.write_table(arrow.table(columns), path, compression="none", use_dictionary=False)
     content = path.read_bytes()
     refused = []
-    for place in range(4, len(content)):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+    for place, flip in product(range(4, len(content)), (0x55, 0x83)):  # 0x83: names not in UTF-8
+        path.write_bytes(content[:place] + bytes([content[place] ^ flip]) + content[place + 1 :])
         try:
             read_samples(path)
         except DataError as error:

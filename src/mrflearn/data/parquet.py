@@ -68,7 +68,7 @@ def _open(path: PathLike) -> Any:
         raise DataError("there is no such file.", path=path)
     try:
         return ParquetFile(path)
-    except (ArrowException, OSError) as error:
+    except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
         raise DataError(f"not a readable parquet file: {error}.", path=path) from error
 
 
