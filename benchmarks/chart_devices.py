@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 
-from mrflearn.data.ptb import read_trees
-from mrflearn.data.trees import remove_traces
+from mrflearn.features.treebank import TreebankCounts
 from mrflearn.inference.inside_outside import InsideOutside
-from mrflearn.statistics.treebank import TreebankCounts
+from mrflearn.io.ptb import read_trees
+from mrflearn.io.trees import remove_traces
 
 LONGEST = 40
 

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from rivals import ask_process, best
 
-from mrflearn.data.english import sample_documents
-from mrflearn.data.ptb import read_trees
-from mrflearn.data.trees import Tree
+from mrflearn.datasets.english import sample_documents
+from mrflearn.features.treebank import TreebankCounts, normal_form
 from mrflearn.inference.inside_outside import InsideOutside
 from mrflearn.inference.parses import ParseSearch
+from mrflearn.io.ptb import read_trees
+from mrflearn.io.trees import Tree
 from mrflearn.kernels.rule_shape import RuleShape
-from mrflearn.statistics.treebank import TreebankCounts, normal_form
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-composite" / "bin" / "python"

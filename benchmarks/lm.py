@@ -26,16 +26,16 @@ import torch
 from rivals import ask_process, best
 
 from mrflearn import NgramLanguageModel, WordVectors
-from mrflearn.data.english import sample_documents
-from mrflearn.data.similarity import read_pairs
-from mrflearn.data.text import read_sentences, write_sentences
-from mrflearn.data.vectors import read_vectors
-from mrflearn.data.vocabulary import Vocabulary, count_words
+from mrflearn.datasets.english import sample_documents
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
 from mrflearn.evaluation.similarity import CosineSpace, likeness
+from mrflearn.features.counting import count_text
+from mrflearn.features.moments import merge
+from mrflearn.io.similarity import read_pairs
+from mrflearn.io.text import read_sentences, write_sentences
+from mrflearn.io.vectors import read_vectors
+from mrflearn.io.vocabulary import Vocabulary, count_words
 from mrflearn.kernels.star_logsumexp import star_logsumexp, star_logsumexp_reference
-from mrflearn.statistics.counting import count_text
-from mrflearn.statistics.moments import merge
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-lm" / "bin" / "python"

@@ -25,9 +25,9 @@ import numpy as np
 import torch
 
 from mrflearn import PottsField
-from mrflearn.data.alignments import read_alignment
-from mrflearn.data.contacts import read_contacts
 from mrflearn.graph.contacts import strongest_pairs
+from mrflearn.io.alignments import read_alignment
+from mrflearn.io.contacts import read_contacts
 
 PUBLISHED = Path(__file__).parent / "potts_peers.json"
 

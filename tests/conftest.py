@@ -14,8 +14,8 @@ import scipy
 import torch
 from hypothesis import HealthCheck, settings
 
-from mrflearn.data.ptb import read_trees
-from mrflearn.data.trees import Tree
+from mrflearn.io.ptb import read_trees
+from mrflearn.io.trees import Tree
 
 # A job started in the background ignores Ctrl-C and hands that down to its children; the tests of
 # Ctrl-C need it to work, wherever they run.

@@ -9,11 +9,11 @@ import numpy as np
 from points import Point
 from tasks import Sentence, Task
 
-from mrflearn.data.spans import tags_to_spans
 from mrflearn.estimators.crf import CRF
 from mrflearn.evaluation.calibration import Reliability, reliability
 from mrflearn.evaluation.chunks import chunk_report
 from mrflearn.evaluation.tagging import confusion, tagging_report
+from mrflearn.io.spans import tags_to_spans
 
 HELD_OUT = 10  # of every so many training sentences one is held out to fit the temperature on
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from mrflearn.data.columns import read_columns
-from mrflearn.data.conllu import read_conllu
-from mrflearn.data.spans import convert_tags
+from mrflearn.io.columns import read_columns
+from mrflearn.io.conllu import read_conllu
+from mrflearn.io.spans import convert_tags
 
 Words = tuple[str, ...]
 Items = list[list[str]]

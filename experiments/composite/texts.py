@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from mrflearn.data.english import sample_documents
-from mrflearn.data.english_truth import document_log_probability
-from mrflearn.data.ptb import read_trees
-from mrflearn.data.trees import Tree, remove_traces
+from mrflearn.datasets.english import sample_documents
+from mrflearn.datasets.english_truth import document_log_probability
+from mrflearn.io.ptb import read_trees
+from mrflearn.io.trees import Tree, remove_traces
 
 Documents = list[list[list[str]]]
 D = TypeVar("D")
@@ -93,7 +93,7 @@ def _divide(documents: list[D], fresh: int) -> tuple[list[D], list[D], list[D]]:
 
 
 def _lower(tree: Tree) -> Tree:
-    from mrflearn.data.trees import rebuild
+    from mrflearn.io.trees import rebuild
 
     def change(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:
         word = None if node.word is None else node.word.lower()

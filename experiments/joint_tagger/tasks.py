@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mrflearn.data.columns import read_columns
-from mrflearn.data.conllu import read_conllu
-from mrflearn.data.english import sample_documents
+from mrflearn.datasets.english import sample_documents
+from mrflearn.io.columns import read_columns
+from mrflearn.io.conllu import read_conllu
 
 
 @dataclass(frozen=True)

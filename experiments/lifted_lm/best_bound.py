@@ -14,10 +14,10 @@ from lifted import CONTEXT, certified
 from rows import Rows
 from texts import Sentences, Split
 
-from mrflearn.data.corpus import count_corpus
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, train_lifted
-from mrflearn.statistics.counting import count_sentences
+from mrflearn.features.counting import count_sentences
+from mrflearn.io.corpus import count_corpus
+from mrflearn.io.vocabulary import Vocabulary
 
 PART, CHOICE = "best bound", "best bound, candidates"
 HELD_OUT = 0.1

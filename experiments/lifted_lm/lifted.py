@@ -12,14 +12,14 @@ import torch
 from texts import Split
 from torch import Tensor
 
-from mrflearn.data.corpus import count_corpus
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, train_lifted
+from mrflearn.features.counting import count_sentences
+from mrflearn.features.moments import Moments
 from mrflearn.graph.neighbour_scores import NeighbourScores
+from mrflearn.io.corpus import count_corpus
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.objectives.lifted_bound import Frequencies
-from mrflearn.statistics.counting import count_sentences
-from mrflearn.statistics.moments import Moments
 
 CONTEXT = 2
 PARTS = ("unary", "left", "right")

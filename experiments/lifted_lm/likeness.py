@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from mrflearn.data.similarity import WordPair, read_pairs
 from mrflearn.evaluation.similarity import CosineSpace, likeness
+from mrflearn.io.similarity import WordPair, read_pairs
 
 REPORTED = ("WS-353-ALL", "WS-353-SIM", "WS-353-REL", "SIMLEX-999", "MEN-TR-3k", "MTurk-771",
             "RW-STANFORD", "SimVerb-3500")  # fmt: skip

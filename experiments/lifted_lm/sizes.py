@@ -13,11 +13,11 @@ from lifted import CONTEXT
 from rows import Rows
 from texts import Sentences, larger
 
-from mrflearn.data.corpus import count_corpus
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
-from mrflearn.statistics.counting import count_sentences
-from mrflearn.statistics.moments import merge
+from mrflearn.features.counting import count_sentences
+from mrflearn.features.moments import merge
+from mrflearn.io.corpus import count_corpus
+from mrflearn.io.vocabulary import Vocabulary
 
 PART = "sizes"
 TIMES = (1, 4, 16)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mrflearn.data.english import sample_documents
-from mrflearn.data.text import read_sentences
+from mrflearn.datasets.english import sample_documents
+from mrflearn.io.text import read_sentences
 
 Sentences = list[list[str]]
 

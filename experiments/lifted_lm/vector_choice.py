@@ -15,15 +15,15 @@ from rows import Rows
 from sklearn.utils.extmath import randomized_svd
 from texts import Split
 
-from mrflearn.data.corpus import count_corpus
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.evaluation.similarity import CosineSpace
-from mrflearn.statistics.counting import count_sentences
-from mrflearn.statistics.log_ratios import (
+from mrflearn.features.counting import count_sentences
+from mrflearn.features.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
     positive_log_ratios,
 )
+from mrflearn.io.corpus import count_corpus
+from mrflearn.io.vocabulary import Vocabulary
 
 PART = "choice of vectors"
 DISTANCES = (2, 4, 8, 16)

@@ -23,14 +23,14 @@ from rows import Rows
 from texts import Split
 
 from mrflearn import WordVectors
-from mrflearn.data.corpus import count_corpus, encode_corpus
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.estimators.lifted_training import LiftedSettings
 from mrflearn.evaluation.similarity import CosineSpace
+from mrflearn.features.counting import count_sentences
+from mrflearn.io.corpus import count_corpus, encode_corpus
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.neighbour_lm import LowRankPairs, NeighbourModel
 from mrflearn.models.neighbour_start import log_frequencies
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
-from mrflearn.statistics.counting import count_sentences
 from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.fit import fit
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
-from mrflearn.data.spans import tags_to_spans
+from mrflearn.io.spans import tags_to_spans
 
 Items = list[list[str]]
 Atoms = Sequence[str]

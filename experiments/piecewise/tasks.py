@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from synthetic import ALPHAS, MixedOrderModel
+
 from features import (
     NameLists,
     chunk_features,
@@ -19,12 +21,10 @@ from features import (
     seminar_features,
     tag_features,
 )
-from synthetic import ALPHAS, MixedOrderModel
-
 from mrflearn import edge
-from mrflearn.data.columns import ColumnSentence, read_columns
-from mrflearn.data.seminars import Seminar, read_seminars
-from mrflearn.data.spans import convert_tags
+from mrflearn.io.columns import ColumnSentence, read_columns
+from mrflearn.io.seminars import Seminar, read_seminars
+from mrflearn.io.spans import convert_tags
 
 NAME_COLUMNS = ("word", "pos", "chunk", "name")
 TAGGED_POOL = 3000  # of the treebank sample's 3,914 sentences; the others are the test set

@@ -24,11 +24,11 @@ from typing import Any
 import torch
 from report import write_report
 
-from mrflearn.data.docstrings import docstring_sentences
-from mrflearn.data.vocabulary import Vocabulary, count_words
+from mrflearn.datasets.docstrings import docstring_sentences
 from mrflearn.evaluation.rows import Rows
+from mrflearn.features.counting import count_text
+from mrflearn.io.vocabulary import Vocabulary, count_words
 from mrflearn.kernels.star_logsumexp import star_logsumexp
-from mrflearn.statistics.counting import count_text
 
 HERE = Path(__file__).parent
 DIMENSIONS, OFFSETS = 32, 2

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mrflearn.estimators.structure import FieldStructure
     from mrflearn.estimators.tagger import JointTagger
     from mrflearn.estimators.word_vectors import WordVectors
-    from mrflearn.statistics.edges import edge
-    from mrflearn.statistics.word_features import word_features
+    from mrflearn.features.edges import edge
+    from mrflearn.features.word_features import word_features
 
 __version__ = "0.1.0"
 
@@ -56,9 +56,9 @@ _HOMES = {
     **{name: f"mrflearn.estimators.{kind.home}" for name, kind in KINDS.items()},
     "FieldStructure": "mrflearn.estimators.structure",
     "Rules": "mrflearn.estimators.crf_rules",
-    "edge": "mrflearn.statistics.edges",
+    "edge": "mrflearn.features.edges",
     "load": "mrflearn.estimators.loading",
-    "word_features": "mrflearn.statistics.word_features",
+    "word_features": "mrflearn.features.word_features",
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn.data.ptb import read_trees
+from mrflearn.io.ptb import read_trees
 from support.command import run
 
 TEXT = "the cat sat\nthe dog sat\n\na cat ran\nthe dog ran\n\n" * 6

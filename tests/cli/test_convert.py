@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mrflearn import MarkovField
-from mrflearn.data.conversion import convert_file
 from mrflearn.errors import DataError
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.io.conversion import convert_file
 from support.command import run
 
 COLUMNS = "The DT B-NP\ncat NN I-NP\nsat VBD B-VP\n\nDogs NNS B-NP\nbark VBP B-VP\n\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrflearn.data.vocabulary import Vocabulary
-from mrflearn.statistics.counting import count_text
-from mrflearn.statistics.moments import Moments
-from mrflearn.statistics.moments_file import load_moments
+from mrflearn.features.counting import count_text
+from mrflearn.features.moments import Moments
+from mrflearn.features.moments_file import load_moments
+from mrflearn.io.vocabulary import Vocabulary
 from support.command import run
 
 TEXT = "a b a\nb c\n\na a d\n" * 5

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrflearn.data.contacts import read_contacts
+from mrflearn.io.contacts import read_contacts
 from support.command import run
 
 NAMES = ("left", "right", "alone")

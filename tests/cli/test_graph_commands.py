@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mrflearn import GraphCRF, load
-from mrflearn.data.graphs import LabelledGraph, read_graphs, write_graphs
+from mrflearn.io.graphs import LabelledGraph, read_graphs, write_graphs
 from support.command import run
 
 OPTIONS = ("--max-iterations", "20", "-q")

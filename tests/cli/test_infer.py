@@ -52,10 +52,10 @@ def test_people_read_a_table_and_the_errors(network: Path) -> None:
 
 
 def test_too_wide_a_network_is_answered_by_propagation_and_says_so(tmp_path: Path) -> None:
-    from mrflearn.data.uai import write_network
     from mrflearn.graph.builders import complete
     from mrflearn.graph.ising import random_ising
     from mrflearn.graph.networks import to_uai
+    from mrflearn.io.uai import write_network
 
     path = tmp_path / "wide.uai"
     write_network(path, to_uai(random_ising(complete(6), scale=0.1)))
@@ -157,8 +157,8 @@ def test_evidence_that_contradicts_the_network_fails(tmp_path: Path, options: st
 
 @pytest.mark.parametrize("best", [[], ["--best"]], ids=["marginals", "best"])
 def test_propagation_that_does_not_converge_says_so(tmp_path: Path, best: list[str]) -> None:
-    from mrflearn.data.uai import write_network
     from mrflearn.graph.networks import to_uai
+    from mrflearn.io.uai import write_network
     from support.grids import ising_grid
 
     path = tmp_path / "grid.uai"

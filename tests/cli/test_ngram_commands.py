@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn.data.arpa import read_arpa
+from mrflearn.io.arpa import read_arpa
 from support.command import run
 
 

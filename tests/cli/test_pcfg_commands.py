@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn.data.english import sample_documents
-from mrflearn.data.ptb import read_trees, write_trees
+from mrflearn.datasets.english import sample_documents
+from mrflearn.io.ptb import read_trees, write_trees
 from support.command import run
 
 

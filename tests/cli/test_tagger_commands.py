@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mrflearn import HMMTagger
-from mrflearn.data.conllu import ConlluSentence, Row, read_conllu, write_conllu
 from mrflearn.estimators.loading import load
 from mrflearn.evaluation.tagging import confusion, tagging_report
+from mrflearn.io.conllu import ConlluSentence, Row, read_conllu, write_conllu
 from support.command import run
 
 NOUNS, VERBS = ["cat", "dog", "bird"], ["barked", "walked", "jumped"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrflearn.data.vectors import read_vectors
 from mrflearn.estimators.word_vectors import WordVectors
+from mrflearn.io.vectors import read_vectors
 from support.command import run
 
 SEA, LAND = ["ship", "sail", "wave", "salt"], ["hill", "tree", "path", "deer"]

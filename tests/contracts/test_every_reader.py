@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.data import files
-from mrflearn.data.files import read_lines
 from mrflearn.errors import DataError
+from mrflearn.io import files
+from mrflearn.io.files import read_lines
 from support.formats import FORMATS, Format
 from support.mutations import damaged
 
@@ -150,7 +150,7 @@ def test_closing_a_reader_closes_its_file_whoever_still_holds_the_lines(
         return held[-1]
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("mrflearn.data.") and vars(module).get("read_lines") is read_lines:
+        if name.startswith("mrflearn.io.") and vars(module).get("read_lines") is read_lines:
             monkeypatch.setattr(module, "read_lines", holding)
     with closing(form.stream(put(tmp_path, form, form.valid * 3))) as records:
         next(records)

@@ -14,11 +14,11 @@ from sklearn.base import clone
 
 import mrflearn
 from mrflearn import CompositeLanguageModel, NgramLanguageModel
-from mrflearn.data.english import sample_documents
-from mrflearn.data.ptb import write_trees
-from mrflearn.data.trees import Tree
+from mrflearn.datasets.english import sample_documents
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
 from mrflearn.execution.executor import Serial
+from mrflearn.io.ptb import write_trees
+from mrflearn.io.trees import Tree
 from support.edited import drop
 
 SAMPLED = [

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mrflearn import CompositeLanguageModel
-from mrflearn.data.trees import Tree
+from mrflearn.io.trees import Tree
 
 TEXT = [
     [["the", "cat", "sat"], ["a", "dog", "ran", "home"], ["the", "dog", "sat"]],

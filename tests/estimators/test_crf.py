@@ -29,9 +29,9 @@ from mrflearn import (
     load,
     word_features,
 )
-from mrflearn.data.crfsuite_text import read_crfsuite
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
-from mrflearn.statistics.compiled import compile_features
+from mrflearn.features.compiled import compile_features
+from mrflearn.io.crfsuite_text import read_crfsuite
 from support.edited import edit
 from support.tagged_items import assert_exact_answers, log_sum, random_data, scores_of
 

@@ -11,10 +11,10 @@ from mrflearn import CRF, FactorialCRF, GraphCRF, SkipChainCRF, edge
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import crf_choice
 from mrflearn.estimators.crf_choice import choose_for_chains
-from mrflearn.statistics.compiled import compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import compile_labels
-from mrflearn.statistics.support import Support, find_support
+from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
+from mrflearn.features.support import Support, find_support
 from support.command import run
 
 WORDS = [["the", "Cat", "saw", "the", "Cat"], ["a", "dog"], ["Cat"]]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from mrflearn import CRF, Rules, edge, load
-from mrflearn.data.spans import tags_to_spans
 from mrflearn.errors import DataError
+from mrflearn.features.compiled import compile_features
+from mrflearn.io.spans import tags_to_spans
 from mrflearn.models import chain_crf
-from mrflearn.statistics.compiled import compile_features
 from support.tagged_items import assert_exact_answers, log_sum, random_data, scores_of, with_edges
 
 X, Y = random_data(0, sequences=40)

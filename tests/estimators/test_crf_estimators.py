@@ -9,6 +9,10 @@ import torch
 from mrflearn import CRF, edge
 from mrflearn.errors import MrflearnError, TrainingError
 from mrflearn.execution.threads import Threads
+from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
+from mrflearn.features.support import find_support
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_blocks import ChainData, make_shards
@@ -21,10 +25,6 @@ from mrflearn.objectives.chain_likelihood import ChainLikelihood
 from mrflearn.objectives.chain_pieces import ChainPieces
 from mrflearn.objectives.field_objectives import Estimator
 from mrflearn.objectives.objective import evaluate
-from mrflearn.statistics.compiled import compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import compile_labels
-from mrflearn.statistics.support import find_support
 
 ESTIMATORS: tuple[Estimator, ...] = ("ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted")
 Sequences = tuple[list[list[dict[str, object]]], list[list[str]]]

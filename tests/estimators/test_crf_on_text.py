@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mrflearn import CRF, word_features
-from mrflearn.data.columns import ColumnSentence, read_columns
 from mrflearn.estimators.crf_validation import chunk_f1
+from mrflearn.io.columns import ColumnSentence, read_columns
 
 pytestmark = pytest.mark.data
 Sequences = list[list[list[str]]]

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mrflearn.data.spans import tags_to_spans
 from mrflearn.errors import DataError, InferenceError
 from mrflearn.estimators.crf_answers import best_labels, marginal_dicts
 from mrflearn.estimators.crf_rules import Rules, at_temperature
 from mrflearn.estimators.crf_spans import scored_spans
+from mrflearn.io.spans import tags_to_spans
 from support.label_chains import every_labelling, random_label_chains
 
 TAGS = ["O", "B-X", "I-X", "B-Y"]

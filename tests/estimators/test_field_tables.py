@@ -11,8 +11,6 @@ import pytest
 
 import mrflearn
 from mrflearn import FieldStructure, MarkovField, PottsField
-from mrflearn.data.samples import SampleTable, write_samples
-from mrflearn.data.uai import read_network
 from mrflearn.errors import DataError, DataWarning, MrflearnError, OutOfMemoryError
 from mrflearn.estimators import field_training
 from mrflearn.execution import memory
@@ -21,6 +19,8 @@ from mrflearn.graph.ising import random_ising
 from mrflearn.graph.networks import from_uai
 from mrflearn.inference.draw import Drawing
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.io.samples import SampleTable, write_samples
+from mrflearn.io.uai import read_network
 
 ISING = Drawing()(random_ising(grid(2, 3), seed=3), 3_000, seed=0).samples.numpy()
 

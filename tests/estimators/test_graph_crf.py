@@ -16,6 +16,7 @@ from mrflearn.estimators.crf_training import Settings
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
 from mrflearn.estimators.graph_inputs import Graphs
 from mrflearn.execution.processes import Processes
+from mrflearn.features.features import Numbering
 from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.inference.belief_propagation import BeliefPropagation
@@ -23,7 +24,6 @@ from mrflearn.inference.enumeration import Enumeration
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.templates import find_templates
 from mrflearn.objectives.field_objectives import Principle
-from mrflearn.statistics.features import Numbering
 
 ESTIMATORS = ("pw", "pwpl", "pl", "edge-pl", "ml", "bp", "pw-reweighted")
 

@@ -10,12 +10,12 @@ from sklearn.base import clone
 
 import mrflearn
 from mrflearn import HMMTagger
-from mrflearn.data.columns import read_columns
-from mrflearn.data.conllu import read_conllu
-from mrflearn.data.english import sample_documents
-from mrflearn.data.tag_files import TagSource
+from mrflearn.datasets.english import sample_documents
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
 from mrflearn.evaluation.tagging import tagging_report
+from mrflearn.io.columns import read_columns
+from mrflearn.io.conllu import read_conllu
+from mrflearn.io.tag_files import TagSource
 from mrflearn.models.storage import StoredModel
 
 Part = tuple[list[list[str]], list[list[str]]]

@@ -7,7 +7,6 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from mrflearn.data.vectors import read_vectors
 from mrflearn.errors import (
     DataError,
     MrflearnError,
@@ -19,8 +18,9 @@ from mrflearn.estimators import lifted_training
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.estimators.loading import load
 from mrflearn.execution import memory
+from mrflearn.features.moments import merge
 from mrflearn.inference.transfer import ring_log_partition
-from mrflearn.statistics.moments import merge
+from mrflearn.io.vectors import read_vectors
 from support.edited import edit
 
 NAMES, VERBS, THINGS = ["ann", "bob", "cy"], ["sees", "likes"], ["cats", "dogs", "tea"]

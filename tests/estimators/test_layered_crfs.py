@@ -15,8 +15,8 @@ from mrflearn.errors import DataError, GraphError, MrflearnError, NotFittedError
 from mrflearn.estimators.factorial_crf import FactorialCRF
 from mrflearn.estimators.loading import load
 from mrflearn.estimators.skip_chain_crf import SkipChainCRF
+from mrflearn.features.compiled import compile_features
 from mrflearn.models.sequence_batches import sequence_batch
-from mrflearn.statistics.compiled import compile_features
 
 ESTIMATORS = ["pw", "pwpl", "pl", "edge-pl", "pw-reweighted", "bp", "ml"]
 WORDS = {"DT": ["the", "a"], "NN": ["cat", "dog"], "VB": ["runs", "sees"]}

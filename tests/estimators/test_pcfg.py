@@ -8,10 +8,10 @@ from sklearn.base import clone
 
 import mrflearn
 from mrflearn import PCFG
-from mrflearn.data.english import sample_documents
-from mrflearn.data.ptb import write_trees
+from mrflearn.datasets.english import sample_documents
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
 from mrflearn.evaluation.brackets import bracket_report
+from mrflearn.io.ptb import write_trees
 
 
 @pytest.fixture(scope="session")

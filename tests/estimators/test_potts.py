@@ -11,11 +11,11 @@ from sklearn.base import clone
 
 import mrflearn
 from mrflearn import PottsField
-from mrflearn.data.alignments import read_alignment
 from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.features.observations import Samples
 from mrflearn.graph.contacts import strongest_pairs
+from mrflearn.io.alignments import read_alignment
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
-from mrflearn.statistics.observations import Samples
 from support.edited import edit
 
 ROWS = np.random.default_rng(0).integers(0, 3, (60, 5))

@@ -9,11 +9,11 @@ import pytest
 from sklearn.base import clone
 
 import mrflearn
-from mrflearn.data.vectors import read_vectors
 from mrflearn.errors import DataError, NotFittedError, StorageError
 from mrflearn.estimators.word_vectors import WordVectors
+from mrflearn.features.moments import merge
+from mrflearn.io.vectors import read_vectors
 from mrflearn.models.storage import read_model, write_model
-from mrflearn.statistics.moments import merge
 
 SEA, LAND = ["ship", "sail", "wave", "salt"], ["hill", "tree", "path", "deer"]
 
@@ -96,8 +96,8 @@ def test_rare_words_are_unknown():
 
 def test_agreement_with_people(data_folder):
     """At least gensim's CBOW of 30 dimensions after 20 epochs: .292 and .229."""
-    from mrflearn.data.similarity import read_pairs
     from mrflearn.evaluation.similarity import CosineSpace, likeness
+    from mrflearn.io.similarity import read_pairs
 
     model = WordVectors(30).fit(data_folder / "ptb-lm" / "train.txt.gz")
     space = CosineSpace(model.vocabulary_.words, model.vectors_)

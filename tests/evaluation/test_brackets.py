@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 from hypothesis import given
 
-from mrflearn.data.ptb import read_trees
-from mrflearn.data.trees import Tree
 from mrflearn.errors import DataError
 from mrflearn.evaluation.brackets import bracket_report, brackets
+from mrflearn.io.ptb import read_trees
+from mrflearn.io.trees import Tree
 from support.trees import spine, trees
 
 

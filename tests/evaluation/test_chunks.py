@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.data.spans import SCHEMES, spans_to_tags
 from mrflearn.errors import DataError
 from mrflearn.evaluation.chunks import ChunkScore, chunk_report
+from mrflearn.io.spans import SCHEMES, spans_to_tags
 
 TAGS = ["O", *(f"{letter}-{label}" for letter in "BIES" for label in ("X", "Y"))]
 tag_lists = st.lists(st.sampled_from(TAGS), max_size=8)
@@ -96,7 +96,7 @@ def test_shares_by_hand() -> None:
 
 @given(tag_lists, st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
 def test_schemes_do_not_matter(tags: list[str], first: str, second: str) -> None:
-    from mrflearn.data.spans import tags_to_spans
+    from mrflearn.io.spans import tags_to_spans
 
     spans = tags_to_spans(tags)
     truth, predicted = (spans_to_tags(spans, len(tags), s) for s in (first, second))

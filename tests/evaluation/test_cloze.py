@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from mrflearn import NgramLanguageModel
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.evaluation.cloze import Gap, choose_gaps, cloze, left_guesser, neighbour_guesser
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
 
 TEXT = [line.split() for line in ("the cat sat", "the <unk> sat", "a cat ran")]

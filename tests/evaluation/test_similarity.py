@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from mrflearn.data.similarity import Analogy, WordPair
 from mrflearn.errors import DataError
 from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness, spearman
+from mrflearn.io.similarity import Analogy, WordPair
 
 WORDS = [*"abcdefgh"]
 

@@ -18,11 +18,11 @@ from mrflearn import CompositeLanguageModel, MarkovField
 from mrflearn.errors import DataError, ExecutionError
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.spark import Spark
+from mrflearn.features.shards import CountShard, count_shards
+from mrflearn.features.text_shards import count_text_shards
 from mrflearn.graph.builders import grid
 from mrflearn.objectives.expected_counts import ExpectedCounts
 from mrflearn.objectives.field_objectives import Estimator
-from mrflearn.statistics.shards import CountShard, count_shards
-from mrflearn.statistics.text_shards import count_text_shards
 from support import tasks
 from support.labelled_fields import assert_partitions_add_up, labelled
 from support.spark_cluster import SparkCluster, why_not

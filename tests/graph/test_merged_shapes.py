@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
+from mrflearn.features.neighbourhood_counts import Columns
 from mrflearn.graph import merged_shapes
 from mrflearn.graph.builders import chimera, cube, grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.merged_shapes import merged
 from mrflearn.graph.neighbourhood import Auxiliary, Neighbourhoods, neighbourhoods
-from mrflearn.statistics.neighbourhood_counts import Columns
 from mrflearn.training.lap import LocalSolver, SolveBlock, blocks_of, lap
 
 GRAPHS = {

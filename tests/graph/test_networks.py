@@ -10,11 +10,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from mrflearn.data.uai import UaiNetwork, read_network, write_network
 from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.networks import from_uai, to_uai
 from mrflearn.graph.potentials import DenseTable, Potentials, dense_potentials
+from mrflearn.io.uai import UaiNetwork, read_network, write_network
 from support.fields import SHAPES, fields, tiny_batch, tiny_field
 
 

@@ -10,7 +10,6 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mrflearn.data.uai import read_network
 from mrflearn.errors import GraphError, InferenceError
 from mrflearn.graph.networks import from_uai
 from mrflearn.graph.potentials import DenseTable, Potentials, dense_potentials
@@ -19,6 +18,7 @@ from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.message_field import Field, LogSweep, Messages
 from mrflearn.inference.soft_sweep import SoftSweep
 from mrflearn.inference.wiring import Wiring, is_forest
+from mrflearn.io.uai import read_network
 from support.fields import SHAPES, TREES, fields, random_field, tiny_field
 from support.grids import ising_grid
 

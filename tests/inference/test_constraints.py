@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.data.spans import SCHEMES, Scheme, tags_to_spans
 from mrflearn.errors import DataError
 from mrflearn.inference.constraints import (
     Constraints,
@@ -18,6 +17,7 @@ from mrflearn.inference.constraints import (
     forbidden_moves,
     legal_chunks,
 )
+from mrflearn.io.spans import SCHEMES, Scheme, tags_to_spans
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_steps import Steps
 from support.chains import ChainBatch, every_path, random_chains

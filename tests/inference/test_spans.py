@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.data.spans import Span, tags_to_spans
 from mrflearn.inference.spans import ChunkReading, SpanTable, chunks_of, span_probabilities
+from mrflearn.io.spans import Span, tags_to_spans
 from mrflearn.kernels.chain_steps import Steps
 from support.chains import ChainBatch, every_path, random_chains
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from mrflearn.data.uai import read_evidence, read_marginals, read_network, read_partition
 from mrflearn.graph.evidence import condition, expand_beliefs
 from mrflearn.graph.networks import from_uai
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.io.uai import read_evidence, read_marginals, read_network, read_partition
 
 NETWORKS = [
     "Alchemy_11",

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
+from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
 from mrflearn.graph.pairwise import pairwise
 from mrflearn.kernels import potts_pseudolikelihood as kernel
@@ -20,7 +21,6 @@ from mrflearn.objectives.potts_pseudolikelihood import (
     PottsPseudolikelihood,
 )
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
-from mrflearn.statistics.observations import Samples
 
 SHAPES = [(1, 2, 2), (7, 3, 2), (40, 5, 4), (13, 9, 21)]
 

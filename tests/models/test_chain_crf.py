@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.estimators.crf_weights import from_weights, state_features, transition_features
+from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
+from mrflearn.features.support import find_support
 from mrflearn.kernels import chain_search
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.state_weights import WeightPlan
-from mrflearn.statistics.compiled import compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import compile_labels
-from mrflearn.statistics.support import find_support
 from support.tagged_items import attributes, random_data
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.data.corpus import count_corpus, encode_corpus
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.estimators.ngram import NgramLanguageModel
+from mrflearn.features.ngrams import count_ngrams, sentence_stream
+from mrflearn.io.corpus import count_corpus, encode_corpus
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
 from mrflearn.models.ngram import NgramModel
-from mrflearn.statistics.ngrams import count_ngrams, sentence_stream
 from support.kneser_ney import SlowKneserNey
 
 corpora = st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=8), min_size=1)

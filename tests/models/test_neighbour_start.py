@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.features.counting import count_sentences
+from mrflearn.features.moments import merge
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.neighbour_start import log_frequencies, spectral_start
-from mrflearn.statistics.counting import count_sentences
-from mrflearn.statistics.moments import merge
 
 LINES = [["a", "b"], ["a", "b", "c"], ["c", "b"]]
 WORDS = Vocabulary(("<S>", "<unk>", "a", "b", "c"))

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.ngram import BackoffTable, NgramModel
 
 WORDS = Vocabulary(("<S>", "<unk>", "a", "b"))

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrflearn.data.arpa import Arpa, read_arpa, write_arpa
-from mrflearn.data.corpus import encode_corpus
 from mrflearn.errors import DataError
 from mrflearn.estimators.ngram import NgramLanguageModel
+from mrflearn.features.ngrams import sentence_stream
+from mrflearn.io.arpa import Arpa, read_arpa, write_arpa
+from mrflearn.io.corpus import encode_corpus
 from mrflearn.models.ngram_arpa import from_arpa, to_arpa
-from mrflearn.statistics.ngrams import sentence_stream
 
 # Made by hand; back-offs may be missing.
 SMALL = r"""\data\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.ngram_level import NgramLevel, bucket_count, with_blind
 
 VOCABULARY = Vocabulary(("<S>", "<unk>", "a", "b", "c"))

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.inference.inside_outside import InsideOutside
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.pcfg import GrammarModel
 from mrflearn.models.pcfg_sampling import TreeSampler
 from support.charts import normalised

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import GraphError
+from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
 from mrflearn.models.sequence_batches import BIAS, SequenceWiring, joined_rows, sequence_batch
-from mrflearn.statistics.compiled import compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import compile_labels
 
 X = [[["a"], ["b", "c"], ["c"]], [["a", "b"]]]
 POS = [["D", "N", "N"], ["V"]]

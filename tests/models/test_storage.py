@@ -17,8 +17,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.data.files import new_draft
 from mrflearn.errors import StorageError
+from mrflearn.io.files import new_draft
 from mrflearn.models import storage
 from mrflearn.models.storage import StoredModel, read_model, write_model
 

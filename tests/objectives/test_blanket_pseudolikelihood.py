@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import blankets
@@ -15,8 +17,6 @@ from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.blanket_pseudolikelihood import BlanketCounts, BlanketPseudolikelihood
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
-from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
-from mrflearn.statistics.observations import Samples
 from support.fields import random_field
 
 # A pair in both orders, a triple, a variable with no factor, a factor given twice.

@@ -16,16 +16,16 @@ from mrflearn import edge
 from mrflearn.errors import TrainingError
 from mrflearn.estimators.crf_weights import edge_features, state_features, transition_features
 from mrflearn.execution.threads import Threads
+from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
+from mrflearn.features.support import find_support
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives import chain_blocks
 from mrflearn.objectives.chain_blocks import ChainData, make_shards
 from mrflearn.objectives.chain_likelihood import ChainLikelihood
 from mrflearn.objectives.chain_perceptron import ChainPerceptron
-from mrflearn.statistics.compiled import compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import compile_labels
-from mrflearn.statistics.support import find_support
 from support.tagged_items import all_paths, log_sum, path_score, random_data, with_edges
 
 Weights = dict[Any, float]

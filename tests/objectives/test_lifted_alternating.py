@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mrflearn.features.torus_moments import lattice_moments
 from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
 from mrflearn.objectives.lifted_alternating import AlternatingBound
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound
 from mrflearn.objectives.lifted_normaliser import StarNormaliser
-from mrflearn.statistics.torus_moments import lattice_moments
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from mrflearn.errors import DataError
+from mrflearn.features.moments import Moments, PairCounts
+from mrflearn.features.triples import TripleCounts
 from mrflearn.models.neighbour_lm import (
     BilinearPairs,
     ExplicitPairs,
@@ -22,8 +24,6 @@ from mrflearn.objectives.lifted_normaliser import (
     window_normaliser,
 )
 from mrflearn.objectives.objective import Evaluation
-from mrflearn.statistics.moments import Moments, PairCounts
-from mrflearn.statistics.triples import TripleCounts
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 

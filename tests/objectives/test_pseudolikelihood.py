@@ -6,11 +6,11 @@ import torch
 from hypothesis import given
 from torch.testing import assert_close
 
+from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood, conditional_scores
-from mrflearn.statistics.observations import Samples
 from support.brute_force import all_assignments
 from support.fields import fields
 

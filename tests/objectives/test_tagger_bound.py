@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from mrflearn.features.joint_moments import count_joint, with_separators
+from mrflearn.features.spelling import SpellingTable
+from mrflearn.features.tagged_sentences import TaggedSentences
 from mrflearn.graph.tag_scores import PLACES
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import JointTaggerModel
 from mrflearn.objectives.tagger_bound import FeatureFrequencies, TaggerBound, TaggerPenalty
 from mrflearn.objectives.tagger_normaliser import normaliser
-from mrflearn.statistics.joint_moments import count_joint, with_separators
-from mrflearn.statistics.spelling import SpellingTable
-from mrflearn.statistics.tagged_sentences import TaggedSentences
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise
 from support.tag_rings import ring_log_partition, ring_score

@@ -22,9 +22,9 @@ from mrflearn import (
     SkipChainCRF,
     WordVectors,
 )
+from mrflearn.features.recipes import Recipe
 from mrflearn.serving.desk import Desk
 from mrflearn.serving.server import make_server
-from mrflearn.statistics.recipes import Recipe
 
 TAGGED = """the DT
 dog NN

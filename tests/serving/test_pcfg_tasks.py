@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrflearn import PCFG
-from mrflearn.data.english import sample_documents
+from mrflearn.datasets.english import sample_documents
 from mrflearn.serving.tasks import Task, tasks_of
 
 

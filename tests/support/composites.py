@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mrflearn.features.document_stream import DocumentStream
+from mrflearn.features.ngram_index import NgramIndex
 from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.composite_lm import CompositeModel, CompositeShape
 from mrflearn.models.hidden_backoff import GIVEN, Level, Tokens
 from mrflearn.objectives.expected_counts import Batch, Expected
-from mrflearn.statistics.document_stream import DocumentStream
-from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.composite_batches import Judged, batches
 
 STATES, SEPARATOR = 5, 0

@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mrflearn.data.alignments import Alignment, read_alignment, write_alignment
-from mrflearn.data.arpa import read_arpa, write_arpa
-from mrflearn.data.columns import read_columns, write_columns
-from mrflearn.data.conllu import read_conllu, write_conllu
-from mrflearn.data.crfsuite_text import read_crfsuite, write_crfsuite
-from mrflearn.data.graphs import read_graphs, write_graphs
-from mrflearn.data.grmm import read_grmm, write_grmm
-from mrflearn.data.ptb import read_trees, write_trees
-from mrflearn.data.samples import read_sample_chunks, read_samples, write_samples
-from mrflearn.data.seminars import read_seminar, write_seminar
-from mrflearn.data.similarity import read_analogies, read_pairs, write_analogies, write_pairs
-from mrflearn.data.tagged import read_tagged, write_tagged
-from mrflearn.data.text import read_sentences, write_sentences
-from mrflearn.data.uai import (
+from mrflearn.io.alignments import Alignment, read_alignment, write_alignment
+from mrflearn.io.arpa import read_arpa, write_arpa
+from mrflearn.io.columns import read_columns, write_columns
+from mrflearn.io.conllu import read_conllu, write_conllu
+from mrflearn.io.crfsuite_text import read_crfsuite, write_crfsuite
+from mrflearn.io.graphs import read_graphs, write_graphs
+from mrflearn.io.grmm import read_grmm, write_grmm
+from mrflearn.io.ptb import read_trees, write_trees
+from mrflearn.io.samples import read_sample_chunks, read_samples, write_samples
+from mrflearn.io.seminars import read_seminar, write_seminar
+from mrflearn.io.similarity import read_analogies, read_pairs, write_analogies, write_pairs
+from mrflearn.io.tagged import read_tagged, write_tagged
+from mrflearn.io.text import read_sentences, write_sentences
+from mrflearn.io.uai import (
     read_evidence,
     read_marginals,
     read_network,
@@ -35,7 +35,7 @@ from mrflearn.data.uai import (
     write_network,
     write_partition,
 )
-from mrflearn.data.vectors import read_vectors, write_vectors
+from mrflearn.io.vectors import read_vectors, write_vectors
 from support.same_records import same_records
 
 

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 
 import mrflearn
-from mrflearn.data.english import sample_documents
+from mrflearn.datasets.english import sample_documents
 from support.toy_language import toy_sentences
 
 WORDS, TAGS = toy_sentences(12, seed=0)

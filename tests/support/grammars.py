@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from hypothesis import strategies as st
 
-from mrflearn.data.grammar import Grammar, Rule
+from mrflearn.datasets.grammar import Grammar, Rule
 
 PHRASES = ("S", "A", "B")
 WORDS = ("x", "y")

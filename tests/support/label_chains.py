@@ -8,11 +8,11 @@ from collections.abc import Callable
 import torch
 
 from mrflearn.estimators.crf_answers import path_scores
+from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
+from mrflearn.features.support import find_support
 from mrflearn.models.chain_crf import ChainCRF, ChainScores
-from mrflearn.statistics.compiled import compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import compile_labels
-from mrflearn.statistics.support import find_support
 
 
 def random_label_chains(

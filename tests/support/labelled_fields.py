@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import Threads
+from mrflearn.features.compiled import compile_features
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
@@ -22,7 +23,6 @@ from mrflearn.models.templates import find_templates
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
 from mrflearn.objectives.objective import ValueAndGradient, evaluate
-from mrflearn.statistics.compiled import compile_features
 
 Scopes = Sequence[tuple[int, ...]]
 PRECISE = BeliefPropagation(max_sweeps=3000, tolerance=1e-12, damping=0.3)

@@ -20,27 +20,27 @@ import safetensors.torch
 import torch
 
 import mrflearn
-from mrflearn.data.blocks import read_blocks
-from mrflearn.data.contacts import read_contacts
-from mrflearn.data.documents import read_documents
-from mrflearn.data.grammar_text import read_grammar
-from mrflearn.data.lexicon import read_lexicon
-from mrflearn.data.samples import read_samples
-from mrflearn.data.tag_files import TagSource
-from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.datasets.grammar_text import read_grammar
+from mrflearn.datasets.lexicon import read_lexicon
 from mrflearn.estimators.crf_weights import read_weights
-from mrflearn.graph.builders import from_edge_file
-from mrflearn.models import storage
-from mrflearn.statistics.counting import count_sentences
-from mrflearn.statistics.moments_file import load_moments, save_moments
-from mrflearn.statistics.mrflm import (
+from mrflearn.features.counting import count_sentences
+from mrflearn.features.moments_file import load_moments, save_moments
+from mrflearn.features.mrflm import (
     read_mrflm,
     read_mrflm_vocabulary,
     write_mrflm,
     write_mrflm_vocabulary,
 )
-from mrflearn.statistics.recipes import Recipe
-from mrflearn.statistics.templates import read_template
+from mrflearn.features.recipes import Recipe
+from mrflearn.features.templates import read_template
+from mrflearn.graph.builders import from_edge_file
+from mrflearn.io.blocks import read_blocks
+from mrflearn.io.contacts import read_contacts
+from mrflearn.io.documents import read_documents
+from mrflearn.io.samples import read_samples
+from mrflearn.io.tag_files import TagSource
+from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.models import storage
 from mrflearn.training.checkpoint import read_checkpoint, write_checkpoint
 from support.edited import signed
 from support.formats import FORMATS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mrflearn.statistics.moments import Moments
+from mrflearn.features.moments import Moments
 
 
 def write_shards(folder: Path, parts: int = 4) -> tuple[Path, list[Path]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from mrflearn.data.trees import Tree
+from mrflearn.io.trees import Tree
 
 LABELS = st.sampled_from(["S", "NP", "VP", "NP-SBJ-1", "", "ADVP|PRT", "-LRB-", "X=2", ">", "_"])
 

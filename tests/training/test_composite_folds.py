@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.execution.executor import Serial
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.composite_lm import maximise_tables
 from mrflearn.models.ngram_level import NgramLevel
 from mrflearn.objectives.expected_counts import ExpectedCounts

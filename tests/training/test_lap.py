@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from mrflearn.errors import DataError, GraphError
+from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.features.observations import CliqueCounts
 from mrflearn.graph.builders import chain, chimera, complete, cube, grid
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.gauges import reference_gauge, zero_sum_gauge
@@ -19,8 +21,6 @@ from mrflearn.graph.neighbourhood import Auxiliary, blankets, neighbourhoods
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
-from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
-from mrflearn.statistics.observations import CliqueCounts
 from mrflearn.training import lap as room
 from mrflearn.training.consensus import FormOpinion, consensus
 from mrflearn.training.lap import LocalSolver, SolveBlock, blocks_of, lap

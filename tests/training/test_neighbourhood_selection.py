@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
+from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
 from mrflearn.graph.ising import random_ising
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.statistics.observations import Samples
 from mrflearn.training.neighbourhood_selection import Lasso, NeighbourhoodSelection, Regressions
 
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from mrflearn import MarkovField
 from mrflearn.errors import DataError, MrflearnError
+from mrflearn.features.observations import CliqueCounts, Samples, clique_counts
 from mrflearn.graph.builders import chain, grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.statistics.observations import CliqueCounts, Samples, clique_counts
 from mrflearn.training.pseudo_moments import matched_potentials, pseudo_moments
 
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from mrflearn.features.neighbourhood_counts import Columns
+from mrflearn.features.observations import CliqueCounts, Samples, clique_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import blankets
 from mrflearn.inference.enumeration import Enumeration
@@ -16,8 +18,6 @@ from mrflearn.models.tabular import TabularModel
 from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
-from mrflearn.statistics.neighbourhood_counts import Columns
-from mrflearn.statistics.observations import CliqueCounts, Samples, clique_counts
 from mrflearn.training.lap import blocks_of
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.whitened import Whitened, conditional_curvature, feature_covariance

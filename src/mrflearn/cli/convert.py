@@ -48,7 +48,7 @@ def convert(
 
     Example: mrflearn convert train.conll train-bioes.conll --columns word,pos,chunk --scheme BIOES
     """
-    from mrflearn.data.conversion import convert_file
+    from mrflearn.io.conversion import convert_file
 
     if holds_moments(source) or holds_moments(target):
         refuse_idle(context, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
@@ -81,7 +81,7 @@ def _is_model_to_be(source: Path, target: Path) -> bool:
 
 def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> None:
     """Writes counts in the layout of MRF-LM, or those in it as a file of our own."""
-    from mrflearn.statistics import moments_file, mrflm
+    from mrflearn.features import moments_file, mrflm
 
     if vocabulary is None or {source.suffix, target.suffix} != {MOMENTS, ".dat"}:
         raise MrflearnError(

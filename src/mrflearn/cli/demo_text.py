@@ -21,7 +21,7 @@ MOST_WORDS = 15  # of a sentence that the grammar is learned from
 
 def show_language_model(output: Path, page: Page, seed: int) -> None:
     """Learns from docstrings, fills a gap, shows neighbours and a map."""
-    from mrflearn.data.docstrings import docstring_sentences
+    from mrflearn.datasets.docstrings import docstring_sentences
     from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.plots.text_pages import add_language_model
 
@@ -50,7 +50,7 @@ def show_language_model(output: Path, page: Page, seed: int) -> None:
 
 def show_tagger(output: Path, page: Page, seed: int) -> None:
     """Learns tags from built-in English and shows where it is wrong."""
-    from mrflearn.data.english import sample_documents
+    from mrflearn.datasets.english import sample_documents
     from mrflearn.estimators.tagger import JointTagger
     from mrflearn.evaluation.tagging import confusion
     from mrflearn.plots.confusion import draw_confusion
@@ -80,7 +80,7 @@ def show_tagger(output: Path, page: Page, seed: int) -> None:
 
 def show_composite(output: Path, page: Page, seed: int) -> None:
     """Learns n-grams, grammar and topics together, parses a sentence and shows the topics."""
-    from mrflearn.data.english import sample_documents
+    from mrflearn.datasets.english import sample_documents
     from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.plots.text_pages import add_composite
 

@@ -32,9 +32,9 @@ def evaluate_crf(
     as_json: bool,
 ) -> None:
     """Accuracy of tokens and, for chunk tags, precision, recall and F1 as conlleval counts them."""
-    from mrflearn.data.spans import are_chunk_tags
     from mrflearn.evaluation.chunks import chunk_report
     from mrflearn.evaluation.tagging import confusion, tagging_report
+    from mrflearn.io.spans import are_chunk_tags
 
     truth, found, words = _labels(with_recipe(crf, folder), file, scheme)
     known = None if train is None else _words(crf, train)

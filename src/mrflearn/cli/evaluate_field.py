@@ -28,7 +28,7 @@ def evaluate_field(
 
     from mrflearn.evaluation.held_out import ANNEALED, EXACT, held_out
     from mrflearn.evaluation.moments_match import moments_match
-    from mrflearn.statistics.observations import check_states
+    from mrflearn.features.observations import check_states
 
     potentials = field.potentials_
     rows = read_rows(file, columns, molecule, drop_inserts)

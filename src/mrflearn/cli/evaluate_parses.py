@@ -11,9 +11,9 @@ from mrflearn.errors import DataError
 
 def evaluate_parses(fitted: Any, file: Path, as_json: bool) -> None:
     """Labelled brackets of the most probable trees, as evalb counts them."""
-    from mrflearn.data.ptb import read_trees
-    from mrflearn.data.trees import remove_traces
     from mrflearn.evaluation.brackets import bracket_report
+    from mrflearn.io.ptb import read_trees
+    from mrflearn.io.trees import remove_traces
 
     truth = [tree for tree in map(remove_traces, read_trees(file)) if tree is not None]
     if not truth:

@@ -49,7 +49,7 @@ def score_field(
 
 def sample_field(field: FieldQuestions, count: int, seed: int, output: Path | None) -> None:
     """Tells new rows, or writes them."""
-    from mrflearn.data.samples import SampleTable, write_samples
+    from mrflearn.io.samples import SampleTable, write_samples
 
     drawn = field.draw(count, seed=seed)
     remark(f"drawn by: {drawn.method}")

@@ -60,7 +60,7 @@ class Rows:
 
 def is_alignment(path: Path) -> bool:
     """Whether aligned sequences stand in the file, by its name or by its first line."""
-    from mrflearn.data.alignment_records import holds_alignment
+    from mrflearn.io.alignment_records import holds_alignment
 
     return holds_alignment(path)
 
@@ -70,7 +70,7 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
     import numpy as np
 
     if is_alignment(path):
-        from mrflearn.data.alignments import read_alignment
+        from mrflearn.io.alignments import read_alignment
 
         if columns is not None:
             raise typer.BadParameter(f"--columns: {path} is an alignment, and all of it is used.")
@@ -84,7 +84,7 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
                 "where lower case marks insertions, --drop-inserts leaves them out"
             )
         return Rows(alignment.values.astype(np.int64), states=len(alignment.alphabet))
-    from mrflearn.data.samples import read_samples
+    from mrflearn.io.samples import read_samples
 
     if drop_inserts or molecule is not Molecule.protein:
         raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")

@@ -14,8 +14,8 @@ from mrflearn.cli.layered_answers import field_weights, tell_weights
 from mrflearn.errors import DataError
 
 if TYPE_CHECKING:
-    from mrflearn.data.graphs import LabelledGraph
     from mrflearn.estimators.graph_crf import GraphAnswer, GraphCRF
+    from mrflearn.io.graphs import LabelledGraph
 
 BATCH = 100
 
@@ -24,7 +24,7 @@ def tag_graphs(
     model: GraphCRF, file: Path, n_best: int, marginals: bool, batch: int, as_json: bool
 ) -> None:
     """The nodes of each graph, each with its label; a blank line ends a graph."""
-    from mrflearn.data.graphs import read_graphs
+    from mrflearn.io.graphs import read_graphs
 
     for part in batches(read_graphs(file), batch):
         graphs = [own.networkx() for own in part]
@@ -64,8 +64,8 @@ def _tell(answers: list[GraphAnswer], chance: Any) -> None:
 
 def evaluate_graphs(model: GraphCRF, file: Path, mistakes: int, as_json: bool) -> None:
     """Accuracy of nodes and of whole graphs, and which labels are taken for others."""
-    from mrflearn.data.graphs import read_graphs
     from mrflearn.evaluation.tagging import confusion, tagging_report
+    from mrflearn.io.graphs import read_graphs
 
     truth: list[list[str]] = []
     found: list[list[str]] = []

@@ -61,9 +61,9 @@ def infer(
     """
     if best and (compare or method in (Method.trw, Method.mean_field)):
         raise typer.BadParameter("--best goes with --method auto, exact or bp, and no --compare.")
-    from mrflearn.data.uai import read_evidence, read_network
     from mrflearn.graph.evidence import condition, expand_beliefs
     from mrflearn.graph.networks import from_uai
+    from mrflearn.io.uai import read_evidence, read_network
 
     observed = read_evidence(evidence) if evidence is not None else {}
     potentials = from_uai(read_network(network))
@@ -162,9 +162,9 @@ def _remark_ending(found: Beliefs | Decoding, method: str) -> None:
 
 
 def _compare(network: Path, answer: dict[str, Any]) -> dict[str, Any]:
-    from mrflearn.data.uai import read_marginals, read_partition
     from mrflearn.errors import DataError
     from mrflearn.evaluation.recovery import marginal_error, partition_agreement
+    from mrflearn.io.uai import read_marginals, read_partition
 
     partition, marginals = Path(f"{network}.PR"), Path(f"{network}.MAR")
     if not partition.exists() and not marginals.exists():

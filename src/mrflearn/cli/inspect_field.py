@@ -51,7 +51,7 @@ def inspect_field(
     signed = field.signed_
     what = "coupling" if signed.all() else "coupling or norm" if signed.any() else "norm"
     if view.matrix is not None:
-        from mrflearn.data.contacts import write_contacts
+        from mrflearn.io.contacts import write_contacts
 
         write_contacts(view.matrix, _contacts(field))
     _draw(field, view, names, what)

@@ -12,7 +12,7 @@ from mrflearn.errors import DataError, StorageError
 
 if TYPE_CHECKING:
     from mrflearn.evaluation.tagging import Confusion
-    from mrflearn.statistics.recipes import Example
+    from mrflearn.features.recipes import Example
 
 T = TypeVar("T")
 Labeller = TypeVar("Labeller")
@@ -66,7 +66,7 @@ def joined(cells: list[str]) -> str:
 
 def document_mark(columns: int) -> str:
     """The row that begins a document."""
-    from mrflearn.data.columns import DOCUMENT_MARK
+    from mrflearn.io.columns import DOCUMENT_MARK
 
     return " ".join([DOCUMENT_MARK, "-X-", *["O"] * (columns - 1)])
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.field_crf import FieldCRF
     from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences
     from mrflearn.evaluation.layers import LayerReport
-    from mrflearn.statistics.recipes import Example, Recipe
+    from mrflearn.features.recipes import Example, Recipe
 
 BATCH = 200
 

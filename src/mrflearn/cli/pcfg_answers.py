@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def score_sentences(model: PCFG, file: Path, as_json: bool) -> None:
     """Tells the perplexity of a text; sentences without a parse are left out, and told."""
-    from mrflearn.data.text import read_sentences
+    from mrflearn.io.text import read_sentences
 
     sentences = [words for words in read_sentences(file) if len(words)]
     values = model.score_samples(sentences)
@@ -44,7 +44,7 @@ def score_sentences(model: PCFG, file: Path, as_json: bool) -> None:
 
 def sample_trees(model: PCFG, count: int, seed: int, output: Path | None) -> None:
     """Tells new trees, or writes them."""
-    from mrflearn.data.ptb import write_trees
+    from mrflearn.io.ptb import write_trees
 
     write_trees("-" if output is None else output, model.sample(count, seed=seed))
 

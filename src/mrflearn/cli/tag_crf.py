@@ -14,7 +14,7 @@ from mrflearn.cli.options import ChunkScheme
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_rules import Rules
-    from mrflearn.statistics.recipes import Example
+    from mrflearn.features.recipes import Example
 
 
 def tag_crf(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mrflearn.data.conllu import Row
-    from mrflearn.data.tag_files import TagExample, TagSource
+    from mrflearn.io.conllu import Row
+    from mrflearn.io.tag_files import TagExample, TagSource
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mrflearn.data.tag_files import TagSource
     from mrflearn.evaluation.tagging import TaggingReport
+    from mrflearn.io.tag_files import TagSource
 
 TaggedFile = Annotated[
     Path, input_argument("Tagged words: .conllu, .tagged (word/tag), .mrg, or columns.")
@@ -62,7 +62,7 @@ def source_of(
     file: Path, file_format: str | None, columns: str | None, column: str | None
 ) -> TagSource:
     """Where a file's words and tags stand, as the options say."""
-    from mrflearn.data.tag_files import TagSource
+    from mrflearn.io.tag_files import TagSource
 
     names = columns.split(",") if columns else None
     return TagSource.of(file, format=file_format, columns=names, column=column)
@@ -70,7 +70,7 @@ def source_of(
 
 def source_kept(tagger: Tagger) -> TagSource:
     """Where words and tags stood in the file a tagger was trained on."""
-    from mrflearn.data.tag_files import TagSource
+    from mrflearn.io.tag_files import TagSource
 
     kept: TagSource | None = getattr(tagger, "source_", None)
     # Trained in Python: plain text, or what the ending of a file's name says.

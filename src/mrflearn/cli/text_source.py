@@ -14,7 +14,7 @@ from mrflearn.errors import MrflearnError
 
 if TYPE_CHECKING:
     from mrflearn.estimators.nearest_words import WordSpace
-    from mrflearn.statistics.moments import Moments
+    from mrflearn.features.moments import Moments
 
 MOMENTS = ".moments"
 TextOrMoments = Annotated[
@@ -32,7 +32,7 @@ def holds_moments(path: Path) -> bool:
 
 def text_or_moments(path: Path) -> Path | Moments:
     """The moments in a file of them, else the path of a text."""
-    from mrflearn.statistics.moments_file import load_moments
+    from mrflearn.features.moments_file import load_moments
 
     return load_moments(path) if holds_moments(path) else path
 

@@ -30,7 +30,7 @@ from mrflearn.cli.training_facts import conclude, learned_by, tell_training, tra
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
-    from mrflearn.statistics.recipes import Recipe
+    from mrflearn.features.recipes import Recipe
 
 
 class Algorithm(StrEnum):
@@ -114,7 +114,7 @@ def crf(
 
     Example: mrflearn train crf train.txt --columns word,pos,chunk --labels pos,chunk -o both
     """
-    from mrflearn.statistics.recipes import Recipe
+    from mrflearn.features.recipes import Recipe
 
     check_resume(checkpoint, resume)
     saved = {"checkpoint": checkpoint, "resume": resume}

@@ -203,7 +203,7 @@ def _found(rows: Rows, states: int | None, device: str) -> FactorGraph:
 
 def _keep_edges(graph: FactorGraph, output: Path) -> Path:
     """A file of the edges beside the model that was not learned, for --graph edges:FILE."""
-    from mrflearn.data.files import write_text
+    from mrflearn.io.files import write_text
 
     path = output.with_name(output.name + ".edges")
     with write_text(path) as stream:

@@ -60,9 +60,9 @@ def graph(
 
     Example: mrflearn train graph people.jsonl -o model
     """
-    from mrflearn.data.graphs import read_graphs
     from mrflearn.errors import DataError
     from mrflearn.estimators.graph_crf import GraphCRF
+    from mrflearn.io.graphs import read_graphs
 
     check_resume(checkpoint, resume)
     examples = list(read_graphs(file))

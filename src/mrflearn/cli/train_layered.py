@@ -15,7 +15,7 @@ from mrflearn.cli.report import write_report
 from mrflearn.cli.training_facts import learned_by, tell_training, training_facts
 
 if TYPE_CHECKING:
-    from mrflearn.statistics.recipes import Recipe
+    from mrflearn.features.recipes import Recipe
 
 
 class Structure(StrEnum):

@@ -30,8 +30,8 @@ from mrflearn.cli.tagger_files import (
 from mrflearn.cli.training_facts import conclude
 
 if TYPE_CHECKING:
-    from mrflearn.data.tag_files import Tags
     from mrflearn.estimators.tagger import JointTagger
+    from mrflearn.io.tag_files import Tags
 
 
 class Bound(StrEnum):

@@ -67,8 +67,8 @@ def draw_map(model: Any, words: list[str], path: Path) -> None:
 
 
 def _likeness(space: Any, file: Path) -> dict[str, Any]:
-    from mrflearn.data.similarity import read_pairs
     from mrflearn.evaluation.similarity import likeness
+    from mrflearn.io.similarity import read_pairs
 
     found = likeness(space, read_pairs(file))
     if found.pairs < 3:
@@ -81,8 +81,8 @@ def _likeness(space: Any, file: Path) -> dict[str, Any]:
 
 
 def _analogies(space: Any, file: Path) -> dict[str, Any]:
-    from mrflearn.data.similarity import read_analogies
     from mrflearn.evaluation.similarity import analogies
+    from mrflearn.io.similarity import read_analogies
 
     found = analogies(space, read_analogies(file))
     if not found.answerable:
@@ -94,7 +94,7 @@ def _analogies(space: Any, file: Path) -> dict[str, Any]:
 
 def _asks_analogies(file: Path) -> bool:
     """Whether the first line that says anything is one of questions, not of pairs."""
-    from mrflearn.data.files import read_lines
+    from mrflearn.io.files import read_lines
 
     with closing(read_lines(file)) as lines:
         for _, line in lines:

@@ -16,10 +16,10 @@ from mrflearn.estimators.crf_spans import ScoredSpan, scored_spans
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.threads import Threads
+from mrflearn.features.compiled import CompiledFeatures, compile_features
+from mrflearn.features.edges import MARK
+from mrflearn.features.labels import compile_labels
 from mrflearn.models.chain_crf import ChainCRF, ChainScores
-from mrflearn.statistics.compiled import CompiledFeatures, compile_features
-from mrflearn.statistics.edges import MARK
-from mrflearn.statistics.labels import compile_labels
 from mrflearn.training.temperature import fit_temperature
 
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result

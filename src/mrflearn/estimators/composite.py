@@ -12,10 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.documents import Document, Documents, hold_documents
-from mrflearn.data.files import PathLike
-from mrflearn.data.trees import Tree
-from mrflearn.data.vocabulary import UNKNOWN, Vocabulary
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.composite_answers import Answers
 from mrflearn.estimators.composite_grammar import GrammarLike, choose_grammar
@@ -28,11 +24,15 @@ from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.processes import executor_for
 from mrflearn.execution.threads import one_thread
+from mrflearn.features.document_stream import DocumentStream
+from mrflearn.features.ngram_index import NgramIndex
+from mrflearn.io.documents import Document, Documents, hold_documents
+from mrflearn.io.files import PathLike
+from mrflearn.io.trees import Tree
+from mrflearn.io.vocabulary import UNKNOWN, Vocabulary
 from mrflearn.models.composite_lm import CompositeShape
 from mrflearn.models.hidden_backoff import Level
 from mrflearn.models.ngram_level import bucket_count
-from mrflearn.statistics.document_stream import DocumentStream
-from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_batches import encode
 from mrflearn.training.composite_fit import fit_composite

@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn.data.documents import Document
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
+from mrflearn.features.document_stream import DocumentStream
+from mrflearn.features.ngrams import Counts
 from mrflearn.inference.prefix import Prefix
+from mrflearn.io.documents import Document
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.composite_lm import CompositeModel
 from mrflearn.models.hidden_backoff import Tokens
 from mrflearn.models.ngram_arpa import END
@@ -23,8 +25,6 @@ from mrflearn.objectives.expected_counts import (
     explain_tokens,
     sentence_log_likelihoods,
 )
-from mrflearn.statistics.document_stream import DocumentStream
-from mrflearn.statistics.ngrams import Counts
 from mrflearn.training.composite_batches import Given, batches, encode
 from mrflearn.training.composite_fit import CompositeFit
 from mrflearn.training.composite_folding import Folded, fold_in

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.data.trees import Tree
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
+from mrflearn.features.treebank import TreebankCounts
+from mrflearn.io.trees import Tree
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.kernels.rule_shape import RuleShape
-from mrflearn.statistics.treebank import TreebankCounts
 from mrflearn.training.composite_start import GrammarStart, tag_shares_of_words
 
 GrammarLike: TypeAlias = str | tuple[int, int] | Iterable[Tree] | None
@@ -47,7 +47,7 @@ def choose_grammar(
         if kind == "latent":
             return latent(*_two_numbers(rest, grammar), vocabulary, restarts, seed)
         if kind == "treebank" and rest:
-            from mrflearn.data.ptb import read_trees
+            from mrflearn.io.ptb import read_trees
 
             return from_trees(read_trees(rest), vocabulary, horizontal)
         raise MrflearnError(

@@ -11,13 +11,13 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.binarisation import PART
-from mrflearn.data.documents import Document
-from mrflearn.data.trees import Tree
 from mrflearn.errors import MrflearnError
 from mrflearn.estimators.composite_answers import Answers
 from mrflearn.estimators.composite_trees import tree_of
 from mrflearn.inference.parses import ParseSearch
+from mrflearn.io.binarisation import PART
+from mrflearn.io.documents import Document
+from mrflearn.io.trees import Tree
 
 Figures: TypeAlias = NDArray[np.float64]
 

@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.estimators.composite_answers import Answers
+from mrflearn.features.ngram_index import NgramIndex
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.composite_lm import RULE_COLUMNS, CompositeModel, CompositeShape
 from mrflearn.models.hidden_backoff import GIVEN, Level
 from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramModel
 from mrflearn.models.ngram_level import NgramLevel
 from mrflearn.models.storage import figure, texts
-from mrflearn.statistics.ngram_index import NgramIndex
 from mrflearn.training.composite_fit import CompositeFit
 from mrflearn.training.outcome import Row
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from mrflearn.data.trees import Tree
-from mrflearn.statistics.treebank import usual_form
+from mrflearn.features.treebank import usual_form
+from mrflearn.io.trees import Tree
 
 
 class Spans(Protocol):

@@ -14,7 +14,6 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.chain_questions import ChainQuestions
@@ -25,16 +24,17 @@ from mrflearn.estimators.crf_validation import Validation
 from mrflearn.estimators.front_door import Parts
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device, choose_dtype
+from mrflearn.features.class_weights import sequence_weights
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.labels import CompiledLabels, warn_of_single_label
+from mrflearn.features.merging import merged
+from mrflearn.features.recipes import Recipe
+from mrflearn.features.support import Support, find_support
+from mrflearn.io.files import PathLike
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.storage import figure
 from mrflearn.objectives.chain_blocks import ChainData
 from mrflearn.objectives.field_objectives import Estimator
-from mrflearn.statistics.class_weights import sequence_weights
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.labels import CompiledLabels, warn_of_single_label
-from mrflearn.statistics.merging import merged
-from mrflearn.statistics.recipes import Recipe
-from mrflearn.statistics.support import Support, find_support
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
@@ -165,7 +165,7 @@ class CRF(ChainQuestions):
     ) -> Self:
         """Learns from sequences of items and their labels.
 
-        X: lists (or a generator) of sequences of items, as `mrflearn.statistics.features` tells;
+        X: lists (or a generator) of sequences of items, as `mrflearn.features.features` tells;
             what `compile_features` made of them; or, without y, what `read_crfsuite` reads.
             Names that `mrflearn.edge` made are attributes of the transition into their token.
         y: labels; None in place of one is unknown, a set is any of these.

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
+from mrflearn.features.labels import CompiledLabels
 from mrflearn.kernels import chain_sampling, chain_search, chain_sums
 from mrflearn.kernels.chain_steps import scores_along
 from mrflearn.models.chain_crf import ChainScores
-from mrflearn.statistics.labels import CompiledLabels
 
 Labels = Sequence[str]
 T = TypeVar("T")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from mrflearn.features.support import Support
 from mrflearn.inference.wiring import is_forest
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.objectives.field_objectives import Estimator, Pieces
-from mrflearn.statistics.support import Support
 
 Wanted = Estimator | Literal["auto"]
 MANY_CELLS = 50_000_000  # of all tables: exact likelihood then takes over half a second at a time

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mrflearn.data.crfsuite_text import AttributeSequence
 from mrflearn.errors import DataError
-from mrflearn.statistics.compiled import CompiledFeatures, compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import CompiledLabels, compile_labels
+from mrflearn.features.compiled import CompiledFeatures, compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import CompiledLabels, compile_labels
+from mrflearn.io.crfsuite_text import AttributeSequence
 
 
 def compiled(

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from mrflearn.data.spans import Scheme
 from mrflearn.errors import DataError, InferenceError
 from mrflearn.inference.constraints import (
     Constraints,
@@ -20,6 +19,7 @@ from mrflearn.inference.constraints import (
     forbidden_moves,
     legal_chunks,
 )
+from mrflearn.io.spans import Scheme
 from mrflearn.kernels import chain_sums
 from mrflearn.models.chain_crf import ChainScores
 

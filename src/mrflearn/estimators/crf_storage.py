@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.features.features import Numbering
+from mrflearn.features.support import Support
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.storage import texts
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.support import Support
 
 PAIRS = ("attribute", "label", "source", "target")
 

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
 from mrflearn.errors import MrflearnError, TrainingError
 from mrflearn.execution.threads import Threads
+from mrflearn.io.files import PathLike
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_blocks import NUMBERS_IN_BLOCK, ChainData, make_shard, make_shards

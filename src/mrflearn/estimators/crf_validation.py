@@ -8,12 +8,12 @@ from typing import Any, final
 
 import torch
 
-from mrflearn.data.spans import are_chunk_tags, tags_to_spans
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_answers import best_labels
+from mrflearn.features.compiled import CompiledFeatures, compile_features
+from mrflearn.features.support import Support
+from mrflearn.io.spans import are_chunk_tags, tags_to_spans
 from mrflearn.models.chain_crf import ChainCRF
-from mrflearn.statistics.compiled import CompiledFeatures, compile_features
-from mrflearn.statistics.support import Support
 
 
 @final

@@ -20,13 +20,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mrflearn.data.files import PathLike, read_lines, write_text
 from mrflearn.errors import DataError
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.edges import MARK
+from mrflearn.features.features import Numbering
+from mrflearn.features.support import NO_EDGES, Support
+from mrflearn.io.files import PathLike, read_lines, write_text
 from mrflearn.models.chain_crf import ChainCRF
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.edges import MARK
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.support import NO_EDGES, Support
 
 StateWeights = dict[tuple[str, str], float]
 EdgeWeights = dict[tuple[str, str, str], float]

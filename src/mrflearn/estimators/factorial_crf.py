@@ -8,7 +8,6 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import log_probabilities
@@ -19,9 +18,10 @@ from mrflearn.estimators.layered_sequences import (
     Layers,
     split_layers,
 )
-from mrflearn.statistics.compiled import compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import compile_labels
+from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
+from mrflearn.io.files import PathLike
 from mrflearn.training.checkpoint import Checkpoint, Stages
 
 

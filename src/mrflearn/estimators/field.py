@@ -11,8 +11,6 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
-from mrflearn.data.state_codes import StateCodes
 from mrflearn.errors import GraphError
 from mrflearn.estimators.field_choice import choose_estimator
 from mrflearn.estimators.field_inputs import (
@@ -31,14 +29,16 @@ from mrflearn.estimators.front_door import Parts
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import executor_for
+from mrflearn.features.neighbourhood_counts import Columns
+from mrflearn.features.observations import CliqueCounts, check_states
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.lattices import BYTES_A_PAIR
 from mrflearn.graph.neighbourhood import Auxiliary
 from mrflearn.graph.potentials import Potentials
+from mrflearn.io.files import PathLike
+from mrflearn.io.state_codes import StateCodes
 from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
-from mrflearn.statistics.neighbourhood_counts import Columns
-from mrflearn.statistics.observations import CliqueCounts, check_states
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
 from mrflearn.training.outcome import Outcome
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import MrflearnError
+from mrflearn.features.observations import check_states
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.objectives.pseudolikelihood import log_conditionals
-from mrflearn.statistics.observations import check_states
 
 Method = Literal["exact", "ais", "pl"]
 PartitionMethod = Literal["auto", "exact", "ais"]

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Self
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
 from mrflearn.estimators.crf_training import Settings
@@ -28,6 +27,7 @@ from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
+from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.models.templates import Template, find_templates

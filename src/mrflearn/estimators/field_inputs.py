@@ -12,12 +12,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.data.sample_rows import MISSING
-from mrflearn.data.samples import are_spins, float_states
-from mrflearn.data.state_codes import StateCodes, gaps, observed_range
 from mrflearn.errors import DataError, DataWarning, GraphError, MrflearnError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.io.sample_rows import MISSING
+from mrflearn.io.samples import are_spins, float_states
+from mrflearn.io.state_codes import StateCodes, gaps, observed_range
 
 Table = NDArray[np.integer[Any]]
 
@@ -64,8 +64,8 @@ def _numbers(X: ArrayLike) -> NDArray[Any]:
         raise MrflearnError(
             f"samples are numbers; these are words such as {str(values.flat[0])[:40]!r}. "
             "scikit-learn's OrdinalEncoder numbers categories; a file is read by "
-            "mrflearn.data.samples.read_samples(path).values, an alignment by "
-            "mrflearn.data.alignments.read_alignment(path).values."
+            "mrflearn.io.samples.read_samples(path).values, an alignment by "
+            "mrflearn.io.alignments.read_alignment(path).values."
         )
     return values
 

@@ -10,9 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from mrflearn.data.files import PathLike
-from mrflearn.data.state_codes import StateCodes
-from mrflearn.data.uai import write_network
 from mrflearn.errors import MrflearnError
 from mrflearn.estimators.field_answers import (
     LogPartition,
@@ -31,6 +28,9 @@ from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.draw import Draw, Drawing
+from mrflearn.io.files import PathLike
+from mrflearn.io.state_codes import StateCodes
+from mrflearn.io.uai import write_network
 
 
 class FieldQuestions(FrontDoor):

@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
-from mrflearn.data.samples import SampleTable, read_sample_chunks
-from mrflearn.data.state_codes import StateCodes
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.field_inputs import Table
 from mrflearn.estimators.field_training import FieldTraining, Fitted
 from mrflearn.execution.executor import Executor
+from mrflearn.features.neighbourhood_counts import Columns
+from mrflearn.features.observations import CliqueCounts
+from mrflearn.features.shards import CountShard, Histograms, Scope, count_shards
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.statistics.neighbourhood_counts import Columns
-from mrflearn.statistics.observations import CliqueCounts
-from mrflearn.statistics.shards import CountShard, Histograms, Scope, count_shards
+from mrflearn.io.files import PathLike
+from mrflearn.io.samples import SampleTable, read_sample_chunks
+from mrflearn.io.state_codes import StateCodes
 from mrflearn.training.lap import Block, SolveBlock, blocks_of, lap
 from mrflearn.training.local import LocalSolution
 

@@ -14,6 +14,8 @@ from torch import Tensor
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.field_inputs import column_name, tell
 from mrflearn.execution.memory import require_memory
+from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.features.observations import CliqueCounts, Samples
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.merged_shapes import merged
 from mrflearn.graph.neighbourhood import (
@@ -41,8 +43,6 @@ from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import LaidPenalty
 from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, DensePseudolikelihood
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
-from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
-from mrflearn.statistics.observations import CliqueCounts, Samples
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.consensus import FormOpinion, consensus
 from mrflearn.training.fit import fit

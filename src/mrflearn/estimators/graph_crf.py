@@ -9,17 +9,17 @@ from typing import Any, Self
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import best_lists, log_probabilities
 from mrflearn.estimators.graph_inputs import Graphs, mirrored_templates, mirrored_tie
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import warn_of_single_label
 from mrflearn.inference.constraints import allowed_states
+from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.storage import texts
 from mrflearn.models.templates import Template
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import warn_of_single_label
 from mrflearn.training.checkpoint import Checkpoint
 
 

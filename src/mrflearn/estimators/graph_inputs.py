@@ -2,7 +2,7 @@
 
 An example is
 
-- a networkx graph: `features` of a node or an edge is an item, as `mrflearn.statistics.features`
+- a networkx graph: `features` of a node or an edge is an item, as `mrflearn.features.features`
   tells; factors are its nodes ("node") and edges ("edge");
 - or a pair (FactorGraph, {group: items}), one item a factor of each group (a group that is not
   named has none).
@@ -21,13 +21,13 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
+from mrflearn.features.compiled import CompiledFeatures, compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
 from mrflearn.graph.parts import connected_parts
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.templates import Template
-from mrflearn.statistics.compiled import CompiledFeatures, compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import compile_labels
 
 BIAS = "bias"
 NODE, EDGE = "node", "edge"

@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.tag_files import TagSource
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.front_door import FrontDoor, Parts
+from mrflearn.features.labels import warn_of_single_label
+from mrflearn.features.tag_counts import TagCounts, Tags, count_tags
+from mrflearn.io.tag_files import TagSource
 from mrflearn.models.hmm import HMM, Laid
 from mrflearn.models.storage import texts
-from mrflearn.statistics.labels import warn_of_single_label
-from mrflearn.statistics.tag_counts import TagCounts, Tags, count_tags
 
 Sentences = Iterable[Sequence[str]]
 Unknown = Literal["auto", "suffixes", "rare"]

@@ -9,9 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.corpus import Text, encode_corpus, hold
-from mrflearn.data.files import PathLike
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.front_door import Parts
 from mrflearn.estimators.language_model_answers import draw_sentences, fill_gap
@@ -29,10 +26,13 @@ from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.neighbour_training import Direct, train_direct
 from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
 from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
+from mrflearn.features.moments import Moments
 from mrflearn.inference.lifted import BoundName, Ceiling
+from mrflearn.io.corpus import Text, encode_corpus, hold
+from mrflearn.io.files import PathLike
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
 from mrflearn.models.storage import figure
-from mrflearn.statistics.moments import Moments
 from mrflearn.training.checkpoint import Checkpoint
 
 Estimator = Literal["bound"] | Direct

@@ -11,9 +11,9 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.inference.lifted import Ceiling
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
 from mrflearn.models.storage import record, texts
 

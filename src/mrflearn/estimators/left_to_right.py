@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mrflearn.data.corpus import Text
-from mrflearn.data.vocabulary import UNKNOWN
 from mrflearn.errors import DataError
 from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.io.corpus import Text
+from mrflearn.io.vocabulary import UNKNOWN
 from mrflearn.models.ngram import TokenScores
 from mrflearn.models.ngram_arpa import BEGIN, END
 

@@ -11,6 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import MrflearnError
+from mrflearn.features.moments import Moments
+from mrflearn.features.triples import MOST_STATES
 from mrflearn.inference.lifted import (
     BoundName,
     Ceiling,
@@ -27,8 +29,6 @@ from mrflearn.objectives.lifted_normaliser import (
     chain_normaliser,
     window_normaliser,
 )
-from mrflearn.statistics.moments import Moments
-from mrflearn.statistics.triples import MOST_STATES
 
 WINDOW_START = (0.7, 0.3)  # of the two offsets, where training by windows begins
 # Work grows with the cube of the words: beyond these a step takes minutes, or fills the memory.

@@ -10,16 +10,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
 from mrflearn.errors import MrflearnError
 from mrflearn.estimators.lifted_choice import ChosenBound
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.memory import require_memory
+from mrflearn.features.moments import Moments
 from mrflearn.inference.lifted import BoundName, Ceiling, default_weights
+from mrflearn.io.files import PathLike
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
 from mrflearn.models.neighbour_start import log_frequencies, spectral_start
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
-from mrflearn.statistics.moments import Moments
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, Stages
 from mrflearn.training.lbfgs import LBFGS

@@ -10,18 +10,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.front_door import Parts
 from mrflearn.estimators.left_to_right import LeftToRight
 from mrflearn.execution.device import choose_device
+from mrflearn.features.ngrams import left_contexts, sentence_stream
+from mrflearn.io.corpus import Text, count_corpus, encode_corpus, hold
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.log_bilinear import LogBilinearModel
 from mrflearn.models.ngram import TokenScores
 from mrflearn.models.parameters import Layout
 from mrflearn.models.storage import texts
 from mrflearn.objectives.log_bilinear import Predictions, value_and_gradient
-from mrflearn.statistics.ngrams import left_contexts, sentence_stream
 from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.halving import HalvingSGD

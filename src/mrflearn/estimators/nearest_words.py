@@ -11,14 +11,14 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.files import PathLike
-from mrflearn.data.vectors import NamedVectors, write_vectors
-from mrflearn.data.vocabulary import SEPARATOR, UNKNOWN, Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.executor import Executor, Serial
-from mrflearn.statistics.moments import Moments
-from mrflearn.statistics.text_shards import count_text_shards
+from mrflearn.features.moments import Moments
+from mrflearn.features.text_shards import count_text_shards
+from mrflearn.io.files import PathLike
+from mrflearn.io.vectors import NamedVectors, write_vectors
+from mrflearn.io.vocabulary import SEPARATOR, UNKNOWN, Vocabulary
 
 
 @final

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from mrflearn.estimators.lifted_choice import ChosenBound
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, starting_point
 from mrflearn.execution.device import choose_device
+from mrflearn.features.moments import Moments
 from mrflearn.inference.transfer import check_windows
 from mrflearn.models.neighbour_lm import NeighbourModel
 from mrflearn.objectives.lifted_bound import Frequencies
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
 from mrflearn.objectives.penalties import L2
 from mrflearn.objectives.ring_likelihood import RingLikelihood
-from mrflearn.statistics.moments import Moments
 from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.fit import fit
 from mrflearn.training.lbfgs import LBFGS

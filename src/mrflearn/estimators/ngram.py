@@ -11,18 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.arpa import read_arpa, write_arpa
-from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
-from mrflearn.data.files import PathLike
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.front_door import Parts
 from mrflearn.estimators.left_to_right import LeftToRight, refuse_marks, unknown_policy
+from mrflearn.features.ngrams import count_ngrams, sentence_stream
+from mrflearn.io.arpa import read_arpa, write_arpa
+from mrflearn.io.corpus import Text, count_corpus, encode_corpus, hold
+from mrflearn.io.files import PathLike
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
 from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramModel, TokenScores
 from mrflearn.models.ngram_arpa import END, from_arpa, to_arpa
 from mrflearn.models.storage import texts
-from mrflearn.statistics.ngrams import count_ngrams, sentence_stream
 
 
 class NgramLanguageModel(LeftToRight):

@@ -12,22 +12,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.ptb import held_trees, read_trees
-from mrflearn.data.trees import Tree
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.composite_trees import tree_of
 from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.execution.threads import one_thread
+from mrflearn.features.treebank import Side, TreebankCounts, usual_form
 from mrflearn.inference.inside_outside import InsideOutside
 from mrflearn.inference.parses import ParseSearch
 from mrflearn.inference.prefix import Prefix
+from mrflearn.io.ptb import held_trees, read_trees
+from mrflearn.io.trees import Tree
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.ngram_arpa import END
 from mrflearn.models.pcfg import GrammarModel
 from mrflearn.models.pcfg_sampling import TreeSampler
 from mrflearn.models.storage import texts
-from mrflearn.statistics.treebank import Side, TreebankCounts, usual_form
 
 Trees: TypeAlias = Iterable[Tree | str] | str | os.PathLike[str]
 Sentences: TypeAlias = Sequence[Sequence[str]]

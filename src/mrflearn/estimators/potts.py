@@ -9,17 +9,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
 from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.estimators.front_door import Parts
 from mrflearn.execution.device import choose_device, choose_dtype
+from mrflearn.features.observations import check_states
+from mrflearn.features.sequence_weights import sequence_weights
 from mrflearn.graph.contacts import contact_scores
 from mrflearn.graph.potentials import Potentials
+from mrflearn.io.files import PathLike
 from mrflearn.models.potts import PottsModel
-from mrflearn.statistics.observations import check_states
-from mrflearn.statistics.sequence_weights import sequence_weights
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.potts import PottsTraining

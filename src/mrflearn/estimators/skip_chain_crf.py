@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from mrflearn.data.files import PathLike
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import log_probabilities
@@ -20,10 +19,11 @@ from mrflearn.estimators.layered_sequences import (
     Words,
     joined_tokens,
 )
-from mrflearn.statistics.compiled import compile_features
-from mrflearn.statistics.features import Numbering
-from mrflearn.statistics.labels import compile_labels
-from mrflearn.statistics.skips import SKIP_RULES, SkipRule, Skips, apply_rule
+from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
+from mrflearn.features.skips import SKIP_RULES, SkipRule, Skips, apply_rule
+from mrflearn.io.files import PathLike
 from mrflearn.training.checkpoint import Checkpoint, Stages
 
 Rule = str | SkipRule

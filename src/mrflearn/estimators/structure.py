@@ -9,7 +9,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from mrflearn.data.state_codes import StateCodes
 from mrflearn.errors import DataError, NotFittedError
 from mrflearn.estimators.field_inputs import (
     check_observed,
@@ -21,9 +20,10 @@ from mrflearn.estimators.field_inputs import (
     tell_codes,
 )
 from mrflearn.execution.device import choose_device
+from mrflearn.features.observations import Samples, check_states
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.pairwise import pairwise
-from mrflearn.statistics.observations import Samples, check_states
+from mrflearn.io.state_codes import StateCodes
 from mrflearn.training.neighbourhood_selection import NeighbourhoodSelection
 
 

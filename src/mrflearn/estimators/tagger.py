@@ -12,8 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
-from mrflearn.data.tag_files import TagSource
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.front_door import FrontDoor, Parts
@@ -21,12 +19,14 @@ from mrflearn.estimators.tagger_file import LearnedTagger, restore, store
 from mrflearn.estimators.tagger_learning import Learning, TaggerPlan, learn
 from mrflearn.estimators.tagger_training import TaggerSettings
 from mrflearn.execution.threads import one_thread
+from mrflearn.features.labels import warn_of_single_label
+from mrflearn.features.tagged_sentences import Tags, check_tags
 from mrflearn.graph.tag_scores import PLACES
 from mrflearn.inference.sentence_tags import SentenceTags
+from mrflearn.io.files import PathLike
+from mrflearn.io.tag_files import TagSource
 from mrflearn.models.storage import figure
 from mrflearn.objectives.tagger_normaliser import BOUNDS, TagCeiling, TaggerBoundName
-from mrflearn.statistics.labels import warn_of_single_label
-from mrflearn.statistics.tagged_sentences import Tags, check_tags
 from mrflearn.training.checkpoint import Checkpoint, Stages
 
 Sentences = Iterable[Sequence[str]]

@@ -13,12 +13,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.features.spelling import SpellingTable
 from mrflearn.graph.tag_scores import CENTRE, PLACES, TagScores
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import JointTaggerModel, places_named
 from mrflearn.models.storage import record, texts
 from mrflearn.objectives.tagger_normaliser import TagCeiling
-from mrflearn.statistics.spelling import SpellingTable
 
 SEPARATOR = "<S>"
 

@@ -14,18 +14,18 @@ from torch import Tensor
 from mrflearn.errors import DataError
 from mrflearn.estimators.tagger_file import SEPARATOR, LearnedTagger, numbers, spelling_tables
 from mrflearn.estimators.tagger_training import TaggerFit, TaggerSettings, train_tagger
-from mrflearn.graph.tag_scores import TagScores
-from mrflearn.inference.expected_moments import expected_moments
-from mrflearn.models.joint_tagger import NAMES, TRANSITIONS
-from mrflearn.statistics.joint_moments import JointMoments, count_joint
-from mrflearn.statistics.spelling import SpellingTable
-from mrflearn.statistics.tagged_sentences import (
+from mrflearn.features.joint_moments import JointMoments, count_joint
+from mrflearn.features.spelling import SpellingTable
+from mrflearn.features.tagged_sentences import (
     UNKNOWN,
     TaggedSentences,
     Tags,
     number_sentences,
 )
-from mrflearn.statistics.word_clusters import cluster_words
+from mrflearn.features.word_clusters import cluster_words
+from mrflearn.graph.tag_scores import TagScores
+from mrflearn.inference.expected_moments import expected_moments
+from mrflearn.models.joint_tagger import NAMES, TRANSITIONS
 from mrflearn.training.checkpoint import Stages
 
 RARE_COUNT = 5  # a word that comes at most so often is rare

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from mrflearn.execution.device import choose_device
+from mrflearn.features.joint_moments import JointMoments
+from mrflearn.features.spelling import SpellingTable
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import JointTaggerModel
 from mrflearn.objectives.tagger_bound import FeatureFrequencies, TaggerBound, TaggerPenalty
 from mrflearn.objectives.tagger_normaliser import TagCeiling, TaggerBoundName, normaliser
-from mrflearn.statistics.joint_moments import JointMoments
-from mrflearn.statistics.spelling import SpellingTable
 from mrflearn.training.checkpoint import Stages
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.minimise import minimise

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.vocabulary import LINE_END_ID
 from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators.language_model_file import Learned
+from mrflearn.features.moments import Moments
 from mrflearn.graph.neighbour_scores import NeighbourScores
 from mrflearn.inference.ring_annealed import annealed_ring
 from mrflearn.inference.transfer import (
@@ -20,9 +20,9 @@ from mrflearn.inference.transfer import (
     sentence_log_partitions,
     sentence_score,
 )
+from mrflearn.io.vocabulary import LINE_END_ID
 from mrflearn.objectives.lifted_bound import Frequencies
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, log_conditionals
-from mrflearn.statistics.moments import Moments
 
 LikelihoodMethod = Literal["bound", "exact", "ring", "ais", "pl"]
 WORDS_AT_A_TIME = 256

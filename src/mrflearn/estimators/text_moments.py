@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from mrflearn.data.corpus import Text, count_corpus, encode_corpus, hold
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
-from mrflearn.statistics.counting import MomentsCounter
-from mrflearn.statistics.moments import Moments
+from mrflearn.features.counting import MomentsCounter
+from mrflearn.features.moments import Moments
+from mrflearn.io.corpus import Text, count_corpus, encode_corpus, hold
+from mrflearn.io.vocabulary import Vocabulary
 
 
 def checked_moments(moments: Moments, context: int) -> Moments:

@@ -9,20 +9,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.data.corpus import Text
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.estimators.front_door import Parts
 from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.text_moments import checked_moments, counted
-from mrflearn.models.spectral_vectors import spectral_vectors
-from mrflearn.models.storage import texts
-from mrflearn.statistics.log_ratios import (
+from mrflearn.features.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
     positive_log_ratios,
 )
-from mrflearn.statistics.moments import Moments
+from mrflearn.features.moments import Moments
+from mrflearn.io.corpus import Text
+from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.models.spectral_vectors import spectral_vectors
+from mrflearn.models.storage import texts
 
 
 class WordVectors(WordSpace):

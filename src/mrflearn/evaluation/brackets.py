@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mrflearn.data.trees import TRACE, Tree, strip_functions
 from mrflearn.errors import DataError
 from mrflearn.evaluation.chunks import ChunkScore
+from mrflearn.io.trees import TRACE, Tree, strip_functions
 
 NOT_COUNTED = frozenset({TRACE, ",", ":", "``", "''", "."})  # tags
 NO_BRACKET = frozenset({"", "TOP", "S1", "ROOT"})

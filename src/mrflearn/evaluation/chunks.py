@@ -1,7 +1,7 @@
 """Precision, recall and F1 of chunks, counted as the CoNLL shared tasks' scorer counts them.
 
 A predicted chunk is right if a true chunk has the same first token, last token and label.  Which
-chunks tags stand for, ill-formed ones too, is `mrflearn.data.spans`' reading, so IOB1, IOB2 and
+chunks tags stand for, ill-formed ones too, is `mrflearn.io.spans`' reading, so IOB1, IOB2 and
 BIOES tags of the same chunks score the same, and may even be compared with each other.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeVar
 
-from mrflearn.data.spans import Scheme, tags_to_spans
 from mrflearn.errors import DataError
+from mrflearn.io.spans import Scheme, tags_to_spans
 
 Item = TypeVar("Item")
 

@@ -9,9 +9,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import torch
 
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
 from mrflearn.graph.neighbour_scores import NeighbourScores
+from mrflearn.io.vocabulary import Vocabulary
 
 GAPS_AT_A_TIME = 1024
 # (gaps, how many) -> the best words for each gap, best first.

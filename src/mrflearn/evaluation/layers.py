@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mrflearn.data.spans import are_chunk_tags, split_tag
 from mrflearn.errors import DataError
 from mrflearn.evaluation.chunks import ChunkReport, ChunkScore, chunk_report, paired
 from mrflearn.evaluation.tagging import Share, TaggingReport, tagging_report
+from mrflearn.io.spans import are_chunk_tags, split_tag
 
 Layer = Sequence[Sequence[str]]  # the labels of each sentence
 

@@ -11,10 +11,10 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mrflearn.features.observations import Samples, clique_counts
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.draw import Drawing
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.statistics.observations import Samples, clique_counts
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from mrflearn.data.similarity import Analogy, WordPair
 from mrflearn.errors import DataError
+from mrflearn.io.similarity import Analogy, WordPair
 
 Figures: TypeAlias = NDArray[np.float64]
 QUESTIONS_AT_A_TIME = 512

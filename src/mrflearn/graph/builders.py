@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 
 import torch
 
-from mrflearn.data.files import PathLike, read_lines
 from mrflearn.errors import DataError, GraphError
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.lattices import chimera, complete, cube, grid, torus
 from mrflearn.graph.pairwise import States, pairwise, state_counts
 from mrflearn.graph.sequences import chain, chains, factorial_chain, skip_chain
+from mrflearn.io.files import PathLike, read_lines
 
 __all__ = [
     "chain",

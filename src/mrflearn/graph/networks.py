@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mrflearn.data.uai import UaiNetwork
 from mrflearn.errors import GraphError
 from mrflearn.graph.potentials import Potentials, dense_potentials
+from mrflearn.io.uai import UaiNetwork
 
 LARGEST_SCORE = 700.0  # exp of more, either way, leaves the range of ordinary float64 figures
 

@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mrflearn.data.spans import SCHEMES, Scheme, split_tag
 from mrflearn.errors import DataError
+from mrflearn.io.spans import SCHEMES, Scheme, split_tag
 from mrflearn.kernels.chain_steps import Steps
 
 

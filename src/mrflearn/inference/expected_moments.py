@@ -15,10 +15,10 @@ from jaxtyping import Bool, Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from mrflearn.features.joint_moments import JointMoments, count_joint
+from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences
 from mrflearn.graph.tag_scores import SEPARATOR, TagScores
 from mrflearn.inference.sentence_tags import SentenceTags
-from mrflearn.statistics.joint_moments import JointMoments, count_joint
-from mrflearn.statistics.tagged_sentences import UNKNOWN, TaggedSentences
 
 LARGEST_BATCH = 2**22  # scores of states held at once; bounds memory, changes no result
 

@@ -1,6 +1,6 @@
 """The exact probability that a span is a chunk, whole and alone, under a chain of chunk tags.
 
-A sequence of tags has the chunk (start, end, label) when its reading (`mrflearn.data.spans`) has:
+A sequence of tags has the chunk (start, end, label) when its reading (`mrflearn.io.spans`) has:
 the first tag does not continue what stands before, each further one continues the tag before it,
 and what follows does not continue the last.  All three are conditions on pairs of neighbours, and
 given the data the tags are a Markov chain, so the probability is a product along the span.
@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mrflearn.data.spans import split_tag
+from mrflearn.io.spans import split_tag
 from mrflearn.kernels import chain_sums
 from mrflearn.kernels.chain_steps import Steps
 

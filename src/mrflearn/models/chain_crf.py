@@ -18,13 +18,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.merging import edge_positions, label_places, positions
+from mrflearn.features.support import Support
 from mrflearn.kernels.chain_steps import Steps
 from mrflearn.models.edge_weights import Edges, edge_plan
 from mrflearn.models.label_chain import LabelChain, label_chain
 from mrflearn.models.state_weights import WeightPlan, incidence
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.merging import edge_positions, label_places, positions
-from mrflearn.statistics.support import Support
 
 NUMBERS_IN_TABLES = 2**22  # rows times states squared, where rows have tables of their own
 

@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.features.ngram_index import NgramIndex
 from mrflearn.kernels.rule_shape import RuleShape
 from mrflearn.models.hidden_backoff import Level, Tables, normalised
-from mrflearn.statistics.ngram_index import NgramIndex
 
 RULE_COLUMNS = ("parent", "left", "right")
 

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.support import Support
 from mrflearn.models.state_weights import Bags, Singles, WeightPlan, incidence
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.support import Support
 
 
 def edge_plan(support: Support) -> WeightPlan:

@@ -15,9 +15,9 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.features import UNKNOWN
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.features import UNKNOWN
 
 NOBODY = torch.zeros(0, dtype=torch.int64)
 

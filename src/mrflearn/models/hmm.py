@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array, vstack
 
+from mrflearn.features.tag_counts import TagCounts
 from mrflearn.kernels.chain_steps import Steps
 from mrflearn.models.suffix_tree import SuffixTree, suffix_tree
 from mrflearn.models.tag_lattice import TagLattice, tag_lattice
 from mrflearn.models.tag_transitions import TagTransitions, tag_transitions
 from mrflearn.models.word_context import WordContext, word_context
 from mrflearn.models.word_tags import WordTags
-from mrflearn.statistics.tag_counts import TagCounts
 
 # How many occurrences of a known word weigh as much as what its ending says of its tags; chosen on
 # validation sentences, see docs/decisions/hmm-tagger.md.

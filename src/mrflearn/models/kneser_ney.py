@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.features.ngrams import Counts, NgramCounts
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.ngram import BackoffTable, NgramModel
-from mrflearn.statistics.ngrams import Counts, NgramCounts
 
 Figures: TypeAlias = NDArray[np.float64]
 # lmplz's --discount_fallback, for corpora so small or so odd that counts of counts say nothing.

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from mrflearn.features.support import Support
 from mrflearn.kernels.chain_steps import Steps
-from mrflearn.statistics.support import Support
 
 
 class LabelChain(Protocol):

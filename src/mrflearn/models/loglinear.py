@@ -20,11 +20,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.features.compiled import CompiledFeatures
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.slices import Incidence, Members, SlicePlan
 from mrflearn.models.templates import Template, shared_pairs
-from mrflearn.statistics.compiled import CompiledFeatures
 
 DENSE = " dense"
 SHARES = "piece shares"

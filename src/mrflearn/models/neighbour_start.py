@@ -14,8 +14,8 @@ from scipy.sparse import csr_array, hstack
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
+from mrflearn.features.moments import Moments
 from mrflearn.models.neighbour_lm import LowRankPairs, NeighbourModel
-from mrflearn.statistics.moments import Moments
 
 SMOOTHING = 1e-4  # of word frequencies: vectors of rare words start short
 

@@ -9,9 +9,9 @@ from typing import TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.errors import DataError
-from mrflearn.statistics.ngrams import Counts, find_codes, windows
+from mrflearn.features.ngrams import Counts, find_codes, windows
+from mrflearn.io.vocabulary import Vocabulary
 
 Figures: TypeAlias = NDArray[np.float64]
 TABLE_PARTS = ("code", "log_probability", "log_backoff")

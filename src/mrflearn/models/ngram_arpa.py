@@ -10,11 +10,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.arpa import Arpa, ArpaSection
-from mrflearn.data.vocabulary import SEPARATOR, UNKNOWN, Vocabulary
 from mrflearn.errors import DataError
+from mrflearn.features.ngrams import Counts
+from mrflearn.io.arpa import Arpa, ArpaSection
+from mrflearn.io.vocabulary import SEPARATOR, UNKNOWN, Vocabulary
 from mrflearn.models.ngram import BackoffTable, NgramModel
-from mrflearn.statistics.ngrams import Counts
 
 BEGIN, END = "<s>", "</s>"
 NEVER = -99.0  # how ARPA files write the logarithm of 0

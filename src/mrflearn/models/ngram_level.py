@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.features.ngrams import Counts, count_ngrams, windows
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.kneser_ney import kneser_ney
 from mrflearn.models.ngram import NgramModel
-from mrflearn.statistics.ngrams import Counts, count_ngrams, windows
 
 Figures: TypeAlias = NDArray[np.float64]
 SIZES, NOVELTIES = 8, 4  # steps of log2(times seen), and of the share of followers that were new

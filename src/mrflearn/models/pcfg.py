@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.data.binarisation import PART
-from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.features.treebank import TreebankCounts
+from mrflearn.io.binarisation import PART
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.kernels.rule_shape import RuleShape
-from mrflearn.statistics.treebank import TreebankCounts
 
 
 @final

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.trees import Tree
+from mrflearn.io.trees import Tree
 from mrflearn.models.pcfg import GrammarModel
 
 Numbers = NDArray[np.float64]

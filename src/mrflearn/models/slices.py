@@ -17,10 +17,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.features import Numbering
 from mrflearn.models.state_weights import Bags, Singles, WeightPlan, incidence
 from mrflearn.models.templates import Template, attributes_of, cells_of
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.features import Numbering
 
 NO_NAMES = Numbering(closed=True)
 

@@ -22,8 +22,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.support import Support
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.support import Support
 
 # An attribute is narrow if it has weights for at most this share of the labels (or for one only).
 NARROW_SHARE = 16

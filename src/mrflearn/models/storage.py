@@ -25,8 +25,8 @@ import safetensors.torch
 from torch import Tensor
 
 from mrflearn import __version__
-from mrflearn.data.files import new_draft, remove_drafts, sync_folder
 from mrflearn.errors import StorageError
+from mrflearn.io.files import new_draft, remove_drafts, sync_folder
 
 FORMAT = "mrflearn model"
 FORMAT_VERSION = 3

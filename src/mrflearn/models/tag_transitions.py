@@ -11,7 +11,7 @@ from typing import TypeAlias, final
 import numpy as np
 from jaxtyping import Float, Int
 
-from mrflearn.statistics.tag_counts import TagCounts
+from mrflearn.features.tag_counts import TagCounts
 
 Numbers: TypeAlias = Int[np.ndarray, "n"]
 

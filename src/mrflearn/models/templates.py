@@ -18,9 +18,9 @@ from scipy.sparse import coo_array
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.features import UNKNOWN, Numbering
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.features import UNKNOWN, Numbering
 
 
 @dataclass(frozen=True, eq=False)

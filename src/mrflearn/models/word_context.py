@@ -11,8 +11,8 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
+from mrflearn.features.tag_counts import TagCounts
 from mrflearn.models.word_tags import WordTags
-from mrflearn.statistics.tag_counts import TagCounts
 
 
 @final

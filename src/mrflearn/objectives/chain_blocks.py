@@ -16,13 +16,13 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.features import UNKNOWN
+from mrflearn.features.labels import CompiledLabels
 from mrflearn.kernels.chain_steps import Steps
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
 from mrflearn.models.state_weights import LONGEST_PIECE, Bags, Singles, incidence, joined
 from mrflearn.objectives.chain_edges import BlockEdges
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.features import UNKNOWN
-from mrflearn.statistics.labels import CompiledLabels
 
 NUMBERS_IN_BLOCK = 700_000  # rows times states: a handful of such arrays stays near the cores
 NUMBERS_ON_GPU = 200_000_000  # there each step of a block costs a launch, and memory is plenty

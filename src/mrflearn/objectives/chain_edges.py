@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from mrflearn.features.compiled import CompiledFeatures
 from mrflearn.kernels.chain_steps import Steps
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.edge_weights import Edges
 from mrflearn.models.state_weights import Bags
-from mrflearn.statistics.compiled import CompiledFeatures
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,8 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.execution.threads import Threads
+from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.features import Numbering
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.sequences import chains
 from mrflearn.models.chain_crf import ChainCRF
@@ -35,8 +37,6 @@ from mrflearn.objectives.field_objectives import (
 )
 from mrflearn.objectives.objective import ValueAndGradient
 from mrflearn.objectives.tied import tied
-from mrflearn.statistics.compiled import CompiledFeatures
-from mrflearn.statistics.features import Numbering
 
 BIAS = "every transition"
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.execution.recording import recorded
+from mrflearn.features.moments import Moments
 from mrflearn.graph.neighbour_scores import NeighbourScores
 from mrflearn.kernels.pair_expectation import pair_expectation
 from mrflearn.kernels.sparse_product import SparseMatrix
@@ -27,7 +28,6 @@ from mrflearn.models.parameters import Layout
 from mrflearn.objectives.lifted_normaliser import MOST_REPEATS, Normaliser
 from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.penalties import LaidPenalty
-from mrflearn.statistics.moments import Moments
 
 DUALS = "duals"
 FAR_ABOVE = 1e-2  # nats per position above the accepted value: no penalty makes up for so much

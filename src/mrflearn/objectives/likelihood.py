@@ -8,9 +8,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from mrflearn.features.observations import CliqueCounts
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Inference
-from mrflearn.statistics.observations import CliqueCounts
 
 
 class FieldModel(Protocol):

@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.features.observations import Samples
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.kernels.coded_rows import CodedRows
 from mrflearn.kernels.potts_pseudolikelihood import potts_pseudolikelihood
 from mrflearn.models.potts import PottsModel, gather_pairs, spread
 from mrflearn.objectives.likelihood import FieldModel
-from mrflearn.statistics.observations import Samples
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mrflearn.features.observations import Samples
 from mrflearn.graph.potentials import Potentials
 from mrflearn.objectives.likelihood import FieldModel
-from mrflearn.statistics.observations import Samples
 
 
 def conditional_scores(

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.features.joint_moments import JointMoments
+from mrflearn.features.spelling import SpellingTable
 from mrflearn.graph.tag_scores import CENTRE
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import NAMES, TRANSITIONS, JointTaggerModel
@@ -21,8 +23,6 @@ from mrflearn.models.parameters import Layout
 from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.penalties import LaidPenalty
 from mrflearn.objectives.tagger_normaliser import TaggerNormaliser
-from mrflearn.statistics.joint_moments import JointMoments
-from mrflearn.statistics.spelling import SpellingTable
 
 TAG_DUALS, WORD_DUALS = "tag duals", "word duals"
 SMOOTHING = 1e-4  # of the frequencies that scales are made of

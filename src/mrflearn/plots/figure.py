@@ -9,8 +9,8 @@ import warnings
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mrflearn.data.files import write_binary
 from mrflearn.errors import DataError, MissingExtraError
+from mrflearn.io.files import write_binary
 
 INK = "#22313f"
 COLOURS = ("#0b6e99", "#d9730d", "#448361", "#9065b0", "#c14c8a")

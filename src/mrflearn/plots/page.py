@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from mrflearn.data.files import write_text
+from mrflearn.io.files import write_text
 from mrflearn.plots.figure import render
 
 STYLE = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mrflearn.data.columns import ColumnSentence
 from mrflearn.errors import DataError, StorageError
+from mrflearn.io.columns import ColumnSentence
 from mrflearn.serving import blocks
 from mrflearn.serving.tasks import Task
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.hmm_tagger import HMMTagger
     from mrflearn.estimators.layered_sequences import LayeredSequences
     from mrflearn.estimators.tagger import JointTagger
-    from mrflearn.statistics.recipes import Recipe
+    from mrflearn.features.recipes import Recipe
 
 LABELLINGS = 5
 LABELS_SHOWN = 4

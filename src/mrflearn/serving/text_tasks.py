@@ -9,10 +9,10 @@ from mrflearn.serving.tasks import Task
 from mrflearn.serving.vector_tasks import neighbours_task, usual_words
 
 if TYPE_CHECKING:
-    from mrflearn.data.trees import Tree
     from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.estimators.language_model import LanguageModel
     from mrflearn.estimators.ngram import NgramLanguageModel
+    from mrflearn.io.trees import Tree
 
 SHOWN = 10
 LONGEST = 10  # words of an example

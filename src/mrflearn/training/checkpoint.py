@@ -14,8 +14,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from mrflearn.data.files import PathLike, write_binary
 from mrflearn.errors import StorageError, TrainingError
+from mrflearn.io.files import PathLike, write_binary
 
 FORMAT, VERSION = "mrflearn training checkpoint", 1
 KINDS = {torch.float32: "F32", torch.float64: "F64"}

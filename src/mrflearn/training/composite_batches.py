@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.features.document_stream import DocumentStream, EncodedDocument
+from mrflearn.features.ngrams import Counts
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.composite_lm import CompositeShape
 from mrflearn.models.hidden_backoff import Tokens
 from mrflearn.models.ngram_level import NgramLevel, with_blind
 from mrflearn.objectives.expected_counts import Batch
-from mrflearn.statistics.document_stream import DocumentStream, EncodedDocument
-from mrflearn.statistics.ngrams import Counts
 
 Figures: TypeAlias = NDArray[np.float64]
 TOKENS_PER_BATCH = 8192

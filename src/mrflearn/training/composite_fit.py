@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn.data.vocabulary import Vocabulary
 from mrflearn.execution.executor import Executor
+from mrflearn.features.document_stream import DocumentStream, EncodedDocument
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.composite_lm import CompositeModel, CompositeShape
 from mrflearn.models.ngram_level import NgramLevel
 from mrflearn.models.plsa import PLSA
-from mrflearn.statistics.document_stream import DocumentStream, EncodedDocument
 from mrflearn.training.composite import TextStep
 from mrflearn.training.composite_batches import batches
 from mrflearn.training.composite_folds import Folds, fold_numbers

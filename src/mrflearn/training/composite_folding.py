@@ -12,12 +12,12 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mrflearn.features.document_stream import DocumentStream
+from mrflearn.features.ngrams import Counts
 from mrflearn.models.composite_lm import CompositeModel
 from mrflearn.models.hidden_backoff import GIVEN, Tokens
 from mrflearn.models.topic_shares import shares_before_each
 from mrflearn.objectives.expected_counts import Batch, explain_tokens
-from mrflearn.statistics.document_stream import DocumentStream
-from mrflearn.statistics.ngrams import Counts
 
 Figures: TypeAlias = NDArray[np.float64]
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)

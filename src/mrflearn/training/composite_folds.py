@@ -14,12 +14,12 @@ from typing import TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.data.vocabulary import Vocabulary
+from mrflearn.features.document_stream import DocumentStream
+from mrflearn.features.ngrams import Counts
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.composite_lm import CompositeModel
 from mrflearn.models.ngram_level import NgramLevel
 from mrflearn.objectives.expected_counts import Expected
-from mrflearn.statistics.document_stream import DocumentStream
-from mrflearn.statistics.ngrams import Counts
 from mrflearn.training.composite import RulePrior, maximised
 from mrflearn.training.composite_batches import Given, Judged, part
 

@@ -12,11 +12,11 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mrflearn.features.document_stream import DocumentStream
 from mrflearn.models.composite_lm import CompositeModel, CompositeShape, maximise_tables
 from mrflearn.models.hidden_backoff import Level, Tokens
 from mrflearn.models.plsa import PLSA, document_counts
 from mrflearn.objectives.expected_counts import Batch
-from mrflearn.statistics.document_stream import DocumentStream
 
 Figures: TypeAlias = NDArray[np.float64]
 PLSA_STEPS = 30

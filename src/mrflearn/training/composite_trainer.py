@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.execution.executor import Executor
+from mrflearn.features.ngrams import Counts
 from mrflearn.models.composite_lm import CompositeModel
 from mrflearn.models.hidden_backoff import common_weights
 from mrflearn.objectives.expected_counts import Batch, Expected, ExpectedCounts
-from mrflearn.statistics.ngrams import Counts
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
 from mrflearn.training.composite import RulePrior, TextStep, Trial, WeightStep, checked
 from mrflearn.training.composite_batches import batches

@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.models.tabular import TabularModel
 from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
-from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.training.lap import Block, Mapper, insist_on_support, insist_on_untied, outcome_of
 from mrflearn.training.local import LocalNewton, LocalSolution, cholesky_with_ridge
 from mrflearn.training.outcome import Outcome

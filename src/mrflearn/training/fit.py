@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
 from mrflearn.errors import TrainingError
+from mrflearn.io.files import PathLike
 from mrflearn.models.parameters import Layout, Model
 from mrflearn.objectives.objective import Loss, ValueAndGradient
 from mrflearn.objectives.penalties import NoPenalty, Penalty

@@ -17,12 +17,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
+from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import Neighbourhoods, log2_joint_states, too_crowded
 from mrflearn.models.tabular import TabularModel
 from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
-from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.training.checkpoint import (
     Checkpoint,
     check_same,

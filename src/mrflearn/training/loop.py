@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar, final
 import torch
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
 from mrflearn.errors import TrainingError, TrainingWarning
+from mrflearn.io.files import PathLike
 from mrflearn.training.callbacks import Best, Callback, Watch, Watcher
 from mrflearn.training.checkpoint import Checkpoint, check_same, read_checkpoint, write_checkpoint
 from mrflearn.training.interrupt import Interrupt, interruptible

@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
+from mrflearn.io.files import PathLike
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.objective import ValueAndGradient
 from mrflearn.objectives.penalties import NoPenalty, Penalty

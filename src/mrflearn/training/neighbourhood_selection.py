@@ -20,8 +20,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
+from mrflearn.features.observations import Samples
 from mrflearn.kernels.coded_rows import CodedRows
-from mrflearn.statistics.observations import Samples
 
 ROWS = 8192  # handled at once; bounds memory, changes no result
 

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.features.observations import CliqueCounts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.gauges import reference_gauge
 from mrflearn.graph.local_shape import LocalShape
@@ -22,7 +23,6 @@ from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.kernels.reference_terms import scores_of_terms
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
-from mrflearn.statistics.observations import CliqueCounts
 from mrflearn.training.lap import insist_on_support, insist_on_untied, outcome_of
 from mrflearn.training.local import LocalNewton, LocalSolution
 from mrflearn.training.outcome import Outcome

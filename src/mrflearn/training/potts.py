@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.data.files import PathLike
 from mrflearn.execution.memory import require_memory
+from mrflearn.io.files import PathLike
 from mrflearn.kernels.coded_rows import CodedRows
 from mrflearn.models.potts import PottsModel
 from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, PottsPseudolikelihood

@@ -17,11 +17,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.features.observations import CliqueCounts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.gauges import reference_gauge
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.models.tabular import TabularModel
-from mrflearn.statistics.observations import CliqueCounts
 from mrflearn.training.lap import insist_on_untied
 from mrflearn.training.outcome import Outcome
 

@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.models.parameters import Layout
 from mrflearn.models.tabular import TabularModel
@@ -26,7 +27,6 @@ from mrflearn.models.tabular_layout import ParameterLayout
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import NoPenalty
-from mrflearn.statistics.neighbourhood_counts import Columns, neighbourhood_counts
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lap import Block
 from mrflearn.training.lbfgs import LBFGS

@@ -1,0 +1,1 @@
+"""Built-in corpora and generators."""

@@ -1,0 +1,133 @@
+"""One streaming pass over text into moments; memory follows distinct pairs, not the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.errors import DataError
+from mrflearn.features.moments import Counts, Moments, PairCounts, sum_by_key
+from mrflearn.features.triples import MOST_STATES, TripleCounts
+from mrflearn.io.blocks import read_blocks
+from mrflearn.io.files import PathLike
+from mrflearn.io.vocabulary import LINE_END_ID, Vocabulary
+
+SENTENCES_AT_A_TIME = 20_000
+
+
+def count_text(paths: Iterable[PathLike], vocabulary: Vocabulary, context: int = 2) -> Moments:
+    """Moments of text files, one sentence a line, at the offsets 1 to `context`; `-` is stdin."""
+    counter = MomentsCounter(vocabulary, context)
+    for block in read_blocks(*paths):
+        counter.add(vocabulary.encode_block(block))
+    return counter.moments()
+
+
+def count_sentences(
+    sentences: Iterable[Sequence[str]], vocabulary: Vocabulary, context: int = 2
+) -> Moments:
+    """Moments of sentences that are lists of words, at the offsets 1 to `context`."""
+    counter = MomentsCounter(vocabulary, context)
+    stream = iter(sentences)
+    while some := list(islice(stream, SENTENCES_AT_A_TIME)):
+        ids = vocabulary.encode(word for sentence in some for word in sentence)
+        ends = np.cumsum([len(sentence) for sentence in some])
+        counter.add(np.insert(ids, ends, LINE_END_ID))
+    return counter.moments()
+
+
+class MomentsCounter:
+    """Adds up pieces of a corpus, cut anywhere; `moments` may be asked for between sentences.
+
+    The ring is read from its first word on: the K separators that precede the corpus are those
+    that follow its last sentence, so that each line end adds K separators and nothing is left over.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, context: int) -> None:
+        if context < 1:
+            raise DataError(
+                f"a context of {context} words has no pairs to count; ask for 1 or more."
+            )
+        self.vocabulary = vocabulary
+        self.context = context
+        self._tail = np.full(context, vocabulary.separator, np.int32)
+        self._open_words = 0
+        self._unary = np.zeros(len(vocabulary), np.int64)
+        self._pairs = [_Runs() for _ in range(context)]
+        self._lengths = _Runs()
+        few = context > 1 and len(vocabulary) <= MOST_STATES
+        self._triples = _Runs() if few else None
+
+    def add(self, ids: NDArray[np.int32]) -> None:
+        """Count the next ids; `LINE_END_ID` ends a sentence, and empty sentences are skipped."""
+        ends = ids == LINE_END_ID
+        closing = ends & ~np.concatenate([[self._open_words == 0], ends[:-1]])
+        self._add_lengths(ends, closing)
+        copies = np.where(ends, np.where(closing, self.context, 0), 1)
+        symbols = np.repeat(np.where(ends, np.int32(self.vocabulary.separator), ids), copies)
+        ring = np.concatenate([self._tail, symbols])
+        self._unary += np.bincount(symbols, minlength=len(self._unary))
+        states = len(self._unary)
+        for offset, runs in enumerate(self._pairs, start=1):
+            left = ring[self.context - offset : -offset].astype(np.int64)
+            runs.add(*np.unique(left * states + symbols, return_counts=True))
+        if self._triples is not None:
+            row = ring[self.context - 2 :].astype(np.int64)
+            codes = (row[:-2] * states + row[1:-1]) * states + row[2:]
+            self._triples.add(*np.unique(codes, return_counts=True))
+        self._tail = ring[-self.context :]
+
+    def _add_lengths(self, ends: NDArray[np.bool_], closing: NDArray[np.bool_]) -> None:
+        words_before = self._open_words + np.cumsum(~ends)
+        totals = words_before[closing]
+        self._lengths.add(*np.unique(np.diff(totals, prepend=0), return_counts=True))
+        if len(ends):
+            self._open_words = int(words_before[-1] - (totals[-1] if len(totals) else 0))
+
+    def moments(self) -> Moments:
+        """The moments so far, without filler."""
+        if self._open_words:
+            raise DataError("a sentence is still open; end it with a line end before counting up.")
+        states = len(self._unary)
+        lengths, length_counts = self._lengths.total()
+        return Moments(
+            offsets=tuple((offset,) for offset in range(1, self.context + 1)),
+            unary=self._unary.copy(),
+            pairs=tuple(PairCounts.from_codes(*runs.total(), states) for runs in self._pairs),
+            lengths=lengths,
+            length_counts=length_counts,
+            separator=self.vocabulary.separator,
+            vocabulary=self.vocabulary,
+            triples=None if self._triples is None else TripleCounts(*self._triples.total()),
+        )
+
+
+class _Runs:
+    """Sorted runs of (key, count), merged so that each is at least twice as long as the next.
+
+    A key then takes part in a number of merges that grows as the logarithm of the corpus.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Counts, Counts]] = []
+
+    def add(self, keys: Counts, counts: Counts) -> None:
+        self._runs.append((keys, counts))
+        while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
+            self._merge_last(2)
+
+    def total(self) -> tuple[Counts, Counts]:
+        """Distinct keys, rising, and their counts."""
+        if not self._runs:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._merge_last(len(self._runs))
+        return self._runs[0]
+
+    def _merge_last(self, number: int) -> None:
+        last = self._runs[-number:]
+        keys = np.concatenate([run[0] for run in last]).astype(np.int64)
+        counts = np.concatenate([run[1] for run in last]).astype(np.int64)
+        self._runs[-number:] = [sum_by_key(keys, counts)]

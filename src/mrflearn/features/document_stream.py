@@ -1,0 +1,56 @@
+"""Documents of sentences as one stream of numbers, and where each sentence stands in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.features.ngrams import Counts
+
+EncodedDocument = Sequence[NDArray[np.int32]]  # the ids of the words of each sentence
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class DocumentStream:
+    """A stream with a separator before, between and after sentences; none of them is empty.
+
+    Tokens are the symbols after the first.  Those of sentence i begin at `first[i]`: `length[i]`
+    words and the separator that ends it.
+    """
+
+    stream: Counts
+    document: Counts
+    first: Counts
+    length: Counts
+
+    @classmethod
+    def of(
+        cls, documents: Sequence[EncodedDocument], separator: int, names: Sequence[int]
+    ) -> DocumentStream:
+        """The stream of documents known by these numbers; empty sentences leave no trace."""
+        pairs = [
+            (number, words)
+            for number, sentences in zip(names, documents, strict=True)
+            for words in sentences
+            if len(words)
+        ]
+        end = np.array([separator], np.int64)
+        pieces = [piece for _, words in pairs for piece in (words, end)]
+        stream = np.concatenate([end, *pieces]).astype(np.int64)
+        length = np.array([len(words) for _, words in pairs], np.int64)
+        first = np.concatenate([[0], np.cumsum(length + 1)[:-1]]).astype(np.int64)[: len(length)]
+        return cls(stream, np.array([number for number, _ in pairs], np.int64), first, length)
+
+    def __len__(self) -> int:
+        return len(self.length)
+
+    def places(self, sentences: Counts, *, ends: bool) -> Counts:
+        """The places of the tokens of some sentences, one sentence after the other."""
+        sizes = self.length[sentences] + ends
+        starts = np.repeat(self.first[sentences] - np.cumsum(sizes) + sizes, sizes)
+        return np.asarray(starts + np.arange(len(starts)))

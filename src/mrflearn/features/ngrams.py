@@ -1,0 +1,104 @@
+"""Every distinct n-gram of a corpus with its count, order by order, by sorting whole numbers.
+
+A corpus is one stream in which a separator stands before, between and after the sentences: it ends
+one sentence and begins the next, so no n-gram has it in its middle.  An n-gram is known by the
+place of its first n - 1 words among the distinct (n-1)-grams, and its last word; so one int64 is
+enough for n-grams of any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.errors import DataError
+from mrflearn.io.vocabulary import LINE_END_ID
+
+Counts: TypeAlias = NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NgramCounts:
+    """The distinct n-grams of one order, by rising code.
+
+    `code` is (place of the first n - 1 words in the order below) * states + last word, `count`
+    the occurrences, `suffix` the place of the last n - 1 words in the order below, and `begins`
+    tells whether the first word is the separator.  Unigrams are all the states, seen or not.
+    """
+
+    code: Counts
+    count: Counts
+    suffix: Counts
+    begins: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+
+def sentence_stream(ids: NDArray[np.int32], separator: int) -> Counts:
+    """Ids with line ends as a stream with single separators; empty sentences leave no trace."""
+    ends = np.concatenate([[True], ids == LINE_END_ID, [True]])
+    symbols = np.concatenate([[separator], ids, [separator]]).astype(np.int64)
+    symbols[ends] = separator
+    repeated = ends[1:] & ends[:-1]
+    kept: Counts = symbols[np.concatenate([[True], ~repeated])]
+    return kept
+
+
+def windows(stream: Counts, starts: Counts, order: int, separator: int) -> Counts:
+    """Of the places where (order - 1)-grams start, those where n-grams of this order do."""
+    starts = starts[starts + order <= len(stream)]
+    if order > 2:
+        starts = starts[stream[starts + order - 2] != separator]
+    return starts
+
+
+def count_ngrams(stream: Counts, order: int, states: int, separator: int) -> list[NgramCounts]:
+    """The n-grams of orders 1 to `order` of a stream made by `sentence_stream`."""
+    if len(stream) < 2:
+        raise DataError("the corpus has no words. Is the file empty, or made of blank lines?")
+    nothing = np.zeros(states, np.int64)
+    # The first separator is never predicted: it only begins.
+    unigrams = np.bincount(stream[1:], minlength=states)
+    found = [NgramCounts(np.arange(states), unigrams, nothing, nothing.astype(bool))]
+    place, starts = stream, np.arange(len(stream))
+    for n in range(2, order + 1):
+        starts = windows(stream, starts, n, separator)
+        codes = place[starts] * states + stream[starts + n - 1]
+        code, first, inverse, count = np.unique(
+            codes, return_index=True, return_inverse=True, return_counts=True
+        )
+        suffix = place[starts[first] + 1]
+        found.append(NgramCounts(code, count, suffix, stream[starts[first]] == separator))
+        place = np.full(len(stream), -1)
+        place[starts] = inverse.reshape(-1)
+    return found
+
+
+def find_codes(codes: Counts, wanted: Counts) -> Counts:
+    """The place of each wanted code among rising ones, -1 where it is not."""
+    if not len(codes):
+        return np.full(len(wanted), -1)
+    # Searched for in rising order they are found from cache: half the time, sorting counted in.
+    order = np.argsort(wanted)
+    asked, found = wanted[order], np.empty_like(wanted)
+    place = np.minimum(np.searchsorted(codes, asked), len(codes) - 1)
+    found[order] = np.where(codes[place] == asked, place, -1)
+    return found
+
+
+def left_contexts(stream: Counts, context: int, separator: int) -> Counts:
+    """For each symbol after the first a row of those before it, the nearest first.
+
+    Before the beginning of its sentence there are only separators.
+    """
+    columns = [stream[:-1]]
+    for distance in range(2, context + 1):
+        further = np.concatenate([np.full(distance - 1, separator), stream[:-distance]])
+        beyond = columns[-1] == separator
+        columns.append(np.where(beyond, separator, further[: len(beyond)]))
+    return np.stack(columns, axis=1)

@@ -1,0 +1,304 @@
+"""How files become items for a CRF: a model keeps its recipe, so that it can be asked about files
+just as it was trained on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mrflearn.errors import DataError, StorageError
+from mrflearn.features.templates import Templates, read_template
+from mrflearn.features.word_features import word_features
+from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
+from mrflearn.io.conversion import FORMATS, guess_format
+from mrflearn.io.crfsuite_text import read_crfsuite
+from mrflearn.io.files import PathLike, read_lines
+from mrflearn.io.grmm import read_grmm
+from mrflearn.io.text import read_sentences, split_tokens
+
+MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
+SENTENCE_FORMATS = tuple(name for name, known in FORMATS.items() if known.to_columns)
+
+
+class Example(NamedTuple):
+    """A sequence: its items, its labels where the file has them, and its rows as they stand.
+
+    CRFsuite's text and GRMM's have features in place of words: their rows are empty.
+    """
+
+    items: list[Any]
+    labels: tuple[str, ...] | None
+    rows: tuple[tuple[str, ...], ...]
+    document: int = 0
+    further: tuple[tuple[str, ...], ...] = ()  # labels of the layers after the first
+
+    @property
+    def layers(self) -> tuple[tuple[str, ...], ...] | None:
+        """The labels of every layer, where the file has them."""
+        return None if self.labels is None else (self.labels, *self.further)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a file's columns are, which holds the labels, and what is looked at.
+
+    format: `"columns"`, or another of sentences (`"conllu"`, `"tagged"`, ...), or one that has its
+        features made: `"crfsuite"`, `"grmm"`.
+    columns: the names of all columns in order; labels: the one to be learned.
+    template: the lines of a CRF++ or Wapiti template, whose columns are those without the labels;
+        None takes `word_features` of all other columns, the first being the word.
+    further: the columns that are learned together with `labels`, by a factorial CRF.
+    """
+
+    format: str
+    columns: tuple[str, ...] = ()
+    labels: str = ""
+    template: tuple[str, ...] | None = None
+    further: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        path: PathLike,
+        *,
+        format: str | None = None,  # noqa: A002 - the word users know
+        columns: Sequence[str] | None = None,
+        labels: str | Sequence[str] | None = None,
+        template: PathLike | None = None,
+    ) -> Recipe:
+        """The recipe for a file: what is not given is read off its name and its first line.
+
+        Without `labels` the last column is learned, of CoNLL-U `upos`; without `columns` words are
+        all that is looked at in CoNLL-U.
+        """
+        kind = format or _guess(path)
+        layers = (labels,) if isinstance(labels, str) else tuple(labels or ())
+        lines = None if template is None else read_template(template)
+        if kind in MADE:
+            if columns or template or (layers and kind == "crfsuite"):
+                raise DataError(f"{MADE[kind]} has its features made: no columns, no template.")
+            layers = _layer_names(path, layers) if kind == "grmm" else ("",)
+            return cls(kind, labels=layers[0], further=layers[1:])
+        names = tuple(columns) if columns else _first_columns(path, kind)
+        layers = layers or (("upos",) if kind == "conllu" and "upos" in names else names[-1:])
+        _check_layers(layers, names)
+        if kind == "conllu" and not columns:
+            # Its other tags were given by the same hand, and plain text has none.
+            names = tuple(name for name in names if name in (names[0], *layers))
+        recipe = cls(kind, names, layers[0], lines, layers[1:])
+        recipe._check_template()
+        return recipe
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Recipe:
+        """The recipe that `settings` gave."""
+        try:
+            template = settings["template"]
+            recipe = cls(
+                settings["format"],
+                tuple(settings["columns"]),
+                settings["labels"],
+                None if template is None else tuple(template),
+                tuple(settings.get("further", ())),
+            )
+            told = recipe.format, recipe.labels, *recipe.columns, *recipe.further
+            "".join((*told, *(recipe.template or ())))  # all are texts
+            return recipe
+        except (KeyError, TypeError) as error:
+            raise StorageError(f"the stored recipe for features is damaged ({error}).") from error
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values, for a model's configuration."""
+        return asdict(self)
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """The columns that are looked at."""
+        return tuple(name for name in self.columns if name not in self.layers)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The names of all label layers."""
+        return (self.labels, *self.further)
+
+    def read(self, path: PathLike, *, format: str | None = None) -> Iterator[Example]:  # noqa: A002
+        """The sequences of a file, one at a time; a file of columns may lack the labels' one."""
+        kind = format or (self.format if str(path) == "-" else _guess(path, self.format))
+        if kind != self.format and (kind in MADE or self.format in MADE):
+            raise DataError(
+                f"this is {kind}, but the model was trained on {self.format}.", path=path
+            )
+        if kind in MADE:
+            yield from self._made(path, kind)
+            return
+        for sentence in self._sentences(path, kind):
+            known = all(name in sentence.names for name in self.layers)
+            layers = [sentence[name] if known else None for name in self.layers]
+            further = tuple(layer for layer in layers[1:] if layer is not None)
+            rows, document = sentence.rows, sentence.document
+            yield Example(self.items(sentence), layers[0], rows, document, further)
+
+    def labelled(self, path: PathLike) -> tuple[Iterator[list[Any]], list[tuple[str, ...]]]:
+        """The items of a file as they are read, and a list that fills with their labels."""
+        labels: list[tuple[str, ...]] = []
+
+        def items() -> Iterator[list[Any]]:
+            for example in self.read(path):
+                if example.labels is None:
+                    raise DataError(
+                        f"there is no column with the labels '{self.labels}'.", path=path
+                    )
+                labels.append(example.labels)
+                yield example.items
+            if not labels:
+                raise DataError("there are no sentences in it.", path=path)
+
+        return items(), labels
+
+    def layered(self, path: PathLike) -> list[Example]:
+        """The sequences of a file that has labels in every layer."""
+        examples = list(self.read(path))
+        if not examples:
+            raise DataError("there are no sentences in it.", path=path)
+        if any(example.layers is None for example in examples):
+            raise DataError(
+                f"there are no columns with all the labels {', '.join(self.layers)}.", path=path
+            )
+        return examples
+
+    def items(self, sentence: ColumnSentence) -> list[list[str]]:
+        """What is looked at in a sentence."""
+        named = dict(zip(sentence.names, sentence.columns, strict=True))
+        seen = [named[name] if name in named else sentence[name] for name in self.seen]
+        if self.template is None:
+            return word_features(list(zip(*seen, strict=True)))
+        return self._templates(seen)
+
+    def _made(self, path: PathLike, kind: str) -> Iterator[Example]:
+        """The sequences of a file that has its features made."""
+        if kind == "crfsuite":
+            for sequence in read_crfsuite(path):
+                yield Example(sequence.features, sequence.labels, ((),) * len(sequence))
+            return
+        for tokens in read_grmm(path):
+            if tokens.layers and len(tokens.layers) != len(self.layers):
+                raise DataError(
+                    f"{len(tokens.layers)} labels a token where the model has the layers "
+                    f"{', '.join(self.layers)}.",
+                    path=path,
+                )
+            labels, *further = tokens.layers or (None,)
+            items = [list(own) for own in tokens.features]
+            yield Example(items, labels, ((),) * len(tokens), further=tuple(further))
+
+    def _sentences(self, path: PathLike, kind: str) -> Iterator[ColumnSentence]:
+        if kind == "columns":
+            return _read_columns(path, self.columns, self.seen)
+        if kind == "text":
+            names = self.seen
+            if len(names) != 1:
+                raise DataError(f"text has words alone; the model looks at {', '.join(names)}.")
+            return (ColumnSentence(names, (tuple(s),)) for s in read_sentences(path) if s)
+        return _other_format(path, kind)
+
+    @cached_property
+    def _templates(self) -> Templates:
+        return Templates.of(self.template or ())
+
+    def _check_template(self) -> None:
+        if self.template is not None and self._templates.columns > len(self.seen):
+            raise DataError(
+                f"the template reads column {self._templates.columns - 1} (counted from 0), but "
+                f"without the labels there are {len(self.seen)}: {', '.join(self.seen)}."
+            )
+
+
+def _read_columns(
+    path: PathLike, columns: tuple[str, ...], seen: tuple[str, ...]
+) -> Iterator[ColumnSentence]:
+    """Sentences with all columns, or, as the first line decides, with those seen alone."""
+    skipped: list[tuple[int, str]] = []
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            skipped.append((number, line))
+            cells = split_tokens(line)
+            if cells and cells[0] != DOCUMENT_MARK:
+                names, note = columns, ""
+                if len(cells) == len(seen):
+                    names, labels = seen, set(columns) - set(seen)
+                    note = f" (line {number} has no {' or '.join(sorted(labels))})"
+                yield from parse_columns(chain(skipped, lines), path, names, note=note)
+                return
+
+
+def _other_format(path: PathLike, kind: str) -> Iterator[ColumnSentence]:
+    known = FORMATS.get(kind)
+    if known is None or known.to_columns is None:
+        raise DataError(
+            f"'{kind}' has no labels for words; there are {', '.join(SENTENCE_FORMATS)}, "
+            f"{' and '.join(MADE)}. Name one with format=.",
+            path=path,
+        )
+    return known.to_columns(known.read(path))
+
+
+def _guess(path: PathLike, otherwise: str = "columns") -> str:
+    """The format by the ending of the name; columns are kept under any (.txt, .dat, .data)."""
+    try:
+        kind = guess_format(path)
+    except DataError:
+        return otherwise
+    return otherwise if kind in ("text", "samples") else kind
+
+
+def _check_layers(layers: tuple[str, ...], names: tuple[str, ...]) -> None:
+    for name in layers:
+        if name not in names:
+            raise DataError(f"there is no column '{name}'; there are {', '.join(names)}.")
+    if len(set(layers)) < len(layers) or len(layers) == len(names):
+        raise DataError(
+            f"the labels {', '.join(layers)} of the columns {', '.join(names)}: each can be "
+            "learned once, and a column must be left to look at."
+        )
+
+
+def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Names for the layers of GRMM's text: those wanted, or `layer1`, `layer2` and so on."""
+    if str(path) == "-" and wanted:
+        return wanted
+    with closing(read_grmm(path)) as sequences:
+        found = next((len(tokens.layers) for tokens in sequences), 0)
+    if not found:
+        raise DataError("there is no token to learn from.", path=path)
+    if wanted and len(wanted) != found:
+        raise DataError(
+            f"there are {found} labels a token, and {len(wanted)} names for them: name them all, "
+            "or none.",
+            path=path,
+        )
+    return wanted or tuple(f"layer{number}" for number in range(1, found + 1))
+
+
+def _first_columns(path: PathLike, kind: str) -> tuple[str, ...]:
+    if str(Path(path)) == "-":
+        raise DataError("standard input can be read once only: name its columns.")
+    if kind != "columns":
+        return _first(_other_format(path, kind), path).names
+    with closing(read_lines(path)) as lines:
+        rows = (split_tokens(line) for _, line in lines)
+        width = next((len(cells) for cells in rows if cells and cells[0] != DOCUMENT_MARK), 0)
+    if width < 2:
+        raise DataError("a file to learn from needs a word and a label on each line.", path=path)
+    return ("word", *(f"column{i}" for i in range(2, width)), "label")
+
+
+def _first(sentences: Iterable[ColumnSentence], path: PathLike) -> ColumnSentence:
+    for sentence in sentences:
+        return sentence
+    raise DataError("there is no sentence in it.", path=path)

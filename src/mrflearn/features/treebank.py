@@ -1,0 +1,112 @@
+"""What a treebank holds for a grammar: counts of rules, of root symbols and of tagged words.
+
+Trees are brought into a normal form first: empty elements and grammatical functions are dropped,
+chains of only children are made one node (S+VP), and nodes of many children are split.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mrflearn.errors import DataError
+from mrflearn.io.binarisation import binarise, collapse_unaries, expand_unaries, unbinarise
+from mrflearn.io.trees import Tree, remove_traces, strip_functions
+from mrflearn.kernels.rule_shape import RuleShape
+
+Side = Literal["left", "right"]
+
+
+def normal_form(
+    tree: Tree, *, side: Side = "right", horizontal: int | None = 1, vertical: int = 0
+) -> Tree | None:
+    """The tree in the form that charts use, or None if it has no words.
+
+    The options are those of `binarise`: which side nodes are split from, and how many sisters and
+    ancestors the labels remember.
+    """
+    plain = remove_traces(tree)
+    if plain is None:
+        return None
+    collapsed = collapse_unaries(strip_functions(plain))
+    return binarise(collapsed, side=side, horizontal=horizontal, vertical=vertical)
+
+
+def usual_form(tree: Tree) -> Tree:
+    """The tree as a treebank has it, without the nodes and labels of the normal form."""
+    return expand_unaries(unbinarise(tree))
+
+
+@dataclass(frozen=True, eq=False)
+class TreebankCounts:
+    """Rules (parent, left, right) and roots by symbol number, and words by (tag, word).
+
+    Symbols are numbered phrases first; a label over a word and one over phrases are two symbols.
+    """
+
+    phrases: tuple[str, ...]
+    preterminals: tuple[str, ...]
+    rules: Counter[tuple[int, int, int]]
+    roots: Counter[int]
+    words: Counter[tuple[str, str]]
+
+    @classmethod
+    def of(
+        cls,
+        trees: Iterable[Tree],
+        *,
+        side: Side = "right",
+        horizontal: int | None = 1,
+        vertical: int = 0,
+    ) -> TreebankCounts:
+        """The counts of trees as a treebank has them; the options are those of `normal_form`."""
+        forms = (
+            normal_form(tree, side=side, horizontal=horizontal, vertical=vertical) for tree in trees
+        )
+        kept = [form for form in forms if form is not None]
+        nodes = [node for tree in kept for node in tree.nodes()]
+        phrases = tuple(sorted({node.label for node in nodes if node.word is None}))
+        preterminals = tuple(sorted({node.label for node in nodes if node.word is not None}))
+        if not preterminals:
+            raise DataError("the treebank has no words; is the file empty, or all traces?")
+        number = {(label, False): k for k, label in enumerate(phrases)}
+        number |= {(label, True): k for k, label in enumerate(preterminals, len(phrases))}
+
+        def symbol(node: Tree) -> int:
+            return number[node.label, node.word is not None]
+
+        used = Counter(
+            (symbol(node), symbol(node.children[0]), symbol(node.children[1]))
+            for node in nodes
+            if node.children
+        )
+        words = Counter((node.label, node.word) for node in nodes if node.word is not None)
+        return cls(phrases, preterminals, used, Counter(map(symbol, kept)), words)
+
+    @cached_property
+    def shape(self) -> RuleShape:
+        """The rules, in the order of their numbers."""
+        listed = torch.tensor(sorted(self.rules), dtype=torch.int64).reshape(-1, 3)
+        parent, left, right = listed.t().contiguous()
+        return RuleShape(len(self.phrases), len(self.preterminals), parent, left, right)
+
+    def log_rules(self) -> Float[Tensor, "r"]:
+        """The relative frequency of each rule among those of its parent, in nats."""
+        times = torch.tensor([self.rules[rule] for rule in sorted(self.rules)], dtype=torch.float64)
+        total = torch.zeros(len(self.phrases), dtype=torch.float64)
+        total.index_add_(0, self.shape.parent, times)
+        return (times / total[self.shape.parent]).log()
+
+    def log_start(self) -> Float[Tensor, "s"]:
+        """The share of each symbol among the roots, in nats; -inf for one that is never a root."""
+        times = torch.zeros(self.shape.symbols, dtype=torch.float64)
+        for symbol, count in self.roots.items():
+            times[symbol] = count
+        return (times / times.sum()).log()

@@ -1,0 +1,176 @@
+"""CoNLL-U, the format of Universal Dependencies: ten columns, read and written without loss."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from mrflearn.errors import DataError
+from mrflearn.io.files import PathLike, read_lines, write_text
+
+
+class Row(NamedTuple):
+    """One line: a word (`id` 7), a multiword token (`id` 7-8) or an empty node (`id` 7.1)."""
+
+    id: str
+    form: str
+    lemma: str
+    upos: str
+    xpos: str
+    feats: str
+    head: str
+    deprel: str
+    deps: str
+    misc: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConlluSentence:
+    """A sentence with its comment lines (which begin with `#`) and all its rows in order."""
+
+    comments: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def words(self) -> tuple[Row, ...]:
+        """The syntactic words: no multiword tokens, no empty nodes."""
+        return tuple(row for row in self.rows if row.id.isdecimal())
+
+    @property
+    def multiword_tokens(self) -> tuple[Row, ...]:
+        """The surface tokens that stand for several words."""
+        return tuple(row for row in self.rows if "-" in row.id)
+
+    @property
+    def empty_nodes(self) -> tuple[Row, ...]:
+        """The nodes of the enhanced graph that have no surface form."""
+        return tuple(row for row in self.rows if "." in row.id)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The word forms."""
+        return tuple(row.form for row in self.words)
+
+    @property
+    def upos(self) -> tuple[str, ...]:
+        """The universal part-of-speech tags of the words."""
+        return tuple(row.upos for row in self.words)
+
+    @property
+    def xpos(self) -> tuple[str, ...]:
+        """The treebank's own part-of-speech tags of the words."""
+        return tuple(row.xpos for row in self.words)
+
+    def comment(self, key: str) -> str | None:
+        """The value in `# key = value`, or None: `comment("sent_id")`."""
+        for line in self.comments:
+            name, equals, value = line[1:].partition("=")
+            if equals and name.strip() == key:
+                return value.strip()
+        return None
+
+
+def read_conllu(path: PathLike) -> Iterator[ConlluSentence]:
+    """The sentences of a file, one at a time, their row numbers checked to be in order."""
+    comments: list[str] = []
+    rows: list[Row] = []
+    number = 0
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            if line.startswith("#") and not rows:
+                comments.append(line)
+            elif line:
+                cells = line.split("\t")
+                if problem := _problem(cells, rows[-1].id if rows else "0"):
+                    raise DataError(problem, path=path, line=number)
+                rows.append(Row(*cells))
+            elif rows or comments:
+                yield _finished(comments, rows, path, number)
+                comments, rows = [], []
+    if rows or comments:
+        yield _finished(comments, rows, path, number)
+
+
+def write_conllu(path: PathLike, sentences: Iterable[ConlluSentence]) -> None:
+    """Writes sentences as they are; what would not read back the same is a `DataError`."""
+    with write_text(path) as stream:
+        for sentence in sentences:
+            previous = "0"
+            for row in sentence.rows:
+                if problem := _problem(list(row), previous):
+                    raise DataError(f"row {tuple(row)!r}: {problem}", path=path)
+                previous = row.id
+            _finished(sentence.comments, sentence.rows, path, None)
+            lines = [*sentence.comments, *("\t".join(row) for row in sentence.rows)]
+            _check_lines(lines, len(sentence.comments), path)
+            stream.write("\n".join(lines) + "\n\n")
+
+
+_ENDS = re.compile(r"[\n\r]").search
+_NUMBER = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?", re.ASCII).fullmatch
+
+
+def _problem(cells: Sequence[str], previous: str) -> str | None:
+    """What is wrong with a row that comes after the row number `previous`, or None."""
+    if len(cells) != len(Row._fields) or "" in cells:
+        filled = sum(1 for cell in cells if cell)
+        return (
+            f"{filled} filled columns, set apart by tabs, where CoNLL-U has {len(Row._fields)} "
+            "(`_` stands for nothing; comments may only stand above a sentence's first row)."
+        )
+    if not _follows(cells[0], previous):
+        return (
+            f"row number '{cells[0]}' cannot come after '{previous}': words count from 1, 7-8 "
+            "stands before word 7, 7.1 after it. Is a blank line missing between two sentences?"
+        )
+    return None
+
+
+@lru_cache(maxsize=4096)  # the same few pairs come in every sentence
+def _follows(this: str, previous: str) -> bool:
+    """Whether a row number may come right after another."""
+    before, now = _NUMBER(previous), _NUMBER(this)
+    if before is None or now is None:
+        return False
+    word, kind, minor = int(now[1]), now[2], int(now[3] or 0)
+    last = int(before[1])
+    if kind == ".":  # 7.1 after 7, 7.2 after 7.1
+        return before[2] != "-" and word == last and minor == int(before[3] or 0) + 1
+    if before[2] == "-":
+        return kind is None and word == last
+    return word == last + 1 and (kind is None or minor > word)
+
+
+def _check_lines(lines: Sequence[str], comments: int, path: PathLike) -> None:
+    for position, line in enumerate(lines):
+        wrong = not line.startswith("#") if position < comments else line.count("\t") != 9
+        if wrong or _ENDS(line):
+            raise DataError(
+                f"{line!r} is no comment beginning with #, or has tabs or line ends inside cells.",
+                path=path,
+            )
+
+
+def _finished(
+    comments: Sequence[str], rows: Sequence[Row], path: PathLike, line: int | None
+) -> ConlluSentence:
+    if not rows:
+        raise DataError("comments with no sentence below them.", path=path, line=line)
+    covered = 0
+    last = rows[-1].id.partition(".")[0]
+    for row in rows:
+        first, dash, end = row.id.partition("-")
+        if dash:
+            if int(first) <= covered or "-" in last or int(end) > int(last):
+                raise DataError(
+                    f"multiword token {row.id} overlaps another or reaches beyond the sentence, "
+                    f"whose last word is {last}.",
+                    path=path,
+                    line=line,
+                )
+            covered = int(end)
+    return ConlluSentence(tuple(comments), tuple(rows))

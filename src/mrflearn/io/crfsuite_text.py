@@ -1,0 +1,126 @@
+"""CRFsuite's text: an item a line, its label and then its attributes, set apart by tabs.
+
+An attribute may have a weight behind a colon (`w[0]=dog:0.5`); colons and backslashes in names are
+written with a backslash before them.  A blank line ends a sequence.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from mrflearn.errors import DataError
+from mrflearn.io.files import PathLike, read_lines, write_text
+
+_NAME_COLON_WEIGHT = re.compile(r"((?:\\[:\\]|[^:])*)(:?)(.*)", re.DOTALL).findall
+_UNESCAPE = re.compile(r"\\([:\\])")
+_ESCAPE = re.compile(r"([:\\])")
+
+Attribute = tuple[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSequence:
+    """One label and any number of (name, weight) attributes for each item."""
+
+    labels: tuple[str, ...]
+    items: tuple[tuple[Attribute, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.labels) != len(self.items):
+            raise DataError(f"{len(self.labels)} labels for {len(self.items)} items.")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def features(self) -> list[dict[str, float]]:
+        """The attributes of each item by name; weights of repeated ones add up, as in CRFsuite."""
+        result: list[dict[str, float]] = []
+        for item in self.items:
+            features: dict[str, float] = {}
+            for name, weight in item:
+                features[name] = features.get(name, 0.0) + weight
+            result.append(features)
+        return result
+
+
+def read_crfsuite(path: PathLike) -> Iterator[AttributeSequence]:
+    """The sequences of a file, one at a time."""
+    labels: list[str] = []
+    items: list[tuple[Attribute, ...]] = []
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            if line:
+                try:
+                    label, item = _item(line)
+                except DataError as error:
+                    raise DataError(error.problem, path=path, line=number) from None
+                labels.append(label)
+                items.append(item)
+            elif labels:
+                yield AttributeSequence(tuple(labels), tuple(items))
+                labels, items = [], []
+    if labels:
+        yield AttributeSequence(tuple(labels), tuple(items))
+
+
+def write_crfsuite(path: PathLike, sequences: Iterable[AttributeSequence]) -> None:
+    """Writes sequences, weights other than 1 in full precision."""
+    with write_text(path) as stream:
+        for sequence in sequences:
+            for label, item in zip(sequence.labels, sequence.items, strict=True):
+                fields = [_escaped(label, path), *(_field(*pair, path) for pair in item)]
+                stream.write("\t".join(fields) + "\n")
+            stream.write("\n")
+
+
+def _item(line: str) -> tuple[str, tuple[Attribute, ...]]:
+    label, *fields = line.split("\t")
+    label, weight = _name_and_weight(label)
+    if weight is not None:
+        raise DataError(rf"label '{label}' has a weight; is ':' in it? Then it is written '\:'.")
+    return label, tuple([_attribute(field) for field in fields if field])
+
+
+def _attribute(field: str) -> Attribute:
+    name, text = _name_and_weight(field)
+    if not text:  # CRFsuite takes `name:` for `name`
+        return name, 1.0
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not math.isfinite(weight) or "_" in text:
+        raise DataError(
+            rf"'{text}' is no weight for attribute '{name}'. A colon in a name is written '\:'."
+        )
+    return name, weight
+
+
+def _name_and_weight(field: str) -> tuple[str, str | None]:
+    if ":" not in field and "\\" not in field:
+        name, weight = field, None
+    else:
+        name, colon, weight = _NAME_COLON_WEIGHT(field)[0]
+        name = _UNESCAPE.sub(r"\1", name)
+        weight = weight if colon else None
+    if not name:
+        raise DataError("an empty label or attribute name. Does the line begin with a tab?")
+    return name, weight
+
+
+def _field(name: str, weight: float, path: PathLike) -> str:
+    if not math.isfinite(weight):
+        raise DataError(f"attribute '{name}' has the weight {weight}.", path=path)
+    escaped = _escaped(name, path)
+    return escaped if weight == 1 else f"{escaped}:{float(weight)!r}"
+
+
+def _escaped(name: str, path: PathLike) -> str:
+    if not name or any(sign in name for sign in "\t\n\r"):
+        raise DataError(f"{name!r} is empty or has a tab or line end in it.", path=path)
+    return _ESCAPE.sub(r"\\\1", name)

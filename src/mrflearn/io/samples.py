@@ -1,0 +1,301 @@
+"""Integer sample tables: one sample a row, one variable a column, states counted from 0.
+
+Five formats: `csv` (commas or semicolons, header optional), `text` (the same with white space),
+`digits` (one character a variable, nothing between), `npy` and `parquet` (read only).  A missing
+value is -1 in the record and in npy files of whole numbers, NaN in those of floats, `NA` or an
+empty cell in csv, `NA` in text, null in parquet; digits cannot hold one.  Spins, -1 and 1 all
+through a file, are read as the states 0 and 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import warnings
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.errors import DataError
+from mrflearn.io.files import PathLike, read_bytes, read_lines, write_binary, write_text
+from mrflearn.io.parquet import parquet_chunks
+from mrflearn.io.sample_rows import (
+    LARGEST_STATE,
+    MISSING,
+    Chunk,
+    Columns,
+    cell_chunks,
+    choose,
+    digit_chunks,
+    header_problem,
+    whole_numbers,
+)
+
+Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
+CHUNK_ROWS = 1 << 16
+LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
+
+
+@dataclass(frozen=True, eq=False)
+class SampleTable:
+    """Samples in rows, variables in columns; -1 is a missing value.
+
+    With `spins`, states 0 and 1 stand for -1 and 1, and are written so.
+    """
+
+    names: tuple[str, ...] | None
+    values: NDArray[np.int64]
+    spins: bool = False
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
+            raise DataError(
+                f"a sample table is a matrix of whole numbers (samples x variables), not "
+                f"{self.values.dtype} of shape {self.values.shape}."
+            )
+        problem = _range_problem(self.values)
+        if problem:
+            raise DataError(problem)
+        object.__setattr__(self, "values", self.values.astype(np.int64, copy=False))
+        if self.names is not None and len(self.names) != self.values.shape[1]:
+            raise DataError(
+                f"{len(self.names)} names for a sample table of {self.values.shape[1]} columns."
+            )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def read_samples(
+    path: PathLike,
+    format: Format = "auto",  # noqa: A002 - the word everybody tries first
+    columns: Columns | None = None,
+) -> SampleTable:
+    """All samples of a file; `columns` picks some by name or by number from 0, in that order.
+
+    `auto` goes by the file's name (.csv, .npy) and else by its first line.  Columns that are not
+    picked may hold anything.
+    """
+    chunks = list(read_sample_chunks(path, format=format, columns=columns))
+    values = np.concatenate([chunk.values for chunk in chunks])
+    return SampleTable(chunks[0].names, values, any(chunk.spins for chunk in chunks))
+
+
+def read_sample_chunks(
+    path: PathLike,
+    rows: int = CHUNK_ROWS,
+    format: Format = "auto",  # noqa: A002
+    columns: Columns | None = None,
+) -> Generator[SampleTable]:
+    """The samples of a file in tables of at most `rows` rows, so that any length can be read.
+
+    At least one table comes, so that names are known.  Files of npy are read whole.
+    """
+    if rows < 1:
+        raise DataError(f"a chunk of {rows} rows is none; ask for at least 1.")
+    chosen = _by_name(path) if format == "auto" else format
+    if chosen == "npy":
+        values, spins = _read_array(path)
+        picked = choose(columns, None, values.shape[1], path, 1)
+        yield from (
+            SampleTable(None, values[start : start + rows][:, picked], spins)
+            for start in range(0, max(len(values), 1), rows)
+        )
+        return
+    if chosen == "parquet":
+        yield from (SampleTable(*chunk) for chunk in parquet_chunks(path, rows, columns))
+        return
+    with closing(read_lines(path)) as lines:
+        yield from (
+            SampleTable(*chunk) for chunk in _text_chunks(lines, path, rows, chosen, columns)
+        )
+
+
+def _text_chunks(
+    numbered: Iterator[tuple[int, str]],
+    path: PathLike,
+    rows: int,
+    chosen: Format,
+    columns: Columns | None,
+) -> Iterator[Chunk]:
+    """The rows of lines of cells or digits."""
+    filled = ((number, line) for number, line in numbered if line.strip())
+    # numpy.savetxt and others put remarks above the rows.
+    first = next((own for own in filled if not own[1].lstrip().startswith("#")), None)
+    if first is None:
+        raise DataError("holds no samples: every line is blank, or a remark.", path=path)
+    chosen = _by_line(first[1]) if chosen == "auto" else chosen
+    lines = chain([first], filled)
+    if chosen == "digits":
+        return digit_chunks(lines, path, rows, columns)
+    separator = _border(first[1]) if chosen == "csv" else None
+    return cell_chunks(lines, path, rows, columns, separator=separator)
+
+
+def write_samples(
+    path: PathLike,
+    table: SampleTable,
+    format: Format = "auto",  # noqa: A002
+) -> None:
+    """Writes a table; `auto` goes by the name: .csv, .npy, else text.  Names go to csv and text."""
+    chosen = _by_name(path) if format == "auto" else format
+    if chosen == "npy":
+        values = _for_array(table, path)
+        with write_binary(path) as stream:
+            np.lib.format.write_array(stream, values, allow_pickle=False)
+    elif chosen == "digits":
+        _write_digits(path, table)
+    elif chosen == "parquet":
+        raise DataError("parquet files are read, not written; try .csv or .npy.", path=path)
+    else:
+        _write_cells(path, table, "," if chosen == "csv" else " ")
+
+
+def _by_name(path: PathLike) -> Format:
+    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    if suffix == ".npz":
+        raise DataError("an npz file holds several arrays. Save one of them by np.save.", path=path)
+    named: dict[str, Format] = {".npy": "npy", ".csv": "csv", ".parquet": "parquet"}
+    return named.get(suffix, "auto")
+
+
+def _border(line: str) -> str:
+    """What sets cells apart; some countries' programs write semicolons in csv files."""
+    return ";" if ";" in line and "," not in line else ","
+
+
+def _by_line(line: str) -> Format:
+    if "," in line or ";" in line:
+        return "csv"
+    return "text" if len(line.split()) > 1 else "digits" if line.strip().isdigit() else "csv"
+
+
+def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
+    """The states of an npy file, and whether they were spins."""
+    content = io.BytesIO(read_bytes(path))
+    shape, fortran, dtype = _read_array_header(content, path)
+    if len(shape) != 2 or min(shape) < 0 or dtype.kind not in "iubf":
+        raise _no_table(dtype, shape, path)
+    if not math.prod(shape) and max(shape) > LARGEST_EMPTY:
+        raise DataError(f"an array of shape {shape} holds no sample at all.", path=path)
+    rest = content.read()
+    size = math.prod(shape) * dtype.itemsize
+    if len(rest) != size:
+        raise DataError(
+            f"an array of shape {shape} has {size} bytes, but {len(rest)} follow the header. "
+            "Is the file cut short?",
+            path=path,
+        )
+    values = np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C")
+    found = float_states(values.astype(np.float64)) if dtype.kind == "f" else (values, False)
+    if found is None:
+        raise _no_table(dtype, shape, path)
+    whole, spins = found
+    problem = _range_problem(whole)
+    if problem:
+        raise DataError(problem, path=path)
+    states = whole.astype(np.int64)
+    if spins or dtype.kind == "f":
+        return states, spins
+    return ((states + 1) // 2, True) if are_spins(states) else (states, False)
+
+
+def _no_table(dtype: np.dtype[Any], shape: tuple[int, ...], path: PathLike) -> DataError:
+    return DataError(
+        "a sample table is a two-dimensional array of whole numbers (samples x variables); this "
+        f"file holds {dtype} of shape {shape}. "
+        f"Try values.{'astype(int)' if len(shape) == 2 else 'reshape(len(values), -1)'} "
+        "before saving.",
+        path=path,
+    )
+
+
+def float_states(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], bool] | None:
+    """Floating-point numbers as states, and whether they were spins; None where one is not whole.
+
+    NaN is a missing value, and never a spin: -1 is one only where -1 and 1 are all that is known.
+    """
+    whole = whole_numbers(values)
+    if whole is None:
+        return None
+    known = ~np.isnan(values)
+    if not are_spins(whole if known.all() else whole[known]):
+        return whole, False
+    return np.where(known, (whole + 1) // 2, MISSING), True
+
+
+def are_spins(values: NDArray[np.integer[Any]]) -> bool:
+    """Whether -1 and 1 are the only values, and -1 is among them."""
+    if not values.size or values.dtype.kind != "i" or values.min() != -1 or values.max() > 1:
+        return False
+    return bool(values.all())
+
+
+def _read_array_header(
+    content: io.BytesIO, path: PathLike
+) -> tuple[tuple[int, ...], bool, np.dtype[np.int64]]:
+    """Shape, whether columns lie end to end, and type of the numbers; nothing is allocated."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            version = np.lib.format.read_magic(content)
+            if version == (1, 0):
+                return np.lib.format.read_array_header_1_0(content)
+            return np.lib.format.read_array_header_2_0(content)
+    except Exception as error:  # numpy's reader raises a dozen kinds on damaged headers
+        raise DataError(f"not a readable npy file: {error}.", path=path) from error
+
+
+def _range_problem(values: NDArray[np.int64]) -> str | None:
+    if not values.size or (values.min() >= MISSING and values.max() <= LARGEST_STATE):
+        return None
+    wrong = values.min() if values.min() < MISSING else values.max()
+    return f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
+
+
+def _for_array(table: SampleTable, path: PathLike) -> NDArray[np.int64]:
+    """The numbers that an npy file holds, where -1 can be a spin or a missing value, not both."""
+    lost = (table.values == MISSING).any() if table.spins else are_spins(table.values)
+    if lost:
+        raise DataError(
+            "missing values beside spins, or beside 1 alone, would not be read back from an npy "
+            "file as they are. Try csv.",
+            path=path,
+        )
+    return 2 * table.values - 1 if table.spins else table.values
+
+
+def _write_digits(path: PathLike, table: SampleTable) -> None:
+    values = table.values
+    if table.spins or (values.size and not 0 <= values.min() <= values.max() <= 9):
+        raise DataError(
+            "digits can only hold states 0 to 9, nothing missing and no spins. Try csv.", path=path
+        )
+    lines = np.full((len(values), values.shape[1] + 1), ord("\n"), dtype=np.uint8)
+    lines[:, :-1] = values + ord("0")
+    with write_binary(path) as stream:
+        stream.write(lines.tobytes())
+
+
+def _write_cells(path: PathLike, table: SampleTable, separator: str) -> None:
+    texts = {state: str(state) for state in np.unique(table.values).tolist()}
+    if table.spins:
+        texts |= {0: "-1"}
+    texts[MISSING] = "NA"
+    problem = header_problem(table.names, separator) if table.names is not None else None
+    if problem:
+        raise DataError(problem, path=path)
+    with write_text(path) as stream:
+        if table.names is not None and separator == ",":
+            csv.writer(stream, lineterminator="\n").writerow(table.names)
+        elif table.names is not None:
+            stream.write(separator.join(table.names) + "\n")
+        for row in table.values.tolist():
+            stream.write(separator.join([texts[state] for state in row]) + "\n")

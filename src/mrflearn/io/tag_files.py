@@ -1,0 +1,170 @@
+"""Where the words and tags of a file stand; a tagger keeps this, to be asked about files alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+from mrflearn.errors import DataError, StorageError
+from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
+from mrflearn.io.conllu import ConlluSentence, read_conllu
+from mrflearn.io.conversion import FORMATS, guess_format
+from mrflearn.io.files import PathLike, read_lines
+from mrflearn.io.text import read_sentences, split_tokens
+
+Tags = tuple[str | None, ...]
+# Formats with a column of words and one or more of tags, and the names of those.
+TAG_COLUMNS = {"conllu": ("upos", "xpos"), "tagged": ("tag",), "ptb": ("tag",), "columns": ()}
+
+
+class TagExample(NamedTuple):
+    """A sentence, its tags where the file has them, and its rows (or itself) as they stand."""
+
+    words: tuple[str, ...]
+    tags: Tags | None
+    rows: tuple[tuple[str, ...], ...] = ()
+    document: int = 0
+    sentence: ConlluSentence | None = None
+
+
+@dataclass(frozen=True)
+class TagSource:
+    """The format of files with tags, the names of their columns, and the one that holds the tags.
+
+    The first column is the word.
+    """
+
+    format: str
+    columns: tuple[str, ...]
+    column: str
+
+    @classmethod
+    def of(
+        cls,
+        path: PathLike,
+        *,
+        format: str | None = None,  # noqa: A002 - the word users know
+        columns: Sequence[str] | None = None,
+        column: str | None = None,
+    ) -> TagSource:
+        """Where the tags of a file are; what is not given is read off its name and first line."""
+        kind = format or _guess(path, "columns")
+        if kind not in TAG_COLUMNS:
+            raise DataError(
+                f"'{kind}' has no tags for words; there are {', '.join(TAG_COLUMNS)}.", path=path
+            )
+        if kind != "columns" and columns:
+            raise DataError(f"{kind} files have columns of their own: give no names.", path=path)
+        if kind == "columns":
+            names = tuple(columns) if columns else _first_columns(path)
+            chosen = column or names[-1]
+        else:
+            names = ("word", *TAG_COLUMNS[kind])
+            chosen = column or names[1]
+        if chosen not in names[1:]:
+            raise DataError(f"there are no tags in '{chosen}'; columns are {', '.join(names)}.")
+        return cls(kind, names, chosen)
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> TagSource:
+        """The record that `settings` gave."""
+        try:
+            source = cls(settings["format"], tuple(settings["columns"]), settings["column"])
+            "".join((source.format, source.column, *source.columns))  # all are texts
+            return source
+        except (KeyError, TypeError) as error:
+            raise StorageError(f"the stored names of columns are damaged ({error}).") from error
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values, for a model's configuration."""
+        return asdict(self)
+
+    def read(self, path: PathLike, *, format: str | None = None) -> Iterator[TagExample]:  # noqa: A002
+        """The sentences of a file, one at a time; the tags may be missing, as in plain text."""
+        kind = format or (self.format if str(path) == "-" else self._guess(path))
+        if kind == "conllu":
+            return map(self._of_conllu, read_conllu(path))
+        if kind == "text":
+            return map(_of_words, read_sentences(path))
+        if kind == "columns":
+            own = (self.columns, self.column) if self.format == kind else (("word", "tag"), "tag")
+            return map(self._of_columns, _read_columns(path, *own))
+        other = FORMATS.get(kind)
+        if kind not in TAG_COLUMNS or other is None or other.to_columns is None:
+            known = ", ".join([*TAG_COLUMNS, "text"])
+            raise DataError(f"'{kind}' has no words to tag; there are {known}.", path=path)
+        return map(self._of_columns, other.to_columns(other.read(path)))
+
+    def tagged(self, path: PathLike) -> tuple[list[tuple[str, ...]], list[Tags]]:
+        """The words and the tags of all sentences of a file."""
+        words: list[tuple[str, ...]] = []
+        tags: list[Tags] = []
+        for example in self.read(path):
+            if example.tags is None:
+                raise DataError(f"there are no tags in it (column '{self.column}').", path=path)
+            words.append(example.words)
+            tags.append(example.tags)
+        if not words:
+            raise DataError("there are no sentences in it.", path=path)
+        return words, tags
+
+    def _guess(self, path: PathLike) -> str:
+        return _guess(path, self.format if self.format == "columns" else "text")
+
+    def _of_conllu(self, sentence: ConlluSentence) -> TagExample:
+        column = self.column if self.column in TAG_COLUMNS["conllu"] else "upos"
+        tags = tuple(None if tag == "_" else tag for tag in getattr(sentence, column))
+        known = tags if any(tag is not None for tag in tags) else None
+        return TagExample(sentence.forms, known, sentence=sentence)
+
+    def _of_columns(self, sentence: ColumnSentence) -> TagExample:
+        names = sentence.names
+        # Formats name their one column of tags as they like.
+        column = self.column if self.column in names else names[-1] if "tag" in names else None
+        tags = None if column is None else sentence[column]
+        return TagExample(sentence.columns[0], tags, sentence.rows, sentence.document)
+
+
+def _of_words(words: Iterable[str]) -> TagExample:
+    own = tuple(words)
+    return TagExample(own, None, tuple((word,) for word in own))
+
+
+def _read_columns(
+    path: PathLike, columns: tuple[str, ...], column: str
+) -> Iterator[ColumnSentence]:
+    """Sentences with all columns or without the tags or with words alone, as line 1 decides."""
+    skipped: list[tuple[int, str]] = []
+    untagged = tuple(name for name in columns if name != column)
+    with closing(read_lines(path)) as lines:
+        for number, line in lines:
+            skipped.append((number, line))
+            cells = split_tokens(line)
+            if cells and cells[0] != DOCUMENT_MARK:
+                shapes = (columns, untagged, columns[:1])
+                names = next((own for own in shapes if len(own) == len(cells)), columns)
+                yield from parse_columns(chain(skipped, lines), path, names)
+                return
+
+
+def _guess(path: PathLike, otherwise: str) -> str:
+    """The format by the ending of the name; columns are kept under any (.txt, .dat, .data)."""
+    try:
+        kind = guess_format(path)
+    except DataError:
+        return otherwise
+    return otherwise if kind in ("text", "samples") else kind
+
+
+def _first_columns(path: PathLike) -> tuple[str, ...]:
+    if str(path) == "-":
+        raise DataError("standard input can be read once only: name its columns, or its format.")
+    with closing(read_lines(path)) as lines:
+        rows = (split_tokens(line) for _, line in lines)
+        width = next((len(cells) for cells in rows if cells and cells[0] != DOCUMENT_MARK), 0)
+    if width < 2:
+        raise DataError("a file to learn from needs a word and a tag on each line.", path=path)
+    return ("word", *(f"column{i}" for i in range(2, width)), "tag")

@@ -1,0 +1,25 @@
+"""Documents as a stream: every sentence is found again."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrflearn.features.document_stream import DocumentStream
+
+SENTENCE = st.lists(st.integers(1, 9), max_size=4)
+
+
+@given(documents=st.lists(st.lists(SENTENCE, max_size=4), max_size=4), ends=st.booleans())
+def test_sentences_are_found_in_the_stream(documents: list[list[list[int]]], ends: bool) -> None:
+    arrays = [[np.array(words, np.int32) for words in sentences] for sentences in documents]
+    text = DocumentStream.of(arrays, 0, range(len(documents)))
+    spoken = [(d, words) for d, sentences in enumerate(documents) for words in sentences if words]
+    assert len(text) == len(spoken)
+    for number, (document, words) in enumerate(spoken):
+        assert text.document[number] == document
+        places = text.places(np.array([number]), ends=ends)
+        assert text.stream[1:][places].tolist() == words + [0] * ends
+    every = text.places(np.arange(len(text)), ends=True)
+    assert every.tolist() == list(range(len(text.stream) - 1))

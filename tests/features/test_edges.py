@@ -1,0 +1,97 @@
+"""Attributes of transitions: which triples get a weight, counted one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrflearn.errors import DataError
+from mrflearn.features.compiled import compile_features
+from mrflearn.features.edges import MARK, edge
+from mrflearn.features.features import Numbering
+from mrflearn.features.labels import compile_labels
+from mrflearn.features.merging import edge_positions, merged
+from mrflearn.features.support import Support, find_support
+from support.tagged_items import attributes, random_data, with_edges
+
+
+def supported(X: list[Any], y: list[Any], **options: Any) -> Support:
+    features = compile_features(X)
+    labels = compile_labels(y, features.lengths, Numbering())
+    return find_support(features, labels, **options)[0]
+
+
+def triples(support: Support) -> list[tuple[str, str, str]]:
+    names, labels = list(support.attributes), list(support.labels)
+    return [(names[a], labels[s], labels[t]) for a, s, t in support.edges.tolist()]
+
+
+def counted(X: list[Any], y: list[Any]) -> Counter[tuple[str, str, str]]:
+    """The sum of values of every triple; sets count for each pair they may form, None for none."""
+    total: Counter[tuple[str, str, str]] = Counter()
+    for items, tags in zip(X, y, strict=True):
+        choices = [[] if tag is None else sorted(tag) for tag in tags]
+        for item, *pair in zip(items[1:], choices, choices[1:], strict=False):
+            for name, value in attributes(item):
+                if name.startswith(MARK):
+                    total.update({(name, a, b): value for a, b in itertools.product(*pair)})
+    return total
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 1.5]), st.booleans())
+@settings(max_examples=30)
+def test_seen_triples_get_weights(seed: int, min_freq: float, blur: bool) -> None:
+    X, y = random_data(seed, 8, longest=6)
+    X = with_edges(X)
+    given: list[Any] = y
+    if blur:
+        kinds = {1: lambda _: None, 2: lambda tag: {tag, "A"}}
+        given = [[kinds.get(j % 4, lambda t: t)(tag) for j, tag in enumerate(own)] for own in y]
+    found = supported(X, given, min_freq=min_freq)
+    # All labels together are the same as none known.
+    whole = set(found.labels)
+    plain = [
+        [None if tag is None or (len(tag) > 1 and set(tag) == whole) else tag for tag in own]
+        for own in given
+    ]
+    sums = counted(X, plain)
+    assert set(triples(found)) == {names for names, total in sums.items() if total >= min_freq}
+    assert len(triples(found)) == len(found.edges)
+    assert not any(list(found.attributes)[a].startswith(MARK) for a in found.attribute.tolist())
+
+
+def test_all_transitions_are_all_pairs_of_every_attribute() -> None:
+    X = [[{"w": "a"}, {edge("w"): "b"}], [{edge("w"): "c"}]]
+    found = supported(X, [["x", "y"], ["x"]], all_transitions=True)
+    pairs = list(itertools.product("xy", repeat=2))
+    assert triples(found) == [(edge(f"w:{w}"), *pair) for w in "bc" for pair in pairs]
+
+
+def test_a_first_token_has_no_transition() -> None:
+    assert not len(supported([[[edge("a")], ["b"]]], [["x", "y"]]).edges)
+
+
+def test_supports_are_merged_and_weights_found_again() -> None:
+    first = supported([[["a"], [edge("u")]]], [["x", "y"]])
+    second = supported([[["b"], [edge("u"), edge("v")]]], [["z", "x"]])
+    union = merged(first, second)
+    assert set(triples(union)) == {*triples(first), *triples(second)}
+    for part in (first, second):
+        place = edge_positions(part, union)
+        assert [triples(union)[i] for i in place.tolist()] == triples(part)
+    assert torch.equal(edge_positions(second, first), torch.tensor([-1, -1]))
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(DataError, match="outermost key"):
+        supported([[{"a": {edge("b"): 1}}]], [["x"]])
+    with pytest.raises(DataError, match="need order=1"):
+        supported([[["a"], [edge("b")]]], [["x", "y"]], order=2)
+    with pytest.raises(DataError, match="names of attributes are strings"):
+        edge(3)  # type: ignore[arg-type]

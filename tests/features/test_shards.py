@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mrflearn import MarkovField
+from mrflearn.errors import DataError
+from mrflearn.execution.executor import Serial
+from mrflearn.features.observations import Samples, clique_counts
+from mrflearn.features.shards import CountShard, count_shards
+from mrflearn.graph.builders import grid
+
+GRAPH = grid(2, 3)
+SCOPES = [(group.scope, GRAPH.shape(group)) for group in GRAPH.groups]
+ROWS = np.random.default_rng(1).integers(0, 2, (90, 6))
+
+
+def write(folder: Path, rows: np.ndarray, parts: int = 3) -> list[Path]:
+    """The rows in files of three formats."""
+    paths = []
+    for number, part in enumerate(np.array_split(rows, parts)):
+        suffix = (".csv", ".txt", ".npy")[number % 3]
+        paths.append(folder / f"part-{number}{suffix}")
+        if suffix == ".npy":
+            np.save(paths[-1], part)
+        else:
+            separator = "," if suffix == ".csv" else " "
+            words = [["NA" if n < 0 else str(n) for n in row] for row in part.tolist()]
+            paths[-1].write_text("".join(separator.join(row) + "\n" for row in words))
+    return paths
+
+
+def test_shards_add_up_to_the_whole(tmp_path: Path) -> None:
+    found = count_shards(CountShard(SCOPES, GRAPH.states), write(tmp_path, ROWS), Serial())
+    scopes, shapes = zip(*SCOPES, strict=True)
+    whole = clique_counts(scopes, shapes, Samples.distinct(torch.as_tensor(ROWS)))
+    assert found.total == 90
+    for shard, counts in zip(found.counts, whole.counts, strict=True):
+        assert torch.equal(shard.T.reshape(counts.shape), counts)
+
+
+@pytest.mark.parametrize("estimator", ["lap", "ml", "pw"])
+def test_a_field_from_shards_is_the_field_from_all_rows(tmp_path: Path, estimator: str) -> None:
+    there = MarkovField("grid:2x3", estimator=estimator).fit_shards(write(tmp_path, ROWS))
+    here = MarkovField("grid:2x3", estimator=estimator).fit(ROWS)
+    np.testing.assert_allclose(there.couplings_, here.couplings_, atol=1e-5)
+
+
+def test_missing_values_are_counted_where_they_are_expected(tmp_path: Path) -> None:
+    rows = ROWS.copy()
+    rows[3, 2] = -1
+    paths = write(tmp_path, rows)
+    there = MarkovField("grid:2x3", estimator="lap").fit_shards(paths, missing=True)
+    here = MarkovField("grid:2x3", estimator="lap").fit(rows)
+    np.testing.assert_allclose(there.couplings_, here.couplings_, atol=1e-6)
+    with pytest.raises(DataError, match=r"part-0\.csv: .*row 3, column 2"):
+        MarkovField("grid:2x3", estimator="lap").fit_shards(paths)
+    with pytest.raises(DataError, match="only be learned from by 'lap'"):
+        MarkovField("grid:2x3", estimator="ml").fit_shards(paths, missing=True)
+
+
+def test_bad_shards_are_named(tmp_path: Path) -> None:
+    paths = write(tmp_path, ROWS)
+    paths[1].write_text("0 1 0 1 2 0\n")
+    with pytest.raises(DataError, match=r"part-1\.txt: .*2 is not a state"):
+        MarkovField("grid:2x3", states=2, estimator="lap").fit_shards(paths)
+    with pytest.raises(DataError, match="no files"):
+        MarkovField("grid:2x3", estimator="lap").fit_shards([])
+
+
+def test_parquet_shards_are_read(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {f"x{i}": ROWS[:, i].tolist() for i in range(6)}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "rows.parquet")
+    found = CountShard(SCOPES, GRAPH.states)(tmp_path / "rows.parquet")
+    wanted = count_shards(CountShard(SCOPES, GRAPH.states), write(tmp_path, ROWS), Serial())
+    assert all(torch.equal(a, b) for a, b in zip(found.counts, wanted.counts, strict=True))

@@ -1,0 +1,63 @@
+"""Counts of a small treebank by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from mrflearn.errors import DataError
+from mrflearn.features.treebank import TreebankCounts, normal_form, usual_form
+from mrflearn.io.ptb import read_trees
+
+TEXT = """
+(S (NP-SBJ (DT the) (JJ old) (NN dog)) (VP (VBD slept)) (. .))
+(S (NP (DT a) (NN dog)) (VP (VBD saw) (NP (DT the) (NN man)) (X (-NONE- *T*))))
+(NP (NNP Rome))
+"""
+
+
+@pytest.fixture
+def trees(tmp_path):
+    path = tmp_path / "trees.mrg"
+    path.write_text(TEXT)
+    return list(read_trees(path))
+
+
+def test_normal_form_by_hand(trees):
+    assert str(normal_form(trees[0])) == (
+        "(S (NP (DT the) (@NP>DT (JJ old) (NN dog))) (@S>NP (VP+VBD slept) (. .)))"
+    )
+    assert str(usual_form(normal_form(trees[0]))) == str(trees[0]).replace("NP-SBJ", "NP")
+
+
+def test_counts_by_hand(trees):
+    counts = TreebankCounts.of(trees)
+    assert counts.phrases == ("@NP>DT", "@S>NP", "NP", "S", "VP")
+    assert counts.preterminals == (".", "DT", "JJ", "NN", "NP+NNP", "VBD", "VP+VBD")
+    number = {name: k for k, name in enumerate(counts.phrases)}
+    number |= {name: k + 5 for k, name in enumerate(counts.preterminals)}
+    named = {
+        (parent, left, right): counts.rules[number[parent], number[left], number[right]]
+        for parent, left, right in (("NP", "DT", "NN"), ("NP", "DT", "@NP>DT"), ("S", "NP", "VP"))
+    }
+    assert list(named.values()) == [2, 1, 1]
+    assert counts.roots == {number["S"]: 2, number["NP+NNP"]: 1}
+    assert counts.words["DT", "the"] == 2
+    shape, rules = counts.shape, counts.log_rules()
+    place = ((shape.parent == number["NP"]) & (shape.right == number["NN"])).nonzero().item()
+    assert float(rules[place]) == pytest.approx(math.log(2 / 3))
+    assert float(counts.log_start()[number["NP+NNP"]]) == pytest.approx(math.log(1 / 3))
+    assert (counts.log_start() == -torch.inf).sum() == 10
+
+
+def test_options_reach_the_labels(trees):
+    assert "NP^S" in TreebankCounts.of(trees, vertical=1).phrases
+    assert "@NP" in TreebankCounts.of(trees, horizontal=0).phrases
+    assert "@NP>NN" in TreebankCounts.of(trees, side="left").phrases
+
+
+def test_an_empty_treebank_is_told():
+    with pytest.raises(DataError, match="no words"):
+        TreebankCounts.of([])

@@ -1,0 +1,46 @@
+"""Documents in files and folders: read, written, and complained about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrflearn.errors import DataError
+from mrflearn.io.documents import hold_documents, read_documents, write_documents
+
+DOCUMENTS = [[["a", "b"], ["c"]], [["d"]]]
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "d.txt"
+    write_documents(path, DOCUMENTS)
+    assert path.read_text() == "a b\nc\n\nd\n"
+    assert list(read_documents(path)) == hold_documents(path) == DOCUMENTS
+
+
+def test_blank_lines_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "2.txt").write_text("\n\nd\n\n\n")
+    (tmp_path / "1.txt").write_text("a b\nc")
+    (tmp_path / "sub").mkdir()
+    assert list(read_documents(tmp_path)) == DOCUMENTS
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no files"):
+        list(read_documents(tmp_path))
+    with pytest.raises(DataError, match="cannot be read"):
+        list(read_documents(tmp_path / "absent"))
+    for wrong in (["a b", "c"], [["a b", "c"]]):
+        with pytest.raises(DataError, match="document 1 is not a list"):
+            hold_documents(wrong)
+    for wrong in ([[[]]], [[["a b"]]]):
+        with pytest.raises(DataError, match="white space"):
+            write_documents(tmp_path / "d", wrong)
+
+
+def test_numbers_are_no_sentences() -> None:
+    with pytest.raises(DataError, match="document 1 is not a list of sentences"):
+        hold_documents([[1, 2]])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="document 1 is not a list of sentences"):
+        hold_documents([3])  # type: ignore[list-item]

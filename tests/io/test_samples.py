@@ -1,0 +1,360 @@
+"""Sample tables in four formats: round trips, headers, missing values, chunks, complaints."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrflearn.errors import DataError
+from mrflearn.io.samples import SampleTable, read_sample_chunks, read_samples, write_samples
+
+NAMES = ("alpha", "b, quoted", 'c "said"', "O'Connor", "é")
+
+
+def place(folder: Path, text: str, name: str = "table.txt") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> SampleTable:
+    rows, width = draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    cells = st.integers(-1, 12)
+    values = draw(st.lists(cells, min_size=rows * width, max_size=rows * width))
+    names = NAMES[:width] if draw(st.booleans()) else None
+    # A zero keeps tables of -1 and 1 from being taken for spins.
+    return SampleTable(names, np.array([*values[:-1], 0]).reshape(rows, width))
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.npy", "table.npy.gz"])
+@given(table=tables())
+@settings(max_examples=25)
+def test_round_trip(tmp_path_factory, name: str, table: SampleTable) -> None:
+    path = tmp_path_factory.mktemp("samples") / name
+    write_samples(path, table)
+    again = read_samples(path)
+    np.testing.assert_array_equal(again.values, table.values)
+    assert again.values.dtype == np.int64
+    assert again.names == (table.names if ".csv" in name else None)
+
+
+@given(table=tables())
+@settings(max_examples=25)
+def test_round_trip_as_text(tmp_path_factory, table: SampleTable) -> None:
+    path = tmp_path_factory.mktemp("samples") / "table.txt"
+    names = tuple(f"x{i}" for i in range(table.values.shape[1])) if table.names else None
+    write_samples(path, SampleTable(names, table.values))
+    again = read_samples(path, "text")
+    np.testing.assert_array_equal(again.values, table.values)
+    assert again.names == names
+
+
+def test_round_trip_as_digits(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 10, (7, 4))
+    write_samples(tmp_path / "spikes.txt", SampleTable(None, values), "digits")
+    assert (tmp_path / "spikes.txt").read_text().splitlines()[0] == "".join(map(str, values[0]))
+    np.testing.assert_array_equal(read_samples(tmp_path / "spikes.txt").values, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "values"),
+    [
+        ("a,b\n0,1\n", ("a", "b"), [[0, 1]]),
+        ("0,1\n1,0\n", None, [[0, 1], [1, 0]]),
+        (' a , "b,c"\n0, 1\n', ("a", "b,c"), [[0, 1]]),
+        ("\ufeffa,b\r\n0,1\r\n", ("a", "b"), [[0, 1]]),  # as some spreadsheets write it
+        ("a,b\nNA,1\n,2\n", ("a", "b"), [[-1, 1], [-1, 2]]),
+        ("a,b\n1.0,2.\n", ("a", "b"), [[1, 2]]),
+        ("NA,1\n0,1\n", None, [[-1, 1], [0, 1]]),  # no header: a missing value says nothing
+        ("a b\n0\tNA\n\n2 3\n", ("a", "b"), [[0, -1], [2, 3]]),
+        ("0 1\n10 11\n", None, [[0, 1], [10, 11]]),
+        ("0101\n1111\n", None, [[0, 1, 0, 1], [1, 1, 1, 1]]),
+        ("0\n1\n", None, [[0], [1]]),
+        ("x\n0\n12\n", ("x",), [[0], [12]]),
+        ("a,b\n", ("a", "b"), np.zeros((0, 2), dtype=int)),
+    ],
+)
+def test_what_a_table_may_look_like(tmp_path: Path, text: str, names, values) -> None:
+    table = read_samples(place(tmp_path, text))
+    assert table.names == names
+    np.testing.assert_array_equal(table.values, values)
+
+
+def test_columns_are_picked_by_name_or_number(tmp_path: Path) -> None:
+    path = place(tmp_path, "day,a,b\nmonday,0,1\ntuesday,2,3\n", "table.csv")
+    table = read_samples(path, columns=["b", 1])
+    assert table.names == ("b", "a")
+    np.testing.assert_array_equal(table.values, [[1, 0], [3, 2]])
+    np.testing.assert_array_equal(
+        read_samples(place(tmp_path, "012\n345\n"), columns=[2, 0]).values, [[2, 0], [5, 3]]
+    )
+    with pytest.raises(DataError, match=r"no column 'c' among 3.*day, a, b"):
+        read_samples(path, columns=["c"])
+    with pytest.raises(DataError, match="no column 3"):
+        read_samples(path, columns=[3])
+    with pytest.raises(DataError, match="no columns"):
+        read_samples(path, columns=[])
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.txt", "table.npy", "digits"])
+@pytest.mark.parametrize("rows", [1, 3, 10, 99])
+def test_chunks_are_the_table_in_pieces(tmp_path: Path, name: str, rows: int) -> None:
+    values = np.random.default_rng(1).integers(0, 3, (10, 4))
+    write_samples(
+        tmp_path / name, SampleTable(None, values), "digits" if name == "digits" else "auto"
+    )
+    chunks = list(read_sample_chunks(tmp_path / name, rows=rows))
+    assert [len(chunk) for chunk in chunks] == [
+        len(values[i : i + rows]) for i in range(0, 10, rows)
+    ]
+    np.testing.assert_array_equal(np.concatenate([chunk.values for chunk in chunks]), values)
+
+
+def test_chunks_come_before_the_file_ends(tmp_path: Path) -> None:
+    path = place(tmp_path, "a,b\n0,1\n0,wrong\n")
+    chunks = read_sample_chunks(path, rows=1)
+    assert next(chunks).names == ("a", "b")
+    with pytest.raises(DataError, match="'wrong'") as caught:
+        next(chunks)
+    assert caught.value.line == 3
+    with pytest.raises(DataError, match="at least 1"):
+        next(read_sample_chunks(path, rows=0))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("", None, "no samples"),
+        ("\n \n", None, "no samples"),
+        ("0,1\n0\n", 2, "1 cells"),
+        ("0,1\n\n0,1,2\n", 3, "3 cells"),
+        ("0,1\n0,-1\n", 2, "Spins are"),
+        ("0,1\n0,1.5\n", 2, "'1.5'"),
+        ("0,1\n0,1_0\n", 2, "'1_0'"),
+        ("-1,1\n1,1\n1,0\n", 1, "Spins are"),
+        ("0,1\n0,-2\n", 2, "'-2'"),
+        ("0,1\n0,99999999999\n", 2, "99999999999"),
+        ("0,1,x\n0,1,1\n", 1, "mixes"),
+        ("a,a\n0,1\n", 1, "named 'a'"),
+        ('a,"b\n0,1\n', 1, "quotes"),
+        ("0101\n010\n", 2, "3 characters"),
+        ("0101\n010x\n", 2, "'x'"),
+        ("0 1\n0 1 1\n", 2, "3 cells"),
+    ],
+)
+def test_complaints_name_the_line(tmp_path: Path, text: str, line: int | None, words: str) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        read_samples(place(tmp_path, text))
+    assert caught.value.line == line
+    assert "table.txt" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.full((2, 3), 0.5), "float64"),
+        (np.array([[np.inf]]), "float64"),
+        (np.zeros(3, dtype=int), r"shape \(3,\)"),
+        (np.array([[0, -2]]), "-2"),
+        (np.array([[0, 2**40]]), str(2**40)),
+        (np.array([["a"]]), "<U1"),
+    ],
+)
+def test_arrays_that_are_no_sample_tables(tmp_path: Path, values: np.ndarray, words: str) -> None:
+    np.save(tmp_path / "table.npy", values)
+    with pytest.raises(DataError, match=words):
+        read_samples(tmp_path / "table.npy")
+
+
+def test_arrays_of_either_order_and_any_integers(tmp_path: Path) -> None:
+    values = np.random.default_rng(2).integers(0, 2, (5, 3))
+    for array in (np.asfortranarray(values), values.astype(bool), values.astype(">u2")):
+        np.save(tmp_path / "table.npy", array)
+        np.testing.assert_array_equal(read_samples(tmp_path / "table.npy").values, values)
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.txt", "table.npy"])
+@pytest.mark.parametrize("rows", [1, 4, 99])
+def test_spins_are_states_and_spins_again(tmp_path: Path, name: str, rows: int) -> None:
+    states = np.array([[1, 1], [1, 0], [0, 0], [1, 1], [0, 1]])
+    write_samples(tmp_path / name, SampleTable(None, states, spins=True))
+    again = read_samples(tmp_path / name)
+    np.testing.assert_array_equal(again.values, states)
+    assert again.spins
+    chunks = list(read_sample_chunks(tmp_path / name, rows=rows))
+    np.testing.assert_array_equal(np.concatenate([chunk.values for chunk in chunks]), states)
+    plain = np.load(tmp_path / name) if name.endswith("npy") else None
+    assert plain is None or sorted(set(plain.ravel().tolist())) == [-1, 1]
+
+
+def test_spins_may_be_missing_in_text_but_not_in_an_array(tmp_path: Path) -> None:
+    table = read_samples(place(tmp_path, "-1 1\nNA 1\n"))
+    assert table.spins
+    assert table.values.tolist() == [[0, 1], [-1, 1]]
+    write_samples(tmp_path / "again.csv", table)
+    assert (tmp_path / "again.csv").read_text() == "-1,1\nNA,1\n"
+    for lost in (table, SampleTable(None, np.array([[-1, 1]]))):
+        with pytest.raises(DataError, match="Try csv"):
+            write_samples(tmp_path / "again.npy", lost)
+    with pytest.raises(DataError, match="no spins"):
+        write_samples(tmp_path / "again.txt", table, "digits")
+    assert not (tmp_path / "again.npy").exists()
+
+
+@pytest.mark.parametrize("kind", [int, float])
+@pytest.mark.parametrize("lowest", [-1, 0])
+def test_what_numpy_writes_is_read(tmp_path: Path, kind: type, lowest: int) -> None:
+    values = np.random.default_rng(3).choice([lowest, 1], (6, 3)).astype(kind)
+    np.savetxt(tmp_path / "table.txt", values)  # 1.000000000000000000e+00 and the like
+    np.savetxt(tmp_path / "table.csv", values, delimiter=",")
+    np.save(tmp_path / "table.npy", values)
+    for name in ("table.txt", "table.csv", "table.npy"):
+        table = read_samples(tmp_path / name)
+        np.testing.assert_array_equal(table.values, values > 0)
+        assert table.spins == (lowest == -1)
+
+
+def test_nan_is_missing(tmp_path: Path) -> None:
+    values = np.array([[0.0, np.nan], [2.0, 1.0]])
+    np.savetxt(tmp_path / "table.txt", values)
+    np.save(tmp_path / "table.npy", values)
+    for name in ("table.txt", "table.npy"):
+        assert read_samples(tmp_path / name).values.tolist() == [[0, -1], [2, 1]]
+
+
+def test_a_damaged_array_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "table.npy"
+    np.save(path, np.zeros((3, 4), dtype=np.int64))
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"(3, 4)", b"(3, 99999999999)").replace(b" " * 11, b"", 1))
+    with pytest.raises(DataError, match=r"cut short|readable"):
+        read_samples(path)
+    path.write_bytes(whole[:-1])
+    with pytest.raises(DataError, match="95 follow"):
+        read_samples(path)
+    path.write_bytes(b"PK\x03\x04")
+    with pytest.raises(DataError, match="not a readable npy"):
+        read_samples(path)
+
+
+@pytest.mark.parametrize(
+    ("names", "name", "words"),
+    [
+        (("1", "2"), "table.csv", "numbers"),
+        (("a", "a"), "table.csv", "same name"),
+        (("a", " b"), "table.csv", "cannot be written"),
+        (("a", "b\nc"), "table.csv", "cannot be written"),
+        (("a", "b c"), "table.txt", "cannot be written"),
+    ],
+)
+def test_names_that_would_not_come_back(tmp_path: Path, names, name: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        write_samples(tmp_path / name, SampleTable(names, np.zeros((1, 2), dtype=int)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_digits_hold_neither_gaps_nor_large_states(tmp_path: Path) -> None:
+    for value in (-1, 10):
+        with pytest.raises(DataError, match="0 to 9"):
+            write_samples(tmp_path / "t", SampleTable(None, np.array([[0, value]])), "digits")
+
+
+def test_a_record_that_contradicts_itself_is_refused() -> None:
+    with pytest.raises(DataError, match="2 names"):
+        SampleTable(("a", "b"), np.zeros((1, 3), dtype=int))
+    with pytest.raises(DataError, match="whole numbers"):
+        SampleTable(None, np.zeros((1, 3)))
+
+
+@pytest.mark.data
+def test_the_courts_votes(data_folder: Path) -> None:
+    path = data_folder / "inverse-ising" / "rehnquist-court-1994-2004.csv"
+    table = read_samples(path)
+    assert table.names is not None
+    assert table.names[-2:] == ("term", "time")
+    votes = read_samples(path, columns=list(range(9))).values
+    assert votes.shape == (485, 9)
+    complete = (votes >= 0).all(axis=1)
+    assert int(complete.sum()) == 464
+    split = votes[complete].sum(axis=1)
+    assert bool(((split > 0) & (split < 9)).all())
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("neurons", "distinct", "rate"), [(15, 1501, 0.114), (50, 22919, 0.088)])
+def test_the_spikes(data_folder: Path, neurons: int, distinct: int, rate: float) -> None:
+    words = read_samples(data_folder / "inverse-ising" / f"spikes{neurons}.txt").values
+    assert words.shape == (40_000, neurons)
+    assert len(np.unique(words, axis=0)) == distinct
+    assert round(float(words.mean()), 3) == rate
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "# spins of run 3\n# seed 1\n0 1\n1 1\n"),
+        ("a.csv", "0;1\n1;1\n"),
+        ("a.dat", "x;y\n0;1\n\n1;1"),
+        ("a.csv", "#made by hand\nx,y\n0,1\n1,1\n"),
+    ],
+)
+def test_remarks_above_and_semicolons(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_samples(tmp_path / name).values.tolist() == [[0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("names", [("#a", "b"), ("a;b",)])
+def test_names_that_would_be_lost_are_not_written(tmp_path: Path, names: tuple[str, ...]) -> None:
+    table = SampleTable(names, np.zeros((2, len(names)), np.int64))
+    with pytest.raises(DataError, match="would be read back as"):
+        write_samples(tmp_path / "a.csv", table)
+
+
+def test_arrays_that_are_no_tables_are_told_what_to_try(tmp_path: Path) -> None:
+    np.save(tmp_path / "cube.npy", np.zeros((2, 3, 3), int))
+    with pytest.raises(DataError, match=r"reshape\(len\(values\), -1\)"):
+        read_samples(tmp_path / "cube.npy")
+    np.savez(tmp_path / "several.npz", np.zeros((2, 3), int))
+    with pytest.raises(DataError, match="several arrays"):
+        read_samples(tmp_path / "several.npz")
+
+
+@pytest.mark.parametrize("shape", [(10**15, 0), (0, 10**15)])
+def test_an_array_of_nothing_is_not_read_row_by_row(shape: tuple[int, int], tmp_path: Path) -> None:
+    path = tmp_path / "empty.npy"
+    np.save(path, np.zeros((0, 0), np.int64))
+    path.write_bytes(
+        path.read_bytes().replace(b"(0, 0), }" + b" " * 30, f"{shape}, }}".ljust(39).encode())
+    )
+    with pytest.raises(DataError, match=r"empty\.npy: .*1000000000000000"):
+        read_samples(path)
+
+
+def test_damaged_parquet_is_refused(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "some.parquet"
+    columns = {"a": list(range(50)), "b": [None, 1] * 25}
+    parquet.write_table(arrow.table(columns), path, compression="none", use_dictionary=False)
+    content = path.read_bytes()
+    refused = []
+    for place, flip in product(range(4, len(content)), (0x55, 0x83)):  # 0x83: names not in UTF-8
+        path.write_bytes(content[:place] + bytes([content[place] ^ flip]) + content[place + 1 :])
+        try:
+            read_samples(path)
+        except DataError as error:
+            refused.append(error.path)
+    assert set(refused) == {path}
+
+
+def test_one_name_twice_among_very_many_is_found_at_once(tmp_path: Path) -> None:
+    names = [f"x{number}" for number in range(60_000)]
+    (tmp_path / "wide.csv").write_text(",".join([*names, names[-1]]) + "\n")
+    with pytest.raises(DataError, match=r"wide\.csv:1: .*'x59999'"):
+        read_samples(tmp_path / "wide.csv")
