@@ -13,7 +13,7 @@ from typer.main import get_command
 import mrflearn
 from mrflearn.cli.main import app
 from mrflearn.kinds import KINDS, found_in
-from support.front_doors import front_doors
+from support.estimators import estimators
 
 ANSWERS = [(kind, verb) for kind, own in KINDS.items() for verb in own.verbs]
 ROOMS = ("cli", "serving", "plots")
@@ -21,7 +21,7 @@ SOURCE = Path(mrflearn.__file__).parent
 
 
 def test_every_model_that_can_be_saved_is_in_it() -> None:
-    assert KINDS.keys() == front_doors().keys()
+    assert KINDS.keys() == estimators().keys()
     assert set(mrflearn.__all__) >= KINDS.keys()
 
 

@@ -24,6 +24,10 @@ class DataError(MrflearnError, ValueError):
         return (_rebuild_data_error, (type(self), self.problem, self.path, self.line))
 
 
+class SettingsError(MrflearnError, ValueError):
+    """An argument has a value that cannot be worked with; the text says which, and what can."""
+
+
 class GraphError(MrflearnError, ValueError):
     """A factor graph contradicts itself, or numbers do not fit the graph they are laid on."""
 

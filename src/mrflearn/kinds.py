@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Kind(NamedTuple):
-    """Where a front door lives, and what answers for it.
+    """Where an estimator lives, and what answers for it.
 
     home: its module, in `mrflearn.estimators`.
     verbs: of the command line, each with a function in `mrflearn.cli` whose first argument is the

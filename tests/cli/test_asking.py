@@ -8,7 +8,7 @@ import pytest
 
 from mrflearn.kinds import KINDS
 from support.command import run
-from support.front_doors import front_doors
+from support.estimators import estimators
 
 TEXT, ROWS, TREE = "the baltion corize\n", "0 1 0 1\n1 1 0 0\n", "(S (NP (DT the)) (VP (VB go)))\n"
 QUESTIONS = {
@@ -28,7 +28,7 @@ FIELDS = ("MarkovField", "PottsField")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("asked")
-    for name, door in front_doors().items():
+    for name, door in estimators().items():
         door.fitted().save(home / name)
     (home / "text").write_text(TEXT)
     (home / "rows").write_text(ROWS)

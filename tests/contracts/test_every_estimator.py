@@ -1,4 +1,4 @@
-"""What every front door must do: settings, refusals, the way to disk and back."""
+"""What every estimator must do: settings, refusals, the way to disk and back."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ import mrflearn
 from mrflearn.errors import NotFittedError, StorageError
 from mrflearn.models.storage import read_model, write_model
 from mrflearn.serving.tasks import tasks_of
-from support.front_doors import FrontDoor, front_doors
+from support.estimators import Example, estimators
 
-DOORS = front_doors()
+DOORS = estimators()
 
 
 @pytest.fixture(scope="module", params=DOORS)
-def door(request: pytest.FixtureRequest) -> FrontDoor:
+def door(request: pytest.FixtureRequest) -> Example:
     return DOORS[request.param]
 
 
 @pytest.fixture(scope="module")
-def fitted(door: FrontDoor) -> Any:
+def fitted(door: Example) -> Any:
     return door.fitted()
 
 
 @pytest.fixture(scope="module")
-def saved(door: FrontDoor, fitted: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(door: Example, fitted: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("saved") / "model"
     fitted.save(path)
     return path
 
 
-def test_settings_are_stored_as_they_are_given(door: FrontDoor) -> None:
+def test_settings_are_stored_as_they_are_given(door: Example) -> None:
     kind = type(door.model)
     names = set(inspect.signature(kind).parameters)
     assert set(door.model.get_params()) == names
@@ -46,7 +46,7 @@ def test_settings_are_stored_as_they_are_given(door: FrontDoor) -> None:
     assert twin.get_params() == door.model.get_params()
 
 
-def test_nothing_is_answered_before_fit(door: FrontDoor, tmp_path: Path) -> None:
+def test_nothing_is_answered_before_fit(door: Example, tmp_path: Path) -> None:
     fresh = clone(door.model)
     name = type(fresh).__name__
     with pytest.raises(NotFittedError, match=f"this {name} is not fitted yet; call `fit`"):
@@ -56,12 +56,12 @@ def test_nothing_is_answered_before_fit(door: FrontDoor, tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-def test_fit_gives_the_model_itself_and_the_same_again(door: FrontDoor, fitted: Any) -> None:
+def test_fit_gives_the_model_itself_and_the_same_again(door: Example, fitted: Any) -> None:
     assert fitted is door.model
     assert door.ask(clone(door.model).fit(*door.data)) == door.ask(fitted)
 
 
-def test_what_is_loaded_answers_alike(door: FrontDoor, fitted: Any, saved: Path) -> None:
+def test_what_is_loaded_answers_alike(door: Example, fitted: Any, saved: Path) -> None:
     for loaded in (mrflearn.load(saved), type(fitted).load(saved)):
         assert type(loaded) is type(fitted)
         assert door.ask(loaded) == door.ask(fitted)

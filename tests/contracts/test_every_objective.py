@@ -20,7 +20,7 @@ from mrflearn.inference.fixed_point import Rest
 from mrflearn.inference.message_field import Field
 from mrflearn.inference.wiring import Wiring
 from mrflearn.objectives.field_likelihood import FieldLikelihood
-from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
+from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
 from mrflearn.objectives.pieces import named_pieces, split_batch
 from mrflearn.objectives.reweighted import with_shares
 from support.labelled_fields import (
@@ -36,13 +36,13 @@ from support.labelled_fields import (
     tables_of,
 )
 
-LOCAL: tuple[Estimator, ...] = ("pl", "edge-pl", "pw", "pwpl")
-EVERY: tuple[Estimator, ...] = (*LOCAL, "ml", "bp", "pw-reweighted")
+LOCAL: tuple[Criterion, ...] = ("pl", "edge-pl", "pw", "pwpl")
+EVERY: tuple[Criterion, ...] = (*LOCAL, "ml", "bp", "pw-reweighted")
 CHAIN = (4, {"unary": [(v,) for v in range(4)], "pair": [(0, 1), (1, 2), (2, 3)]})
 RING = (4, {"unary": [(0,)], "pair": [(0, 1), (1, 2), (2, 3), (3, 0)]})
 
 
-def value(found: Labelled, estimator: Estimator, **options: object) -> float:
+def value(found: Labelled, estimator: Criterion, **options: object) -> float:
     principle = Principle(estimator, bp=PRECISE, **options)  # type: ignore[arg-type]
     return float(function(found, principle)(found.vector)[0])
 
@@ -84,7 +84,7 @@ def test_potentials_are_sums_of_weights(found: Labelled) -> None:
 @settings(max_examples=9)
 @given(found=labelled_fields())
 def test_local_estimators_are_sums_of_conditionals(
-    estimator: Estimator, edges: bool, found: Labelled
+    estimator: Criterion, edges: bool, found: Labelled
 ) -> None:
     pieces = "edges" if edges else "factors"
     expected = by_hand(found, estimator, edges=edges)
@@ -100,7 +100,7 @@ def test_ml_is_the_likelihood(found: Labelled) -> None:
 @pytest.mark.parametrize("estimator", EVERY)
 @settings(max_examples=4)
 @given(found=labelled_fields(most=3))
-def test_gradients_are_slopes(estimator: Estimator, found: Labelled) -> None:
+def test_gradients_are_slopes(estimator: Criterion, found: Labelled) -> None:
     vector = 0.3 * found.vector  # weak fields, on which belief propagation comes to rest
     assert_gradient(function(found, Principle(estimator, bp=PRECISE)), vector)
 
@@ -136,7 +136,7 @@ def test_examples_without_variables_add_nothing(principle: Principle) -> None:
 
 
 @pytest.mark.parametrize("estimator", EVERY)
-def test_examples_count_by_their_weight(estimator: Estimator) -> None:
+def test_examples_count_by_their_weight(estimator: Criterion) -> None:
     once = labelled(3, [RING, RING])
     batch = replace(once.batch, weight=torch.tensor([2.0, 0.5]))
     parts = [once.batch.part(k, k + 1) for k in range(2)]
@@ -242,14 +242,14 @@ def processes() -> Iterator[Processes]:
 @pytest.mark.parametrize("estimator", EVERY)
 @pytest.mark.parametrize("place", ["serial", "processes"])
 def test_partitions_add_up_to_the_whole(
-    estimator: Estimator, place: str, processes: Processes
+    estimator: Criterion, place: str, processes: Processes
 ) -> None:
     found = labelled(9, [RING, CHAIN, RING, CHAIN, RING], states=3, dense=True)
     assert_partitions_add_up(found, estimator, Serial() if place == "serial" else processes)
 
 
 @pytest.mark.parametrize("estimator", EVERY)
-def test_threads_change_no_answer(estimator: Estimator) -> None:
+def test_threads_change_no_answer(estimator: Criterion) -> None:
     found = labelled(9, [RING, CHAIN, RING], states=3)
     principle = Principle(estimator, bp=PRECISE)
     alone = function(found, principle)(found.vector)

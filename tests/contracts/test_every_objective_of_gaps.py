@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mrflearn.errors import TrainingError
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.objectives.field_objectives import Estimator, Principle
+from mrflearn.objectives.field_objectives import Criterion, Principle
 from support.labelled_fields import (
     Labelled,
     assert_gradient,
@@ -23,7 +23,7 @@ from support.labelled_fields import (
     tables_of,
 )
 
-LOCAL: tuple[Estimator, ...] = ("pl", "edge-pl", "pw", "pwpl")
+LOCAL: tuple[Criterion, ...] = ("pl", "edge-pl", "pw", "pwpl")
 
 
 def hide(batch: FieldBatch, draw: int) -> FieldBatch:
@@ -63,7 +63,7 @@ def test_partial_likelihood_sums_over_completions(found: Labelled, draw: int) ->
 @settings(max_examples=6)
 @given(found=labelled_fields(triples=False), draw=st.integers(0, 100))
 def test_partial_local_estimators_sum_over_completions(
-    estimator: Estimator, found: Labelled, draw: int
+    estimator: Criterion, found: Labelled, draw: int
 ) -> None:
     batch = hide(found.batch, draw)
     mine = function(found, Principle(estimator), batch)

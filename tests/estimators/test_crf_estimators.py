@@ -23,10 +23,10 @@ from mrflearn.objectives.chain_estimators import (
 )
 from mrflearn.objectives.chain_likelihood import ChainLikelihood
 from mrflearn.objectives.chain_pieces import ChainPieces
-from mrflearn.objectives.field_objectives import Estimator
+from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.objectives.objective import evaluate
 
-ESTIMATORS: tuple[Estimator, ...] = ("ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted")
+ESTIMATORS: tuple[Criterion, ...] = ("ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted")
 Sequences = tuple[list[list[dict[str, object]]], list[list[str]]]
 
 
@@ -78,7 +78,7 @@ def test_the_field_of_a_chain_is_the_chain(dense: bool) -> None:
 
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("estimator", ["pw", "pwpl"])
-def test_pieces_of_a_chain_are_those_of_its_field(estimator: Estimator, dense: bool) -> None:
+def test_pieces_of_a_chain_are_those_of_its_field(estimator: Criterion, dense: bool) -> None:
     model, data, vector = chain(dense, shared=True)
     assert 1 in data.features.lengths
     quick = chain_objective(model, data, estimator, Threads(1))
@@ -90,7 +90,7 @@ def test_pieces_of_a_chain_are_those_of_its_field(estimator: Estimator, dense: b
 
 
 @pytest.mark.parametrize("estimator", ["pw", "pwpl"])
-def test_pieces_of_some_sequences_at_a_time_add_up(estimator: Estimator) -> None:
+def test_pieces_of_some_sequences_at_a_time_add_up(estimator: Criterion) -> None:
     model, data, vector = chain(shared=True)
     parts = list(torch.arange(len(data.features)).split(5))
     whole = chain_objective(model, data, estimator, Threads(1))(vector)
@@ -101,7 +101,7 @@ def test_pieces_of_some_sequences_at_a_time_add_up(estimator: Estimator) -> None
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("estimator", ESTIMATORS[1:])
-def test_gradients_are_slopes(estimator: Estimator, shared: bool) -> None:
+def test_gradients_are_slopes(estimator: Criterion, shared: bool) -> None:
     model, data, vector = chain(shared=shared)
     objective = chain_objective(model, data, estimator, Threads(1))
     way = torch.randn(len(vector), generator=torch.Generator().manual_seed(1)).double()
@@ -111,7 +111,7 @@ def test_gradients_are_slopes(estimator: Estimator, shared: bool) -> None:
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_estimator_learns_to_look_around(estimator: Estimator) -> None:
+def test_every_estimator_learns_to_look_around(estimator: Criterion) -> None:
     X, y = weather(0, 150)
     model = CRF(estimator=estimator, c2=0.05, n_jobs=1).fit(X, y)
     held_out = weather(1, 150)

@@ -1,4 +1,4 @@
-"""HMMTagger as a front door: settings, storage, odd sentences, and figures on real text."""
+"""HMMTagger as an estimator: settings, storage, odd sentences, and figures on real text."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from mrflearn.features.shards import CountShard, count_shards
 from mrflearn.features.text_shards import count_text_shards
 from mrflearn.graph.builders import grid
 from mrflearn.objectives.expected_counts import ExpectedCounts
-from mrflearn.objectives.field_objectives import Estimator
+from mrflearn.objectives.field_objectives import Criterion
 from support import tasks
 from support.labelled_fields import assert_partitions_add_up, labelled
 from support.spark_cluster import SparkCluster, why_not
@@ -89,9 +89,9 @@ def test_lap_counted_and_solved_on_the_cluster_is_lap_here(
     np.testing.assert_allclose(there.couplings_, together.couplings_, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", get_args(Estimator))
+@pytest.mark.parametrize("estimator", get_args(Criterion))
 def test_every_crf_estimator_on_the_cluster_is_the_one_here(
-    spark: Spark, estimator: Estimator
+    spark: Spark, estimator: Criterion
 ) -> None:
     ring = (4, {"unary": [(0,)], "pair": [(0, 1), (1, 2), (2, 3), (3, 0)]})
     assert_partitions_add_up(labelled(9, [ring] * 5, states=3), estimator, spark)

@@ -11,13 +11,13 @@ from tests.support.labelled_fields import labelled
 from mrflearn.execution.threads import Threads
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
+from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
 
 TOKENS, SCORE, GAP = 2000, 1e4, 40.0
 
 
 @pytest.mark.parametrize("estimator", ["pl", "edge-pl", "pw", "pwpl"])
-def test_small_losses_under_large_scores(estimator: Estimator) -> None:
+def test_small_losses_under_large_scores(estimator: Criterion) -> None:
     nodes = [(token,) for token in range(TOKENS)]
     found = labelled(0, [(TOKENS, {"node": nodes})], everything=True)
     batch = replace(found.batch, states=torch.ones_like(found.batch.states))

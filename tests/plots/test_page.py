@@ -22,7 +22,7 @@ from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.model_page import model_page
 from mrflearn.plots.page import Page
 from support.command import run
-from support.front_doors import front_doors
+from support.estimators import estimators
 
 TEXT = [line.split() for line in ("the dog barks", "the cat sees the dog", "a cat sees a dog")] * 4
 
@@ -98,7 +98,7 @@ def test_every_kind_of_model_has_a_page(kind: str) -> None:
         "composite": lambda: CompositeLanguageModel(2, None, 2, max_iterations=2).fit([TEXT, TEXT]),
     }
     models |= {
-        kind: front_doors()[name].fitted
+        kind: estimators()[name].fitted
         for kind, name in {"graphs": "GraphCRF", "pcfg": "PCFG", "vectors": "WordVectors"}.items()
     }
     facts = {"converged": True, "seconds": 0.5, "labels": ["a"], "nothing": None}

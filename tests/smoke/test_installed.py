@@ -53,7 +53,9 @@ def test_every_public_name_loads() -> None:
         assert getattr(mrflearn, name) is not None
 
 
-@pytest.mark.parametrize("name", ["datasets/english.pcfg", "datasets/english.lexicon", "serving/page.html"])
+@pytest.mark.parametrize(
+    "name", ["datasets/english.pcfg", "datasets/english.lexicon", "serving/page.html"]
+)
 def test_the_files_that_are_not_python_came_along(name: str) -> None:
     assert files("mrflearn").joinpath(name).read_text(encoding="utf-8")
 

@@ -21,7 +21,7 @@ from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.models.templates import find_templates
 from mrflearn.objectives.distributed import Distributed
-from mrflearn.objectives.field_objectives import Estimator, Principle, field_objective
+from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
 from mrflearn.objectives.objective import ValueAndGradient, evaluate
 
 Scopes = Sequence[tuple[int, ...]]
@@ -80,7 +80,7 @@ def labelled(
     return Labelled(batch, field, torch.randn(size, generator=draw, dtype=torch.float64))
 
 
-def assert_partitions_add_up(found: Labelled, estimator: Estimator, place: Executor) -> None:
+def assert_partitions_add_up(found: Labelled, estimator: Criterion, place: Executor) -> None:
     """Value and gradient, of two vectors in turn, are those of the whole batch in one place."""
     principle = Principle(estimator, bp=PRECISE)
     whole = field_objective(found.field, found.batch, principle, Threads(1))

@@ -43,8 +43,8 @@ from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models import storage
 from mrflearn.training.checkpoint import read_checkpoint, write_checkpoint
 from support.edited import signed
+from support.estimators import estimators
 from support.formats import FORMATS
-from support.front_doors import front_doors
 from support.mutations import damage
 
 LIGHT_MODELS = ("HMMTagger", "NgramLanguageModel", "PCFG")  # fitted in no time
@@ -63,7 +63,7 @@ def every_reader(models: Iterable[str] | None = None) -> list[Reader]:
     """All readers; with the models of these classes, by default of all."""
     readers = [_of_file(form.name, form.valid, form.read, form.suffix) for form in FORMATS]
     readers += [_of_file(*own) for own in (*_texts(), *_binaries())]
-    doors = front_doors()
+    doors = estimators()
     readers += [_of_model(name, doors[name].fitted()) for name in models or doors]
     return readers
 

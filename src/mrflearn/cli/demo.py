@@ -14,7 +14,7 @@ from mrflearn.cli.answers import say, say_table
 from mrflearn.cli.options import Seed
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.field_training import Estimator
+    from mrflearn.estimators.field_training import FieldCriterion
     from mrflearn.graph.potentials import Potentials
     from mrflearn.inference.beliefs import Inference
     from mrflearn.plots.page import Page
@@ -116,7 +116,7 @@ def _learn_a_small_grid(output: Path, page: Page, seed: int) -> _Truth:
     truth = np.concatenate([known.fields.numpy(), known.couplings.numpy()])
     lattices = {"truth": (known.fields.numpy(), known.couplings.numpy())}
     estimates, rows = {}, []
-    estimators: dict[str, Estimator] = {"maximum likelihood": "ml", "pseudolikelihood": "pl"}
+    estimators: dict[str, FieldCriterion] = {"maximum likelihood": "ml", "pseudolikelihood": "pl"}
     for name, estimator in estimators.items():
         model = MarkovField(f"grid:{SIDE}x{SIDE}", estimator=estimator).fit(rows_seen)
         estimates[name] = np.concatenate([model.fields_, model.couplings_])

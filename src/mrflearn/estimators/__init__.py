@@ -1,1 +1,1 @@
-"""The front doors: fit, predict, score, save."""
+"""The estimators: fit, predict, score, save."""

@@ -11,10 +11,10 @@ import torch
 from mrflearn.errors import DataError
 from mrflearn.estimators import crf_answers as answers
 from mrflearn.estimators import crf_weights as weights
+from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.crf_rules import Rules, at_temperature
 from mrflearn.estimators.crf_spans import ScoredSpan, scored_spans
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.execution.threads import Threads
 from mrflearn.features.compiled import CompiledFeatures, compile_features
 from mrflearn.features.edges import MARK
@@ -25,7 +25,7 @@ from mrflearn.training.temperature import fit_temperature
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 
 
-class ChainQuestions(FrontDoor):
+class ChainQuestions(Estimator):
     """What every fitted chain CRF can be asked; `model_` holds what it has learned.
 
     X is a list of sequences or a generator of them, each a list of items as `fit` takes them, or

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.composite_answers import Answers
 from mrflearn.estimators.composite_grammar import GrammarLike, choose_grammar
 from mrflearn.estimators.composite_parsing import parse_documents, parse_sentences
 from mrflearn.estimators.composite_sampling import sample_documents
 from mrflearn.estimators.composite_storage import read_composite, stored_composite
-from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.estimators.left_to_right import refuse_marks, unknown_policy
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor
@@ -64,7 +64,7 @@ class TextScore:
         return float(np.exp(-self.log_likelihood / self.tokens))
 
 
-class CompositeLanguageModel(FrontDoor):
+class CompositeLanguageModel(Estimator):
     """A language model of documents: word n-grams, phrase structure and topics in one [Wang 2005].
 
     order: the longest n-gram; 1 leaves the words before out of the model.
@@ -252,7 +252,7 @@ class CompositeLanguageModel(FrontDoor):
         learned, tensors = stored_composite(self._fitted())
         return {**learned, "unknown_seen": self.unknown_seen_}, tensors
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.answers_ = read_composite(self.order, self.topics, learned, tensors)
         self.fit_ = self.answers_.fit
         self.unknown_seen_ = bool(learned["unknown_seen"])
@@ -291,15 +291,15 @@ class CompositeLanguageModel(FrontDoor):
     def _check_settings(self) -> None:
         for name in ("order", "topics", "rounds", "restarts"):
             if getattr(self, name) < 1:
-                raise MrflearnError(f"{name}={getattr(self, name)}: must be 1 or more.")
+                raise SettingsError(f"{name}={getattr(self, name)}: must be 1 or more.")
         if self.precision not in ("double", "single"):
-            raise MrflearnError(f"precision={self.precision!r}: must be 'double' or 'single'.")
+            raise SettingsError(f"precision={self.precision!r}: must be 'double' or 'single'.")
 
     def _settings(self, checkpoint: PathLike | Checkpoint | None, resume: bool) -> Settings:
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         if resume and checkpoint is None:
-            raise MrflearnError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
+            raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
         single = self.precision == "single"
         em = EM(self.max_iterations, self.tolerance, slack=1e-5 if single else 1e-9)
         return Settings(

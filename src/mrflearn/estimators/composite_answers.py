@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
 from mrflearn.inference.prefix import Prefix
@@ -106,7 +106,7 @@ class Answers:
                 share = weights[:, place]
                 mixed += (words * (share if level.tag else share.sum()).reshape(-1, 1)).sum(dim=1)
         if not mixed.any():
-            raise MrflearnError("this model was trained with one topic, which tells nothing apart.")
+            raise SettingsError("this model was trained with one topic, which tells nothing apart.")
         given = (mixed / mixed.sum(dim=0)).numpy()
         common = given @ self.fit.prior
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.treebank import TreebankCounts
 from mrflearn.io.trees import Tree
 from mrflearn.io.vocabulary import Vocabulary
@@ -50,7 +50,7 @@ def choose_grammar(
             from mrflearn.io.ptb import read_trees
 
             return from_trees(read_trees(rest), vocabulary, horizontal)
-        raise MrflearnError(
+        raise SettingsError(
             f"grammar {grammar!r} is not known; try latent:10,20 (phrases, preterminals), "
             "treebank:FILE, or none."
         )
@@ -125,7 +125,7 @@ def _noise(shape: tuple[int, ...], generator: torch.Generator) -> Float[Tensor, 
 def _two_numbers(text: str, given: object) -> tuple[int, int]:
     parts = text.split(",")
     if len(parts) != 2 or not all(part.strip().isdecimal() and int(part) for part in parts):
-        raise MrflearnError(
+        raise SettingsError(
             f"grammar {given!r}: a latent grammar has two numbers, phrases and preterminals, each "
             "1 or more, as in latent:10,20."
         )

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 from mrflearn.estimators.composite_answers import Answers
 from mrflearn.estimators.composite_trees import tree_of
 from mrflearn.inference.parses import ParseSearch
@@ -44,7 +44,7 @@ def _best_trees(
     """The trees of all sentences that have words; `shares` has one row for each, or for all."""
     wiring, model = answers.model.shape.grammar, answers.model
     if wiring is None:
-        raise MrflearnError("this model was trained without a grammar; it has no trees to give.")
+        raise SettingsError("this model was trained without a grammar; it has no trees to give.")
     spoken = [words for sentences in documents for words in sentences if len(words)]
     topics = torch.from_numpy(shares).to(model.weights).expand(len(spoken), -1)
     trees: list[Tree | None] = [None] * len(spoken)

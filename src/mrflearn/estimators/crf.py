@@ -14,14 +14,14 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_storage, crf_weights
+from mrflearn.estimators.base import Parts
 from mrflearn.estimators.chain_questions import ChainQuestions
 from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_chains
 from mrflearn.estimators.crf_inputs import compiled
 from mrflearn.estimators.crf_training import Settings, estimate_memory, train
 from mrflearn.estimators.crf_validation import Validation
-from mrflearn.estimators.front_door import Parts
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.features.class_weights import sequence_weights
@@ -34,7 +34,7 @@ from mrflearn.io.files import PathLike
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.storage import figure
 from mrflearn.objectives.chain_blocks import ChainData
-from mrflearn.objectives.field_objectives import Estimator
+from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
@@ -214,7 +214,7 @@ class CRF(ChainQuestions):
         learned["recipe"] = None if recipe is None else recipe.settings()
         return learned, tensors
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = crf_storage.restored(learned, tensors)
         self.temperature_ = figure(learned["temperature"])
         if learned["recipe"] is not None:
@@ -284,7 +284,7 @@ class CRF(ChainQuestions):
         self, features: CompiledFeatures, labels: CompiledLabels
     ) -> tuple[Support, CompiledFeatures]:
         if self.order not in (1, 2):
-            raise MrflearnError(f"order={self.order}: chains of order 1 and 2 are offered.")
+            raise SettingsError(f"order={self.order}: chains of order 1 and 2 are offered.")
         return find_support(
             features,
             labels,
@@ -309,7 +309,7 @@ class CRF(ChainQuestions):
             raise DataError("X_dev and y_dev go together: one of them is missing.")
         return None if X is None or y is None else Validation.of(X, y, support)
 
-    def _chosen(self, start: ChainCRF, data: ChainData) -> Estimator:
+    def _chosen(self, start: ChainCRF, data: ChainData) -> Criterion:
         """The estimator asked for, or the one that suits the data."""
         if self.estimator != "auto":
             self.__dict__.pop("choice_", None)  # of an earlier fit
@@ -322,10 +322,10 @@ class CRF(ChainQuestions):
         )
         return self.choice_.estimator
 
-    def _settings(self, validation: Validation | None, estimator: Estimator) -> Settings:
+    def _settings(self, validation: Validation | None, estimator: Criterion) -> Settings:
         for name in NOT_OFFERED:
             if getattr(self, name) is not None:
-                raise MrflearnError(f"{name} is an option of CRFsuite that this CRF has not.")
+                raise SettingsError(f"{name} is an option of CRFsuite that this CRF has not.")
         callbacks = list(self.callbacks)
         if validation is not None:
             callbacks.append(EarlyStopping(validation, patience=self.patience))

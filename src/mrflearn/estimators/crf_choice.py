@@ -12,16 +12,16 @@ from typing import Literal, NamedTuple
 from mrflearn.features.support import Support
 from mrflearn.inference.wiring import is_forest
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.objectives.field_objectives import Estimator, Pieces
+from mrflearn.objectives.field_objectives import Criterion, Pieces
 
-Wanted = Estimator | Literal["auto"]
+Wanted = Criterion | Literal["auto"]
 MANY_CELLS = 50_000_000  # of all tables: exact likelihood then takes over half a second at a time
 
 
 class Choice(NamedTuple):
     """An estimator, and one sentence on why it was chosen."""
 
-    estimator: Estimator
+    estimator: Criterion
     reason: str
 
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError, TrainingError
+from mrflearn.errors import SettingsError, TrainingError
 from mrflearn.execution.threads import Threads
 from mrflearn.io.files import PathLike
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
@@ -20,7 +20,7 @@ from mrflearn.objectives.chain_blocks import NUMBERS_IN_BLOCK, ChainData, make_s
 from mrflearn.objectives.chain_estimators import chain_objective, chain_objectives
 from mrflearn.objectives.chain_likelihood import ChainLikelihood
 from mrflearn.objectives.chain_perceptron import ChainPerceptron
-from mrflearn.objectives.field_objectives import Estimator
+from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.objectives.objective import ValueAndGradient, evaluate
 from mrflearn.objectives.penalties import ElasticNet, NoPenalty
 from mrflearn.objectives.tied import shifted
@@ -44,7 +44,7 @@ class Settings:
     """The settings of one training; names and meaning are CRFsuite's where it has them."""
 
     algorithm: str = "lbfgs"
-    estimator: Estimator = "ml"
+    estimator: Criterion = "ml"
     c1: float = 0.0
     c2: float = 1.0
     max_iterations: int | None = None
@@ -66,7 +66,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.algorithm not in ALGORITHMS:
-            raise MrflearnError(
+            raise SettingsError(
                 f"algorithm {self.algorithm!r} is not one of {', '.join(ALGORITHMS)}. CRFsuite's "
                 "'pa' and 'arow' are not offered: try 'ap', or 'lbfgs' for good probabilities."
             )

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.estimators.base import Parts
 from mrflearn.estimators.field_choice import choose_estimator
 from mrflearn.estimators.field_inputs import (
     Table,
@@ -24,8 +25,7 @@ from mrflearn.estimators.field_inputs import (
 )
 from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.estimators.field_shards import Shards, first_table, learn_from_shards
-from mrflearn.estimators.field_training import Estimator, FieldTraining
-from mrflearn.estimators.front_door import Parts
+from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import executor_for
@@ -71,7 +71,7 @@ class MarkovField(FieldQuestions):
         graph: Any = "complete",
         *,
         states: int | Sequence[int] | None = None,
-        estimator: Estimator | Literal["auto"] = "auto",
+        estimator: FieldCriterion | Literal["auto"] = "auto",
         auxiliary: Auxiliary = "exact",
         l2: float = 0.0,
         l1: float = 0.0,
@@ -202,7 +202,7 @@ class MarkovField(FieldQuestions):
         learned = {"groups": groups, "names": names, "spins": self.spins_, "codes": codes}
         return learned, model.tensors()
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = TabularModel.from_tensors(list(texts(learned, "groups")), tensors)
         self.graph = self.model_.graph
         self.n_features_in_ = self.graph.variables
@@ -228,7 +228,7 @@ class MarkovField(FieldQuestions):
             chosen = self.choice_.estimator
         return self._settings(chosen)
 
-    def _settings(self, estimator: Estimator) -> FieldTraining:
+    def _settings(self, estimator: FieldCriterion) -> FieldTraining:
         return FieldTraining(
             estimator,
             self.auxiliary,
@@ -268,7 +268,7 @@ class MarkovField(FieldQuestions):
         free = np.array([states] * columns if isinstance(states, int) else states, dtype=object) - 1
         parameters = int((free.sum() ** 2 - (free**2).sum()) // 2 + free.sum())
         pairs = columns * (columns - 1) // 2
-        chosen: Estimator = "pl" if self.estimator == "auto" else self.estimator
+        chosen: FieldCriterion = "pl" if self.estimator == "auto" else self.estimator
         training = self._settings(chosen)
         training.insist_on_memory(parameters, choose_device(self.device), BYTES_A_PAIR * pairs)
 

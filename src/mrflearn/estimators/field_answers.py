@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 from mrflearn.features.observations import check_states
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.potentials import Potentials
@@ -39,7 +39,7 @@ def log_likelihoods(
     if method == "pl":
         return _pseudolikelihoods(potentials, rows)
     if method not in ("exact", "ais"):
-        raise MrflearnError(f"method {method!r} is not one of 'exact', 'ais', 'pl'.")
+        raise SettingsError(f"method {method!r} is not one of 'exact', 'ais', 'pl'.")
     total = log_partition(potentials, method, seed).value
     scores = potentials.score(rows).sum(-1)
     return np.asarray(scores.cpu(), dtype=np.float64) - total
@@ -53,7 +53,7 @@ def log_partition(potentials: Potentials, method: PartitionMethod, seed: int) ->
     if method == "exact":
         return LogPartition(float(exact(potentials).log_partition.sum()), "exact")
     if method != "ais":
-        raise MrflearnError(f"method {method!r} is not one of 'auto', 'exact', 'ais'.")
+        raise SettingsError(f"method {method!r} is not one of 'auto', 'exact', 'ais'.")
     generator = torch.Generator(device=potentials.graph.device).manual_seed(seed)
     found = AnnealedImportance().estimate(potentials, generator)
     error = float(found.standard_error.square().sum().sqrt())

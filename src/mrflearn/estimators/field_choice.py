@@ -15,7 +15,7 @@ from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.training.lap import lap_refuses
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.field_training import Estimator
+    from mrflearn.estimators.field_training import FieldCriterion
 
 QUICK = JunctionTree(memory_limit=64 * 2**20)  # exact inference in about a second
 MANY_CLIQUES = 20_000  # from here on training every parameter at once takes minutes
@@ -24,7 +24,7 @@ MANY_CLIQUES = 20_000  # from here on training every parameter at once takes min
 class Choice(NamedTuple):
     """An estimator, and one sentence on why it was chosen."""
 
-    estimator: Estimator
+    estimator: FieldCriterion
     reason: str
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from mrflearn.estimators import field_crf_storage
+from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
 from mrflearn.estimators.crf_training import Settings
 from mrflearn.estimators.field_crf_answers import (
@@ -23,7 +24,6 @@ from mrflearn.estimators.field_crf_answers import (
     marginals,
 )
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
-from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
@@ -31,7 +31,7 @@ from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.models.templates import Template, find_templates
-from mrflearn.objectives.field_objectives import Estimator, Pieces, Principle, natural_pieces
+from mrflearn.objectives.field_objectives import Criterion, Pieces, Principle, natural_pieces
 from mrflearn.objectives.reweighted import Shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
@@ -48,10 +48,10 @@ class TopFeature(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # scikit-learn compares and shows estimators
-class FieldCRF(FrontDoor):
+class FieldCRF(Estimator):
     """The part of a CRF that does not depend on where its graphs come from.
 
-    A front door derives from it, adds its own settings to these (`GraphCRF` tells what they mean),
+    An estimator derives from it, adds its own settings to these (`GraphCRF` tells what they mean),
     and turns what its users have into a `FieldBatch`.
     """
 
@@ -85,9 +85,9 @@ class FieldCRF(FrontDoor):
         learned, tensors = field_crf_storage.stored(self._fitted())
         return {**learned, **self._state()}, tensors
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = field_crf_storage.restored(learned, tensors)
-        self._restore(learned)
+        self._restore_inputs(learned)
 
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
@@ -125,10 +125,10 @@ class FieldCRF(FrontDoor):
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
-        """What a front door learned beside the field, as plain lists, dicts and strings."""
+        """What an estimator learned beside the field, as plain lists, dicts and strings."""
 
     @abstractmethod
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore_inputs(self, state: dict[str, Any]) -> None:
         """Takes back what `_state` gave."""
 
     def _learn(
@@ -177,7 +177,7 @@ class FieldCRF(FrontDoor):
         """Which weights are the same one; None: each is free."""
         return None
 
-    def _chosen(self, batch: FieldBatch) -> Estimator:
+    def _chosen(self, batch: FieldBatch) -> Criterion:
         """The estimator asked for, or the one that suits the graphs."""
         if self.estimator != "auto":
             self.__dict__.pop("choice_", None)  # of an earlier fit
@@ -185,7 +185,7 @@ class FieldCRF(FrontDoor):
         self.choice_ = choose_for_graphs(batch, self.pieces)
         return self.choice_.estimator
 
-    def _settings(self, templates: tuple[Template, ...], estimator: Estimator) -> FieldSettings:
+    def _settings(self, templates: tuple[Template, ...], estimator: Criterion) -> FieldSettings:
         own = Settings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
         optimisation = Settings(
             **{name: getattr(self, name) for name in own - {"estimator"}},

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, DataWarning, GraphError, MrflearnError
+from mrflearn.errors import DataError, DataWarning, GraphError, SettingsError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.sample_rows import MISSING
@@ -38,7 +38,7 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
         found = float_states(values.astype(np.float64, copy=False))
         table, spins = found or (None, False)
     if table is None:
-        raise MrflearnError(
+        raise SettingsError(
             "samples must be whole numbers (states counted from 0, or spins of -1 and 1; NaN or -1 "
             f"where one is missing); this is an array of {values.dtype} with other values."
         )
@@ -61,7 +61,7 @@ def _numbers(X: ArrayLike) -> NDArray[Any]:
         except (TypeError, ValueError):
             values = values.astype(str)
     if values.dtype.kind in "US":
-        raise MrflearnError(
+        raise SettingsError(
             f"samples are numbers; these are words such as {str(values.flat[0])[:40]!r}. "
             "scikit-learn's OrdinalEncoder numbers categories; a file is read by "
             "mrflearn.io.samples.read_samples(path).values, an alignment by "
@@ -128,7 +128,7 @@ def sample_weights(weights: ArrayLike, samples: int, device: torch.device) -> Te
     """One weight a row."""
     values = torch.as_tensor(np.asarray(weights, dtype=np.float64), device=device)
     if values.shape != (samples,) or not bool((values >= 0).all()):
-        raise MrflearnError("sample_weight must hold one number of at least 0 for every row.")
+        raise SettingsError("sample_weight must hold one number of at least 0 for every row.")
     return values
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
+from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.field_answers import (
     LogPartition,
     Method,
@@ -23,7 +24,6 @@ from mrflearn.estimators.field_answers import (
     zero_sum_tables,
 )
 from mrflearn.estimators.field_inputs import state_rows
-from mrflearn.estimators.front_door import FrontDoor
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
@@ -33,7 +33,7 @@ from mrflearn.io.state_codes import StateCodes
 from mrflearn.io.uai import write_network
 
 
-class FieldQuestions(FrontDoor):
+class FieldQuestions(Estimator):
     """The questions that `MarkovField` and `PottsField` share."""
 
     usual_method: ClassVar[Method]  # of `log_likelihood`
@@ -177,7 +177,7 @@ class FieldQuestions(FrontDoor):
         `gauge_constant_`; states are numbered from 0, in the order of their codes.
         """
         if Path(str(path).removesuffix(".gz")).suffix != ".uai":
-            raise MrflearnError(f"{path}: a field is exported to a name in .uai.")
+            raise SettingsError(f"{path}: a field is exported to a name in .uai.")
         write_network(path, to_uai(self.potentials_))
 
     def draw(self, count: int, *, seed: int | None = None) -> Draw:

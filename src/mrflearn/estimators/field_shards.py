@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.field_inputs import Table
 from mrflearn.estimators.field_training import FieldTraining, Fitted
 from mrflearn.execution.executor import Executor
@@ -74,7 +74,7 @@ def learn_from_shards(
             f"'{training.estimator}'; in one file by 'pl' too."
         )
     if training.estimator not in ("ml", "bp", "pw"):
-        raise MrflearnError(
+        raise SettingsError(
             f"estimator '{training.estimator}' needs whole rows, which shards do not hand out; "
             "give it samples in one file, or use 'lap', 'ml', 'bp' or 'pw'."
         )

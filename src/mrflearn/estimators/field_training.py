@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.field_inputs import column_name, tell
 from mrflearn.execution.memory import require_memory
 from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
@@ -68,7 +68,7 @@ from mrflearn.training.whitened import (
     feature_covariance,
 )
 
-Estimator = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
+FieldCriterion = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
 Batches = (
     Sequence[CliqueCounts]
@@ -90,7 +90,7 @@ CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
 class FieldTraining:
     """How a field is to be learned."""
 
-    estimator: Estimator
+    estimator: FieldCriterion
     auxiliary: Auxiliary = "exact"
     l2: float = 0.0
     l1: float = 0.0
@@ -105,23 +105,23 @@ class FieldTraining:
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
             known = ", ".join(f"'{name}'" for name in ESTIMATORS)
-            raise MrflearnError(f"estimator {self.estimator!r} is not one of {known}.")
+            raise SettingsError(f"estimator {self.estimator!r} is not one of {known}.")
         if self.auxiliary not in ("exact", "dense", "pairwise"):
-            raise MrflearnError(
+            raise SettingsError(
                 f"auxiliary {self.auxiliary!r} is not one of 'exact', 'dense', 'pairwise'."
             )
         if min(self.l1, self.l2) < 0:
-            raise MrflearnError("a penalty (l1, l2) of less than 0 is none; 0 or more is.")
+            raise SettingsError("a penalty (l1, l2) of less than 0 is none; 0 or more is.")
         if self.resume and self.checkpoint is None:
-            raise MrflearnError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
+            raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
         if self.checkpoint is not None and self.estimator in ("pw", "pmm", "consensus"):
-            raise MrflearnError(
+            raise SettingsError(
                 f"estimator '{self.estimator}' is over in one step and keeps no checkpoint."
             )
         if self.l2 and self.estimator == "pmm":
-            raise MrflearnError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
+            raise SettingsError("estimator 'pmm' is a closed form and takes no l2; 'pw' does.")
         if self.l1 and self.estimator in ("pw", "pmm", "consensus"):
-            raise MrflearnError(f"estimator '{self.estimator}' takes no l1; 'lap' and 'pl' do.")
+            raise SettingsError(f"estimator '{self.estimator}' takes no l1; 'lap' and 'pl' do.")
 
     def __call__(self, graph: FactorGraph, columns: Columns) -> Fitted:
         """The field learned from samples of all its variables."""
@@ -173,7 +173,7 @@ class FieldTraining:
                 return self._descend(graph, objective, [counts])
             share = float(counts.weights.sum()) / some.total
             return self._search(graph, some, objective, [counts], share)
-        raise MrflearnError(
+        raise SettingsError(
             f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of cliques; "
             "give it samples, or use 'ml', 'bp' or 'pw'."
         )

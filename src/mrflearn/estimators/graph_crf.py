@@ -195,6 +195,6 @@ class GraphCRF(FieldCRF):
     def _state(self) -> dict[str, Any]:
         return {"labels": list(self.labels_), "mirrored": self.mirrored_}
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore_inputs(self, state: dict[str, Any]) -> None:
         self.labels_ = Numbering(texts(state, "labels"), closed=True)
         self.mirrored_ = bool(state["mirrored"])

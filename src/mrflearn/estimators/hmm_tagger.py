@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import hmm_answers as answers
+from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.features.tag_counts import TagCounts, Tags, count_tags
 from mrflearn.io.tag_files import TagSource
@@ -28,7 +28,7 @@ TABLES = ("emission", "trigram")  # of counts
 RARE = {"suffixes": 20, "rare": 1}
 
 
-class HMMTagger(FrontDoor):
+class HMMTagger(Estimator):
     """A hidden Markov model of tags, counted in one pass over tagged sentences.
 
     order: 2 looks at two tags before each and lets words depend on the tag before theirs; 1 is the
@@ -130,7 +130,7 @@ class HMMTagger(FrontDoor):
         tables = {name: getattr(counts, name).astype(np.int32) for name in TABLES}
         return learned, {name: torch.from_numpy(table) for name, table in tables.items()}
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._check_settings()
         tables = (tensors[name].cpu().numpy().astype(np.int64) for name in TABLES)
         counts = TagCounts(texts(learned, "words"), texts(learned, "tags"), *tables)
@@ -150,15 +150,15 @@ class HMMTagger(FrontDoor):
 
     def _check_settings(self) -> None:
         if self.order not in (1, 2):
-            raise MrflearnError(f"order={self.order}: models of order 1 and 2 are offered.")
+            raise SettingsError(f"order={self.order}: models of order 1 and 2 are offered.")
         if self.unknown not in ("auto", *RARE):
-            raise MrflearnError(f"unknown={self.unknown!r} is not 'auto', 'suffixes' or 'rare'.")
+            raise SettingsError(f"unknown={self.unknown!r} is not 'auto', 'suffixes' or 'rare'.")
         if self.rare is not None and self.rare < 1:
-            raise MrflearnError(f"rare={self.rare}: words seen at least once teach about new ones.")
+            raise SettingsError(f"rare={self.rare}: words seen at least once teach about new ones.")
         if self.suffix_length < 0:
-            raise MrflearnError(f"suffix_length={self.suffix_length} is less than nothing.")
+            raise SettingsError(f"suffix_length={self.suffix_length} is less than nothing.")
         if self.beam is not None and not self.beam >= 1:
-            raise MrflearnError(f"beam={self.beam}: 1 keeps a word's best tag only; None, all.")
+            raise SettingsError(f"beam={self.beam}: 1 keeps a word's best tag only; None, all.")
 
     def _lattices(self, X: Sentences) -> Iterator[Laid]:
         model, stream = self._fitted(), iter(X)

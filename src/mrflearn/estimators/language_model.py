@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators.front_door import Parts
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.base import Parts
 from mrflearn.estimators.language_model_answers import draw_sentences, fill_gap
 from mrflearn.estimators.language_model_file import Learned, restore, store
 from mrflearn.estimators.lifted_training import (
@@ -160,7 +160,7 @@ class LanguageModel(WordSpace):
         """The vector of each word (U), in the order of the vocabulary."""
         pairs = self._fitted().model.pairs
         if isinstance(pairs, ExplicitPairs):
-            raise MrflearnError("a model with explicit tables has no word vectors.")
+            raise SettingsError("a model with explicit tables has no word vectors.")
         assert isinstance(pairs, (LowRankPairs, BilinearPairs))  # noqa: S101 - the other forms
         return np.asarray(pairs.left.cpu(), dtype=np.float32)
 
@@ -202,7 +202,7 @@ class LanguageModel(WordSpace):
         kept, tensors = store(self._fitted())
         return {**kept, "bound": self.bound_, "valid_bound": self.valid_bound_}, tensors
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._learned = restore(self.form, learned, tensors)
         self.bound_ = figure(learned["bound"])
         held_out = learned["valid_bound"]
@@ -227,7 +227,7 @@ class LanguageModel(WordSpace):
             return train_on_best_weights(moments, settings, valid)
         if self.estimator not in ("pl", "pl-sgd", "ml"):
             known = "'bound', 'pl', 'pl-sgd', 'ml'"
-            raise MrflearnError(f"estimator {self.estimator!r} is not one of {known}.")
+            raise SettingsError(f"estimator {self.estimator!r} is not one of {known}.")
         if isinstance(text, Moments):
             if self.estimator != "ml":
                 raise DataError("pseudolikelihood reads the text itself, not only its moments.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.language_model_file import Learned
 from mrflearn.inference.sentence_sampling import gibbs_sentences
 from mrflearn.inference.transfer import exact_sentences
@@ -42,7 +42,7 @@ def draw_sentences(
     """New sentences: a length as often as the text had it, then its words."""
     seen, counts = learned.lengths
     if not len(seen):
-        raise MrflearnError("the moments this model was learned from have no lengths.")
+        raise SettingsError("the moments this model was learned from have no lengths.")
     drawn = generator.choice(seen, size=count, p=counts / counts.sum())
     device = learned.model.unary.device
     own = torch.Generator(device=device).manual_seed(int(generator.integers(1 << 62)))

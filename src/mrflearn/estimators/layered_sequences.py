@@ -48,7 +48,7 @@ class Decoded(NamedTuple):
 class LayeredSequences(FieldCRF):
     """A CRF whose graphs are chains of labels over the tokens of sequences.
 
-    A front door derives from it, and says which layers are coupled and which tokens are joined.
+    An estimator derives from it, and says which layers are coupled and which tokens are joined.
     """
 
     reads_words: ClassVar[bool]  # whether edges depend on the words of the tokens
@@ -190,7 +190,7 @@ class LayeredSequences(FieldCRF):
             "recipe": None if recipe is None else recipe.settings(),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore_inputs(self, state: dict[str, Any]) -> None:
         self.names_ = tuple(
             Numbering(texts({"labels": own}, "labels"), closed=True) for own in state["labels"]
         )

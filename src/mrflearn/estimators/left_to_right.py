@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.base import Estimator
 from mrflearn.io.corpus import Text
 from mrflearn.io.vocabulary import UNKNOWN
 from mrflearn.models.ngram import TokenScores
 from mrflearn.models.ngram_arpa import BEGIN, END
 
 
-class LeftToRight(FrontDoor):
+class LeftToRight(Estimator):
     """A model with a probability for every word and sentence end, given the words before."""
 
     @abstractmethod

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 from mrflearn.features.moments import Moments
 from mrflearn.features.triples import MOST_STATES
 from mrflearn.inference.lifted import (
@@ -61,9 +61,9 @@ class ChosenBound:
         if name == "chains":
             return cls(name, _sum_one(weights, offsets))
         if name != "windows":
-            raise MrflearnError(f"bound {name!r} is not one of 'chains', 'stars', 'windows'.")
+            raise SettingsError(f"bound {name!r} is not one of 'chains', 'stars', 'windows'.")
         if moments.offsets != ((1,), (2,)):
-            raise MrflearnError(
+            raise SettingsError(
                 f"windows of two words are for a context of 2, not of {moments.context}. Try "
                 "chains: for a context of 1 they are as exact."
             )
@@ -96,7 +96,7 @@ class ChosenBound:
 def _check_size(duals: Float[Tensor, "k c"]) -> None:
     states, most = duals.shape[1], MOST_WORDS[duals.device.type]
     if states > most:
-        raise MrflearnError(
+        raise SettingsError(
             f"{states:,} words are too many for windows of two (at most {most:,} here). Try a GPU "
             "(device cuda), a smaller vocabulary, or chains."
         )
@@ -104,17 +104,17 @@ def _check_size(duals: Float[Tensor, "k c"]) -> None:
 
 def _check_triples(name: BoundName, moments: Moments) -> None:
     if name != "windows":
-        raise MrflearnError(
+        raise SettingsError(
             f"scores of three words in a row are bounded by windows, not by {name}: choose "
             "bound windows (it needs a context of 2)."
         )
     if moments.states > MOST_STATES:
-        raise MrflearnError(
+        raise SettingsError(
             f"{moments.states:,} words have {moments.states**3:,} triples; scores of triples are "
             f"for at most {MOST_STATES} words. Try a smaller vocabulary."
         )
     if moments.triples is None:
-        raise MrflearnError("these moments hold no counts of triples; count the text itself.")
+        raise SettingsError("these moments hold no counts of triples; count the text itself.")
 
 
 def _sum_one(weights: Sequence[float] | None, offsets: int) -> tuple[float, ...]:
@@ -122,7 +122,7 @@ def _sum_one(weights: Sequence[float] | None, offsets: int) -> tuple[float, ...]
         return default_weights(offsets)
     given = [float(weight) for weight in weights]
     if len(given) != offsets or min(given) <= 0:
-        raise MrflearnError(
+        raise SettingsError(
             f"weights={list(weights)}: {offsets} offsets need {offsets} numbers above 0."
         )
     return tuple(weight / sum(given) for weight in given)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 from mrflearn.estimators.lifted_choice import ChosenBound
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.memory import require_memory
@@ -40,7 +40,7 @@ def number_type(name: NumberType | None, words: int) -> torch.dtype:
     Few words, often in the same order, make matrices hard to follow in float32, and cost little.
     """
     if name not in (None, "float32", "float64"):
-        raise MrflearnError(f"dtype {name!r} is not one of 'float32', 'float64'.")
+        raise SettingsError(f"dtype {name!r} is not one of 'float32', 'float64'.")
     double = name == "float64" or (name is None and words <= FEW_WORDS)
     return torch.float64 if double else torch.float32
 
@@ -155,12 +155,12 @@ def starting_point(moments: Moments, settings: LiftedSettings, weights: tuple[fl
     start = settings.start
     shape = len(moments.offsets), moments.states
     if tuple(start.duals.shape) != shape:
-        raise MrflearnError(
+        raise SettingsError(
             f"the earlier model has {start.model.states:,} words and {start.model.offsets} "
             f"offsets, the text {shape[1]:,} and {shape[0]}: training cannot go on from it."
         )
     if (start.model.triples is not None) != settings.triples:
-        raise MrflearnError("the earlier model and this one differ in their scores of triples.")
+        raise SettingsError("the earlier model and this one differ in their scores of triples.")
     return start
 
 
@@ -188,7 +188,7 @@ def starting_model(
     if settings.form == "low-rank":
         return replace(model, pairs=pairs)
     if settings.form != "bilinear":
-        raise MrflearnError(
+        raise SettingsError(
             f"form {settings.form!r} is not one of 'low-rank', 'bilinear', 'explicit'."
         )
     # One right vector a word: the first offset's, and matrices that scale it for the others.

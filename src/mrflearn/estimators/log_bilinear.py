@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators.front_door import Parts
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.base import Parts
 from mrflearn.estimators.left_to_right import LeftToRight
 from mrflearn.execution.device import choose_device
 from mrflearn.features.ngrams import left_contexts, sentence_stream
@@ -128,7 +128,7 @@ class LogBilinearLanguageModel(LeftToRight):
     def _learned_parts(self) -> Parts:
         return {"words": list(self.vocabulary_.words)}, self._fitted().parameters()
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.vocabulary_ = Vocabulary(texts(learned, "words"))
         self.model_ = LogBilinearModel(**tensors)
 
@@ -136,9 +136,9 @@ class LogBilinearLanguageModel(LeftToRight):
         if self.optimiser == "adagrad":
             return Adagrad(rate=self.rate, epochs=self.epochs)
         if self.optimiser != "sgd":
-            raise MrflearnError(f"optimiser {self.optimiser!r} is not one of 'adagrad', 'sgd'.")
+            raise SettingsError(f"optimiser {self.optimiser!r} is not one of 'adagrad', 'sgd'.")
         if validate is None:
-            raise MrflearnError("optimiser='sgd' halves its rate on a validation text: give valid.")
+            raise SettingsError("optimiser='sgd' halves its rate on a validation text: give valid.")
         step = self.rate / self.batch_size  # gradients are sums over the minibatch
         return HalvingSGD(validate, rate=step, least=step / 100, epochs=self.epochs)
 

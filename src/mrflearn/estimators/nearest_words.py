@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.front_door import FrontDoor
+from mrflearn.estimators.base import Estimator
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.features.moments import Moments
 from mrflearn.features.text_shards import count_text_shards
@@ -59,7 +59,7 @@ class NearestWords:
         return [(words[index], float(cosine[index])) for index in allowed[:top]]
 
 
-class WordSpace(FrontDoor):
+class WordSpace(Estimator):
     """A model with a vector for every word of its vocabulary, learned from counts of pairs."""
 
     context: int

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators.front_door import Parts
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.base import Parts
 from mrflearn.estimators.left_to_right import LeftToRight, refuse_marks, unknown_policy
 from mrflearn.features.ngrams import count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
@@ -53,7 +53,7 @@ class NgramLanguageModel(LeftToRight):
         """Learns from lists of words, or from a text file with one sentence a line."""
         del y  # scikit-learn passes it to every estimator
         if self.order < 1:
-            raise MrflearnError(f"order={self.order}: an n-gram has at least one word.")
+            raise SettingsError(f"order={self.order}: an n-gram has at least one word.")
         text = hold(X)
         counts = count_corpus(text)
         refuse_marks(counts)
@@ -114,7 +114,7 @@ class NgramLanguageModel(LeftToRight):
     def export(self, path: PathLike) -> None:
         """Writes the model as an ARPA file, for KenLM, SRILM and others."""
         if Path(str(path).removesuffix(".gz")).suffix != ".arpa":
-            raise MrflearnError(f"{path}: an n-gram model is exported to a name in .arpa.")
+            raise SettingsError(f"{path}: an n-gram model is exported to a name in .arpa.")
         write_arpa(path, to_arpa(self._fitted()))
 
     @classmethod
@@ -141,7 +141,7 @@ class NgramLanguageModel(LeftToRight):
         words = list(model.vocabulary.words)
         return {"words": words, "unknown_seen": self.unknown_seen_}, tensors
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         tables = tuple(
             BackoffTable(*(tensors[f"{part}.{n}"].cpu().numpy() for part in TABLE_PARTS))
             for n in range(1, self.order + 1)

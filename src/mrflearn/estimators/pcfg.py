@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.composite_trees import tree_of
-from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.execution.threads import one_thread
 from mrflearn.features.treebank import Side, TreebankCounts, usual_form
 from mrflearn.inference.inside_outside import InsideOutside
@@ -34,7 +34,7 @@ Sentences: TypeAlias = Sequence[Sequence[str]]
 TENSORS = ("parent", "left", "right", "rules", "start", "words")
 
 
-class PCFG(FrontDoor):
+class PCFG(Estimator):
     """A probabilistic context-free grammar of trees: parses, probabilities, next words, samples.
 
     side, horizontal, vertical: how nodes of many children are split, how many sisters the new
@@ -67,7 +67,7 @@ class PCFG(FrontDoor):
         """Reads the grammar off trees: records, texts in brackets, or the path of a file."""
         del y  # scikit-learn passes it to every estimator
         if self.smoothing < 0:
-            raise MrflearnError(f"smoothing={self.smoothing}: must be 0 or more.")
+            raise SettingsError(f"smoothing={self.smoothing}: must be 0 or more.")
         trees = read_trees(X) if isinstance(X, (str, os.PathLike)) else held_trees(X)
         counts = TreebankCounts.of(
             trees, side=self.side, horizontal=self.horizontal, vertical=self.vertical
@@ -182,7 +182,7 @@ class PCFG(FrontDoor):
         numbers = (model.rules, model.start, model.words)
         return learned, dict(zip(TENSORS, (*wiring, *numbers), strict=True))
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         phrases, preterminals, words = (
             texts(learned, name) for name in ("phrases", "preterminals", "words")
         )

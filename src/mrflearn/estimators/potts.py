@@ -9,10 +9,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.base import Parts
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
 from mrflearn.estimators.field_questions import FieldQuestions
-from mrflearn.estimators.front_door import Parts
 from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.features.observations import check_states
 from mrflearn.features.sequence_weights import sequence_weights
@@ -109,7 +109,7 @@ class PottsField(FieldQuestions):
     def _learned_parts(self) -> Parts:
         return {}, self._fitted().parameters()
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         del learned  # there is nothing but numbers
         self.model_ = PottsModel(tensors["fields"], tensors["couplings"])
         self.potentials_  # noqa: B018 - built once to see that shapes agree
@@ -130,7 +130,7 @@ class PottsField(FieldQuestions):
 
     def _training(self, columns: int) -> PottsTraining:
         if min(self.l2_fields, self.l2_couplings) < 0:
-            raise MrflearnError("a penalty of less than 0 is none; 0 or more is.")
+            raise SettingsError("a penalty of less than 0 is none; 0 or more is.")
         settings: dict[str, Any] = {
             "l2_fields": self.l2_fields,
             "l2_couplings": self.l2_couplings * (columns - 1),

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import log_probabilities
 from mrflearn.estimators.layered_sequences import (
@@ -66,7 +66,7 @@ class SkipChainCRF(LayeredSequences):
         checkpoint, resume: as of `CRF.fit`.
         """
         if self.start not in ("zero", "chain"):
-            raise MrflearnError(f"start={self.start!r} is not one of zero, chain.")
+            raise SettingsError(f"start={self.start!r} is not one of zero, chain.")
         features = compile_features(X)
         if not features.tokens:
             raise DataError("there is no token to learn from.")
@@ -165,12 +165,12 @@ class SkipChainCRF(LayeredSequences):
         if not isinstance(self.rule, str):
             return self.rule
         if self.rule == GIVEN:
-            raise MrflearnError(
+            raise SettingsError(
                 "this CRF was trained with a rule of its user's own, which is not stored: load it "
                 "with SkipChainCRF.load(path, rule=...)."
             )
         if self.rule not in SKIP_RULES:
-            raise MrflearnError(
+            raise SettingsError(
                 f"rule {self.rule!r} is not one of {', '.join(SKIP_RULES)}; it may also be a "
                 "function from words to pairs of positions."
             )

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.front_door import FrontDoor, Parts
 from mrflearn.estimators.tagger_file import LearnedTagger, restore, store
 from mrflearn.estimators.tagger_learning import Learning, TaggerPlan, learn
 from mrflearn.estimators.tagger_training import TaggerSettings
@@ -34,7 +34,7 @@ Held = tuple[list[Sequence[str]], list[Sequence[str]]]
 LARGEST_BATCH = 2**24  # scores of states held at once; bounds memory, changes no result
 
 
-class JointTagger(FrontDoor):
+class JointTagger(Estimator):
     """A field in which tags are bound to the tags and words near them; a word acts by its spelling.
 
     context: each tag is bound to the tags up to so many places away, 1 or 2.
@@ -169,7 +169,7 @@ class JointTagger(FrontDoor):
         kept = None if source is None else source.settings()
         return {**stored, "bound": self.bound_, "source": kept}, tensors
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._learned = restore(learned, tensors)
         self.bound_ = figure(learned["bound"])
         if learned["source"] is not None:
@@ -228,17 +228,17 @@ class JointTagger(FrontDoor):
 
     def _check_settings(self) -> None:
         if self.words not in PLACES:
-            raise MrflearnError(f"words={self.words}: a tag sees 1 word or 3.")
+            raise SettingsError(f"words={self.words}: a tag sees 1 word or 3.")
         if self.context not in (1, 2):
-            raise MrflearnError(f"context={self.context}: tags are bound up to 1 or 2 places away.")
+            raise SettingsError(f"context={self.context}: tags are bound up to 1 or 2 places away.")
         given = {"l2": self.l2, "unlabelled_weight": self.unlabelled_weight}
         for name, values in given.items():
             if not all(0 <= value < math.inf for value in _several(values)):
-                raise MrflearnError(f"{name}={values}: numbers from 0 on, and finite.")
+                raise SettingsError(f"{name}={values}: numbers from 0 on, and finite.")
         if self.rounds < 1:
-            raise MrflearnError(f"rounds={self.rounds}: at least one is needed.")
+            raise SettingsError(f"rounds={self.rounds}: at least one is needed.")
         if self.bound not in BOUNDS:
-            raise MrflearnError(f"bound {self.bound!r} is not one of {', '.join(BOUNDS)}.")
+            raise SettingsError(f"bound {self.bound!r} is not one of {', '.join(BOUNDS)}.")
 
     def _fitted(self) -> LearnedTagger:
         learned: LearnedTagger = self._after_fit("_learned")

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.language_model_file import Learned
 from mrflearn.features.moments import Moments
 from mrflearn.graph.neighbour_scores import NeighbourScores
@@ -98,7 +98,7 @@ def likelihood(
         )
     else:
         known = "'bound', 'exact', 'ring', 'ais', 'pl'"
-        raise MrflearnError(f"method {method!r} is not one of {known}.")
+        raise SettingsError(f"method {method!r} is not one of {known}.")
     return _counted(method, (_mean_score(moments, scores) - normaliser) * positions, moments)
 
 
@@ -135,7 +135,7 @@ def _of_gaps(learned: Learned, ids: NDArray[np.int32]) -> float:
 
 def _small_tables(scores: NeighbourScores) -> Tensor:
     if scores.states > 4096:
-        raise MrflearnError(
+        raise SettingsError(
             f"{scores.states} words are too many for an exact likelihood; try method='bound', "
             "'ais' or 'pl'."
         )

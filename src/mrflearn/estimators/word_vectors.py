@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.front_door import Parts
+from mrflearn.estimators.base import Parts
 from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.text_moments import checked_moments, counted
 from mrflearn.features.log_ratios import (
@@ -86,7 +86,7 @@ class WordVectors(WordSpace):
         vectors = torch.from_numpy(self.vectors_)
         return {"words": list(self.vocabulary_.words)}, {"vectors": vectors}
 
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._vocabulary = Vocabulary(texts(learned, "words"))
         self._vectors = np.asarray(tensors["vectors"].cpu())
         if len(self._vectors) != len(self._vocabulary):

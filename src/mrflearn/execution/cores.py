@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 
 
 def count_cores(wanted: int | None) -> int:
@@ -13,5 +13,5 @@ def count_cores(wanted: int | None) -> int:
         available = getattr(os, "sched_getaffinity", None)  # of Linux alone
         return len(available(0)) if available else os.cpu_count() or 1
     if wanted < 1:
-        raise MrflearnError(f"n_jobs={wanted}: give a number of cores, or -1 for all of them.")
+        raise SettingsError(f"n_jobs={wanted}: give a number of cores, or -1 for all of them.")
     return wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 
 FLOATS = {"float32": torch.float32, "float64": torch.float64}
 
@@ -16,16 +16,16 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise MrflearnError(
+        raise SettingsError(
             f"no device is called {name!r}; try 'cpu', 'cuda' or 'auto'."
         ) from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise MrflearnError("device 'cuda' was asked for, but torch finds no CUDA GPU; try 'cpu'.")
+        raise SettingsError("device 'cuda' was asked for, but torch finds no CUDA GPU; try 'cpu'.")
     return device
 
 
 def choose_dtype(name: str) -> torch.dtype:
     """The type of numbers called `name`."""
     if name not in FLOATS:
-        raise MrflearnError(f"dtype {name!r} is not one of {', '.join(FLOATS)}.")
+        raise SettingsError(f"dtype {name!r} is not one of {', '.join(FLOATS)}.")
     return FLOATS[name]

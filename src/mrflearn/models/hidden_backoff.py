@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 
 LETTERS = "qrstuv"
 GIVEN = 3  # levels that are not learned
@@ -45,7 +45,7 @@ class Level:
         """The level called so: the last letters of "uv", then A, then h, each if it sees them."""
         found = re.fullmatch(f"([{LETTERS}]*)(A?)(h?)", name)
         if found is None or not LETTERS.endswith(found[1]):
-            raise MrflearnError(
+            raise SettingsError(
                 f"no level is called {name!r}; a name is v or uv for the words before, A for the "
                 "preterminal and h for the topic, such as 'vAh', 'Ah', 'h' or ''."
             )

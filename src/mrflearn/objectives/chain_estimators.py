@@ -30,7 +30,7 @@ from mrflearn.models.templates import Template
 from mrflearn.objectives.chain_blocks import ChainData, make_shard, make_shards
 from mrflearn.objectives.chain_pieces import ChainPieces, suits
 from mrflearn.objectives.field_objectives import (
-    Estimator,
+    Criterion,
     Principle,
     field_objective,
     natural_pieces,
@@ -42,7 +42,7 @@ BIAS = "every transition"
 
 
 def chain_objective(
-    model: ChainCRF, data: ChainData, estimator: Estimator, threads: Threads
+    model: ChainCRF, data: ChainData, estimator: Criterion, threads: Threads
 ) -> ValueAndGradient:
     """Value and gradient of an estimator, as a function of the chain's flat vector of weights."""
     if (estimator == "pw" or estimator == "pwpl") and suits(model, data):
@@ -52,7 +52,7 @@ def chain_objective(
 
 
 def field_of_chain(
-    model: ChainCRF, data: ChainData, estimator: Estimator, threads: Threads
+    model: ChainCRF, data: ChainData, estimator: Criterion, threads: Threads
 ) -> ValueAndGradient:
     """The same for any chain, by the log-linear field that it is."""
     field, number = chain_field(model)
@@ -64,7 +64,7 @@ def field_of_chain(
 def chain_objectives(
     model: ChainCRF,
     data: ChainData,
-    estimator: Estimator,
+    estimator: Criterion,
     threads: Threads,
     parts: list[Int64[Tensor, "b"]],
 ) -> list[ValueAndGradient]:

@@ -28,7 +28,7 @@ from mrflearn.objectives.objective import ValueAndGradient, evaluate
 from mrflearn.objectives.pieces import named_pieces, split_batch
 from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
 
-Estimator = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
+Criterion = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
 NAMED_PIECES = ("factors", "edges")
 Pieces = Literal["factors", "edges"] | Sequence[Sequence[str]]
 
@@ -55,13 +55,13 @@ class Principle:
     shares: of `"pw-reweighted"`: `"uniform"`, `"optimised"`, or a weight for each kind of factor.
     """
 
-    estimator: Estimator = "pw"
+    estimator: Criterion = "pw"
     pieces: Pieces = "factors"
     shares: Shares = "uniform"
     bp: BeliefPropagation = field(default_factory=lambda: BeliefPropagation(500, 1e-7, 0.2))
 
     def __post_init__(self) -> None:
-        known = get_args(Estimator)
+        known = get_args(Criterion)
         if self.estimator not in known:
             raise TrainingError(f"estimator '{self.estimator}' is not one of {', '.join(known)}.")
         if isinstance(self.pieces, str) and self.pieces not in NAMED_PIECES:
@@ -82,7 +82,7 @@ class Principle:
             )
 
 
-def natural_pieces(estimator: Estimator) -> Pieces:
+def natural_pieces(estimator: Criterion) -> Pieces:
     """What serves factors of single variables and of several best: "edges" where there are such."""
     return "edges" if estimator in ("pw", "pwpl") else "factors"
 

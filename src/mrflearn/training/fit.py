@@ -1,4 +1,4 @@
-"""The front door of training: a model, batches, an objective and an optimiser meet here."""
+"""The estimator of training: a model, batches, an objective and an optimiser meet here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small model of every front door, with data to fit it on and a question to ask of it."""
+"""A small model of every estimator, with data to fit it on and a question to ask of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = np.random.default_rng(0).integers(0, 2, (40, 4))
 
 
 @dataclass(frozen=True)
-class FrontDoor:
+class Example:
     """A model with its settings, what it is fitted on, and what it is asked to compare two."""
 
     model: Any
@@ -32,49 +32,45 @@ class FrontDoor:
         return self.model.fit(*self.data)
 
 
-def front_doors() -> dict[str, FrontDoor]:
+def estimators() -> dict[str, Example]:
     """Every public estimator that can be saved, by the name of its class."""
     documents = sample_documents(4, seed=0)
     trees = [sentence.tree for document in documents for sentence in document.sentences]
     text = [[list(s.words) for s in document.sentences] for document in documents]
     doors = [
-        FrontDoor(
-            mrflearn.MarkovField("chain:4", l2=0.1), (ROWS,), lambda model: model.score(ROWS)
-        ),
-        FrontDoor(mrflearn.PottsField(), (ROWS,), lambda model: model.score(ROWS)),
-        FrontDoor(
-            mrflearn.CRF(max_iterations=5), (ITEMS, TAGS), lambda model: model.predict(ITEMS)
-        ),
-        FrontDoor(
+        Example(mrflearn.MarkovField("chain:4", l2=0.1), (ROWS,), lambda model: model.score(ROWS)),
+        Example(mrflearn.PottsField(), (ROWS,), lambda model: model.score(ROWS)),
+        Example(mrflearn.CRF(max_iterations=5), (ITEMS, TAGS), lambda model: model.predict(ITEMS)),
+        Example(
             mrflearn.FactorialCRF(max_iterations=5, n_jobs=1),
             (ITEMS, LAYERS),
             lambda model: model.predict(ITEMS),
         ),
-        FrontDoor(
+        Example(
             mrflearn.SkipChainCRF(rule="same-word", max_iterations=5, n_jobs=1),
             (ITEMS, TAGS, WORDS),
             lambda model: model.predict(ITEMS, WORDS),
         ),
-        FrontDoor(
+        Example(
             mrflearn.GraphCRF(max_iterations=5, n_jobs=1),
             ([_path(items) for items in ITEMS], TAGS),
             lambda model: model.predict([_path(items) for items in ITEMS]),
         ),
-        FrontDoor(mrflearn.HMMTagger(), (WORDS, TAGS), lambda model: model.predict(WORDS)),
-        FrontDoor(
+        Example(mrflearn.HMMTagger(), (WORDS, TAGS), lambda model: model.predict(WORDS)),
+        Example(
             mrflearn.JointTagger(max_evaluations=3),
             (WORDS, TAGS),
             lambda model: model.predict(WORDS),
         ),
-        FrontDoor(
+        Example(
             mrflearn.LanguageModel(1, 3, max_evaluations=5),
             (WORDS,),
             lambda model: model.score(WORDS),
         ),
-        FrontDoor(mrflearn.NgramLanguageModel(2), (WORDS,), lambda model: model.score(WORDS)),
-        FrontDoor(mrflearn.WordVectors(3), (WORDS,), lambda model: model.neighbors("the")),
-        FrontDoor(mrflearn.PCFG(), (trees,), lambda model: model.score([trees[0].words])),
-        FrontDoor(
+        Example(mrflearn.NgramLanguageModel(2), (WORDS,), lambda model: model.score(WORDS)),
+        Example(mrflearn.WordVectors(3), (WORDS,), lambda model: model.neighbors("the")),
+        Example(mrflearn.PCFG(), (trees,), lambda model: model.score([trees[0].words])),
+        Example(
             mrflearn.CompositeLanguageModel(2, None, 2, max_iterations=2),
             (text,),
             lambda model: model.perplexity(text),

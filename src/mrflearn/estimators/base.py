@@ -1,4 +1,4 @@
-"""What every front door shares: the way to disk and back, and what is said before `fit`."""
+"""What every estimator shares: the way to disk and back, and what is said before `fit`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mrflearn.models.storage import StoredModel, fits, read_model, write_model
 Parts = tuple[dict[str, Any], dict[str, Tensor]]  # plain values, as JSON has them, and tensors
 
 
-class FrontDoor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
+class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
     """A scikit-learn estimator that can be saved and loaded."""
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -55,7 +55,7 @@ class FrontDoor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
             self = cls(**stored.settings)
             if "device" in stored.settings:
                 self.set_params(device=device)
-            self._take_back(stored.learned, stored.tensors)
+            self._restore(stored.learned, stored.tensors)
         except (
             ArithmeticError,
             AttributeError,
@@ -75,7 +75,7 @@ class FrontDoor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         """All that `fit` made and answers need; `NotFittedError` before."""
 
     @abstractmethod
-    def _take_back(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Becomes fitted by what `_learned_parts` gave."""
 
     def _stored_settings(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class FrontDoor(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         return value
 
 
-def _check_settings(kind: type[FrontDoor], settings: Mapping[str, Any]) -> None:
+def _check_settings(kind: type[Estimator], settings: Mapping[str, Any]) -> None:
     """Raises `StorageError` where a setting is not of the kind that the constructor takes."""
     hints = _settings_of(kind)
     for name, value in settings.items():
@@ -100,7 +100,7 @@ def _check_settings(kind: type[FrontDoor], settings: Mapping[str, Any]) -> None:
 
 
 @cache
-def _settings_of(kind: type[FrontDoor]) -> dict[str, Any]:
+def _settings_of(kind: type[Estimator]) -> dict[str, Any]:
     """The kind of each setting; constructors may name what modules of their bases import."""
     names: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
