@@ -121,6 +121,10 @@ def test_an_error_comes_home_whole(spark: Spark, shards: list[Path], tmp_path: P
         count_shards(cliques(), [*shards, broken], spark)
 
 
+def test_ctrl_c_does_what_it_did_before_there_was_a_cluster(spark: Spark) -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_order_is_kept_and_nothing_is_nothing(spark: Spark) -> None:
     assert list(spark.map(abs, range(-20, 0))) == list(range(20, 0, -1))
     assert list(spark.map(abs, [])) == []

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from typing import Any, Self, TypeVar, final
@@ -43,7 +46,8 @@ class Spark:
         for name, value in (settings or {}).items():
             conf.set(name, value)
         try:
-            self._context: Any = SparkContext.getOrCreate(conf)
+            with _same_ctrl_c():
+                self._context: Any = SparkContext.getOrCreate(conf)
         except Exception as error:  # py4j raises kinds of its own, some of them plain Exceptions
             raise ExecutionError(f"no Spark at {master!r}: {_cause(error)}") from error
         self._context.setLogLevel("ERROR")
@@ -109,9 +113,23 @@ class Spark:
             outcomes: list[Outcome] = plan(self._context.parallelize(held, slices), sent).collect()
         except _failures() as error:
             raise ExecutionError(f"the Spark job failed: {_cause(error)}") from error
+        except KeyboardInterrupt:
+            self._context.cancelAllJobs()
+            raise
         finally:
             sent.destroy()
         return outcomes
+
+
+@contextmanager
+def _same_ctrl_c() -> Iterator[None]:
+    """Puts back what Ctrl-C did: a SparkContext replaces it for good, for all later trainings."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _failures() -> tuple[type[Exception], ...]:
