@@ -72,9 +72,9 @@ def test_labels_are_those_of_python(file: Path, model: Path) -> None:
         assert answer["marginals"]["0"] == chances[0]
     rows = run("tag", str(model), str(file), "--batch", "1").out.split("\n\n")
     assert rows[0].splitlines()[0].split("\t") == ["0", "left"]
-    scores = [own["score"] for own in tagged(model, file, "--nbest", "3")[0]["nbest"]]
+    scores = [own["score"] for own in tagged(model, file, "--number", "3")[0]["nbest"]]
     assert scores == sorted(scores, reverse=True)
-    assert run("tag", str(model), str(file), "--nbest", "2").out.startswith("# 0 ")
+    assert run("tag", str(model), str(file), "--number", "2").out.startswith("# 0 ")
 
 
 def test_evaluation_counts_nodes_and_graphs(file: Path, model: Path, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_evaluation_counts_nodes_and_graphs(file: Path, model: Path, tmp_path: P
 
 
 def test_weights_are_inspected(model: Path) -> None:
-    answer = run("inspect", str(model), "--top", "3", "--label", "left", "--json").json()
+    answer = run("inspect", str(model), "--number", "3", "--label", "left", "--json").json()
     assert answer["labels"] == ["left", "right"]
     assert answer["weights"].keys() == {"node", "edge"}
     assert len(answer["features"]) == 3

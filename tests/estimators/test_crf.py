@@ -29,7 +29,14 @@ from mrflearn import (
     load,
     word_features,
 )
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
+from mrflearn.errors import (
+    DataError,
+    MrflearnError,
+    NotFittedError,
+    SettingsError,
+    StorageError,
+    TrainingError,
+)
 from mrflearn.features.compiled import compile_features
 from mrflearn.io.crfsuite_text import read_crfsuite
 from support.edited import edit
@@ -66,12 +73,12 @@ def test_samples_follow_the_distribution(fitted: CRF) -> None:
     sequence = V[0][:2]
     scores = scores_of(fitted, sequence)
     total, count = log_sum(scores), 4000
-    drawn = Counter(tuple(path) for path in fitted.sample([sequence], count, seed=1)[0])
+    drawn = Counter(tuple(path) for path in fitted.sample([sequence], count, random_state=1)[0])
     for path, score in scores.items():
         chance = math.exp(score - total)
         spread = 5 * math.sqrt(chance * (1 - chance) / count) + 1e-9
         assert drawn[path] / count == pytest.approx(chance, abs=spread)
-    assert fitted.sample(V, 2, seed=3) == fitted.sample(V, 2, seed=3)
+    assert fitted.sample(V, 2, random_state=3) == fitted.sample(V, 2, random_state=3)
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -285,10 +292,10 @@ def test_no_data_is_too_odd(seed: int) -> None:
     [
         lambda: CRF(max_iterations=2).fit([[["a"], ["b"]]], [["X", "X"]]),
         lambda: FactorialCRF().fit([[["a"], ["b"]]], [[["X", "X"], ["Y", "Z"]]]),
-        lambda: SkipChainCRF().fit([[["a"], ["b"]]], [["X", "X"]], [["a", "b"]]),
+        lambda: SkipChainCRF().fit([[["word=a"], ["word=b"]]], [["X", "X"]]),
         lambda: GraphCRF().fit([nx.path_graph(2)], [["X", "X"]]),
         lambda: HMMTagger().fit([["a", "b"]], [["X", "X"]]),
-        lambda: JointTagger(max_evaluations=2).fit([["a", "b"]], [["X", "X"]]),
+        lambda: JointTagger(max_iterations=2).fit([["a", "b"]], [["X", "X"]]),
     ],
     ids=["chain", "factorial", "skip", "graph", "hmm", "joint"],
 )
@@ -310,7 +317,6 @@ def test_no_features_at_all_leave_the_transitions() -> None:
         ({"algorithm": "pa"}, "'pa' is not one of"),
         ({"algorithm": "arow"}, "not offered"),
         ({"algorithm": "l2sgd", "c1": 1.0}, "needs algorithm='lbfgs'"),
-        ({"pa_type": 1}, "pa_type is an option of CRFsuite"),
         ({"order": 3}, "order=3"),
         ({"dtype": "half"}, "dtype 'half'"),
         ({"n_jobs": 0}, "n_jobs=0"),
@@ -337,14 +343,18 @@ def test_mistakes_are_named() -> None:
         CRF().fit([], [])
     with pytest.raises(DataError, match="y is missing"):
         CRF().fit(X)
-    with pytest.raises(DataError, match="go together"):
+    with pytest.raises(SettingsError, match="go together"):
         CRF().fit(X, Y, X_dev=V)
+    with pytest.raises(SettingsError, match="give one of them"):
+        CRF().fit(X, Y, V, Z, validation=(V, Z))
+    with pytest.raises(SettingsError, match="validation must be a pair"):
+        CRF().fit(X, Y, validation=V)
     crf = CRF(max_iterations=2).fit(X, Y)
     with pytest.raises(DataError, match="was not seen"):
         crf.log_prob(X[:1], [["Q"] * len(X[0])])
     with pytest.raises(DataError, match="2 sequences and y has 1"):
         crf.score(X[:2], Y[:1])
-    with pytest.raises(DataError, match="no label 'Q'"):
+    with pytest.raises(SettingsError, match="no label 'Q'"):
         crf.top_features("Q")
     with pytest.raises(DataError, match="position 99"):
         crf.explain(X[0], 99)
