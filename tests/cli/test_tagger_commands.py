@@ -225,7 +225,11 @@ def test_a_tagger_from_python_tags_files(folder: Path, tmp_path: Path) -> None:
         (["train", "hmm", "{}/train.conllu", "-o", "{}/x", "--order", "3"], 2, "--order"),
         (["train", "tagger", "{}/train.conllu", "-o", "{}/x", "--words", "2"], 2, "--words"),
         (["train", "tagger", "{}/short.conllu", "-o", "{}/x"], 1, "short.conllu:1: 1 filled"),
-        (["train", "hmm", "{}/train.conllu", "-o", "{}/x", "--validation", "{}/e.txt"], 1, "no sent"),
+        (
+            ["train", "hmm", "{}/train.conllu", "-o", "{}/x", "--validation", "{}/e.txt"],
+            1,
+            "no sent",
+        ),
         (
             ["tag", "{}/hmm", "{}/test.conllu", "--spans"],
             2,

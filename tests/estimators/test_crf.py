@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from mrflearn import (
     CRF,
+    Constraints,
     FactorialCRF,
     GraphCRF,
     HMMTagger,
@@ -327,6 +328,63 @@ def test_settings_that_cannot_be(options: dict[str, Any], words: str) -> None:
         CRF(**options).fit(X, Y)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"keep_tempfiles": True, "trainer_cls": None},
+        {"linesearch": "MoreThuente", "max_linesearch": 20, "calibration_max_trials": None},
+        {"pa_type": 1, "c": 1.0, "error_sensitive": True, "averaging": True},
+        {"variance": 1, "gamma": None},
+    ],
+)
+def test_options_of_crfsuite_that_ask_for_nothing_are_ignored(options: dict[str, Any]) -> None:
+    assert repr(CRF(c2=0.5, **options)) == repr(CRF(c2=0.5)) == "CRF(c2=0.5)"
+    assert CRF(**options).get_params() == CRF().get_params()
+
+
+def test_options_of_crfsuite_that_cannot_be_had_are_refused() -> None:
+    for name, value in {"pa_type": 2, "max_linesearch": 100, "trainer_cls": CRF}.items():
+        with pytest.raises(SettingsError, match=f"^{name} is an option of CRFsuite"):
+            CRF(**{name: value})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'c3'"):
+        CRF(c3=1.0)
+    with pytest.raises(TypeError, match="positional"):
+        CRF("lbfgs", 0.5)  # type: ignore[misc]
+    with pytest.raises(ValueError, match="Invalid parameter 'pa_type'"):
+        CRF().set_params(pa_type=1)
+
+
+def test_scikit_learn_sees_the_parameters() -> None:
+    crf = CRF("l2sgd", c2=0.3, linesearch=None)
+    twin = clone(crf)
+    assert twin.get_params() == crf.get_params()
+    assert twin.set_params(**CRF().get_params()).get_params() == CRF().get_params()
+    assert repr(crf) == "CRF(algorithm='l2sgd', c2=0.3)"
+    assert {"linesearch", "crfsuite_options"}.isdisjoint(crf.get_params())
+
+
+def test_held_out_data_may_be_a_pair(fitted: CRF) -> None:
+    settings = {"max_iterations": 8, "c2": 0.01}
+    pair = CRF(**settings).fit(X, Y, validation=(V, Z))
+    apart = CRF(**settings).fit(X, Y, V, Z)
+    assert pair.state_features_ == apart.state_features_
+    assert [own.validation for own in pair.outcome_.history][-1] is not None
+
+
+def test_known_labels_may_stand_for_constraints(fitted: CRF) -> None:
+    known = [[None] * len(own) for own in V]
+    known[0][0] = "B"
+    assert fitted.predict(V, known) == fitted.predict(V, Constraints(forced=known))
+    assert fitted.predict(V, known)[0][0] == "B"
+
+
+def test_marginals_as_arrays(fitted: CRF) -> None:
+    tables, dicts = fitted.predict_proba([[], *V]), fitted.predict_marginals([[], *V])
+    assert tables[0].shape == (0, 3)
+    for table, own in zip(tables, dicts, strict=True):
+        assert [dict(zip(fitted.classes_, row, strict=True)) for row in table.tolist()] == own
+
+
 def test_a_verbose_fit_says_how_large_it_will_be(capsys: pytest.CaptureFixture[str]) -> None:
     CRF(max_iterations=1, verbose=True).fit(X, Y)
     said = capsys.readouterr()
@@ -354,6 +412,8 @@ def test_mistakes_are_named() -> None:
         crf.log_prob(X[:1], [["Q"] * len(X[0])])
     with pytest.raises(DataError, match="2 sequences and y has 1"):
         crf.score(X[:2], Y[:1])
+    with pytest.raises(SettingsError, match="n must be >= 1; got 0"):
+        crf.n_best(X, 0)
     with pytest.raises(SettingsError, match="no label 'Q'"):
         crf.top_features("Q")
     with pytest.raises(DataError, match="position 99"):

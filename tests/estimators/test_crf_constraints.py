@@ -1,4 +1,4 @@
-"""Answers under constraints against the list of all labellings with those that break a rule left out."""
+"""Answers under constraints against the list of all labellings that obey them."""
 
 from __future__ import annotations
 

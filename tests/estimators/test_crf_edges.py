@@ -67,7 +67,7 @@ def test_spans_and_samples_follow_the_distribution() -> None:
     scores = scores_of(crf, sequence)
     total, count = log_sum(scores), 4000
     exact = {path: math.exp(score - total) for path, score in scores.items()}
-    for start, end, label, chance in crf.predict_spans([sequence], n_best=3)[0]:
+    for start, end, label, chance in crf.predict_spans([sequence], n=3)[0]:
         wanted = sum(p for path, p in exact.items() if (start, end, label) in tags_to_spans(path))
         assert chance == pytest.approx(wanted)
     drawn = Counter(tuple(path) for path in crf.sample([sequence], count, random_state=1)[0])

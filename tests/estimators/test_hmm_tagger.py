@@ -11,7 +11,7 @@ from sklearn.base import clone
 import mrflearn
 from mrflearn import HMMTagger
 from mrflearn.datasets.english import sample_documents
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import DataError, NotFittedError, SettingsError, StorageError
 from mrflearn.evaluation.tagging import tagging_report
 from mrflearn.io.columns import read_columns
 from mrflearn.io.conllu import read_conllu
@@ -100,16 +100,16 @@ def test_settings_and_mistakes(taggers: dict[int, HMMTagger]) -> None:
     with pytest.raises(NotFittedError, match="not fitted yet"):
         HMMTagger().predict([["a"]])
     for settings, says in (
-        ({"order": 3}, "order=3"),
+        ({"order": 3}, "order must be 1 or 2; got 3"),
         ({"unknown": "guess"}, "unknown='guess'"),
-        ({"rare": 0}, "rare=0"),
-        ({"suffix_length": -1}, "suffix_length=-1"),
-        ({"beam": 0.5}, "beam=0.5"),
+        ({"rare": 0}, "rare must be >= 1, or None; got 0"),
+        ({"suffix_length": -1}, "suffix_length must be >= 0; got -1"),
+        ({"beam": 0.5}, "beam must be >= 1 .*; got 0.5"),
     ):
-        with pytest.raises(MrflearnError, match=says):
+        with pytest.raises(SettingsError, match=says):
             HMMTagger(**settings).fit([["a"]], [["X"]])
     tagger = taggers[2]
-    with pytest.raises(DataError, match="n=0"):
+    with pytest.raises(SettingsError, match="n must be >= 1; got 0"):
         tagger.n_best([["a"]], 0)
     with pytest.raises(DataError, match="this one is text"):
         tagger.predict(["a sentence"])

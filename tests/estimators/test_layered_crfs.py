@@ -105,7 +105,7 @@ def test_forced_labels_hold_and_the_rest_is_best(fitted):
     (found,) = fitted.predict(X, known)
     assert tuple(map(tuple, found)) == max(allowed, key=allowed.__getitem__)
     assert fitted.predict(X, Constraints(forced=known)) == [found]
-    with pytest.raises(SettingsError, match="scheme.* are for chains"):
+    with pytest.raises(SettingsError, match="are for chains"):
         fitted.predict(X, Constraints(scheme="IOB2"))
 
 
@@ -274,7 +274,7 @@ def test_words_that_do_not_fit_are_refused(words, problem):
 def documents(count: int, seed: int) -> tuple[list, list]:
     """The same notices, each item with its word among its features."""
     X, y, words = notices(count, seed)
-    items = [[{name: 1.0 for name in item} for item in own] for own in X]
+    items = [[dict.fromkeys(item, 1.0) for item in own] for own in X]
     for own, names in zip(items, words, strict=True):
         for item, word in zip(own, names, strict=True):
             item["word"] = word
@@ -292,7 +292,7 @@ def test_items_carry_their_words(tmp_path: Path):
     assert "skip 0" in [template.name for template in model.model_.templates]
     given = SkipChainCRF(word=None, max_iterations=5, **QUIET).fit(X, y, words=words)
     assert model.predict_marginals(X) == given.predict_marginals(X, words=words)
-    with pytest.raises(SettingsError, match="give words=..., or say which feature"):
+    with pytest.raises(SettingsError, match="say which feature is a token"):
         given.predict(X)
     found = SkipChainCRF(word=word_in, max_iterations=5, **QUIET).fit(X, y)
     assert found.predict_marginals(X) == model.predict_marginals(X)
@@ -308,12 +308,12 @@ def test_words_are_found_among_names_of_features():
     made = SkipChainCRF(word="w[0]", max_iterations=3, **QUIET).fit(items, y)
     given = SkipChainCRF(max_iterations=3, **QUIET).fit(items, y, words=words)
     assert made.predict_marginals(items) == given.predict_marginals(items, words=words)
-    with pytest.raises(DataError, match="an item has no word: neither .'word': WORD. nor 'word=W"):
+    with pytest.raises(DataError, match="an item has no word"):
         SkipChainCRF().fit(X, y)
 
 
 def test_scikit_learn_searches_and_pipes():
-    X, y = documents(8, 0)
+    X, y = documents(12, 0)
     search = GridSearchCV(
         SkipChainCRF(max_iterations=3, **QUIET), {"rule": ["capitalised", "same-word"]}, cv=2
     ).fit(X, y)

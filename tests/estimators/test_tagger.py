@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import DataError, MrflearnError, NotFittedError, SettingsError, StorageError
 from mrflearn.estimators import tagger as module
 from mrflearn.estimators.loading import load
 from mrflearn.estimators.tagger import JointTagger
@@ -170,6 +170,35 @@ def test_the_best_setting_is_chosen_on_validation_text():
         JointTagger(l2=[1.0, 0.1]).fit(*text)
 
 
+def test_a_trial_that_fails_leaves_the_tagger_as_it_was():
+    text = toy_sentences(20, seed=0)
+    short = text[0][:3], text[1][:2]
+    fresh = JointTagger(l2=[0.1, 0.3], max_iterations=2)
+    with pytest.raises(DataError, match="3 sentences and tags for 2"):
+        fresh.fit(*text, validation=short)
+    assert vars(fresh) == vars(clone(fresh))
+    fitted = JointTagger(max_iterations=2).fit(*text)
+    before = dict(vars(fitted))
+    with pytest.raises(DataError, match="3 sentences and tags for 2"):
+        fitted.set_params(l2=[0.2, 0.4]).fit(*text, validation=short)
+    assert vars(fitted) == {**before, "l2": [0.2, 0.4]}
+
+
+def test_marginals_as_dicts(taggers):
+    tagger, sentences = taggers[1, 3], [["the", "zug"], []]
+    for table, own in zip(
+        tagger.predict_proba(sentences), tagger.predict_marginals(sentences), strict=True
+    ):
+        assert [dict(zip(tagger.classes_, row, strict=True)) for row in table.tolist()] == own
+
+
+def test_the_tolerance_ends_training():
+    text = toy_sentences(20, seed=0)
+    loose = JointTagger(tolerance=0.1).fit(*text).outcome_
+    assert loose.ending == "gradient"
+    assert loose.iterations < JointTagger(max_iterations=20).fit(*text).outcome_.iterations == 20
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -177,6 +206,7 @@ def test_the_best_setting_is_chosen_on_validation_text():
         ({"words": 2}, "1 word or 3"),
         ({"context": 3}, "1 or 2"),
         ({"bound": "x"}, "not one of"),
+        ({"max_iterations": 0}, "max_iterations must be >= 1; got 0"),
     ],
 )
 def test_odd_settings_are_refused(settings, message):

@@ -16,7 +16,7 @@ from mrflearn.estimators import crf_weights as weights
 from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.crf_constraints import Constraints, Given, at_temperature
 from mrflearn.estimators.crf_spans import ScoredSpan, scored_spans
-from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.estimators.crf_validation import accuracy, check_n
 from mrflearn.execution.threads import Threads
 from mrflearn.features.compiled import CompiledFeatures, compile_features
 from mrflearn.features.edges import MARK
@@ -154,6 +154,7 @@ class ChainQuestions(Estimator):
         list of lists of (start, end, label, probability), from left to right
 
         """
+        check_n(n)
         labels = self.classes_
         return [own for c in self._chains(X, constraints) for own in scored_spans(c, labels, n)]
 
@@ -174,6 +175,7 @@ class ChainQuestions(Estimator):
         list of lists of (labels, probability), most probable first
 
         """
+        check_n(n)
         labels = self.classes_
         return [
             own for c in self._chains(X, constraints) for own in answers.best_lists(c, labels, n)
@@ -203,6 +205,7 @@ class ChainQuestions(Estimator):
         for each sequence a list of n lists of labels
 
         """
+        check_n(n)
         model, labels = self._fitted(), self.classes_
         generator = torch.Generator(device=model.state.device)
         generator.manual_seed(self.random_state if random_state is None else random_state)

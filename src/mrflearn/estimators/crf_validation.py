@@ -27,6 +27,12 @@ def pair_of(validation: Any) -> HeldOut:
     return validation[0], validation[1]
 
 
+def check_n(n: int) -> None:
+    """`SettingsError` where somebody asks for no result at all."""
+    if n < 1:
+        raise SettingsError(f"n must be >= 1; got {n}.")
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Validation:

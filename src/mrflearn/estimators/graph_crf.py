@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_constraints import Given, known_labels
+from mrflearn.estimators.crf_validation import check_n
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import best_lists, log_probabilities
 from mrflearn.estimators.graph_inputs import Graphs, mirrored_templates, mirrored_tie
@@ -235,6 +236,7 @@ class GraphCRF(FieldCRF):
         for each graph a list of `GraphAnswer`, best first
 
         """
+        check_n(n)
         graphs, batch, allowed = self._asked(X, constraints)
         answers = []
         for number, own in enumerate(best_lists(self._fitted(), batch, allowed, n)):

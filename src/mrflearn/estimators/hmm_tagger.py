@@ -14,7 +14,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.crf_validation import accuracy, marginal_dicts
+from mrflearn.estimators.crf_validation import accuracy, check_n, marginal_dicts
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.features.tag_counts import TagCounts, Tags, count_tags
 from mrflearn.io.tag_files import TagSource
@@ -160,8 +160,7 @@ class HMMTagger(Estimator):
         list of lists of (tags, probability), most probable first
 
         """
-        if n < 1:
-            raise SettingsError(f"n must be >= 1; got {n}.")
+        check_n(n)
         names = self.classes_
         return [own for laid in self._lattices(X) for own in answers.best_lists(laid, names, n)]
 

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.crf_validation import check_n
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import best_lists
 from mrflearn.execution.executor import Executor
@@ -120,6 +121,7 @@ class LayeredSequences(FieldCRF):
 
     def _best(self, batch: FieldBatch, n: int, known: Iterable[Any] | None) -> list[list[Decoded]]:
         """The n best labellings of each sequence, exactly and in order."""
+        check_n(n)
         allowed = self._allowed(batch, known)
         return [
             [Decoded(self._named(states), score, "exact", True) for states, score in own]

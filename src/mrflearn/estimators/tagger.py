@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.crf_validation import accuracy, marginal_dicts, pair_of
+from mrflearn.estimators.crf_validation import accuracy, check_n, marginal_dicts, pair_of
 from mrflearn.estimators.tagger_file import LearnedTagger, restore, store
 from mrflearn.estimators.tagger_learning import Learning, TaggerPlan, learn
 from mrflearn.estimators.tagger_training import TaggerSettings
@@ -232,8 +232,7 @@ class JointTagger(Estimator):
         list of lists of (tags, probability), most probable first
 
         """
-        if n < 1:
-            raise SettingsError(f"n must be >= 1; got {n}.")
+        check_n(n)
         names = np.array(self.classes_, dtype=object)
         found: list[list[tuple[list[str], float]]] = []
         for sentences, chains in _chains(self._fitted(), X):
