@@ -11,7 +11,7 @@ import torch
 
 import mrflearn
 from mrflearn import GraphCRF
-from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, TrainingError
+from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, SettingsError
 from mrflearn.estimators.crf_training import Settings
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
 from mrflearn.estimators.graph_inputs import Graphs
@@ -269,6 +269,18 @@ def test_a_graph_in_parts_is_refused_unless_asked_for(fitted: GraphCRF) -> None:
     assert set(model.predict([apart])[0]) == set(apart)
 
 
+def test_a_fit_that_fails_leaves_the_model_as_it_was() -> None:
+    graph, labels = picture(0)
+    others = [{node: f"other {label}" for node, label in labels.items()}]
+    model = GraphCRF("auto", max_iterations=1)
+    for _ in range(2):
+        before = dict(vars(model))
+        with pytest.raises(SettingsError, match="algorithm='ap'"):
+            model.set_params(algorithm="ap").fit([nx.DiGraph(graph)], others)
+        assert vars(model) == {**before, "algorithm": "ap"}
+        model.set_params(algorithm="lbfgs").fit([graph], [labels])
+
+
 def test_mistakes_are_named(fitted: GraphCRF) -> None:
     graph, labels = picture(0)
     with pytest.raises(NotFittedError):
@@ -289,9 +301,9 @@ def test_mistakes_are_named(fitted: GraphCRF) -> None:
         FactorGraph(torch.full((2,), 2), (FactorGroup("pair", torch.tensor([[0, 9]])),))
     with pytest.raises(DataError, match="items for 'egde'"):
         GraphCRF().fit([(grid(2, 2), {"egde": []})], [["a"] * 4])
-    with pytest.raises(TrainingError, match="not one of ml"):
+    with pytest.raises(SettingsError, match="not one of ml"):
         GraphCRF("mle").fit([graph], [labels])  # type: ignore[arg-type]
-    with pytest.raises(TrainingError, match="for chains"):
+    with pytest.raises(SettingsError, match="for chains"):
         GraphCRF("ml", algorithm="ap").fit([graph], [labels])
     everything = dict.fromkeys(graph, "sea")
     assert fitted.predict([graph], [everything]) == [everything]

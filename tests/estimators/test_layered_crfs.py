@@ -21,7 +21,6 @@ from mrflearn.errors import (
     MrflearnError,
     NotFittedError,
     SettingsError,
-    TrainingError,
 )
 from mrflearn.estimators.factorial_crf import FactorialCRF
 from mrflearn.estimators.loading import load
@@ -184,7 +183,7 @@ def test_nothing_to_learn_from_is_refused():
 
 def test_unknown_estimators_are_refused():
     X, y = sentences(3, 8)
-    with pytest.raises(TrainingError, match="estimator 'em' is not one of"):
+    with pytest.raises(SettingsError, match="estimator 'em' is not one of"):
         FactorialCRF("em").fit(X, y)
 
 

@@ -18,7 +18,13 @@ from mrflearn.errors import SettingsError
 from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.chain_questions import ChainQuestions
-from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_chains
+from mrflearn.estimators.crf_choice import (
+    Choice,
+    Wanted,
+    choose_for_chains,
+    estimator_of,
+    keep_choice,
+)
 from mrflearn.estimators.crf_inputs import compiled
 from mrflearn.estimators.crf_outcome import restore_training, stored_training
 from mrflearn.estimators.crf_training import Settings, estimate_memory, train
@@ -343,12 +349,14 @@ class CRF(ChainQuestions):
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
-        settings = self._settings(validation, self._chosen(start, data))
+        choice = self._choice(start, data)
+        settings = self._settings(validation, estimator_of(self, choice))
         settings = replace(settings, checkpoint=checkpoint, resume=resume)
         if self.verbose:
             sys.stderr.write(estimate_memory(start, data, settings) + "\n")
         self.outcome_: Outcome[ChainCRF] = train(start, data, settings, pull)
         self.model_, self.temperature_ = self.outcome_.model, 1.0
+        keep_choice(self, choice)
         if self.model_filename is not None:
             self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self
@@ -375,18 +383,16 @@ class CRF(ChainQuestions):
             own = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
         return sequence_weights(features.lengths, labels, self.class_weight, own)
 
-    def _chosen(self, start: ChainCRF, data: ChainData) -> Criterion:
-        """The estimator asked for, or the one that suits the data."""
+    def _choice(self, start: ChainCRF, data: ChainData) -> Choice | None:
+        """With `estimator="auto"` the estimator that suits the data."""
         if self.estimator != "auto":
-            self.__dict__.pop("choice_", None)  # of an earlier fit
-            return self.estimator
-        self.choice_: Choice = choose_for_chains(
+            return None
+        return choose_for_chains(
             start.support,
             data.features.tokens,
             algorithm=self.algorithm,
             device=start.state.device.type,
         )
-        return self.choice_.estimator
 
     def _settings(self, validation: Validation | None, estimator: Criterion) -> Settings:
         callbacks = list(self.callbacks)

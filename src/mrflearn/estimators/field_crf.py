@@ -9,13 +9,19 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Any, NamedTuple, Self
 
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool
 from torch import Tensor
 
 from mrflearn.errors import SettingsError
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
+from mrflearn.estimators.crf_choice import (
+    Choice,
+    Wanted,
+    choose_for_graphs,
+    estimator_of,
+    keep_choice,
+)
 from mrflearn.estimators.crf_outcome import restore_training, stored_training
 from mrflearn.estimators.crf_training import Settings
 from mrflearn.estimators.field_crf_answers import (
@@ -26,6 +32,7 @@ from mrflearn.estimators.field_crf_answers import (
     marginals,
 )
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
+from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
@@ -162,9 +169,18 @@ class FieldCRF(Estimator):
         executor: Executor | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
+        *,
+        mirrored: bool = False,
     ) -> Self:
-        """Trains the field, from the weights of `start` where it has them."""
-        templates = self._templates(batch)
+        """Trains the field, from the weights of `start` where it has them.
+
+        With `mirrored`, weights of an edge do not depend on its direction.
+        """
+        templates = find_templates(
+            batch, min_freq=self.min_freq, everything=self.all_possible_pairs
+        )
+        if mirrored:
+            templates = mirrored_templates(templates)
         first = LogLinearField.zeros(templates, choose_dtype(self.dtype))
         if start is not None:
             first = start.on(templates)
@@ -174,11 +190,16 @@ class FieldCRF(Estimator):
             f"{graph.components:,} examples, {graph.variables:,} variables, "
             f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
         )
-        settings = self._settings(templates, self._chosen(batch))
-        saved = replace(settings.optimisation, checkpoint=checkpoint, resume=resume)
-        settings = replace(settings, optimisation=saved, executor=executor)
+        choice = choose_for_graphs(batch, self.pieces) if self.estimator == "auto" else None
+        optimisation = self._optimisation(choice)
+        optimisation = replace(optimisation, checkpoint=checkpoint, resume=resume)
+        tie = mirrored_tie(templates) if mirrored else None
+        settings = FieldSettings(
+            self._principle(optimisation.estimator), optimisation, executor, tie
+        )
         self.outcome_ = train_field(first, batch, settings)
         self.model_ = self.outcome_.model
+        keep_choice(self, choice)
         return self
 
     def _tell(self, remark: str) -> None:
@@ -195,34 +216,19 @@ class FieldCRF(Estimator):
         """The probabilities of all labels of unlabelled examples."""
         return marginals(self._fitted(), _open(batch, allowed), self.inference)
 
-    def _templates(self, batch: FieldBatch) -> tuple[Template, ...]:
-        """Which weights there are."""
-        return find_templates(batch, min_freq=self.min_freq, everything=self.all_possible_pairs)
-
-    def _tie(self, templates: tuple[Template, ...]) -> Int64[Tensor, "p"] | None:  # noqa: ARG002
-        """Which weights are the same one; None: each is free."""
-        return None
-
-    def _chosen(self, batch: FieldBatch) -> Criterion:
-        """The estimator asked for, or the one that suits the graphs."""
-        if self.estimator != "auto":
-            self.__dict__.pop("choice_", None)  # of an earlier fit
-            return self.estimator
-        self.choice_ = choose_for_graphs(batch, self.pieces)
-        return self.choice_.estimator
-
-    def _settings(self, templates: tuple[Template, ...], estimator: Criterion) -> FieldSettings:
+    def _optimisation(self, choice: Choice | None) -> Settings:
         own = Settings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
-        optimisation = Settings(
+        return Settings(
             **{name: getattr(self, name) for name in own - {"estimator"}},
-            estimator=estimator,
+            estimator=estimator_of(self, choice),
             cores=count_cores(self.n_jobs),
             seed=self.random_state,
             progress=self.verbose,
         )
+
+    def _principle(self, estimator: Criterion) -> Principle:
         pieces = natural_pieces(estimator) if self.pieces is None else self.pieces
-        principle = Principle(estimator, pieces, self.shares)
-        return FieldSettings(principle, optimisation, tie=self._tie(templates))
+        return Principle(estimator, pieces, self.shares)
 
     def _fitted(self) -> LogLinearField:
         model: LogLinearField = self._after_fit("model_")

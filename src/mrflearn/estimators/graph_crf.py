@@ -15,7 +15,7 @@ from mrflearn.estimators.crf_constraints import Given, known_labels
 from mrflearn.estimators.crf_validation import check_n
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import best_lists, log_probabilities
-from mrflearn.estimators.graph_inputs import Graphs, mirrored_templates, mirrored_tie
+from mrflearn.estimators.graph_inputs import Graphs
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering
 from mrflearn.features.labels import warn_of_single_label
@@ -140,8 +140,9 @@ class GraphCRF(FieldCRF):
         if self.connected:
             graphs.insist_on_connection(batch.graph)
         batch = graphs.labelled(batch, labels, names)
+        self._learn(batch, None, executor, checkpoint, resume, mirrored=graphs.mirrored)
         self.mirrored_, self.labels_ = graphs.mirrored, names
-        return self._learn(batch, None, executor, checkpoint, resume)
+        return self
 
     def predict(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
         """The best labels of each graph.
@@ -290,13 +291,6 @@ class GraphCRF(FieldCRF):
     def _names(self, states: Int64[Tensor, "v"]) -> list[str]:
         names = self.classes_
         return [names[state] for state in states.tolist()]
-
-    def _templates(self, batch: FieldBatch) -> tuple[Template, ...]:
-        templates = super()._templates(batch)
-        return mirrored_templates(templates) if self.mirrored_ else templates
-
-    def _tie(self, templates: tuple[Template, ...]) -> Int64[Tensor, "p"] | None:
-        return mirrored_tie(templates) if self.mirrored_ else None
 
     def _axis_labels(self, template: Template) -> list[list[str]]:
         return [self.classes_] * len(template.shape)
