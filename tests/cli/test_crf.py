@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import itertools
 import json
@@ -9,7 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+import mrflearn
+from mrflearn.cli.main import app
 from mrflearn.estimators.crf import CRF
 from mrflearn.estimators.loading import load
 from mrflearn.evaluation.chunks import chunk_report
@@ -145,7 +149,7 @@ def test_evaluate_tells_people(folder: Path) -> None:
 
 def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
     crf = load(folder / "model")
-    answer = run("inspect", str(folder / "model"), "--number", "3", "--json").json()
+    answer = run("inspect", str(folder / "model"), "-n", "3", "--json").json()
     assert answer["features"] == [list(row) for row in crf.top_features(n=3)]
     one = run("inspect", str(folder / "model"), "--label", "B-VP", "--json").json()
     assert {row[1] for row in one["features"]} == {"B-VP"}
@@ -198,7 +202,7 @@ def test_b_templates_give_transitions_attributes(folder: Path, tmp_path: Path) -
     assert all(row[2] == row[3] for row in rows)
     weights = CRF.load(tmp_path / "model").edge_features_
     assert weights["B01:NN", "B-NP", "I-NP"] > 0
-    shown = run("inspect", str(tmp_path / "model"), "--number", "1", "--json").json()
+    shown = run("inspect", str(tmp_path / "model"), "-n", "1", "--json").json()
     assert tuple(shown["edges"][0][:3]) in weights
     told = run("inspect", str(tmp_path / "model")).out
     assert "B01:NN" in told
@@ -268,3 +272,15 @@ def test_a_single_label_is_refused(tmp_path: Path, command: str) -> None:
     assert "--labels" in found.err
     assert ("xpos" if "xpos" in command else "upos") in found.err
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("kind", ["CRF", "FactorialCRF", "GraphCRF", "HMMTagger", "JointTagger"])
+def test_defaults_are_those_of_the_estimator(kind: str) -> None:
+    nouns = {"GraphCRF": "graph", "HMMTagger": "hmm", "JointTagger": "tagger"}
+    commands = get_command(app).commands["train"].commands  # type: ignore[attr-defined]
+    own = inspect.signature(getattr(mrflearn, kind)).parameters
+    shared = [option for option in commands[nouns.get(kind, "crf")].params if option.name in own]
+    assert len(shared) > 3
+    for option in shared:
+        if option.default is not None:
+            assert str(option.default) == str(own[option.name].default), option.name

@@ -51,7 +51,7 @@ def tagged(model: Path, file: Path, *options: str) -> list[dict[str, Any]]:
 
 def test_it_is_the_model_of_python(file: Path, model: Path) -> None:
     graphs = list(read_graphs(file))
-    own = GraphCRF(max_iterations=20).fit(
+    own = GraphCRF(max_iterations=20, n_jobs=-1).fit(
         [graph.networkx() for graph in graphs], [graph.labels for graph in graphs]
     )
     assert load(model).feature_weights() == own.feature_weights()
@@ -91,7 +91,7 @@ def test_evaluation_counts_nodes_and_graphs(file: Path, model: Path, tmp_path: P
 
 
 def test_weights_are_inspected(model: Path) -> None:
-    answer = run("inspect", str(model), "--number", "3", "--label", "left", "--json").json()
+    answer = run("inspect", str(model), "-n", "3", "--label", "left", "--json").json()
     assert answer["labels"] == ["left", "right"]
     assert answer["weights"].keys() == {"node", "edge"}
     assert len(answer["features"]) == 3

@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "train.txt").write_text("".join(rows))
     (folder / "test.txt").write_text("".join(rows[::5]))
     found = run(
-        "train", "crf", str(folder / "train.txt"), "--columns", "word,pos,chunk", "--labels",
+        "train", "crf", "--c2", "0.05", str(folder / "train.txt"), "--columns", "word,pos,chunk", "--labels",
         "pos,chunk", "-q", "-o", str(folder / "both"), "--json",
     )  # fmt: skip
     assert found.code == 0, found.err
@@ -69,11 +69,11 @@ def test_evaluate_reports_each_layer(folder: Path) -> None:
 
 
 def test_inspect_names_layers_and_heavy_weights(folder: Path) -> None:
-    answer = run("inspect", str(folder / "both"), "--number", "5", "--label", "NN", "--json").json()
+    answer = run("inspect", str(folder / "both"), "-n", "5", "--label", "NN", "--json").json()
     assert set(answer["labels"]) == {"pos", "chunk"}
     assert len(answer["features"]) == 5
     assert all("NN" in feature["labels"] for feature in answer["features"])
-    told = run("inspect", str(folder / "both"), "--number", "3").out
+    told = run("inspect", str(folder / "both"), "-n", "3").out
     assert told.startswith("FactorialCRF by pw: pos (4 labels), chunk (3 labels); ")
     wrong = run("inspect", str(folder / "both"), "--label", "XX")
     assert wrong.code == 2

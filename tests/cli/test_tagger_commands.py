@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         output = ["-o", str(folder / name)]
         found = run("train", *words, train, *output, "--validation", valid, "--json")
         assert found.code == 0, found.err
-        assert found.json()["valid"]["unseen_tokens"] == 2
+        assert found.json()["validation"]["unseen_tokens"] == 2
     return folder
 
 
@@ -198,7 +198,7 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path, n
 
 
 def test_inspect_shows_settings_and_steps(folder: Path) -> None:
-    answer = run("inspect", str(folder / "hmm"), "--number", "2", "--json").json()
+    answer = run("inspect", str(folder / "hmm"), "-n", "2", "--json").json()
     assert answer["settings"]["order"] == 2
     assert answer["steps"] == [["DET", "NOUN", 18, 1.0], ["NOUN", "VERB", 18, 1.0]]
     assert "DET -> NOUN" in run("inspect", str(folder / "hmm")).out
