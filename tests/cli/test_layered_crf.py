@@ -25,8 +25,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "train.txt").write_text("".join(rows))
     (folder / "test.txt").write_text("".join(rows[::5]))
     found = run(
-        "train", "crf", "--c2", "0.05", str(folder / "train.txt"), "--columns", "word,pos,chunk", "--labels",
-        "pos,chunk", "-q", "-o", str(folder / "both"), "--json",
+        "train", "crf", str(folder / "train.txt"), "--columns", "word,pos,chunk", "--labels",
+        "pos,chunk", "--c2", "0.05", "-q", "-o", str(folder / "both"), "--json",
     )  # fmt: skip
     assert found.code == 0, found.err
     answer = found.json()

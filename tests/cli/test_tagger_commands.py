@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, *words in (
         ("hmm", "hmm"),
         ("plain", "hmm", "--order", "1", "--labels", "xpos"),
-        ("joint", "tagger", "--words", "1", "--max-evaluations", "15", "-q"),
+        ("joint", "tagger", "--words", "1", "--max-iterations", "15", "-q"),
     ):
         output = ["-o", str(folder / name)]
         found = run("train", *words, train, *output, "--validation", valid, "--json")
@@ -59,7 +59,7 @@ def test_training_tells_what_was_learned(folder: Path, tmp_path: Path) -> None:
     assert answer["tags"] == ["DET", "NOUN", "VERB", "PUNCT"]
     assert (answer["sentences"], answer["tokens"], answer["words"]) == (18, 72, 8)
     assert sum(answer["interpolation"]) == pytest.approx(1)
-    options = ["--words", "1", "--max-evaluations", "5", "-q"]
+    options = ["--words", "1", "--max-iterations", "5", "-q"]
     told = run("train", "tagger", train, "-o", str(tmp_path / "o"), *options).out
     assert "4 tags, 8 words, learned in" in told
     assert "nats a position (chains)" in told
@@ -68,7 +68,7 @@ def test_training_tells_what_was_learned(folder: Path, tmp_path: Path) -> None:
 def test_text_without_tags_is_learned_from(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("the cow jumped .\nthe cow kicked .\n")
     arguments = ["train", "tagger", str(folder / "train.conllu"), "-o", str(tmp_path / "m"), "-q"]
-    arguments += ["--words", "1", "--max-evaluations", "5", "--json", "--overwrite"]
+    arguments += ["--words", "1", "--max-iterations", "5", "--json", "--overwrite"]
     more = ["--unlabelled", str(tmp_path / "plain.txt"), "--rounds", "1"]
     choice = ["--unlabelled-weight", "0.1,0.5", "--validation", str(folder / "test.conllu")]
     found = run(*arguments, *more, *choice)
