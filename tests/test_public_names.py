@@ -12,6 +12,7 @@ import mrflearn
 PUBLIC = {
     "CRF",
     "CompositeLanguageModel",
+    "Constraints",
     "FactorialCRF",
     "FieldStructure",
     "GraphCRF",
@@ -22,7 +23,6 @@ PUBLIC = {
     "NgramLanguageModel",
     "PCFG",
     "PottsField",
-    "Rules",
     "SkipChainCRF",
     "WordVectors",
     "__version__",

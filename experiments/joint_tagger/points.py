@@ -13,4 +13,4 @@ class Point:
     system: str
     labelled: float = 1.0
     unlabelled: bool = False  # whether the other sentences are learned from, without their tags
-    evaluations: int | None = None  # None: the tagger's own limit
+    evaluations: int | None = None  # iterations; None: the tagger's own limit

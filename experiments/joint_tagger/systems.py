@@ -39,14 +39,14 @@ def fit(
     """The system, learned from tagged sentences and from the words of plain ones."""
     tags: list[Any] = [list(s.labels) for s in train]
     if system == "crf":
-        crf = CRF(c2=1.0, max_iterations=evaluations)
+        crf = CRF(c2=1.0, max_iterations=evaluations, n_jobs=-1)
         return Fitted(crf.fit([FEATURES(s) for s in train], tags), FEATURES)
     if system in HMMS:
         return Fitted(HMMTagger(HMMS[system]).fit([s.words for s in train], tags), _words)
     found = JOINT(system)
     if found is None:
         raise SystemExit(f"no system is called {system}")
-    chosen = {} if evaluations is None else {"max_evaluations": evaluations}
+    chosen = {} if evaluations is None else {"max_iterations": evaluations}
     joint = JointTagger(int(found[1]), int(found[2]), bound=found[3], **chosen)
     words = [s.words for s in (*train, *plain)]
     return Fitted(joint.fit(words, [*tags, *[None] * len(plain)]), _words)

@@ -11,7 +11,7 @@ from mrflearn.kinds import KINDS
 if TYPE_CHECKING:
     from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.estimators.crf import CRF
-    from mrflearn.estimators.crf_rules import Rules
+    from mrflearn.estimators.crf_constraints import Constraints
     from mrflearn.estimators.factorial_crf import FactorialCRF
     from mrflearn.estimators.field import MarkovField
     from mrflearn.estimators.graph_crf import GraphCRF
@@ -34,6 +34,7 @@ __all__ = [
     "CRF",
     "PCFG",
     "CompositeLanguageModel",
+    "Constraints",
     "FactorialCRF",
     "FieldStructure",
     "GraphCRF",
@@ -43,7 +44,6 @@ __all__ = [
     "MarkovField",
     "NgramLanguageModel",
     "PottsField",
-    "Rules",
     "SkipChainCRF",
     "WordVectors",
     "__version__",
@@ -54,8 +54,8 @@ __all__ = [
 
 _HOMES = {
     **{name: f"mrflearn.estimators.{kind.home}" for name, kind in KINDS.items()},
+    "Constraints": "mrflearn.estimators.crf_constraints",
     "FieldStructure": "mrflearn.estimators.structure",
-    "Rules": "mrflearn.estimators.crf_rules",
     "edge": "mrflearn.features.edges",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.features.word_features",

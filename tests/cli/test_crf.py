@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import itertools
 import json
@@ -9,7 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+import mrflearn
+from mrflearn.cli.main import app
 from mrflearn.estimators.crf import CRF
 from mrflearn.estimators.loading import load
 from mrflearn.evaluation.chunks import chunk_report
@@ -31,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test.txt").write_text("".join(rows[::5]))
     found = run(
         "train", "crf", str(folder / "train.txt"), "--columns", "word,pos,chunk", "--labels",
-        "chunk", "--valid", str(folder / "test.txt"), "--calibrate", "--max-iterations", "30",
+        "chunk", "--validation", str(folder / "test.txt"), "--calibrate", "--max-iterations", "30",
         "-q", "-o", str(folder / "model"), "--json",
     )  # fmt: skip
     assert found.code == 0, found.err
@@ -72,7 +76,7 @@ def test_tag_gives_probabilities_in_rows_and_in_json(folder: Path, tmp_path: Pat
     arguments = ("tag", str(folder / "model"), str(tmp_path / "one.txt"))
     crf = load(folder / "model")
     items = [next(crf.recipe_.read(tmp_path / "one.txt")).items]
-    answer = run(*arguments, "--nbest", "3", "--marginals", "--spans", "--json").json()
+    answer = run(*arguments, "--number", "3", "--marginals", "--spans", "--json").json()
     assert answer["words"] == ["the", "cat", "saw", "the", "dog", "."]
     best = crf.n_best(items, 3)[0]
     assert [(b["labels"], b["probability"]) for b in answer["nbest"]] == best
@@ -80,7 +84,7 @@ def test_tag_gives_probabilities_in_rows_and_in_json(folder: Path, tmp_path: Pat
     assert answer["marginals"] == crf.predict_marginals(items)[0]
     assert [tuple(s.values()) for s in answer["spans"]] == crf.predict_spans(items, 3)[0]
 
-    text = run(*arguments, "--nbest", "2", "--marginals").out.splitlines()
+    text = run(*arguments, "--number", "2", "--marginals").out.splitlines()
     assert text[0] == f"# 0 {best[0][1]:.6f}"
     assert text[1] == f"the DT B-NP B-NP {answer['marginals'][0]['B-NP']:.4f}"
     assert text[8] == f"# 1 {best[1][1]:.6f}"
@@ -145,7 +149,7 @@ def test_evaluate_tells_people(folder: Path) -> None:
 
 def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
     crf = load(folder / "model")
-    answer = run("inspect", str(folder / "model"), "--top", "3", "--json").json()
+    answer = run("inspect", str(folder / "model"), "-n", "3", "--json").json()
     assert answer["features"] == [list(row) for row in crf.top_features(n=3)]
     one = run("inspect", str(folder / "model"), "--label", "B-VP", "--json").json()
     assert {row[1] for row in one["features"]} == {"B-VP"}
@@ -157,7 +161,7 @@ def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
     ("arguments", "code", "says"),
     [
         (["train", "crf", "{}/none.txt", "-o", "{}/x"], 1, "none.txt: there is no such file"),
-        (["train", "crf", "{}/train.txt", "-o", "{}/x", "--calibrate"], 2, "name --valid"),
+        (["train", "crf", "{}/train.txt", "-o", "{}/x", "--calibrate"], 2, "name --validation"),
         (["train", "crf", "{}/train.txt", "-o", "{}/x", "--labels", "q"], 1, "no column 'q'"),
         (["tag", "{}/model", "{}/short.txt"], 1, "short.txt:1: 1 cells where"),
         (["tag", "{}/no-model", "{}/test.txt"], 1, "does not exist"),
@@ -198,7 +202,7 @@ def test_b_templates_give_transitions_attributes(folder: Path, tmp_path: Path) -
     assert all(row[2] == row[3] for row in rows)
     weights = CRF.load(tmp_path / "model").edge_features_
     assert weights["B01:NN", "B-NP", "I-NP"] > 0
-    shown = run("inspect", str(tmp_path / "model"), "--top", "1", "--json").json()
+    shown = run("inspect", str(tmp_path / "model"), "-n", "1", "--json").json()
     assert tuple(shown["edges"][0][:3]) in weights
     told = run("inspect", str(tmp_path / "model")).out
     assert "B01:NN" in told
@@ -210,7 +214,7 @@ def test_nothing_to_evaluate_and_nowhere_to_draw_are_one_line_each(folder: Path)
     empty.write_text("")
     train = ["train", "crf", str(folder / "train.txt"), "-q", "-o", str(folder / "new")]
     for words, says in (
-        ([*train, "--dev", str(empty)], "no sentences"),
+        ([*train, "--validation", str(empty)], "no sentences"),
         (["evaluate", model, str(empty)], "no sentences"),
         (
             ["evaluate", model, str(folder / "test.txt"), "--plot", str(empty / "a.png")],
@@ -268,3 +272,15 @@ def test_a_single_label_is_refused(tmp_path: Path, command: str) -> None:
     assert "--labels" in found.err
     assert ("xpos" if "xpos" in command else "upos") in found.err
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("kind", ["CRF", "FactorialCRF", "GraphCRF", "HMMTagger", "JointTagger"])
+def test_defaults_are_those_of_the_estimator(kind: str) -> None:
+    nouns = {"GraphCRF": "graph", "HMMTagger": "hmm", "JointTagger": "tagger"}
+    commands = get_command(app).commands["train"].commands  # type: ignore[attr-defined]
+    own = inspect.signature(getattr(mrflearn, kind)).parameters
+    shared = [option for option in commands[nouns.get(kind, "crf")].params if option.name in own]
+    assert len(shared) > 3
+    for option in shared:
+        if option.default is not None:
+            assert str(option.default) == str(own[option.name].default), option.name

@@ -51,7 +51,7 @@ def tagged(model: Path, file: Path, *options: str) -> list[dict[str, Any]]:
 
 def test_it_is_the_model_of_python(file: Path, model: Path) -> None:
     graphs = list(read_graphs(file))
-    own = GraphCRF(max_iterations=20).fit(
+    own = GraphCRF(max_iterations=20, n_jobs=-1).fit(
         [graph.networkx() for graph in graphs], [graph.labels for graph in graphs]
     )
     assert load(model).feature_weights() == own.feature_weights()
@@ -72,9 +72,9 @@ def test_labels_are_those_of_python(file: Path, model: Path) -> None:
         assert answer["marginals"]["0"] == chances[0]
     rows = run("tag", str(model), str(file), "--batch", "1").out.split("\n\n")
     assert rows[0].splitlines()[0].split("\t") == ["0", "left"]
-    scores = [own["score"] for own in tagged(model, file, "--nbest", "3")[0]["nbest"]]
+    scores = [own["score"] for own in tagged(model, file, "--number", "3")[0]["nbest"]]
     assert scores == sorted(scores, reverse=True)
-    assert run("tag", str(model), str(file), "--nbest", "2").out.startswith("# 0 ")
+    assert run("tag", str(model), str(file), "--number", "2").out.startswith("# 0 ")
 
 
 def test_evaluation_counts_nodes_and_graphs(file: Path, model: Path, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_evaluation_counts_nodes_and_graphs(file: Path, model: Path, tmp_path: P
 
 
 def test_weights_are_inspected(model: Path) -> None:
-    answer = run("inspect", str(model), "--top", "3", "--label", "left", "--json").json()
+    answer = run("inspect", str(model), "-n", "3", "--label", "left", "--json").json()
     assert answer["labels"] == ["left", "right"]
     assert answer["weights"].keys() == {"node", "edge"}
     assert len(answer["features"]) == 3

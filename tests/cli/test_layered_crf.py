@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test.txt").write_text("".join(rows[::5]))
     found = run(
         "train", "crf", str(folder / "train.txt"), "--columns", "word,pos,chunk", "--labels",
-        "pos,chunk", "-q", "-o", str(folder / "both"), "--json",
+        "pos,chunk", "--c2", "0.05", "-q", "-o", str(folder / "both"), "--json",
     )  # fmt: skip
     assert found.code == 0, found.err
     answer = found.json()
@@ -69,11 +69,11 @@ def test_evaluate_reports_each_layer(folder: Path) -> None:
 
 
 def test_inspect_names_layers_and_heavy_weights(folder: Path) -> None:
-    answer = run("inspect", str(folder / "both"), "--top", "5", "--label", "NN", "--json").json()
+    answer = run("inspect", str(folder / "both"), "-n", "5", "--label", "NN", "--json").json()
     assert set(answer["labels"]) == {"pos", "chunk"}
     assert len(answer["features"]) == 5
     assert all("NN" in feature["labels"] for feature in answer["features"])
-    told = run("inspect", str(folder / "both"), "--top", "3").out
+    told = run("inspect", str(folder / "both"), "-n", "3").out
     assert told.startswith("FactorialCRF by pw: pos (4 labels), chunk (3 labels); ")
     wrong = run("inspect", str(folder / "both"), "--label", "XX")
     assert wrong.code == 2
@@ -118,7 +118,7 @@ def test_grmm_text_trains_and_tags(tmp_path: Path) -> None:
         (["--labels", "pos,chunk", "--structure", "tree"], 2, "'tree' is not one of"),
         (["--labels", "pos,chunk", "--estimator", "em"], 2, "'em' is not one of"),
         (["--labels", "pos,chunk", "--order", "2"], 2, "--order: has no effect"),
-        (["--labels", "pos,chunk", "--valid", "-"], 2, "--valid: has no effect"),
+        (["--labels", "pos,chunk", "--validation", "-"], 2, "--validation: has no effect"),
         (["--labels", "pos,chunk", "--algorithm", "ap"], 2, "--algorithm ap has no effect"),
         (["--labels", "pos,chunk", "--skip-rule", "same-word"], 2, "--skip-rule: has no effect"),
         (["--labels", "chunk", "--skip-rule", "same-word"], 2, "--skip-rule: has no effect"),
@@ -136,7 +136,7 @@ def test_what_cannot_be_is_refused(
 
 
 @pytest.mark.parametrize(
-    "options", [["tag", "--nbest", "2"], ["tag", "--spans"], ["evaluate", "--calibration"]]
+    "options", [["tag", "--number", "2"], ["tag", "--spans"], ["evaluate", "--calibration"]]
 )
 def test_questions_without_an_answer_are_refused(folder: Path, options: list[str]) -> None:
     verb, *rest = options

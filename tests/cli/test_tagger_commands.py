@@ -41,25 +41,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, *words in (
         ("hmm", "hmm"),
         ("plain", "hmm", "--order", "1", "--labels", "xpos"),
-        ("joint", "tagger", "--words", "1", "--max-evaluations", "15", "-q"),
+        ("joint", "tagger", "--words", "1", "--max-iterations", "15", "-q"),
     ):
         output = ["-o", str(folder / name)]
-        found = run("train", *words, train, *output, "--valid", valid, "--json")
+        found = run("train", *words, train, *output, "--validation", valid, "--json")
         assert found.code == 0, found.err
-        assert found.json()["valid"]["unseen_tokens"] == 2
+        assert found.json()["validation"]["unseen_tokens"] == 2
     return folder
 
 
 def test_training_tells_what_was_learned(folder: Path, tmp_path: Path) -> None:
     train, valid = str(folder / "train.conllu"), str(folder / "test.conllu")
-    told = run("train", "hmm", train, "-o", str(tmp_path / "m"), "--valid", valid).out
+    told = run("train", "hmm", train, "-o", str(tmp_path / "m"), "--validation", valid).out
     assert "order 2, 4 tags, 8 words, learned in" in told
     assert "on the 2 others" in told
     answer = run("train", "hmm", train, "-o", str(tmp_path / "n"), "--json").json()
     assert answer["tags"] == ["DET", "NOUN", "VERB", "PUNCT"]
     assert (answer["sentences"], answer["tokens"], answer["words"]) == (18, 72, 8)
     assert sum(answer["interpolation"]) == pytest.approx(1)
-    options = ["--words", "1", "--max-evaluations", "5", "-q"]
+    options = ["--words", "1", "--max-iterations", "5", "-q"]
     told = run("train", "tagger", train, "-o", str(tmp_path / "o"), *options).out
     assert "4 tags, 8 words, learned in" in told
     assert "nats a position (chains)" in told
@@ -68,9 +68,9 @@ def test_training_tells_what_was_learned(folder: Path, tmp_path: Path) -> None:
 def test_text_without_tags_is_learned_from(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("the cow jumped .\nthe cow kicked .\n")
     arguments = ["train", "tagger", str(folder / "train.conllu"), "-o", str(tmp_path / "m"), "-q"]
-    arguments += ["--words", "1", "--max-evaluations", "5", "--json", "--overwrite"]
+    arguments += ["--words", "1", "--max-iterations", "5", "--json", "--overwrite"]
     more = ["--unlabelled", str(tmp_path / "plain.txt"), "--rounds", "1"]
-    choice = ["--unlabelled-weight", "0.1,0.5", "--valid", str(folder / "test.conllu")]
+    choice = ["--unlabelled-weight", "0.1,0.5", "--validation", str(folder / "test.conllu")]
     found = run(*arguments, *more, *choice)
     assert found.code == 0, found.err
     answer = found.json()
@@ -80,7 +80,7 @@ def test_text_without_tags_is_learned_from(folder: Path, tmp_path: Path) -> None
         (["--rounds", "2"], "every word has its tag"),
         (["--l2", "a"], "is no number"),
         (["--l2", "-1"], "not below 0"),
-        (["--l2", "0.1,1"], "name --valid"),
+        (["--l2", "0.1,1"], "name --validation"),
     ):
         wrong = run(*arguments, *options)
         assert wrong.code == 2
@@ -113,14 +113,14 @@ def test_probabilities_stand_among_the_remarks_of_conllu(folder: Path) -> None:
     arguments = ("tag", str(folder / "hmm"), str(folder / "test.conllu"), "--marginals")
     tagger = load(folder / "hmm")
     words = [s.forms for s in read_conllu(folder / "test.conllu")]
-    out = run(*arguments, "--nbest", "2").out
+    out = run(*arguments, "--number", "2").out
     best = tagger.n_best(words, 2)
     assert out.count("# nbest = 0") == out.count("# nbest = 1") == 2
     assert f"# probability = {best[0][0][1]:.6f}" in out
     chance = tagger.predict_proba(words)[0][0].max()
     assert f"SpaceAfter=No|TagProbability={chance:.4f}" in out
     answers = [
-        json.loads(line) for line in run(*arguments, "--nbest", "2", "--json").out.split("\n")[:-1]
+        json.loads(line) for line in run(*arguments, "--number", "2", "--json").out.split("\n")[:-1]
     ]
     assert [a["words"] for a in answers] == [list(own) for own in words]
     assert [(b["labels"], b["probability"]) for b in answers[0]["nbest"]] == best[0]
@@ -178,7 +178,7 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path, n
     truth = [getattr(s, column) for s in sentences]
     predicted = tagger.predict([s.forms for s in sentences])
     report = tagging_report(
-        truth, predicted, words=[s.forms for s in sentences], known=tagger.vocabulary_
+        truth, predicted, words=[s.forms for s in sentences], known=tagger.known_words_
     )
     assert report.seen is not None
     assert report.unseen is not None
@@ -198,7 +198,7 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path, n
 
 
 def test_inspect_shows_settings_and_steps(folder: Path) -> None:
-    answer = run("inspect", str(folder / "hmm"), "--top", "2", "--json").json()
+    answer = run("inspect", str(folder / "hmm"), "-n", "2", "--json").json()
     assert answer["settings"]["order"] == 2
     assert answer["steps"] == [["DET", "NOUN", 18, 1.0], ["NOUN", "VERB", 18, 1.0]]
     assert "DET -> NOUN" in run("inspect", str(folder / "hmm")).out
@@ -225,7 +225,11 @@ def test_a_tagger_from_python_tags_files(folder: Path, tmp_path: Path) -> None:
         (["train", "hmm", "{}/train.conllu", "-o", "{}/x", "--order", "3"], 2, "--order"),
         (["train", "tagger", "{}/train.conllu", "-o", "{}/x", "--words", "2"], 2, "--words"),
         (["train", "tagger", "{}/short.conllu", "-o", "{}/x"], 1, "short.conllu:1: 1 filled"),
-        (["train", "hmm", "{}/train.conllu", "-o", "{}/x", "--valid", "{}/e.txt"], 1, "no sent"),
+        (
+            ["train", "hmm", "{}/train.conllu", "-o", "{}/x", "--validation", "{}/e.txt"],
+            1,
+            "no sent",
+        ),
         (
             ["tag", "{}/hmm", "{}/test.conllu", "--spans"],
             2,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from mrflearn.errors import GraphError, TrainingError
+from mrflearn.errors import GraphError, SettingsError, TrainingError
 from mrflearn.execution.executor import Serial
 from mrflearn.execution.processes import Processes
 from mrflearn.execution.threads import Threads
@@ -261,15 +261,15 @@ def test_threads_change_no_answer(estimator: Criterion) -> None:
 
 def test_impossible_wishes_are_refused() -> None:
     found = labelled(1, [RING])
-    with pytest.raises(TrainingError, match="not one of ml, bp"):
+    with pytest.raises(SettingsError, match="not one of ml, bp"):
         Principle("mle")  # type: ignore[arg-type]
-    with pytest.raises(TrainingError, match="'factors', 'edges' or lists"):
+    with pytest.raises(SettingsError, match="'factors', 'edges' or lists"):
         Principle("pw", pieces="cliques")  # type: ignore[arg-type]
-    with pytest.raises(TrainingError, match="'edges' are for estimator='pw' and 'pwpl'"):
+    with pytest.raises(SettingsError, match="'edges' are for estimator='pw' and 'pwpl'"):
         Principle("pl", pieces="edges")
-    with pytest.raises(TrainingError, match="for estimator='pw'"):
+    with pytest.raises(SettingsError, match="for estimator='pw'"):
         Principle("pl", pieces=[["unary"], ["pair"]])
-    with pytest.raises(TrainingError, match="for estimator='pw-reweighted'"):
+    with pytest.raises(SettingsError, match="for estimator='pw-reweighted'"):
         Principle("pw", shares="optimised")
     with pytest.raises(GraphError, match="must name each of the factors"):
         named_pieces(found.batch, [["unary"]])

@@ -47,7 +47,7 @@ def crf(**settings: Any) -> Fit:
 
 
 def tagger(*, known: bool = True, **settings: Any) -> Fit:
-    settings = {"max_evaluations": 12, "rounds": 2, **settings}
+    settings = {"max_iterations": 12, "rounds": 2, **settings}
     tags = TAGS if known else [*TAGS[:20], *[None] * (len(TAGS) - 20)]
     return lambda **saved: JointTagger(**settings).fit(WORDS, tags, **saved)
 
@@ -59,7 +59,7 @@ def factorial(estimator: str) -> Fit:
 
 def skip_chain(**saved: Any) -> SkipChainCRF:
     model = SkipChainCRF("bp", rule="same-word", start="chain", max_iterations=5, n_jobs=1)
-    return model.fit(ITEMS, TAGS, WORDS, **saved)
+    return model.fit(ITEMS, TAGS, words=WORDS, **saved)
 
 
 def graph_crf(**saved: Any) -> GraphCRF:

@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from mrflearn import (
     CRF,
+    Constraints,
     FactorialCRF,
     GraphCRF,
     HMMTagger,
@@ -29,7 +30,12 @@ from mrflearn import (
     load,
     word_features,
 )
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError, TrainingError
+from mrflearn.errors import (
+    DataError,
+    NotFittedError,
+    SettingsError,
+    StorageError,
+)
 from mrflearn.features.compiled import compile_features
 from mrflearn.io.crfsuite_text import read_crfsuite
 from support.edited import edit
@@ -66,12 +72,12 @@ def test_samples_follow_the_distribution(fitted: CRF) -> None:
     sequence = V[0][:2]
     scores = scores_of(fitted, sequence)
     total, count = log_sum(scores), 4000
-    drawn = Counter(tuple(path) for path in fitted.sample([sequence], count, seed=1)[0])
+    drawn = Counter(tuple(path) for path in fitted.sample([sequence], count, random_state=1)[0])
     for path, score in scores.items():
         chance = math.exp(score - total)
         spread = 5 * math.sqrt(chance * (1 - chance) / count) + 1e-9
         assert drawn[path] / count == pytest.approx(chance, abs=spread)
-    assert fitted.sample(V, 2, seed=3) == fitted.sample(V, 2, seed=3)
+    assert fitted.sample(V, 2, random_state=3) == fitted.sample(V, 2, random_state=3)
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -285,10 +291,10 @@ def test_no_data_is_too_odd(seed: int) -> None:
     [
         lambda: CRF(max_iterations=2).fit([[["a"], ["b"]]], [["X", "X"]]),
         lambda: FactorialCRF().fit([[["a"], ["b"]]], [[["X", "X"], ["Y", "Z"]]]),
-        lambda: SkipChainCRF().fit([[["a"], ["b"]]], [["X", "X"]], [["a", "b"]]),
+        lambda: SkipChainCRF().fit([[["word=a"], ["word=b"]]], [["X", "X"]]),
         lambda: GraphCRF().fit([nx.path_graph(2)], [["X", "X"]]),
         lambda: HMMTagger().fit([["a", "b"]], [["X", "X"]]),
-        lambda: JointTagger(max_evaluations=2).fit([["a", "b"]], [["X", "X"]]),
+        lambda: JointTagger(max_iterations=2).fit([["a", "b"]], [["X", "X"]]),
     ],
     ids=["chain", "factorial", "skip", "graph", "hmm", "joint"],
 )
@@ -310,15 +316,71 @@ def test_no_features_at_all_leave_the_transitions() -> None:
         ({"algorithm": "pa"}, "'pa' is not one of"),
         ({"algorithm": "arow"}, "not offered"),
         ({"algorithm": "l2sgd", "c1": 1.0}, "needs algorithm='lbfgs'"),
-        ({"pa_type": 1}, "pa_type is an option of CRFsuite"),
         ({"order": 3}, "order=3"),
         ({"dtype": "half"}, "dtype 'half'"),
         ({"n_jobs": 0}, "n_jobs=0"),
     ],
 )
 def test_settings_that_cannot_be(options: dict[str, Any], words: str) -> None:
-    with pytest.raises((MrflearnError, TrainingError), match=words):
+    with pytest.raises(SettingsError, match=words):
         CRF(**options).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"keep_tempfiles": True, "trainer_cls": None},
+        {"linesearch": "MoreThuente", "max_linesearch": 20, "calibration_max_trials": None},
+        {"pa_type": 1, "c": 1.0, "error_sensitive": True, "averaging": True},
+        {"variance": 1, "gamma": None},
+    ],
+)
+def test_options_of_crfsuite_that_ask_for_nothing_are_ignored(options: dict[str, Any]) -> None:
+    assert repr(CRF(c2=0.5, **options)) == repr(CRF(c2=0.5)) == "CRF(c2=0.5)"
+    assert CRF(**options).get_params() == CRF().get_params()
+
+
+def test_options_of_crfsuite_that_cannot_be_had_are_refused() -> None:
+    for name, value in {"pa_type": 2, "max_linesearch": 100, "trainer_cls": CRF}.items():
+        with pytest.raises(SettingsError, match=f"^{name} is an option of CRFsuite"):
+            CRF(**{name: value})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'c3'"):
+        CRF(c3=1.0)
+    with pytest.raises(TypeError, match="positional"):
+        CRF("lbfgs", 0.5)  # type: ignore[misc]
+    with pytest.raises(ValueError, match="Invalid parameter 'pa_type'"):
+        CRF().set_params(pa_type=1)
+
+
+def test_scikit_learn_sees_the_parameters() -> None:
+    crf = CRF("l2sgd", c2=0.3, linesearch=None)
+    twin = clone(crf)
+    assert twin.get_params() == crf.get_params()
+    assert twin.set_params(**CRF().get_params()).get_params() == CRF().get_params()
+    assert repr(crf) == "CRF(algorithm='l2sgd', c2=0.3)"
+    assert {"linesearch", "crfsuite_options"}.isdisjoint(crf.get_params())
+
+
+def test_held_out_data_may_be_a_pair(fitted: CRF) -> None:
+    settings = {"max_iterations": 8, "c2": 0.01}
+    pair = CRF(**settings).fit(X, Y, validation=(V, Z))
+    apart = CRF(**settings).fit(X, Y, V, Z)
+    assert pair.state_features_ == apart.state_features_
+    assert [own.validation for own in pair.outcome_.history][-1] is not None
+
+
+def test_known_labels_may_stand_for_constraints(fitted: CRF) -> None:
+    known = [[None] * len(own) for own in V]
+    known[0][0] = "B"
+    assert fitted.predict(V, known) == fitted.predict(V, Constraints(forced=known))
+    assert fitted.predict(V, known)[0][0] == "B"
+
+
+def test_marginals_as_arrays(fitted: CRF) -> None:
+    tables, dicts = fitted.predict_proba([[], *V]), fitted.predict_marginals([[], *V])
+    assert tables[0].shape == (0, 3)
+    for table, own in zip(tables, dicts, strict=True):
+        assert [dict(zip(fitted.classes_, row, strict=True)) for row in table.tolist()] == own
 
 
 def test_a_verbose_fit_says_how_large_it_will_be(capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,14 +399,20 @@ def test_mistakes_are_named() -> None:
         CRF().fit([], [])
     with pytest.raises(DataError, match="y is missing"):
         CRF().fit(X)
-    with pytest.raises(DataError, match="go together"):
+    with pytest.raises(SettingsError, match="go together"):
         CRF().fit(X, Y, X_dev=V)
+    with pytest.raises(SettingsError, match="give one of them"):
+        CRF().fit(X, Y, V, Z, validation=(V, Z))
+    with pytest.raises(SettingsError, match="validation must be a pair"):
+        CRF().fit(X, Y, validation=V)
     crf = CRF(max_iterations=2).fit(X, Y)
     with pytest.raises(DataError, match="was not seen"):
         crf.log_prob(X[:1], [["Q"] * len(X[0])])
     with pytest.raises(DataError, match="2 sequences and y has 1"):
         crf.score(X[:2], Y[:1])
-    with pytest.raises(DataError, match="no label 'Q'"):
+    with pytest.raises(SettingsError, match="n must be >= 1; got 0"):
+        crf.n_best(X, 0)
+    with pytest.raises(SettingsError, match="no label 'Q'"):
         crf.top_features("Q")
     with pytest.raises(DataError, match="position 99"):
         crf.explain(X[0], 99)

@@ -72,7 +72,7 @@ def test_layers_skips_and_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert alone.choice_.estimator == "ml"
     named = FactorialCRF("auto", pieces="edges", n_jobs=1).fit(items(), layers)
     assert named.choice_ == ("pw", "pieces are named")
-    skips = SkipChainCRF("auto", n_jobs=1).fit(items(), LABELS, WORDS)
+    skips = SkipChainCRF("auto", n_jobs=1).fit(items(), LABELS, words=WORDS)
     assert skips.choice_.estimator == "pw"
     ring = nx.cycle_graph(4)
     assert GraphCRF("auto", n_jobs=1).fit([ring], [list("abab")]).choice_.estimator == "pw"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn import CRF, Rules, edge, load
+from mrflearn import CRF, Constraints, edge, load
 from mrflearn.errors import DataError
 from mrflearn.features.compiled import compile_features
 from mrflearn.io.spans import tags_to_spans
@@ -40,8 +40,8 @@ def test_partial_labels_and_rules_are_exact(fitted: CRF) -> None:
         [None if (i + j) % 2 else tag for j, tag in enumerate(own)] for i, own in enumerate(Z)
     ]
     forbidden = {("A", "A"), ("B", "C")}
-    rules = Rules(forbidden=list(forbidden))
-    chances, logs = fitted.n_best(V, 1, rules), fitted.log_prob(V, partly)
+    constraints = Constraints(forbidden=list(forbidden))
+    chances, logs = fitted.n_best(V, 1, constraints), fitted.log_prob(V, partly)
     for i, sequence in enumerate(V):
         scores = scores_of(fitted, sequence)
         right = [
@@ -67,10 +67,10 @@ def test_spans_and_samples_follow_the_distribution() -> None:
     scores = scores_of(crf, sequence)
     total, count = log_sum(scores), 4000
     exact = {path: math.exp(score - total) for path, score in scores.items()}
-    for start, end, label, chance in crf.predict_spans([sequence], n_best=3)[0]:
+    for start, end, label, chance in crf.predict_spans([sequence], n=3)[0]:
         wanted = sum(p for path, p in exact.items() if (start, end, label) in tags_to_spans(path))
         assert chance == pytest.approx(wanted)
-    drawn = Counter(tuple(path) for path in crf.sample([sequence], count, seed=1)[0])
+    drawn = Counter(tuple(path) for path in crf.sample([sequence], count, random_state=1)[0])
     for path, chance in exact.items():
         spread = 5 * math.sqrt(chance * (1 - chance) / count) + 1e-9
         assert drawn[path] / count == pytest.approx(chance, abs=max(spread, 5 / count))

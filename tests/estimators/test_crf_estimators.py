@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mrflearn import CRF, edge
-from mrflearn.errors import MrflearnError, TrainingError
+from mrflearn.errors import MrflearnError, SettingsError
 from mrflearn.execution.threads import Threads
 from mrflearn.features.compiled import compile_features
 from mrflearn.features.features import Numbering
@@ -136,9 +136,9 @@ def test_minibatches_and_partial_labels() -> None:
 
 def test_impossible_wishes_are_refused() -> None:
     X, y = weather(0, 5)
-    with pytest.raises(TrainingError, match="not one of ml"):
+    with pytest.raises(SettingsError, match="not one of ml"):
         CRF(estimator="mle").fit(X, y)  # type: ignore[arg-type]
-    with pytest.raises(TrainingError, match="algorithm='ap'"):
+    with pytest.raises(SettingsError, match="algorithm='ap'"):
         CRF("ap", estimator="pw").fit(X, y)
     plain = [[{"told": item["told"]} for item in own] for own in X]
     with pytest.raises(MrflearnError, match="estimator='ml' only"):

@@ -11,7 +11,7 @@ import torch
 
 import mrflearn
 from mrflearn import GraphCRF
-from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, TrainingError
+from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, SettingsError
 from mrflearn.estimators.crf_training import Settings
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
 from mrflearn.estimators.graph_inputs import Graphs
@@ -110,6 +110,10 @@ def test_answers_agree_with_enumeration(fitted: GraphCRF) -> None:
     mine = fitted.predict_marginals([graph])[0]
     for node, row in zip(graph.nodes, beliefs.variables.tolist(), strict=True):
         assert list(mine[node].values()) == pytest.approx(row)
+    arrays = fitted.predict_proba([graph])[0]
+    assert {node: own.tolist() for node, own in arrays.items()} == {
+        node: list(own.values()) for node, own in mine.items()
+    }
     labels = dict(zip(graph.nodes, names, strict=True))
     expected = float(scores[0, 0]) - float(beliefs.log_partition[0])
     assert fitted.log_prob([graph], [labels]) == pytest.approx([expected])
@@ -117,12 +121,12 @@ def test_answers_agree_with_enumeration(fitted: GraphCRF) -> None:
 
 def test_forced_labels_are_kept(fitted: GraphCRF) -> None:
     graph = picture(8, side=3)[0]
-    forced = [{(0, 0): "sea", (1, 1): {"land"}}]
-    best = fitted.predict([graph], forced)[0]
+    known = [{(0, 0): "sea", (1, 1): {"land"}}]
+    best = fitted.predict([graph], known)[0]
     assert (best[0, 0], best[1, 1]) == ("sea", "land")
-    for own in fitted.n_best([graph], 4, forced)[0]:
+    for own in fitted.n_best([graph], 4, known)[0]:
         assert (own.labels[0, 0], own.labels[1, 1]) == ("sea", "land")
-    sure = fitted.predict_marginals([graph], forced)[0]
+    sure = fitted.predict_marginals([graph], known)[0]
     assert sure[0, 0] == pytest.approx({"sea": 1.0, "land": 0.0})
 
 
@@ -166,7 +170,7 @@ def test_graphs_without_edges_and_without_nodes(estimator: str) -> None:
     for node, colour in enumerate(["red", "blue", "red"]):
         lonely.add_node(node, features=[colour])
     X, y = [lonely, empty], [["stop", "go", "stop"], []]
-    model = GraphCRF(estimator, connected=False, n_jobs=1).fit(X, y)  # type: ignore[arg-type]
+    model = GraphCRF(estimator, connected=False, c2=0.05, n_jobs=1).fit(X, y)  # type: ignore[arg-type]
     joined = lonely.copy()
     joined.add_edge(0, 1)
     colours = {0: "stop", 1: "go", 2: "stop"}
@@ -206,6 +210,8 @@ def test_factor_graphs_with_factors_of_three() -> None:
     model = GraphCRF("ml", c2=0.1, n_jobs=1).fit(X, y)
     assert model.score(X, y) > 0.8
     assert set(model.feature_weights()) == {"look", "majority"}
+    table, listed = model.predict_proba(X[:1])[0], model.predict_marginals(X[:1])[0]
+    assert table.tolist() == [list(own.values()) for own in listed]
 
 
 def test_partial_labels_train() -> None:
@@ -214,7 +220,7 @@ def test_partial_labels_train() -> None:
         {node: None if sum(node) % 3 == 0 else label for node, label in own.items()} for own in y
     ]
     for estimator in ("ml", "pl", "pwpl", "pw"):
-        model = GraphCRF(estimator, n_jobs=1).fit(X, hidden)  # type: ignore[arg-type]
+        model = GraphCRF(estimator, c2=0.05, n_jobs=1).fit(X, hidden)  # type: ignore[arg-type]
         edge = model.feature_weights()["edge"]
         assert edge["bias", "land", "land"] > 0 > edge["bias", "land", "sea"]
         assert model.predict(X, hidden) != model.predict(X)
@@ -223,7 +229,7 @@ def test_partial_labels_train() -> None:
 @pytest.mark.parametrize("options", [{"c1": 0.5}, {"algorithm": "l2sgd", "max_iterations": 20}])
 def test_other_optimisers(options: dict[str, Any]) -> None:
     X, y = pictures(0, 12)
-    model = GraphCRF("pl", n_jobs=1, **options).fit(X, y)
+    model = GraphCRF("pl", c2=0.05, n_jobs=1, **options).fit(X, y)
     assert model.score(X, y) > 0.75
 
 
@@ -231,9 +237,8 @@ def test_processes_learn_the_same() -> None:
     X, y = pictures(0, 12)
     alone = GraphCRF("pw", dtype="float64", max_iterations=2, n_jobs=1).fit(X, y)
     with Processes(1) as executor:
-        spread = GraphCRF("pw", dtype="float64", max_iterations=2, n_jobs=1, executor=executor).fit(
-            X, y
-        )
+        spread = GraphCRF("pw", dtype="float64", max_iterations=2, n_jobs=1)
+        spread.fit(X, y, executor=executor)
     assert spread.outcome_.value == pytest.approx(alone.outcome_.value, rel=1e-8)
     for mine, other in zip(spread.model_.weights, alone.model_.weights, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-6, atol=1e-8)
@@ -264,6 +269,18 @@ def test_a_graph_in_parts_is_refused_unless_asked_for(fitted: GraphCRF) -> None:
     assert set(model.predict([apart])[0]) == set(apart)
 
 
+def test_a_fit_that_fails_leaves_the_model_as_it_was() -> None:
+    graph, labels = picture(0)
+    others = [{node: f"other {label}" for node, label in labels.items()}]
+    model = GraphCRF("auto", max_iterations=1)
+    for _ in range(2):
+        before = dict(vars(model))
+        with pytest.raises(SettingsError, match="algorithm='ap'"):
+            model.set_params(algorithm="ap").fit([nx.DiGraph(graph)], others)
+        assert vars(model) == {**before, "algorithm": "ap"}
+        model.set_params(algorithm="lbfgs").fit([graph], [labels])
+
+
 def test_mistakes_are_named(fitted: GraphCRF) -> None:
     graph, labels = picture(0)
     with pytest.raises(NotFittedError):
@@ -284,9 +301,9 @@ def test_mistakes_are_named(fitted: GraphCRF) -> None:
         FactorGraph(torch.full((2,), 2), (FactorGroup("pair", torch.tensor([[0, 9]])),))
     with pytest.raises(DataError, match="items for 'egde'"):
         GraphCRF().fit([(grid(2, 2), {"egde": []})], [["a"] * 4])
-    with pytest.raises(TrainingError, match="not one of ml"):
+    with pytest.raises(SettingsError, match="not one of ml"):
         GraphCRF("mle").fit([graph], [labels])  # type: ignore[arg-type]
-    with pytest.raises(TrainingError, match="for chains"):
+    with pytest.raises(SettingsError, match="for chains"):
         GraphCRF("ml", algorithm="ap").fit([graph], [labels])
     everything = dict.fromkeys(graph, "sea")
     assert fitted.predict([graph], [everything]) == [everything]

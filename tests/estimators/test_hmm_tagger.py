@@ -11,7 +11,7 @@ from sklearn.base import clone
 import mrflearn
 from mrflearn import HMMTagger
 from mrflearn.datasets.english import sample_documents
-from mrflearn.errors import DataError, MrflearnError, NotFittedError, StorageError
+from mrflearn.errors import DataError, NotFittedError, SettingsError, StorageError
 from mrflearn.evaluation.tagging import tagging_report
 from mrflearn.io.columns import read_columns
 from mrflearn.io.conllu import read_conllu
@@ -54,7 +54,7 @@ def test_a_saved_tagger_is_the_same_tagger(
     again = mrflearn.load(tmp_path / "model")
     assert isinstance(again, HMMTagger)
     assert again.get_params() == tagger.get_params()
-    assert (again.classes_, again.vocabulary_) == (tagger.classes_, tagger.vocabulary_)
+    assert (again.classes_, again.known_words_) == (tagger.classes_, tagger.known_words_)
     assert again.source_ == tagger.source_
     assert again.predict(words) == tagger.predict(words)
     for one, other in zip(again.predict_proba(words), tagger.predict_proba(words), strict=True):
@@ -100,16 +100,16 @@ def test_settings_and_mistakes(taggers: dict[int, HMMTagger]) -> None:
     with pytest.raises(NotFittedError, match="not fitted yet"):
         HMMTagger().predict([["a"]])
     for settings, says in (
-        ({"order": 3}, "order=3"),
+        ({"order": 3}, "order must be 1 or 2; got 3"),
         ({"unknown": "guess"}, "unknown='guess'"),
-        ({"rare": 0}, "rare=0"),
-        ({"suffix_length": -1}, "suffix_length=-1"),
-        ({"beam": 0.5}, "beam=0.5"),
+        ({"rare": 0}, "rare must be >= 1, or None; got 0"),
+        ({"suffix_length": -1}, "suffix_length must be >= 0; got -1"),
+        ({"beam": 0.5}, "beam must be >= 1 .*; got 0.5"),
     ):
-        with pytest.raises(MrflearnError, match=says):
+        with pytest.raises(SettingsError, match=says):
             HMMTagger(**settings).fit([["a"]], [["X"]])
     tagger = taggers[2]
-    with pytest.raises(DataError, match="n=0"):
+    with pytest.raises(SettingsError, match="n must be >= 1; got 0"):
         tagger.n_best([["a"]], 0)
     with pytest.raises(DataError, match="this one is text"):
         tagger.predict(["a sentence"])
@@ -136,7 +136,7 @@ def test_figures_on_the_treebank_sample(data_folder: Path) -> None:
     tagger = HMMTagger().fit([w for w, _ in train], [t for _, t in train])
     words = [w for w, _ in test]
     report = tagging_report(
-        [t for _, t in test], tagger.predict(words), words=words, known=tagger.vocabulary_
+        [t for _, t in test], tagger.predict(words), words=words, known=tagger.known_words_
     )
     assert report.tokens.accuracy > 0.952
     assert report.unseen is not None
@@ -152,7 +152,7 @@ def test_figures_on_english_web_text(data_folder: Path) -> None:
         parts[part] = [(s.forms, s.upos) for s in read_conllu(path)]
     tagger = HMMTagger().fit(*map(list, zip(*parts["train"], strict=True)))
     words, tags = map(list, zip(*parts["test"], strict=True))
-    report = tagging_report(tags, tagger.predict(words), words=words, known=tagger.vocabulary_)
+    report = tagging_report(tags, tagger.predict(words), words=words, known=tagger.known_words_)
     assert report.tokens.accuracy > 0.93  # NLTK's TnT: 92.4 and 68.3
     assert report.unseen is not None
     assert report.unseen.accuracy > 0.74

@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from mrflearn.errors import DataError, GraphError, MrflearnError, NotFittedError, TrainingError
+from mrflearn import Constraints, word_features
+from mrflearn.errors import (
+    DataError,
+    GraphError,
+    MrflearnError,
+    NotFittedError,
+    SettingsError,
+)
 from mrflearn.estimators.factorial_crf import FactorialCRF
 from mrflearn.estimators.loading import load
 from mrflearn.estimators.skip_chain_crf import SkipChainCRF
@@ -20,7 +30,7 @@ from mrflearn.models.sequence_batches import sequence_batch
 
 ESTIMATORS = ["pw", "pwpl", "pl", "edge-pl", "pw-reweighted", "bp", "ml"]
 WORDS = {"DT": ["the", "a"], "NN": ["cat", "dog"], "VB": ["runs", "sees"]}
-QUIET = {"n_jobs": 1, "dtype": "float64"}
+QUIET = {"c2": 0.05, "n_jobs": 1, "dtype": "float64"}
 
 
 def sentences(count: int, seed: int) -> tuple[list, list]:
@@ -87,12 +97,15 @@ def test_answers_agree_with_enumeration(fitted):
 def test_forced_labels_hold_and_the_rest_is_best(fitted):
     X = [sentences(1, 5)[0][0][:2]]
     scores = by_hand(fitted, X)
-    forced = [[[None, {"NN", "VB"}], ["O", None]]]
+    known = [[[None, {"NN", "VB"}], ["O", None]]]
     allowed = {
         own: s for own, s in scores.items() if own[1][0] == "O" and own[0][1] in ("NN", "VB")
     }
-    (found,) = fitted.predict(X, forced)
+    (found,) = fitted.predict(X, known)
     assert tuple(map(tuple, found)) == max(allowed, key=allowed.__getitem__)
+    assert fitted.predict(X, Constraints(forced=known)) == [found]
+    with pytest.raises(SettingsError, match="are for chains"):
+        fitted.predict(X, Constraints(scheme="IOB2"))
 
 
 def test_labels_never_seen_cannot_be_forced(fitted):
@@ -115,7 +128,9 @@ def test_saved_and_loaded_it_answers_the_same(fitted, tmp_path: Path):
     assert again.predict(X) == fitted.predict(X)
     assert again.classes_ == fitted.classes_
     assert again.get_params()["c2"] == fitted.c2
-    assert again.top_features(3) == fitted.top_features(3)
+    assert again.top_features(n=3) == fitted.top_features(n=3)
+    with pytest.raises(SettingsError, match="no label 'Q'"):
+        again.top_features("Q")
 
 
 def test_layers_are_coupled_as_told():
@@ -163,12 +178,12 @@ def test_nothing_to_learn_from_is_refused():
     with pytest.raises(DataError, match="no token"):
         FactorialCRF().fit([[]], [[[], []]])
     with pytest.raises(DataError, match="no token"):
-        SkipChainCRF().fit([], [], [])
+        SkipChainCRF().fit([], [])
 
 
 def test_unknown_estimators_are_refused():
     X, y = sentences(3, 8)
-    with pytest.raises(TrainingError, match="estimator 'em' is not one of"):
+    with pytest.raises(SettingsError, match="estimator 'em' is not one of"):
         FactorialCRF("em").fit(X, y)
 
 
@@ -176,7 +191,7 @@ def test_before_fit_there_are_no_answers():
     with pytest.raises(NotFittedError):
         FactorialCRF().predict([])
     with pytest.raises(NotFittedError):
-        SkipChainCRF().predict([], [])
+        SkipChainCRF().predict([])
     assert clone(SkipChainCRF(rule="same-word")).rule == "same-word"
 
 
@@ -199,28 +214,28 @@ def notices(count: int, seed: int) -> tuple[list, list, list]:
 @pytest.mark.parametrize("estimator", ["pw", "pwpl", "pl"])
 def test_a_skip_chain_learns_and_remembers_its_rule(estimator, tmp_path: Path):
     X, y, words = notices(40, 0)
-    model = SkipChainCRF(estimator, **QUIET).fit(X, y, words)
+    model = SkipChainCRF(estimator, **QUIET).fit(X, y, words=words)
     assert "skip 0" in [template.name for template in model.model_.templates]
-    test = notices(20, 1)
-    assert model.score(*test) > 0.95
+    X, y, words = notices(20, 1)
+    assert model.score(X, y, words=words) > 0.95
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.predict(test[0], test[2]) == model.predict(test[0], test[2])
-    chances = again.predict_marginals(test[0][:1], test[2][:1])
+    assert again.predict(X, words=words) == model.predict(X, words=words)
+    X, words = X[:1], words[:1]
+    chances = again.predict_marginals(X, words=words)
     assert sum(chances[0][0].values()) == pytest.approx(1)
-    (best,) = again.n_best(test[0][:1], test[2][:1], 1)
-    assert best[0].layers == [again.predict(test[0][:1], test[2][:1])[0]]
-    values = again.log_prob(test[0][:1], [best[0].layers[0]], test[2][:1])
-    assert values[0] <= 0
+    (best,) = again.n_best(X, 1, words=words)
+    assert best[0].layers == [again.predict(X, words=words)[0]]
+    assert again.log_prob(X, [best[0].layers[0]], words=words)[0] <= 0
 
 
 def test_belief_propagation_starts_from_the_chain():
     X, y, words = notices(20, 2)
-    model = SkipChainCRF("bp", start="chain", **QUIET).fit(X, y, words)
+    model = SkipChainCRF("bp", start="chain", **QUIET).fit(X, y, words=words)
     assert model.outcome_.converged
-    assert model.score(X, y, words) > 0.95
+    assert model.score(X, y, words=words) > 0.95
     with pytest.raises(MrflearnError, match="start='middle' is not one of"):
-        SkipChainCRF(start="middle").fit(X, y, words)
+        SkipChainCRF(start="middle").fit(X, y, words=words)
 
 
 def test_a_rule_may_be_a_function(tmp_path: Path):
@@ -229,21 +244,21 @@ def test_a_rule_may_be_a_function(tmp_path: Path):
     def ends(own):
         return [(0, len(own) - 1)]
 
-    model = SkipChainCRF(rule=ends, max_iterations=3, **QUIET).fit(X, y, words)
-    found = model.predict(X, words)
+    model = SkipChainCRF(rule=ends, max_iterations=3, **QUIET).fit(X, y, words=words)
+    found = model.predict(X, words=words)
     model.save(tmp_path / "model")
     with pytest.raises(MrflearnError, match="rule of its user's own"):
-        SkipChainCRF.load(tmp_path / "model").predict(X, words)
-    assert SkipChainCRF.load(tmp_path / "model", rule=ends).predict(X, words) == found
+        SkipChainCRF.load(tmp_path / "model").predict(X, words=words)
+    assert SkipChainCRF.load(tmp_path / "model", rule=ends).predict(X, words=words) == found
     with pytest.raises(MrflearnError, match="'some' is not one of capitalised, same-word"):
-        SkipChainCRF(rule="some").fit(X, y, words)
+        SkipChainCRF(rule="some").fit(X, y, words=words)
 
 
 def test_documents_without_skips_in_training_are_a_plain_chain():
     X, y, words = [[["a"], ["b"]]], [["A", "B"]], [["x", "y"]]
-    model = SkipChainCRF(max_iterations=3, **QUIET).fit(X, y, words)
+    model = SkipChainCRF(max_iterations=3, **QUIET).fit(X, y, words=words)
     twice = [["a"], ["b"], ["a"]]
-    assert len(model.predict([twice], [["Same", "y", "Same"]])[0]) == 3
+    assert len(model.predict([twice], words=[["Same", "y", "Same"]])[0]) == 3
 
 
 @pytest.mark.parametrize(
@@ -252,4 +267,69 @@ def test_documents_without_skips_in_training_are_a_plain_chain():
 )
 def test_words_that_do_not_fit_are_refused(words, problem):
     with pytest.raises(DataError, match=problem):
-        SkipChainCRF().fit([[["a"], ["b"]]], [["A", "B"]], words)
+        SkipChainCRF().fit([[["a"], ["b"]]], [["A", "B"]], words=words)
+
+
+def documents(count: int, seed: int) -> tuple[list, list]:
+    """The same notices, each item with its word among its features."""
+    X, y, words = notices(count, seed)
+    items = [[dict.fromkeys(item, 1.0) for item in own] for own in X]
+    for own, names in zip(items, words, strict=True):
+        for item, word in zip(own, names, strict=True):
+            item["word"] = word
+    return items, y
+
+
+def word_in(item: dict) -> str:
+    return item["word"]
+
+
+def test_items_carry_their_words(tmp_path: Path):
+    X, y = documents(12, 0)
+    words = [[item["word"] for item in own] for own in X]
+    model = SkipChainCRF(max_iterations=5, **QUIET).fit(X, y)
+    assert "skip 0" in [template.name for template in model.model_.templates]
+    given = SkipChainCRF(word=None, max_iterations=5, **QUIET).fit(X, y, words=words)
+    assert model.predict_marginals(X) == given.predict_marginals(X, words=words)
+    with pytest.raises(SettingsError, match="say which feature is a token"):
+        given.predict(X)
+    found = SkipChainCRF(word=word_in, max_iterations=5, **QUIET).fit(X, y)
+    assert found.predict_marginals(X) == model.predict_marginals(X)
+    found.save(tmp_path / "model")
+    assert load(tmp_path / "model").word is None
+    again = SkipChainCRF.load(tmp_path / "model", word=word_in)
+    assert again.predict(X) == model.predict(X)
+
+
+def test_words_are_found_among_names_of_features():
+    X, y, words = notices(12, 0)
+    items = [word_features(own) for own in words]
+    made = SkipChainCRF(word="w[0]", max_iterations=3, **QUIET).fit(items, y)
+    given = SkipChainCRF(max_iterations=3, **QUIET).fit(items, y, words=words)
+    assert made.predict_marginals(items) == given.predict_marginals(items, words=words)
+    with pytest.raises(DataError, match="an item has no word"):
+        SkipChainCRF().fit(X, y)
+
+
+def test_scikit_learn_searches_and_pipes():
+    X, y = documents(12, 0)
+    search = GridSearchCV(
+        SkipChainCRF(max_iterations=3, **QUIET), {"rule": ["capitalised", "same-word"]}, cv=2
+    ).fit(X, y)
+    assert search.best_score_ > 0.5
+    layers = sentences(8, 1)
+    search = GridSearchCV(FactorialCRF(max_iterations=3, **QUIET), {"c2": [0.1, 1.0]}, cv=2)
+    assert search.fit(*layers).best_params_["c2"] in (0.1, 1.0)
+    steps = [("as it is", FunctionTransformer()), ("crf", SkipChainCRF(max_iterations=3, **QUIET))]
+    assert Pipeline(steps).fit(X, y).score(X, y) > 0.5
+
+
+def test_marginals_as_arrays(fitted):
+    X = sentences(3, 5)[0]
+    for layers, tables in zip(fitted.predict_marginals(X), fitted.predict_proba(X), strict=True):
+        for own, table, names in zip(layers, tables, fitted.classes_, strict=True):
+            assert [dict(zip(names, row, strict=True)) for row in table.tolist()] == own
+    X, y = documents(4, 0)
+    skip = SkipChainCRF(max_iterations=3, **QUIET).fit(X, y)
+    for own, table in zip(skip.predict_marginals(X), skip.predict_proba(X), strict=True):
+        assert [dict(zip(skip.classes_, row, strict=True)) for row in table.tolist()] == own

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
 from mrflearn.inference.constraints import (
-    Constraints,
+    TransitionMask,
     allowed_moves,
     allowed_states,
     forbidden_moves,
@@ -53,10 +53,10 @@ def rows_of(chains: ChainBatch) -> tuple[torch.Tensor, torch.Tensor, Steps]:
     return steps.pack(chains.unary.flatten(0, 1)), chains.transition, steps
 
 
-def random_rules(seed: int, states: int) -> Constraints:
+def random_rules(seed: int, states: int) -> TransitionMask:
     generator = torch.Generator().manual_seed(seed)
     start, end = torch.rand(2, states, generator=generator) < 0.7
-    return Constraints(start, torch.rand(states, states, generator=generator) < 0.7, end)
+    return TransitionMask(start, torch.rand(states, states, generator=generator) < 0.7, end)
 
 
 @given(

@@ -91,7 +91,7 @@ def test_every_kind_of_model_has_a_page(kind: str) -> None:
         "field": lambda: MarkovField("grid:2x2", estimator="pl", l2=0.1).fit(rows),
         "potts": lambda: MarkovField("chain:4", estimator="pl", l2=0.1).fit(rows),
         "hmm": lambda: HMMTagger().fit(TEXT, TAGS),
-        "joint": lambda: JointTagger(max_evaluations=10).fit(TEXT, TAGS),
+        "joint": lambda: JointTagger(max_iterations=10).fit(TEXT, TAGS),
         "layers": lambda: FactorialCRF(max_iterations=5).fit(
             [[[word] for word in words] for words in TEXT], [[own, own] for own in TAGS]
         ),

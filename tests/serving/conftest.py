@@ -60,8 +60,7 @@ def _layered(folder: Path, kind: str) -> FactorialCRF | SkipChainCRF:
     if kind == "factorial":
         model = FactorialCRF().fit(items, [example.layers for example in examples])
     else:
-        words = [[row[0] for row in example.rows] for example in examples]
-        model = SkipChainCRF().fit(items, [example.labels for example in examples], words)
+        model = SkipChainCRF(word="w[0]").fit(items, [example.labels for example in examples])
     model.recipe_ = recipe
     return model
 
@@ -77,7 +76,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "layers": _layered(tmp_path_factory.mktemp("layers"), "factorial"),
         "skips": _layered(tmp_path_factory.mktemp("skips"), "skip"),
         "hidden": HMMTagger().fit(sentences, tags),
-        "joint": JointTagger(max_evaluations=10).fit(sentences, tags),
+        "joint": JointTagger(max_iterations=10).fit(sentences, tags),
         "composite": CompositeLanguageModel(2, "latent:2,3", 2, max_iterations=2).fit([TEXT, TEXT]),
         "words": LanguageModel(1, 4, max_evaluations=20).fit(TEXT),
         "vectors": WordVectors(2).fit(TEXT),

@@ -48,8 +48,8 @@ def estimators() -> dict[str, Example]:
         ),
         Example(
             mrflearn.SkipChainCRF(rule="same-word", max_iterations=5, n_jobs=1),
-            (ITEMS, TAGS, WORDS),
-            lambda model: model.predict(ITEMS, WORDS),
+            (ITEMS, TAGS),
+            lambda model: model.predict(ITEMS),
         ),
         Example(
             mrflearn.GraphCRF(max_iterations=5, n_jobs=1),
@@ -58,7 +58,7 @@ def estimators() -> dict[str, Example]:
         ),
         Example(mrflearn.HMMTagger(), (WORDS, TAGS), lambda model: model.predict(WORDS)),
         Example(
-            mrflearn.JointTagger(max_evaluations=3),
+            mrflearn.JointTagger(max_iterations=3),
             (WORDS, TAGS),
             lambda model: model.predict(WORDS),
         ),

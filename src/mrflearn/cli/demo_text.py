@@ -61,7 +61,7 @@ def show_tagger(output: Path, page: Page, seed: int) -> None:
     words = [list(s.words) for s in sentences]
     tags = [list(s.tags) for s in sentences]
     begun = time.perf_counter()
-    model = JointTagger(max_evaluations=40, random_state=seed).fit(words[:cut], tags[:cut])
+    model = JointTagger(max_iterations=40, random_state=seed).fit(words[:cut], tags[:cut])
     seconds = time.perf_counter() - begun
     model.save(output / "tagger", overwrite=True)
     accuracy = model.score(words[cut:], tags[cut:])

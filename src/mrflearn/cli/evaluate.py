@@ -25,7 +25,10 @@ def evaluate(
     scheme: Annotated[
         ChunkScheme | None, typer.Option(help="CRF: keep chunk tags well-formed in this scheme.")
     ] = None,
-    mistakes: Annotated[int, typer.Option(min=0, help="CRF, tagger: so many confusions.")] = 10,
+    n: Annotated[
+        int,
+        typer.Option("--number", "-n", min=0, help="CRF, tagger: how many confusions to show."),
+    ] = 10,
     calibration: Annotated[
         bool, typer.Option("--calibration", help="CRF, tagger: whether probabilities hold.")
     ] = False,
@@ -55,7 +58,7 @@ def evaluate(
         file=file,
         train=train,
         scheme=scheme,
-        mistakes=mistakes,
+        n=n,
         calibration=calibration,
         columns=columns,
         molecule=molecule,

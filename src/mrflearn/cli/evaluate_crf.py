@@ -26,7 +26,7 @@ def evaluate_crf(
     file: Path,
     train: Path | None,
     scheme: ChunkScheme | None,
-    mistakes: int,
+    n: int,
     calibration: bool,
     plot: Path | None,
     as_json: bool,
@@ -49,7 +49,7 @@ def evaluate_crf(
     }
     if are_chunk_tags(table.labels):
         answer |= _chunk_figures(chunk_report(truth, found))
-    answer["mistakes"] = mistakes_of(table, mistakes)
+    answer["mistakes"] = mistakes_of(table, n)
     reliable = _reliability(crf, file, truth) if calibration else None
     if reliable is not None:
         answer["calibration_error"] = reliable.expected_error
@@ -65,9 +65,9 @@ def _labels(
     crf: CRF, file: Path, scheme: ChunkScheme | None
 ) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
     from mrflearn.errors import DataError
-    from mrflearn.estimators.crf_rules import Rules
+    from mrflearn.estimators.crf_constraints import Constraints
 
-    rules = Rules(scheme=scheme.value) if scheme else None
+    constraints = Constraints(scheme=scheme.value) if scheme else None
     truth: list[list[str]] = []
     found: list[list[str]] = []
     words: list[list[str]] = []
@@ -77,7 +77,7 @@ def _labels(
                 raise DataError("there are no labels to compare with.")
             truth.append(list(example.labels))
             words.append([row[0] if row else "" for row in example.rows])
-        found += crf.predict([example.items for example in part], rules)
+        found += crf.predict([example.items for example in part], constraints)
     if not truth:
         raise DataError("there are no sentences in it.")
     return truth, found, words

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def evaluate_tagger(
-    tagger: Tagger, file: Path, mistakes: int, calibration: bool, plot: Path | None, as_json: bool
+    tagger: Tagger, file: Path, n: int, calibration: bool, plot: Path | None, as_json: bool
 ) -> None:
     """Accuracy of all tokens, of seen and of unseen words, and which tags are confused."""
     from mrflearn.evaluation.tagging import confusion
@@ -31,7 +31,7 @@ def evaluate_tagger(
         **figures(report),
         "sentence_accuracy": report.sentences.accuracy,
         "unknown_tags": _unknown_tags(truth, tagger.classes_),
-        "mistakes": mistakes_of(table, mistakes),
+        "mistakes": mistakes_of(table, n),
         "confusion": {"labels": table.labels, "counts": table.counts.tolist()},
     }
     reliable = _reliability(tagger, words, truth) if calibration else None

@@ -21,17 +21,14 @@ BATCH = 100
 
 
 def tag_graphs(
-    model: GraphCRF, file: Path, n_best: int, marginals: bool, batch: int, as_json: bool
+    model: GraphCRF, file: Path, n: int, marginals: bool, batch: int, as_json: bool
 ) -> None:
     """The nodes of each graph, each with its label; a blank line ends a graph."""
     from mrflearn.io.graphs import read_graphs
 
     for part in batches(read_graphs(file), batch):
         graphs = [own.networkx() for own in part]
-        if n_best > 1:
-            best = model.n_best(graphs, n_best)
-        else:
-            best = [[own] for own in model.decode(graphs)]
+        best = model.n_best(graphs, n) if n > 1 else [[own] for own in model.decode(graphs)]
         chances = model.predict_marginals(graphs) if marginals else [None] * len(part)
         for answers, chance in zip(best, chances, strict=True):
             if as_json:
@@ -62,7 +59,7 @@ def _tell(answers: list[GraphAnswer], chance: Any) -> None:
         say()
 
 
-def evaluate_graphs(model: GraphCRF, file: Path, mistakes: int, as_json: bool) -> None:
+def evaluate_graphs(model: GraphCRF, file: Path, n: int, as_json: bool) -> None:
     """Accuracy of nodes and of whole graphs, and which labels are taken for others."""
     from mrflearn.evaluation.tagging import confusion, tagging_report
     from mrflearn.io.graphs import read_graphs
@@ -83,7 +80,7 @@ def evaluate_graphs(model: GraphCRF, file: Path, mistakes: int, as_json: bool) -
         "nodes": report.tokens.total,
         "accuracy": report.tokens.accuracy,
         "graph_accuracy": report.sentences.accuracy,
-        "mistakes": mistakes_of(table, mistakes),
+        "mistakes": mistakes_of(table, n),
     }
     if as_json:
         say_json(answer)
@@ -93,7 +90,7 @@ def evaluate_graphs(model: GraphCRF, file: Path, mistakes: int, as_json: bool) -
         f"accuracy {100 * report.tokens.accuracy:.2f} %, whole graphs "
         f"{100 * report.sentences.accuracy:.2f} %"
     )
-    tell_mistakes(mistakes_of(table, mistakes), "true label")
+    tell_mistakes(mistakes_of(table, n), "true label")
 
 
 def _known(graph: LabelledGraph, file: Path, number: int) -> list[str]:

@@ -12,7 +12,7 @@ def inspect_tagger(tagger: Any, top: int, as_json: bool) -> None:
     answer: dict[str, Any] = {
         "class": type(tagger).__name__,
         "settings": tagger.get_params(),
-        "words": len(tagger.vocabulary_),
+        "words": len(tagger.known_words_),
         "tags": tagger.classes_,
     }
     if hasattr(tagger, "interpolation_"):

@@ -12,21 +12,29 @@ from mrflearn.cli.answers import say, say_json, say_table
 from mrflearn.cli.labelling import batches, mistakes_of, with_recipe, words_of
 
 if TYPE_CHECKING:
+    from mrflearn.estimators.factorial_crf import FactorialCRF
     from mrflearn.estimators.field_crf import FieldCRF
-    from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences
+    from mrflearn.estimators.layered_sequences import Decoded, LayerMarginals
+    from mrflearn.estimators.skip_chain_crf import SkipChainCRF
     from mrflearn.evaluation.layers import LayerReport
     from mrflearn.features.recipes import Example, Recipe
+
+    Layered = FactorialCRF | SkipChainCRF
 
 BATCH = 200
 
 
-def _decoded(model: LayeredSequences, part: list[Example], file: Path) -> list[Decoded]:
-    words = words_of(part, file) if model.reads_words else None
-    return model.decode_layers([example.items for example in part], words)
+def _decoded(model: Layered, part: list[Example], file: Path) -> list[Decoded]:
+    from mrflearn.estimators.skip_chain_crf import SkipChainCRF
+
+    items = [example.items for example in part]
+    if isinstance(model, SkipChainCRF):
+        return model.decode(items, words=words_of(part, file))
+    return model.decode(items)
 
 
 def tag_layered(
-    model: LayeredSequences,
+    model: Layered,
     folder: Path,
     file: Path,
     marginals: bool,
@@ -53,9 +61,13 @@ def tag_layered(
         sys.stdout.flush()  # whoever reads a pipe should not wait for the next batch
 
 
-def _marginals(model: LayeredSequences, part: list[Example], file: Path) -> list[Any]:
-    words = words_of(part, file) if model.reads_words else None
-    return model.layer_marginals([example.items for example in part], words)
+def _marginals(model: Layered, part: list[Example], file: Path) -> list[LayerMarginals]:
+    from mrflearn.estimators.skip_chain_crf import SkipChainCRF
+
+    items = [example.items for example in part]
+    if isinstance(model, SkipChainCRF):
+        return [[own] for own in model.predict_marginals(items, words=words_of(part, file))]
+    return model.predict_marginals(items)
 
 
 def _with_chances(layer: list[str], chances: list[dict[str, float]] | None) -> list[list[str]]:
@@ -77,9 +89,7 @@ def _record(example: Example, own: Decoded, layers: tuple[str, ...], chance: Any
     return record
 
 
-def evaluate_layered(
-    model: LayeredSequences, folder: Path, file: Path, mistakes: int, as_json: bool
-) -> None:
+def evaluate_layered(model: Layered, folder: Path, file: Path, n: int, as_json: bool) -> None:
     """Accuracy and, for chunk tags, F1 of each layer; tokens right in all layers at once."""
     from mrflearn.evaluation.layers import layers_report
     from mrflearn.evaluation.tagging import confusion
@@ -97,7 +107,7 @@ def evaluate_layered(
     report = layers_report(truth, found)
     layers = {name: _figures(own) for name, own in report.layers.items()}
     for name, figures in layers.items():
-        figures["mistakes"] = mistakes_of(confusion(truth[name], found[name]), mistakes)
+        figures["mistakes"] = mistakes_of(confusion(truth[name], found[name]), n)
     first = next(iter(report.layers.values())).tagging
     answer = {
         "file": str(file),
@@ -144,7 +154,7 @@ def _tell(answer: dict[str, Any]) -> None:
         say_table(["layer", "true label", "predicted", "tokens"], wrong)
 
 
-def inspect_layered(model: LayeredSequences, top: int, label: str | None, as_json: bool) -> None:
+def inspect_layered(model: Layered, top: int, label: str | None, as_json: bool) -> None:
     """The labels of each layer and the heaviest weights."""
     recipe: Recipe | None = getattr(model, "recipe_", None)
     numbers = [str(k) for k in range(len(model.names_))]
@@ -172,7 +182,7 @@ def field_weights(model: FieldCRF, top: int, label: str | None) -> dict[str, Any
     return {
         "attributes": model.num_attributes_,
         "weights": {template.name: len(weights) for template, weights in pairs},
-        "features": [own._asdict() for own in model.top_features(top, label)],
+        "features": [own._asdict() for own in model.top_features(label, top)],
     }
 
 

@@ -17,8 +17,9 @@ def tag(
     context: typer.Context,
     model: ModelFolder,
     file: Annotated[Path, input_argument("Text as trained on; - is standard input.")] = Path("-"),
-    n_best: Annotated[
-        int, typer.Option("--nbest", min=1, help="So many labellings, with probabilities.")
+    n: Annotated[
+        int,
+        typer.Option("--number", "-n", min=1, help="This many labellings, with probabilities."),
     ] = 1,
     marginals: Annotated[
         bool, typer.Option("--marginals", help="The probability of each token's label.")
@@ -42,7 +43,7 @@ def tag(
     A tagger (train hmm, train tagger) gives CoNLL-U back with its column of tags filled in, a CRF
     on graphs (train graph) a row for each node.
     Of several layers each has its label.  Labels already in other input are kept and not looked
-    at.  With --nbest each labelling stands below a line with its rank and probability (of graphs:
+    at.  With --number each labelling stands below a line with its rank and probability (of graphs:
     its score).
 
     Example: mrflearn tag chunker < new.txt
@@ -52,7 +53,7 @@ def tag(
         context,
         model,
         file=file,
-        n_best=n_best,
+        n=n,
         marginals=marginals,
         spans=spans,
         scheme=scheme,

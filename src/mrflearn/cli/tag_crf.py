@@ -13,7 +13,7 @@ from mrflearn.cli.options import ChunkScheme
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
-    from mrflearn.estimators.crf_rules import Rules
+    from mrflearn.estimators.crf_constraints import Constraints
     from mrflearn.features.recipes import Example
 
 
@@ -21,7 +21,7 @@ def tag_crf(
     crf: CRF,
     folder: Path,
     file: Path,
-    n_best: int,
+    n: int,
     marginals: bool,
     spans: bool,
     scheme: ChunkScheme | None,
@@ -30,10 +30,11 @@ def tag_crf(
     as_json: bool,
 ) -> None:
     """Every sentence as it comes in, with its labels."""
-    from mrflearn.estimators.crf_rules import Rules
+    from mrflearn.estimators.crf_constraints import Constraints
 
     recipe = with_recipe(crf, folder).recipe_
-    asked = _Asked(n_best, marginals, spans, Rules(scheme=scheme.value) if scheme else None)
+    constraints = Constraints(scheme=scheme.value) if scheme else None
+    asked = _Asked(n, marginals, spans, constraints)
     document = 0
     for part in batches(recipe.read(file, format=file_format), batch):
         for example, answer in zip(part, asked.answers(crf, part), strict=True):
@@ -49,15 +50,15 @@ def tag_crf(
 
 @dataclass(frozen=True)
 class _Asked:
-    n_best: int
+    n: int
     marginals: bool
     spans: bool
-    rules: Rules | None
+    constraints: Constraints | None
 
     def answers(self, crf: CRF, part: list[Example]) -> list[dict[str, Any]]:
         """One record a sentence."""
         items = [example.items for example in part]
-        best = crf.n_best(items, self.n_best, self.rules)
+        best = crf.n_best(items, self.n, self.constraints)
         records: list[dict[str, Any]] = [
             {
                 "words": [row[0] for row in example.rows if row],
@@ -66,12 +67,12 @@ class _Asked:
             }
             for example, own in zip(part, best, strict=True)
         ]
-        if self.n_best > 1:
+        if self.n > 1:
             _add(records, "nbest", [[_labelling(*pair) for pair in own] for own in best])
         if self.marginals:
-            _add(records, "marginals", crf.predict_marginals(items, self.rules))
+            _add(records, "marginals", crf.predict_marginals(items, self.constraints))
         if self.spans:
-            found = crf.predict_spans(items, self.n_best, self.rules)
+            found = crf.predict_spans(items, self.n, self.constraints)
             _add(records, "spans", [[span._asdict() for span in own] for own in found])
         return records
 
@@ -94,7 +95,7 @@ def _tell(example: Example, answer: dict[str, Any], asked: _Asked) -> None:
         say()
         return
     for rank, labelling in enumerate(answer.get("nbest", [answer])):
-        if asked.n_best > 1:
+        if asked.n > 1:
             say(f"# {rank} {labelling['probability']:.6f}")
         for t, (row, label) in enumerate(zip(example.rows, labelling["labels"], strict=True)):
             chance = [f"{answer['marginals'][t][label]:.4f}"] if asked.marginals else []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class _View:
     """What to say of each sentence."""
 
-    n_best: int
+    n: int
     marginals: bool
     as_json: bool
 
@@ -46,14 +46,14 @@ class _Answer:
 def tag_tagger(
     tagger: Tagger,
     file: Path,
-    n_best: int,
+    n: int,
     marginals: bool,
     file_format: str | None,
     batch: int,
     as_json: bool,
 ) -> None:
     """Every sentence as it comes in, with its tags."""
-    view = _View(n_best, marginals, as_json)
+    view = _View(n, marginals, as_json)
     source = source_kept(tagger)
     column = source.column if source.column in ("upos", "xpos") else "upos"
     document = 0
@@ -85,8 +85,8 @@ def _examples(source: TagSource, file: Path, file_format: str | None) -> Iterato
 def _answers(tagger: Tagger, part: list[TagExample], view: _View) -> list[_Answer]:
     words = [example.words for example in part]
     best: list[list[tuple[list[str], float | None]]]
-    if view.n_best > 1 or view.as_json:
-        best = [[*own] for own in tagger.n_best(words, view.n_best)]
+    if view.n > 1 or view.as_json:
+        best = [[*own] for own in tagger.n_best(words, view.n)]
     else:
         best = [[(tags, None)] for tags in tagger.predict(words)]
     shares = tagger.predict_proba(words) if view.marginals else [None] * len(part)
@@ -97,7 +97,7 @@ def _answers(tagger: Tagger, part: list[TagExample], view: _View) -> list[_Answe
 def _record(example: TagExample, answer: _Answer, view: _View) -> dict[str, Any]:
     listed = [{"labels": tags, "probability": chance} for tags, chance in answer.best]
     record: dict[str, Any] = {"words": example.words, **listed[0]}
-    if view.n_best > 1:
+    if view.n > 1:
         record["nbest"] = listed
     if answer.shares is not None:
         rows = answer.shares.tolist()
@@ -107,7 +107,7 @@ def _record(example: TagExample, answer: _Answer, view: _View) -> dict[str, Any]
 
 def _tell_rows(example: TagExample, answer: _Answer, view: _View) -> None:
     for rank, (tags, chance) in enumerate(answer.best):
-        if view.n_best > 1:
+        if view.n > 1:
             say(f"# {rank} {chance:.6f}")
         for place, (row, tag) in enumerate(zip(example.rows, tags, strict=True)):
             sure = [f"{answer.chance(place, tag):.4f}"] if view.marginals else []
@@ -122,7 +122,7 @@ def _tell_conllu(example: TagExample, answer: _Answer, view: _View, column: str)
     for rank, (tags, chance) in enumerate(answer.best):
         for line in sentence.comments:
             say(line)
-        if view.n_best > 1:
+        if view.n > 1:
             say(f"# nbest = {rank}")
             say(f"# probability = {chance:.6f}")
         place = 0

@@ -39,7 +39,7 @@ FileFormat = Annotated[
         help="The file's format: conllu, tagged, ptb or columns; default: by its ending.",
     ),
 ]
-Valid = Annotated[Path | None, input_option("Tagged words to report the accuracy on.")]
+Validation = Annotated[Path | None, input_option("Tagged words to report the accuracy on.")]
 
 
 class Tagger(Protocol):
@@ -49,7 +49,7 @@ class Tagger(Protocol):
     def classes_(self) -> list[str]: ...
 
     @property
-    def vocabulary_(self) -> set[str]: ...
+    def known_words_(self) -> set[str]: ...
 
     def predict(self, X: Sequence[Sequence[str]]) -> list[list[str]]: ...
 
@@ -84,7 +84,7 @@ def rate(
     from mrflearn.evaluation.tagging import tagging_report
 
     found = tagger.predict(words)
-    return tagging_report(truth, found, words=words, known=tagger.vocabulary_), found
+    return tagging_report(truth, found, words=words, known=tagger.known_words_), found
 
 
 def figures(report: TaggingReport) -> dict[str, Any]:

@@ -77,23 +77,18 @@ def crf(
     file_format: Annotated[
         str | None, typer.Option("--format", help="The file's format; default: by its ending.")
     ] = None,
-    dev: Annotated[
-        Path | None,
-        input_option(
-            "Labelled words to stop by: the model best on them is kept.", "--valid", "--dev"
-        ),
+    validation: Annotated[
+        Path | None, input_option("Labelled words to stop by: the model best on them is kept.")
     ] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Fit a temperature of the probabilities on --valid.")
+        bool,
+        typer.Option("--calibrate", help="Fit a temperature of the probabilities on --validation."),
     ] = False,
     algorithm: Annotated[
         Algorithm, typer.Option(help="l2sgd: in small steps; ap: averaged perceptron.")
     ] = Algorithm.lbfgs,
     c1: Annotated[float, typer.Option(min=0.0, help="Strength of the L1 penalty.")] = 0.0,
-    c2: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Strength of the L2 penalty: 1 of a chain, else 0.05."),
-    ] = None,
+    c2: Annotated[float, typer.Option(min=0.0, help="Strength of the L2 penalty.")] = 1.0,
     max_iterations: Annotated[
         int | None, typer.Option(min=1, help="When to stop at the latest; default: at no count.")
     ] = None,
@@ -118,8 +113,8 @@ def crf(
 
     check_resume(checkpoint, resume)
     saved = {"checkpoint": checkpoint, "resume": resume}
-    if calibrate and dev is None:
-        raise typer.BadParameter("probabilities are calibrated on held-out data: name --valid.")
+    if calibrate and validation is None:
+        raise typer.BadParameter("--calibrate needs held-out data: name --validation.")
     recipe = Recipe.of(
         file,
         format=file_format,
@@ -136,6 +131,7 @@ def crf(
         "estimator": (estimator or usual).value,
         "algorithm": algorithm.value,
         "c1": c1,
+        "c2": c2,
         "max_iterations": max_iterations,
         "min_freq": min_freq,
         "n_jobs": jobs,
@@ -143,14 +139,13 @@ def crf(
         "verbose": not quiet,
     }
     if chosen is not Structure.chain:
-        settings["c2"] = 0.05 if c2 is None else c2
         layered = Layered(chosen, settings, skip_rule, saved)
         model, answer = train_layered(recipe, file, layered, output, overwrite=overwrite or resume)
         tell(answer, as_json)
         conclude(model.outcome_)
         return
-    settings |= {"c2": 1.0 if c2 is None else c2, "order": order, "device": device}
-    chain = _learn_chain(recipe, file, settings, dev, saved, calibrate=calibrate)
+    settings |= {"order": order, "device": device}
+    chain = _learn_chain(recipe, file, settings, validation, saved, calibrate=calibrate)
     chain.save(output, overwrite=overwrite or resume)
     answer = _answer(chain, recipe, output, quiet=quiet)
     write_report(chain, output, answer, quiet=quiet)
@@ -163,7 +158,7 @@ def crf(
 
 def _idle(structure: Structure) -> dict[str, str]:
     """The options that would have no effect, each with the reason."""
-    names = [] if structure is Structure.chain else ["dev", "order", "device"]
+    names = [] if structure is Structure.chain else ["validation", "order", "device"]
     names += [] if structure is Structure.skip else ["skip_rule"]
     return dict.fromkeys(names, f"has no effect with --structure {structure.value}.")
 
@@ -181,7 +176,7 @@ def _learn_chain(
     recipe: Recipe,
     file: Path,
     settings: dict[str, Any],
-    dev: Path | None,
+    validation: Path | None,
     saved: dict[str, Any],
     *,
     calibrate: bool,
@@ -189,17 +184,17 @@ def _learn_chain(
     from mrflearn.estimators.crf import CRF
 
     model = CRF(**settings)
-    held_out = recipe.labelled(dev) if dev is not None else (None, None)
+    held_out = None if validation is None else recipe.labelled(validation)
     items, labels = recipe.labelled(file)
 
     def checked() -> Iterator[list[Any]]:
         yield from items
         refuse_single_label(labels, file, recipe.labels if recipe.columns else "")
 
-    model.fit(checked(), labels, *held_out, **saved)
+    model.fit(checked(), labels, validation=held_out, **saved)
     model.recipe_ = recipe
-    if calibrate and dev is not None:
-        model.calibrate(*recipe.labelled(dev))
+    if calibrate and validation is not None:
+        model.calibrate(*recipe.labelled(validation))
     return model
 
 

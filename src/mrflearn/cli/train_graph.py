@@ -37,7 +37,7 @@ def graph(
     ] = Estimator.pw,
     algorithm: Annotated[Algorithm, typer.Option(help="l2sgd: in small steps.")] = Algorithm.lbfgs,
     c1: Annotated[float, typer.Option(min=0.0, help="Strength of the L1 penalty.")] = 0.0,
-    c2: Annotated[float, typer.Option(min=0.0, help="Strength of the L2 penalty.")] = 0.05,
+    c2: Annotated[float, typer.Option(min=0.0, help="Strength of the L2 penalty.")] = 1.0,
     max_iterations: Annotated[
         int | None, typer.Option(min=1, help="When to stop at the latest; default: at no count.")
     ] = None,

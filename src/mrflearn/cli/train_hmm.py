@@ -18,7 +18,7 @@ from mrflearn.cli.tagger_files import (
     ColumnNames,
     FileFormat,
     TaggedFile,
-    Valid,
+    Validation,
     figures,
     rate,
     read_truth,
@@ -58,7 +58,7 @@ def hmm(
     column: Column = None,
     columns: ColumnNames = None,
     file_format: FileFormat = None,
-    valid: Valid = None,
+    validation: Validation = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -67,7 +67,7 @@ def hmm(
 
     --order 1 is the textbook model with one score for all new words.
 
-    Example: mrflearn train hmm train.conllu --labels xpos --valid dev.conllu -o tagger
+    Example: mrflearn train hmm train.conllu --labels xpos --validation dev.conllu -o tagger
     """
     from mrflearn.estimators.hmm_tagger import HMMTagger
 
@@ -81,7 +81,7 @@ def hmm(
     model.fit(words, tags)
     seconds = time.perf_counter() - began
     model.source_ = source
-    rated = None if valid is None else figures(rate(model, *read_truth(source, valid))[0])
+    rated = None if validation is None else figures(rate(model, *read_truth(source, validation))[0])
     model.save(output, overwrite=overwrite)
     answer: dict[str, Any] = {
         "model": str(output),
@@ -89,13 +89,13 @@ def hmm(
         "column": source.column,
         "sentences": len(words),
         "tokens": sum(map(len, words)),
-        "words": len(model.vocabulary_),
+        "words": len(model.known_words_),
         "tags": model.classes_,
         "interpolation": model.interpolation_,
         "seconds": round(seconds, 4),
     }
     if rated is not None:
-        answer["valid"] = rated
+        answer["validation"] = rated
     write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
@@ -105,4 +105,4 @@ def hmm(
     weights = ", ".join(f"{weight:.2f}" for weight in model.interpolation_)
     say(f"weights of tag n-grams, short ones first: {weights}")
     if rated is not None:
-        say(f"{valid}: {tell_figures(rated)}")
+        say(f"{validation}: {tell_figures(rated)}")

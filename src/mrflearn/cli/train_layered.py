@@ -81,12 +81,13 @@ def train_layered(
         from mrflearn.estimators.skip_chain_crf import SkipChainCRF
 
         rule = (layered.rule or SkipRule.capitalised).value
-        # Without the chain's weights to begin with, messages may not come to rest.
+        # Without the chain's weights to begin with, messages may not converge.
         by_messages = layered.settings["estimator"] == "bp"
         start: Literal["zero", "chain"] = "chain" if by_messages else "zero"
-        model = SkipChainCRF(rule=rule, start=start, **layered.settings)
+        # The words come with the file, whatever features are made of them.
+        model = SkipChainCRF(rule=rule, word=None, start=start, **layered.settings)
         labels = [example.labels for example in examples]
-        model.fit(items, labels, words_of(examples, file), **layered.saved)
+        model.fit(items, labels, words=words_of(examples, file), **layered.saved)
     else:
         from mrflearn.estimators.factorial_crf import FactorialCRF
 

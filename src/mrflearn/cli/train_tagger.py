@@ -63,7 +63,9 @@ def tagger(
     ] = Bound.chains,
     l2: Annotated[
         str | None,
-        typer.Option(help="Price of squared parameters; of several (0.1,0.3) the best on --valid."),
+        typer.Option(
+            help="Strength of the L2 penalty; of several (0.1,0.3) the best on the validation set."
+        ),
     ] = None,
     unlabelled: Annotated[
         Path | None, input_option("Sentences without tags, to learn from as well.")
@@ -75,13 +77,13 @@ def tagger(
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Of expectation-maximisation, for unknown tags.")
     ] = None,
-    max_evaluations: Annotated[
+    max_iterations: Annotated[
         int | None, typer.Option(min=1, help="When to stop at the latest.")
     ] = None,
     column: Column = None,
     columns: ColumnNames = None,
     file_format: FileFormat = None,
-    valid: Annotated[
+    validation: Annotated[
         Path | None, input_option("Tagged words to choose by, and to report accuracy on.")
     ] = None,
     device: Device = "cpu",
@@ -98,7 +100,7 @@ def tagger(
     time depends on the words and tags there are, not on how long the text is.  Words without a
     tag (`_` in CoNLL-U, and all of --unlabelled) are learned from by summing over their tags.
 
-    Example: mrflearn train tagger train.conllu --valid dev.conllu -o tagger
+    Example: mrflearn train tagger train.conllu --validation dev.conllu -o tagger
     """
     from mrflearn.estimators.tagger import JointTagger
 
@@ -115,10 +117,10 @@ def tagger(
         reason = "every word has its tag, so nothing is left to guess; --unlabelled names more text"
         refuse_idle(command, dict.fromkeys(("unlabelled_weight", "rounds"), reason))
     chosen: dict[str, Any] = {
-        "l2": _numbers("--l2", l2, valid),
-        "unlabelled_weight": _numbers("--unlabelled-weight", unlabelled_weight, valid),
+        "l2": _numbers("--l2", l2, validation),
+        "unlabelled_weight": _numbers("--unlabelled-weight", unlabelled_weight, validation),
         "rounds": rounds,
-        "max_evaluations": max_evaluations,
+        "max_iterations": max_iterations,
     }
     model = JointTagger(
         context,
@@ -129,9 +131,9 @@ def tagger(
         verbose=not quiet,
         **{name: value for name, value in chosen.items() if value is not None},
     )
-    held_out = None if valid is None else read_truth(source, valid)
+    held_out = None if validation is None else read_truth(source, validation)
     began = time.perf_counter()
-    model.fit(sentences, more, valid=held_out, checkpoint=checkpoint, resume=resume)
+    model.fit(sentences, more, validation=held_out, checkpoint=checkpoint, resume=resume)
     seconds = time.perf_counter() - began
     model.source_ = source
     model.save(output, overwrite=overwrite or resume)
@@ -141,16 +143,16 @@ def tagger(
     if gaps:
         answer["unlabelled_weight"] = model.unlabelled_weight_
     if held_out is not None:
-        answer["valid"] = figures(rate(model, *held_out)[0])
+        answer["validation"] = figures(rate(model, *held_out)[0])
     write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
     else:
-        _tell(answer, valid)
+        _tell(answer, validation)
     conclude(model.outcome_)
 
 
-def _numbers(option: str, text: str | None, valid: Path | None) -> float | list[float] | None:
+def _numbers(option: str, text: str | None, validation: Path | None) -> float | list[float] | None:
     """The number, or the numbers to choose from, that an option has."""
     if text is None:
         return None
@@ -160,8 +162,8 @@ def _numbers(option: str, text: str | None, valid: Path | None) -> float | list[
         raise typer.BadParameter(f"{option}: {text!r} is no number, nor several.") from error
     if not all(0 <= value < float("inf") for value in values):
         raise typer.BadParameter(f"{option}: {text}: not below 0, and finite.")
-    if len(values) > 1 and valid is None:
-        raise typer.BadParameter(f"{option}: to choose one of several, name --valid.")
+    if len(values) > 1 and validation is None:
+        raise typer.BadParameter(f"{option}: to choose one of several, name --validation.")
     return values if len(values) > 1 else values[0]
 
 
@@ -170,17 +172,17 @@ def _answer(model: JointTagger, output: Path, seconds: float) -> dict[str, Any]:
         "model": str(output),
         "settings": {name: getattr(model, name) for name in ("context", "words", "bound")},
         "l2": model.l2_,
-        "words": len(model.vocabulary_),
+        "words": len(model.known_words_),
         "tags": model.classes_,
         "log_likelihood_per_position": model.bound_,
         "seconds": round(seconds, 4),
     }
 
 
-def _tell(answer: dict[str, Any], valid: Path | None) -> None:
+def _tell(answer: dict[str, Any], validation: Path | None) -> None:
     size = f"{len(answer['tags'])} tags, {answer['words']:,} words"
     say(f"{answer['model']}: {size}, learned in {answer['seconds']:.2f} s")
     value, bound = answer["log_likelihood_per_position"], answer["settings"]["bound"]
     say(f"log-likelihood at least {value:.4f} nats a position ({bound})")
-    if valid is not None:
-        say(f"{valid}: {tell_figures(answer['valid'])}")
+    if validation is not None:
+        say(f"{validation}: {tell_figures(answer['validation'])}")

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress, islice
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_answers as answers
 from mrflearn.estimators import crf_weights as weights
 from mrflearn.estimators.base import Estimator
-from mrflearn.estimators.crf_rules import Rules, at_temperature
+from mrflearn.estimators.crf_constraints import Constraints, Given, at_temperature
 from mrflearn.estimators.crf_spans import ScoredSpan, scored_spans
-from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.estimators.crf_validation import accuracy, check_n
 from mrflearn.execution.threads import Threads
 from mrflearn.features.compiled import CompiledFeatures, compile_features
 from mrflearn.features.edges import MARK
@@ -72,56 +74,150 @@ class ChainQuestions(Estimator):
         """{(attribute, label before, label): weight} of all weights that are not 0."""
         return weights.edge_features(self._fitted())
 
-    def predict(self, X: Iterable[Any], rules: Rules | None = None) -> list[list[str]]:
-        """The most probable labels of each sequence, among those that the rules allow."""
+    def predict(self, X: Iterable[Any], constraints: Given = None) -> list[list[str]]:
+        """The most probable labels of each sequence.
+
+        Parameters
+        ----------
+        X
+            Sequences of items, as `fit` takes them.
+        constraints
+            What the labels must obey: `Constraints`, or known labels laid out like y.
+
+        Returns
+        -------
+        list of lists of labels
+
+        """
         labels = self.classes_
-        return [own for c in self._chains(X, rules) for own in answers.best_labels(c, labels)]
+        return [own for c in self._chains(X, constraints) for own in answers.best_labels(c, labels)]
 
     def predict_single(self, xseq: Iterable[Any]) -> list[str]:
         """The most probable labels of one sequence."""
         return self.predict([xseq])[0]
 
     def predict_marginals(
-        self, X: Iterable[Any], rules: Rules | None = None
+        self, X: Iterable[Any], constraints: Given = None
     ) -> list[list[dict[str, float]]]:
-        """The probability of every label at every token."""
+        """The marginal probability of every label at every token.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+
+        Returns
+        -------
+        list of lists of {label: probability}
+
+        """
         labels = self.classes_
-        return [own for c in self._chains(X, rules) for own in answers.marginal_dicts(c, labels)]
+        return [
+            own for c in self._chains(X, constraints) for own in answers.marginal_dicts(c, labels)
+        ]
 
     def predict_marginals_single(self, xseq: Iterable[Any]) -> list[dict[str, float]]:
-        """The probability of every label at every token of one sequence."""
+        """The marginal probability of every label at every token of one sequence."""
         return self.predict_marginals([xseq])[0]
 
+    def predict_proba(
+        self, X: Iterable[Any], constraints: Given = None
+    ) -> list[NDArray[np.float64]]:
+        """The same marginals as arrays.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+
+        Returns
+        -------
+        list of arrays, tokens x labels in the order of `classes_`
+
+        """
+        return [own for c in self._chains(X, constraints) for own in answers.marginal_arrays(c)]
+
     def predict_spans(
-        self, X: Iterable[Any], n_best: int = 1, rules: Rules | None = None
+        self, X: Iterable[Any], n: int = 1, constraints: Given = None
     ) -> list[list[ScoredSpan]]:
-        """The chunks of the best labelling (or of the n best), with their exact probabilities."""
+        """The chunks of each sequence with their exact probabilities.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+        n
+            Chunks of the n most probable labellings.
+
+        Returns
+        -------
+        list of lists of (start, end, label, probability), from left to right
+
+        """
+        check_n(n)
         labels = self.classes_
-        return [own for c in self._chains(X, rules) for own in scored_spans(c, labels, n_best)]
+        return [own for c in self._chains(X, constraints) for own in scored_spans(c, labels, n)]
 
     def n_best(
-        self, X: Iterable[Any], n: int = 5, rules: Rules | None = None
+        self, X: Iterable[Any], n: int = 5, constraints: Given = None
     ) -> list[list[tuple[list[str], float]]]:
-        """The n most probable (labels, probability) of each sequence, best first."""
+        """The n most probable labellings of each sequence.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+        n
+            How many; there may be fewer.
+
+        Returns
+        -------
+        list of lists of (labels, probability), most probable first
+
+        """
+        check_n(n)
         labels = self.classes_
-        return [own for c in self._chains(X, rules) for own in answers.best_lists(c, labels, n)]
+        return [
+            own for c in self._chains(X, constraints) for own in answers.best_lists(c, labels, n)
+        ]
 
     def sample(
-        self, X: Iterable[Any], n: int = 1, *, seed: int | None = None, rules: Rules | None = None
+        self,
+        X: Iterable[Any],
+        n: int = 1,
+        *,
+        random_state: int | None = None,
+        constraints: Given = None,
     ) -> list[list[list[str]]]:
-        """n label sequences drawn for each sequence from the model's distribution."""
+        """Labellings drawn from the distribution of each sequence.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+        n
+            How many of each sequence.
+        random_state
+            The seed; None: that of the estimator.
+
+        Returns
+        -------
+        for each sequence a list of n lists of labels
+
+        """
+        check_n(n)
         model, labels = self._fitted(), self.classes_
         generator = torch.Generator(device=model.state.device)
-        generator.manual_seed(self.random_state if seed is None else seed)
+        generator.manual_seed(self.random_state if random_state is None else random_state)
         return [
             own
-            for chains in self._chains(X, rules)
+            for chains in self._chains(X, constraints)
             for own in answers.samples(chains, labels, n, generator)
         ]
 
-    def entropy(self, X: Iterable[Any], rules: Rules | None = None) -> list[float]:
-        """How unsure the model is of each sequence's labels, in nats."""
-        return [value for c in self._chains(X, rules) for value in answers.entropies(c)]
+    def entropy(self, X: Iterable[Any], constraints: Given = None) -> list[float]:
+        """The entropy of the distribution over each sequence's labellings, in nats."""
+        return [value for c in self._chains(X, constraints) for value in answers.entropies(c)]
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
         """log p(y | x) of each sequence, in nats; y may hold None and sets as in training."""
@@ -164,20 +260,32 @@ class ChainQuestions(Estimator):
         return self
 
     def top_features(self, label: str | None = None, n: int = 20) -> list[tuple[str, str, float]]:
-        """The (attribute, label, weight) of the largest weights, of one label or of all."""
+        """The state weights of largest absolute value.
+
+        Parameters
+        ----------
+        label
+            Weights of this label; None: of all.
+        n
+            How many.
+
+        Returns
+        -------
+        list of (attribute, label, weight)
+
+        """
         found = self.state_features_
-        if label is not None and label not in self.classes_:
-            raise DataError(f"there is no label '{label}'; there are {', '.join(self.classes_)}.")
+        self._check_label(label)
         rows = [(a, s, w) for (a, s), w in found.items() if label is None or s == label]
         return sorted(rows, key=lambda row: (-abs(row[2]), row[0], row[1]))[:n]
 
     def top_transitions(self, n: int = 20) -> list[tuple[tuple[str, ...], float]]:
-        """The (labels, weight) of the largest transition weights."""
+        """The (labels, weight) of the n transition weights of largest absolute value."""
         rows = self.transition_features_.items()
         return sorted(rows, key=lambda row: (-abs(row[1]), row[0]))[:n]
 
     def top_edge_features(self, n: int = 20) -> list[tuple[str, str, str, float]]:
-        """The (attribute, label before, label, weight) of the largest weights of transitions."""
+        """The (attribute, label before, label, weight) of the n largest weights of transitions."""
         rows = [(*names, weight) for names, weight in self.edge_features_.items()]
         return sorted(rows, key=lambda row: (-abs(row[3]), row[:3]))[:n]
 
@@ -193,21 +301,27 @@ class ChainQuestions(Estimator):
             raise DataError(f"position {position} is not within the {len(items)} items.")
         if label is None:
             label = self.predict_single(items)[position]
-        elif label not in model.support.labels:
-            raise DataError(f"there is no label '{label}'; there are {', '.join(self.classes_)}.")
+        self._check_label(label)
         compiled = compile_features([items], model.support.attributes, model.support.columns)
         return weights.contributions(model, compiled, position % len(items), label)
 
-    def _chains(self, X: Iterable[Any], rules: Rules | None = None) -> Iterator[ChainScores]:
+    def _chains(self, X: Iterable[Any], constraints: Given = None) -> Iterator[ChainScores]:
         model, labels, first = self._fitted(), self.classes_, 0
+        obeyed = None if constraints is None else Constraints.of(constraints)
         # Held while the caller works on each batch: small steps are fastest on one thread.
         with Threads(1):
             for features in chain.from_iterable(map(model.parts, _compiled(X, model))):
                 chains = at_temperature(model.chains(features), getattr(self, "temperature_", 1.0))
-                if rules is not None:
-                    chains = rules.part(first, first + len(features)).lay_on(chains, labels)
+                if obeyed is not None:
+                    chains = obeyed.part(first, first + len(features)).apply(chains, labels)
                 yield chains
                 first += len(features)
+
+    def _check_label(self, label: str | None) -> None:
+        if label is not None and label not in self.classes_:
+            raise SettingsError(
+                f"there is no label '{label}'; there are {', '.join(self.classes_)}."
+            )
 
     def _fitted(self) -> ChainCRF:
         model: ChainCRF = self._after_fit("model_")

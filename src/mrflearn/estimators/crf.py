@@ -14,14 +14,21 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import DataError, SettingsError
+from mrflearn.errors import SettingsError
 from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.chain_questions import ChainQuestions
-from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_chains
+from mrflearn.estimators.crf_choice import (
+    Choice,
+    Wanted,
+    choose_for_chains,
+    estimator_of,
+    keep_choice,
+)
 from mrflearn.estimators.crf_inputs import compiled
+from mrflearn.estimators.crf_outcome import restore_training, stored_training
 from mrflearn.estimators.crf_training import Settings, estimate_memory, train
-from mrflearn.estimators.crf_validation import Validation
+from mrflearn.estimators.crf_validation import HeldOut, Validation, pair_of
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.features.class_weights import sequence_weights
@@ -39,41 +46,101 @@ from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
 
-NOT_OFFERED = ("pa_type", "error_sensitive", "averaging", "variance", "gamma", "trainer_cls")
+# Options of sklearn_crfsuite.CRF that do nothing here, each with the values that are CRFsuite's
+# defaults: these are accepted and ignored.  The line search is always More and Thuente's, there are
+# no temporary files, and the algorithms "pa" and "arow" are not offered.
+WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
+    "linesearch": ("MoreThuente",),
+    "max_linesearch": (20,),
+    "calibration_max_trials": (20,),
+    "pa_type": (1,),
+    "c": (1,),
+    "error_sensitive": (True,),
+    "averaging": (True,),
+    "variance": (1,),
+    "gamma": (1,),
+    "keep_tempfiles": (True, False),
+    "trainer_cls": (),
+}
 ClassWeight = Mapping[str, float] | Literal["balanced"] | None
 
 
 class CRF(ChainQuestions):
     """A linear-chain conditional random field, by default trained by exact maximum likelihood.
 
-    The first arguments are those of `sklearn_crfsuite.CRF`, with CRFsuite's meaning and defaults;
-    the optimum is CRFsuite's: the sum of -log p(y | x) + c1 * sum |w| + c2 * sum w^2.
+    Takes the place of `sklearn_crfsuite.CRF`: arguments that CRFsuite has too have its names,
+    meaning and defaults, and so has the optimum, that of the sum of
+    -log p(y | x) + c1 * sum |w| + c2 * sum w^2.
 
-    algorithm: `"lbfgs"` (OWL-QN where c1 > 0), `"l2sgd"` or `"ap"` (averaged perceptron).
-    min_freq: the least sum of values at which a feature is kept.
-    all_possible_states, all_possible_transitions: also weights for pairs never seen together.
-    max_iterations: None is CRFsuite's limit: none for lbfgs, 1000 for l2sgd, 100 for ap.
-    num_memories, epsilon, period, delta: of L-BFGS; training stops when the gradient is small
-        (epsilon), or when the value fell by less than delta, relative, over `period` iterations.
-    calibration_*: how l2sgd finds its learning rate.
-    linesearch, max_linesearch, calibration_max_trials, keep_tempfiles: taken, and without effect:
-        the line search is always More and Thuente's, and there are no temporary files.
-    pa_type, error_sensitive, averaging, variance, gamma: of `"pa"` and `"arow"`, which are not
-        offered; they, and trainer_cls, must stay None.
-    estimator: `"ml"` (exact), or quicker per step and approximate: `"pwpl"`, `"pw"` (a transition
+    Parameters
+    ----------
+    algorithm
+        `"lbfgs"` (OWL-QN where c1 > 0), `"l2sgd"` or `"ap"` (averaged perceptron).
+    min_freq
+        The least sum of values at which a feature is kept.
+    all_possible_states, all_possible_transitions
+        Whether pairs never seen together have weights too.
+    c1, c2
+        Strength of the L1 and of the L2 regularisation.
+    max_iterations
+        None is CRFsuite's limit: none for lbfgs, 1000 for l2sgd, 100 for ap.
+    num_memories
+        How many steps L-BFGS remembers.
+    epsilon
+        Training stops when |gradient| max(1, |w|) <= epsilon max(1, |value|).
+    period, delta
+        Training stops when the value fell by less than delta, relative, over `period` iterations.
+    calibration_eta, calibration_rate, calibration_samples, calibration_candidates
+        How l2sgd finds its learning rate.
+    estimator
+        `"ml"` (exact), or quicker per iteration and approximate: `"pwpl"`, `"pw"` (a transition
         with its two tokens is a piece), `"pl"`, `"edge-pl"`, `"bp"` or `"pw-reweighted"`;
         `"auto"` takes the one that suits the data, and `choice_` says which and why.
-    order: 2 gives weights to three labels in a row; attributes of transitions need order 1.
-    class_weight: {label: weight} or `"balanced"`; the mean over its labels weighs a sequence.
-    batch_size: sequences in a step of l2sgd and ap.
-    patience: with a dev set, stop after so many iterations without a better score there.
-    warm_start: `fit` begins with the weights of the last fit.
-    n_jobs: cores to use; None or -1: all.
+    order
+        2 gives weights to three labels in a row; attributes of transitions need order 1.
+    class_weight
+        {label: weight} or `"balanced"`; a sequence has the mean weight of its labels.
+    batch_size
+        Sequences per step of l2sgd and ap.
+    patience
+        With a validation set, stop after this many iterations without a better score on it.
+    warm_start
+        Whether `fit` begins with the weights of the last fit.
+    callbacks
+        Called after each iteration; see `mrflearn.training.callbacks`.
+    dtype
+        `"float32"` or `"float64"`.
+    device
+        `"cpu"`, `"cuda"` or `"auto"`.
+    n_jobs
+        Cores to use; None is 1, -1 all.
+    random_state
+        The seed of batches and samples.
+    verbose
+        Whether to report progress on standard error.
+    model_filename
+        A directory that `fit` saves the model to.
+    **crfsuite_options
+        Other options of `sklearn_crfsuite.CRF` have no effect: they may be None or CRFsuite's
+        default, and are no parameters of the estimator.
+
+    Attributes
+    ----------
+    classes_
+        The labels, in the order of their first appearance.
+    outcome_
+        How training went.
+    choice_
+        With `estimator="auto"`: the estimator taken, and why.
+    temperature_
+        What scores are divided by; 1 before `calibrate`.
+
     """
 
     def __init__(
         self,
         algorithm: str = "lbfgs",
+        *,
         min_freq: float = 0.0,
         all_possible_states: bool = False,
         all_possible_transitions: bool = False,
@@ -84,23 +151,10 @@ class CRF(ChainQuestions):
         epsilon: float = 1e-5,
         period: int = 10,
         delta: float = 1e-5,
-        linesearch: str | None = None,
-        max_linesearch: int | None = None,
         calibration_eta: float = 0.1,
         calibration_rate: float = 2.0,
         calibration_samples: int = 1000,
         calibration_candidates: int = 10,
-        calibration_max_trials: int | None = None,
-        pa_type: int | None = None,
-        error_sensitive: bool | None = None,
-        averaging: bool | None = None,
-        variance: float | None = None,
-        gamma: float | None = None,
-        verbose: bool = False,
-        model_filename: str | os.PathLike[str] | None = None,
-        keep_tempfiles: bool | None = None,
-        trainer_cls: None = None,
-        *,
         estimator: Wanted = "ml",
         order: int = 1,
         class_weight: ClassWeight = None,
@@ -112,7 +166,11 @@ class CRF(ChainQuestions):
         device: str = "cpu",
         n_jobs: int | None = None,
         random_state: int = 0,
+        verbose: bool = False,
+        model_filename: str | os.PathLike[str] | None = None,
+        **crfsuite_options: Any,
     ) -> None:
+        _check_options(crfsuite_options)
         self.algorithm = algorithm
         self.min_freq = min_freq
         self.all_possible_states = all_possible_states
@@ -124,22 +182,10 @@ class CRF(ChainQuestions):
         self.epsilon = epsilon
         self.period = period
         self.delta = delta
-        self.linesearch = linesearch
-        self.max_linesearch = max_linesearch
         self.calibration_eta = calibration_eta
         self.calibration_rate = calibration_rate
         self.calibration_samples = calibration_samples
         self.calibration_candidates = calibration_candidates
-        self.calibration_max_trials = calibration_max_trials
-        self.pa_type = pa_type
-        self.error_sensitive = error_sensitive
-        self.averaging = averaging
-        self.variance = variance
-        self.gamma = gamma
-        self.verbose = verbose
-        self.model_filename = model_filename
-        self.keep_tempfiles = keep_tempfiles
-        self.trainer_cls = trainer_cls
         self.estimator = estimator
         self.order = order
         self.class_weight = class_weight
@@ -151,6 +197,8 @@ class CRF(ChainQuestions):
         self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
+        self.model_filename = model_filename
 
     def fit(
         self,
@@ -160,19 +208,37 @@ class CRF(ChainQuestions):
         y_dev: Iterable[Any] | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        validation: HeldOut | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
         """Learns from sequences of items and their labels.
 
-        X: lists (or a generator) of sequences of items, as `mrflearn.features.features` tells;
-            what `compile_features` made of them; or, without y, what `read_crfsuite` reads.
-            Names that `mrflearn.edge` made are attributes of the transition into their token.
-        y: labels; None in place of one is unknown, a set is any of these.
-        X_dev, y_dev: a held-out set; the weights that do best there are kept.
-        checkpoint: a file that training is saved to every minute; with `resume` it goes on from
-            there, to the same weights as if it had never stopped.
+        Parameters
+        ----------
+        X
+            Sequences of items, as `mrflearn.features.features` describes them; the result of
+            `compile_features`; or, without y, what `read_crfsuite` reads.  Names that
+            `mrflearn.edge` made are attributes of the transition into their token.
+        y
+            Their labels; None in place of a label is unknown, a set is any of these.
+        X_dev, y_dev
+            The same as `validation=(X_dev, y_dev)`, as sklearn_crfsuite has it.
+        sample_weight
+            The weight of each sequence.
+        validation
+            Held-out (X, y): the weights with the best chunk F1 (or accuracy) on it are kept.
+        checkpoint
+            A file that training is saved to every minute.
+        resume
+            Whether to continue from the checkpoint, to the same weights as without a stop.
+
+        Returns
+        -------
+        the fitted CRF itself
+
         """
+        held_out = _held_out(X_dev, y_dev, validation)
         features, labels = compiled(X, y)
         warn_of_single_label(labels.names)
         support, features = self._support(features, labels)
@@ -182,16 +248,28 @@ class CRF(ChainQuestions):
         else:
             start = ChainCRF.zeros(support, choose_dtype(self.dtype), choose_device(self.device))
         data = ChainData(features, labels, self._weights(features, labels, sample_weight))
-        validation = self._validation(X_dev, y_dev, support)
-        return self._train(start, data, validation, False, checkpoint, resume)
+        rated = None if held_out is None else Validation.of(*held_out, support)
+        return self._train(start, data, rated, False, checkpoint, resume)
 
     def partial_fit(
         self, X: Iterable[Any], y: Iterable[Any] | None = None, classes: Sequence[str] = ()
     ) -> Self:
-        """Learns on from more data, which may have new labels and attributes.
+        """Continues training on more data, which may have new labels and attributes.
 
-        The weights learned so far are the centre of the penalty, so what the new data does not
-        speak of stays as it is.
+        The weights learned so far are the centre of the penalty, so that those without evidence in
+        the new data stay as they are.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        classes
+            Labels that later data will have.
+
+        Returns
+        -------
+        the fitted CRF itself
+
         """
         earlier: ChainCRF | None = getattr(self, "model_", None)
         known = [] if earlier is None else list(earlier.support.labels)
@@ -212,13 +290,14 @@ class CRF(ChainQuestions):
         recipe: Recipe | None = getattr(self, "recipe_", None)
         learned["temperature"] = getattr(self, "temperature_", 1.0)
         learned["recipe"] = None if recipe is None else recipe.settings()
-        return learned, tensors
+        return {**learned, **stored_training(self)}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = crf_storage.restored(learned, tensors)
         self.temperature_ = figure(learned["temperature"])
         if learned["recipe"] is not None:
             self.recipe_ = Recipe.from_settings(learned["recipe"])
+        restore_training(self, learned)
 
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
@@ -258,7 +337,7 @@ class CRF(ChainQuestions):
         self = cls(**{"order": order, **settings})
         device = choose_device(self.device)
         weights = {n: w.to(device, choose_dtype(self.dtype)) for n, w in model.parameters().items()}
-        self.model_ = model.with_parameters(weights)
+        self.model_, self.temperature_ = model.with_parameters(weights), 1.0
         return self
 
     def _train(
@@ -270,12 +349,14 @@ class CRF(ChainQuestions):
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
-        settings = self._settings(validation, self._chosen(start, data))
+        choice = self._choice(start, data)
+        settings = self._settings(validation, estimator_of(self, choice))
         settings = replace(settings, checkpoint=checkpoint, resume=resume)
         if self.verbose:
             sys.stderr.write(estimate_memory(start, data, settings) + "\n")
         self.outcome_: Outcome[ChainCRF] = train(start, data, settings, pull)
         self.model_, self.temperature_ = self.outcome_.model, 1.0
+        keep_choice(self, choice)
         if self.model_filename is not None:
             self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self
@@ -302,30 +383,18 @@ class CRF(ChainQuestions):
             own = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
         return sequence_weights(features.lengths, labels, self.class_weight, own)
 
-    def _validation(
-        self, X: Iterable[Any] | None, y: Iterable[Any] | None, support: Support
-    ) -> Validation | None:
-        if (X is None) != (y is None):
-            raise DataError("X_dev and y_dev go together: one of them is missing.")
-        return None if X is None or y is None else Validation.of(X, y, support)
-
-    def _chosen(self, start: ChainCRF, data: ChainData) -> Criterion:
-        """The estimator asked for, or the one that suits the data."""
+    def _choice(self, start: ChainCRF, data: ChainData) -> Choice | None:
+        """With `estimator="auto"` the estimator that suits the data."""
         if self.estimator != "auto":
-            self.__dict__.pop("choice_", None)  # of an earlier fit
-            return self.estimator
-        self.choice_: Choice = choose_for_chains(
+            return None
+        return choose_for_chains(
             start.support,
             data.features.tokens,
             algorithm=self.algorithm,
             device=start.state.device.type,
         )
-        return self.choice_.estimator
 
     def _settings(self, validation: Validation | None, estimator: Criterion) -> Settings:
-        for name in NOT_OFFERED:
-            if getattr(self, name) is not None:
-                raise SettingsError(f"{name} is an option of CRFsuite that this CRF has not.")
         callbacks = list(self.callbacks)
         if validation is not None:
             callbacks.append(EarlyStopping(validation, patience=self.patience))
@@ -338,3 +407,27 @@ class CRF(ChainQuestions):
             progress=self.verbose,
             callbacks=callbacks,
         )
+
+
+def _check_options(given: Mapping[str, Any]) -> None:
+    """Accepts options of CRFsuite that have no effect here, as long as they ask for nothing."""
+    for name, value in given.items():
+        if name not in WITHOUT_EFFECT:
+            raise TypeError(f"CRF.__init__() got an unexpected keyword argument '{name}'")
+        if value is not None and value not in WITHOUT_EFFECT[name]:
+            raise SettingsError(
+                f"{name} is an option of CRFsuite that has no effect here; got {value!r}. "
+                "Leave it out."
+            )
+
+
+def _held_out(
+    X_dev: Iterable[Any] | None, y_dev: Iterable[Any] | None, validation: HeldOut | None
+) -> HeldOut | None:
+    if (X_dev is None) != (y_dev is None):
+        raise SettingsError("X_dev and y_dev go together: one of them is missing.")
+    if X_dev is None or y_dev is None:
+        return None if validation is None else pair_of(validation)
+    if validation is not None:
+        raise SettingsError("validation=(X, y) and X_dev, y_dev are the same: give one of them.")
+    return X_dev, y_dev

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64, Shaped
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.features.labels import CompiledLabels
@@ -53,6 +55,12 @@ def marginal_dicts(chains: ChainScores, labels: Labels) -> list[list[dict[str, f
     rows = marginals(chains).double().cpu().tolist()
     named = [dict(zip(labels, row, strict=True)) for row in rows]
     return _cut(named, chains)
+
+
+def marginal_arrays(chains: ChainScores) -> list[NDArray[np.float64]]:
+    """The same as one array a sequence, tokens x labels."""
+    rows = marginals(chains).double().cpu().numpy()
+    return np.split(rows, chains.steps.lengths.cumsum(0).cpu().numpy()[:-1])
 
 
 def log_probabilities(chains: ChainScores, labels: CompiledLabels) -> Float[Tensor, "b"]:

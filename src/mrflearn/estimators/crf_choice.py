@@ -7,7 +7,7 @@ close to it, and are best on loops; their pseudolikelihood costs the states of o
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from mrflearn.features.support import Support
 from mrflearn.inference.wiring import is_forest
@@ -57,6 +57,20 @@ def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice
     if is_forest(batch.graph):
         return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
     return Choice("pw", "the graphs have loops, where pieces did best")
+
+
+def estimator_of(model: Any, choice: Choice | None) -> Criterion:
+    """The estimator that was chosen, or else the one that the model's user asked for."""
+    estimator: Criterion = model.estimator if choice is None else choice.estimator
+    return estimator
+
+
+def keep_choice(model: Any, choice: Choice | None) -> None:
+    """Sets `choice_` where there was a choice, and removes that of an earlier fit where not."""
+    if choice is None:
+        vars(model).pop("choice_", None)
+    else:
+        model.choice_ = choice
 
 
 def cells_of_tables(batch: FieldBatch) -> int:

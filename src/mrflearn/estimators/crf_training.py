@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import SettingsError, TrainingError
+from mrflearn.errors import SettingsError
 from mrflearn.execution.threads import Threads
 from mrflearn.io.files import PathLike
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
@@ -71,12 +71,12 @@ class Settings:
                 "'pa' and 'arow' are not offered: try 'ap', or 'lbfgs' for good probabilities."
             )
         if self.algorithm == "ap" and self.estimator != "ml":
-            raise TrainingError(
+            raise SettingsError(
                 f"the perceptron (algorithm='ap') follows errors of whole sequences and takes no "
                 f"estimator='{self.estimator}'; try algorithm='lbfgs'."
             )
         if self.algorithm != "lbfgs" and self.c1:
-            raise TrainingError(f"c1={self.c1} (L1) needs algorithm='lbfgs'.")
+            raise SettingsError(f"c1={self.c1} (L1) needs algorithm='lbfgs'.")
 
     @property
     def limit(self) -> int:

@@ -6,14 +6,31 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.crf_answers import best_labels
 from mrflearn.features.compiled import CompiledFeatures, compile_features
 from mrflearn.features.support import Support
 from mrflearn.io.spans import are_chunk_tags, tags_to_spans
 from mrflearn.models.chain_crf import ChainCRF
+
+HeldOut = tuple[Iterable[Any], Iterable[Any]]
+
+
+def pair_of(validation: Any) -> HeldOut:
+    """The X and y of `validation=(X, y)`."""
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise SettingsError(f"validation must be a pair (X, y); got {type(validation).__name__}.")
+    return validation[0], validation[1]
+
+
+def check_n(n: int) -> None:
+    """`SettingsError` where somebody asks for no result at all."""
+    if n < 1:
+        raise SettingsError(f"n must be >= 1; got {n}.")
 
 
 @final
@@ -31,7 +48,9 @@ class Validation:
         labels = [list(own) for own in y]
         lengths = features.lengths.tolist()
         if [len(own) for own in labels] != lengths:
-            raise DataError("X_dev and y_dev differ in the number or the lengths of sequences.")
+            raise DataError(
+                "X and y of the validation set differ in their sequences' number or lengths."
+            )
         return cls(features, labels, are_chunk_tags(support.labels))
 
     @torch.no_grad()
@@ -63,3 +82,10 @@ def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> f
         right += sum(bool(a == b) for a, b in zip(true, guess, strict=True))
         total += len(true)
     return right / total if total else 1.0
+
+
+def marginal_dicts(
+    tables: Iterable[NDArray[np.float64]], classes: Sequence[str]
+) -> list[list[dict[str, float]]]:
+    """Tables of marginals, tokens x classes, as {class: probability} for each token."""
+    return [[dict(zip(classes, row, strict=True)) for row in own.tolist()] for own in tables]

@@ -9,15 +9,18 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.crf_constraints import Given, known_labels
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import log_probabilities
 from mrflearn.estimators.layered_sequences import (
     Decoded,
-    LayerChances,
+    LayerArrays,
     LayeredSequences,
+    LayerMarginals,
     Layers,
     split_layers,
 )
+from mrflearn.execution.executor import Executor
 from mrflearn.features.compiled import compile_features
 from mrflearn.features.features import Numbering
 from mrflearn.features.labels import compile_labels
@@ -29,18 +32,27 @@ from mrflearn.training.checkpoint import Checkpoint, Stages
 class FactorialCRF(LayeredSequences):
     """Chains of labels side by side, coupled at every token [Sutton and McCallum 2009, eq. 40].
 
-    `X` is what `CRF` takes: lists of sequences of items.  `y[i][k]` are the labels of layer k of
-    sequence i; None in place of a label is unknown, a set is any of these.
+    Parameters
+    ----------
+    coupled
+        Pairs of layers joined at each token; None joins each layer to the next.
+    features_on
+        `"edges"` (as in the paper), `"nodes"` or `"both"`.
+    pieces
+        Of `estimator="pw"`: `"factors"`, or `"edges"` with the factors of their ends.
+    estimator, shares, c1, c2, min_freq, all_possible_pairs, algorithm, max_iterations, ...
+        All others as in `GraphCRF`.
 
-    coupled: pairs of layers joined at each token; None joins each layer to the next.
-    features_on: "edges" (as in the paper), "nodes" or "both".
-    pieces: of "pw": "factors", or "edges" with the factors of their ends.
-    Everything else is as of `GraphCRF`.
+    Attributes
+    ----------
+    classes_
+        The labels of each layer.
+    outcome_, choice_
+        As in `GraphCRF`.
+
     """
 
     coupled: Sequence[tuple[int, int]] | None = None
-
-    reads_words = False
 
     def fit(
         self,
@@ -48,12 +60,30 @@ class FactorialCRF(LayeredSequences):
         y: Iterable[Any],
         sample_weight: ArrayLike | None = None,
         *,
+        executor: Executor | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
         """Learns from sequences of items and the labels of their layers.
 
-        checkpoint, resume: as of `CRF.fit`.
+        Parameters
+        ----------
+        X
+            Sequences of items, as `CRF` takes them.
+        y
+            `y[i][k]` are the labels of layer k of sequence i; None in place of a label is unknown,
+            a set is any of these.
+        sample_weight
+            The weight of each sequence.
+        executor
+            Where value and gradient are summed; None: here, on `n_jobs` cores.
+        checkpoint, resume
+            As in `CRF.fit`.
+
+        Returns
+        -------
+        the fitted CRF itself
+
         """
         by_layer = split_layers(y)
         features = compile_features(X)
@@ -64,40 +94,91 @@ class FactorialCRF(LayeredSequences):
         if coupled is None:
             coupled = [(i, i + 1) for i in range(len(labels) - 1)]
         saved = Stages(checkpoint, resume)
-        return self._fit(features, labels, coupled, sample_weight, saved)
+        return self._fit(features, labels, coupled, sample_weight, saved, executor)
 
-    def predict(self, X: Iterable[Any], forced: Iterable[Any] | None = None) -> list[Layers]:
+    def predict(self, X: Iterable[Any], constraints: Given = None) -> list[Layers]:
         """The best labels of each layer of each sequence.
 
-        `forced` has labels that must hold, laid out like y: None leaves a token free.
-        """
-        return [own.layers for own in self.decode(X, forced)]
+        Parameters
+        ----------
+        X
+            Sequences of items, as `fit` takes them.
+        constraints
+            Known labels laid out like y (None where a token is free), or `Constraints(forced=...)`.
 
-    def decode(self, X: Iterable[Any], forced: Iterable[Any] | None = None) -> list[Decoded]:
-        """The best labels, their scores, and whether they are surely the best."""
-        return self._decoded(self._asked(X), forced)
+        Returns
+        -------
+        for each sequence a list of layers, each a list of labels
+
+        """
+        return [own.layers for own in self.decode(X, constraints)]
+
+    def decode(self, X: Iterable[Any], constraints: Given = None) -> list[Decoded]:
+        """The best labels, their scores, and whether they are certain to be the best.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+
+        Returns
+        -------
+        list of (layers, score, kind, converged)
+
+        """
+        return self._decoded(self._asked(X), known_labels(constraints))
 
     def predict_marginals(
-        self, X: Iterable[Any], forced: Iterable[Any] | None = None
-    ) -> list[LayerChances]:
-        """For each sequence, layer and token the probability of every label."""
-        return self._probabilities(self._asked(X), forced)
+        self, X: Iterable[Any], constraints: Given = None
+    ) -> list[LayerMarginals]:
+        """The marginal probability of every label of each layer at each token.
 
-    def decode_layers(self, X: Iterable[Any], words: object = None) -> list[Decoded]:
-        """`decode`; words are not looked at."""
-        del words
-        return self.decode(X)
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
 
-    def layer_marginals(self, X: Iterable[Any], words: object = None) -> list[LayerChances]:
-        """`predict_marginals`; words are not looked at."""
-        del words
-        return self.predict_marginals(X)
+        Returns
+        -------
+        for each sequence a list of layers, each a list of {label: probability}, one per token
+
+        """
+        return self._dicts(self._asked(X), known_labels(constraints))
+
+    def predict_proba(self, X: Iterable[Any], constraints: Given = None) -> list[LayerArrays]:
+        """The same marginals as arrays.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+
+        Returns
+        -------
+        for each sequence a list of layers, each an array, tokens x labels in the order of
+        `classes_[layer]`
+
+        """
+        return self._arrays(self._asked(X), known_labels(constraints))
 
     def n_best(
-        self, X: Iterable[Any], n: int = 5, forced: Iterable[Any] | None = None
+        self, X: Iterable[Any], n: int = 5, constraints: Given = None
     ) -> list[list[Decoded]]:
-        """The n best labellings of each sequence, best first; exact."""
-        return self._best(self._asked(X), n, forced)
+        """The n best labellings of each sequence, exactly.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+        n
+            How many; there may be fewer.
+
+        Returns
+        -------
+        for each sequence a list of (layers, score, kind, converged), best first
+
+        """
+        return self._best(self._asked(X), n, known_labels(constraints))
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
         """log p(y | x) of each sequence, in nats, by the inference that `inference` names."""

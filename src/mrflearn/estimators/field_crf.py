@@ -9,12 +9,20 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Any, NamedTuple, Self
 
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool
 from torch import Tensor
 
+from mrflearn.errors import SettingsError
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.crf_choice import Choice, Wanted, choose_for_graphs
+from mrflearn.estimators.crf_choice import (
+    Choice,
+    Wanted,
+    choose_for_graphs,
+    estimator_of,
+    keep_choice,
+)
+from mrflearn.estimators.crf_outcome import restore_training, stored_training
 from mrflearn.estimators.crf_training import Settings
 from mrflearn.estimators.field_crf_answers import (
     FieldMarginals,
@@ -24,6 +32,7 @@ from mrflearn.estimators.field_crf_answers import (
     marginals,
 )
 from mrflearn.estimators.field_crf_training import FieldSettings, train_field
+from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
@@ -51,15 +60,15 @@ class TopFeature(NamedTuple):
 class FieldCRF(Estimator):
     """The part of a CRF that does not depend on where its graphs come from.
 
-    An estimator derives from it, adds its own settings to these (`GraphCRF` tells what they mean),
-    and turns what its users have into a `FieldBatch`.
+    An estimator derives from it, adds its own parameters to these (`GraphCRF` documents them), and
+    turns what its users have into a `FieldBatch`.
     """
 
     estimator: Wanted = field(default="pw", kw_only=False)
     pieces: Pieces | None = None  # None: as suits the estimator
     shares: Shares = "uniform"
     c1: float = 0.0
-    c2: float = 0.05
+    c2: float = 1.0
     min_freq: float = 0.0
     all_possible_pairs: bool = False
     algorithm: str = "lbfgs"
@@ -71,7 +80,6 @@ class FieldCRF(Estimator):
     batch_size: int = 32
     inference: Method = "auto"
     callbacks: Sequence[Callback | Watcher] = ()
-    executor: Executor | None = None
     n_jobs: int | None = None
     dtype: str = "float32"
     random_state: int = 0
@@ -83,15 +91,16 @@ class FieldCRF(Estimator):
 
     def _learned_parts(self) -> Parts:
         learned, tensors = field_crf_storage.stored(self._fitted())
-        return {**learned, **self._state()}, tensors
+        return {**learned, **stored_training(self), **self._state()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = field_crf_storage.restored(learned, tensors)
+        restore_training(self, learned)
         self._restore_inputs(learned)
 
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
-        del own["callbacks"], own["executor"]
+        del own["callbacks"]
         return own
 
     def feature_weights(self) -> dict[str, dict[tuple[str, ...], float]]:
@@ -109,15 +118,37 @@ class FieldCRF(Estimator):
         shared = {id(own.names): len(own.names) for own in self._fitted().templates}
         return sum(shared.values())
 
-    def top_features(self, count: int = 20, label: str | None = None) -> list[TopFeature]:
-        """The heaviest weights, of all labels or of those that `label` is part of."""
+    def top_features(self, label: str | None = None, n: int = 20) -> list[TopFeature]:
+        """The weights of largest absolute value.
+
+        Parameters
+        ----------
+        label
+            Weights that this label is part of; None: of all labels.
+        n
+            How many.
+
+        Returns
+        -------
+        list of (factors, attribute, labels, weight)
+
+        """
+        self._check_label(label)
         found = [
             TopFeature(factors, attribute, tuple(labels), weight)
             for factors, weights in self.feature_weights().items()
             for (attribute, *labels), weight in weights.items()
             if label is None or label in labels
         ]
-        return nlargest(count, found, key=lambda own: abs(own.weight))
+        return nlargest(n, found, key=lambda own: abs(own.weight))
+
+    def _check_label(self, label: str | None) -> None:
+        templates = self._fitted().templates
+        known = {name for own in templates for axis in self._axis_labels(own) for name in axis}
+        if label is not None and label not in known:
+            raise SettingsError(
+                f"there is no label '{label}'; there are {', '.join(sorted(known))}."
+            )
 
     @abstractmethod
     def _axis_labels(self, template: Template) -> list[list[str]]:
@@ -135,11 +166,21 @@ class FieldCRF(Estimator):
         self,
         batch: FieldBatch,
         start: LogLinearField | None = None,
+        executor: Executor | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
+        *,
+        mirrored: bool = False,
     ) -> Self:
-        """Trains the field, from the weights of `start` where it has them."""
-        templates = self._templates(batch)
+        """Trains the field, from the weights of `start` where it has them.
+
+        With `mirrored`, weights of an edge do not depend on its direction.
+        """
+        templates = find_templates(
+            batch, min_freq=self.min_freq, everything=self.all_possible_pairs
+        )
+        if mirrored:
+            templates = mirrored_templates(templates)
         first = LogLinearField.zeros(templates, choose_dtype(self.dtype))
         if start is not None:
             first = start.on(templates)
@@ -149,10 +190,16 @@ class FieldCRF(Estimator):
             f"{graph.components:,} examples, {graph.variables:,} variables, "
             f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
         )
-        settings = self._settings(templates, self._chosen(batch))
-        saved = replace(settings.optimisation, checkpoint=checkpoint, resume=resume)
-        self.outcome_ = train_field(first, batch, replace(settings, optimisation=saved))
+        choice = choose_for_graphs(batch, self.pieces) if self.estimator == "auto" else None
+        optimisation = self._optimisation(choice)
+        optimisation = replace(optimisation, checkpoint=checkpoint, resume=resume)
+        tie = mirrored_tie(templates) if mirrored else None
+        settings = FieldSettings(
+            self._principle(optimisation.estimator), optimisation, executor, tie
+        )
+        self.outcome_ = train_field(first, batch, settings)
         self.model_ = self.outcome_.model
+        keep_choice(self, choice)
         return self
 
     def _tell(self, remark: str) -> None:
@@ -169,34 +216,19 @@ class FieldCRF(Estimator):
         """The probabilities of all labels of unlabelled examples."""
         return marginals(self._fitted(), _open(batch, allowed), self.inference)
 
-    def _templates(self, batch: FieldBatch) -> tuple[Template, ...]:
-        """Which weights there are."""
-        return find_templates(batch, min_freq=self.min_freq, everything=self.all_possible_pairs)
-
-    def _tie(self, templates: tuple[Template, ...]) -> Int64[Tensor, "p"] | None:  # noqa: ARG002
-        """Which weights are the same one; None: each is free."""
-        return None
-
-    def _chosen(self, batch: FieldBatch) -> Criterion:
-        """The estimator asked for, or the one that suits the graphs."""
-        if self.estimator != "auto":
-            self.__dict__.pop("choice_", None)  # of an earlier fit
-            return self.estimator
-        self.choice_ = choose_for_graphs(batch, self.pieces)
-        return self.choice_.estimator
-
-    def _settings(self, templates: tuple[Template, ...], estimator: Criterion) -> FieldSettings:
+    def _optimisation(self, choice: Choice | None) -> Settings:
         own = Settings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
-        optimisation = Settings(
+        return Settings(
             **{name: getattr(self, name) for name in own - {"estimator"}},
-            estimator=estimator,
+            estimator=estimator_of(self, choice),
             cores=count_cores(self.n_jobs),
             seed=self.random_state,
             progress=self.verbose,
         )
+
+    def _principle(self, estimator: Criterion) -> Principle:
         pieces = natural_pieces(estimator) if self.pieces is None else self.pieces
-        principle = Principle(estimator, pieces, self.shares)
-        return FieldSettings(principle, optimisation, self.executor, self._tie(templates))
+        return Principle(estimator, pieces, self.shares)
 
     def _fitted(self) -> LogLinearField:
         model: LogLinearField = self._after_fit("model_")

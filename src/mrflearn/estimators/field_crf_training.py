@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from mrflearn.errors import TrainingError
+from mrflearn.errors import SettingsError
 from mrflearn.estimators.crf_training import Settings, calibrate, descent, quasi_newton
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import Threads
@@ -54,7 +54,7 @@ def train_field(
     optimisation = settings.optimisation
     start = with_shares(start, settings.principle.shares)
     if optimisation.algorithm == "ap":
-        raise TrainingError("algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here.")
+        raise SettingsError("algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here.")
     with Threads(optimisation.cores) as threads:
         if optimisation.algorithm == "lbfgs":
             function = _whole(start, batch, settings, threads)
@@ -68,7 +68,7 @@ def train_field(
                 return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
             return outcome
         if settings.executor is not None:
-            raise TrainingError("an executor needs algorithm='lbfgs': SGD goes step by step.")
+            raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
         functions = [
             field_objective(start, part, settings.principle, threads)
             for part in _minibatches(batch, optimisation)
@@ -106,7 +106,7 @@ def _run(
     own, laid = settings.optimisation, layout
     if tie is not None:
         if start.shares is not None:
-            raise TrainingError("shares='optimised' needs directed edges or factor graphs.")
+            raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
         vector = vector.new_zeros(int(tie.max()) + 1).index_copy_(0, tie, vector)
         laid = Layout(("weights",), (vector.shape,))
 

@@ -6,13 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from jaxtyping import Bool, Int64
+import numpy as np
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.crf_constraints import Given, known_labels
+from mrflearn.estimators.crf_validation import check_n
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import best_lists, log_probabilities
-from mrflearn.estimators.graph_inputs import Graphs, mirrored_templates, mirrored_tie
+from mrflearn.estimators.graph_inputs import Graphs
+from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.inference.constraints import allowed_states
@@ -27,8 +31,8 @@ from mrflearn.training.checkpoint import Checkpoint
 class GraphAnswer:
     """The best labels found for one graph, and what they are worth.
 
-    `kind` is "exact" (no labelling scores higher) or "approximation" (max-product, then climbing
-    one label at a time); `converged` says whether message passing came to rest.
+    `kind` is "exact" (no labelling scores higher) or "approximation" (max-product, then iterated
+    conditional modes); `converged` says whether message passing converged.
     """
 
     labels: Any
@@ -41,28 +45,47 @@ class GraphAnswer:
 class GraphCRF(FieldCRF):
     """A CRF on any graphs: networkx graphs with features on nodes and edges, or factor graphs.
 
-    X is a list of networkx graphs whose nodes and edges may have `features` (an item, as `CRF`
-    takes them), or of pairs (FactorGraph, {group: items}).  y is a list of {node: label} or of
-    lists in the order of the nodes; None is unknown, a set is any of these.  In undirected graphs
-    the weights of an edge do not depend on its sense; in directed ones they do.
+    In undirected graphs the weights of an edge do not depend on its direction; in directed ones
+    they do.
 
-    estimator: `"pw"` (each factor by itself), `"pwpl"` (each variable within each factor),
-        `"pl"` (each variable given all around it), `"edge-pl"` (the variables of each factor given
-        all around them), `"ml"` (exact; small width), `"bp"` (loopy belief propagation) or
-        `"pw-reweighted"` (a convex combination of pieces); `"auto"` takes the one that suits the
-        graphs, and `choice_` says which and why.
-    connected: whether a graph in several parts is refused, as one with an edge forgotten.
-    pieces: of `"pw"` and `"pwpl"`: `"edges"` (an edge takes the features of its ends with it; the
-        default) or `"factors"`; of `"pw"` also lists of kinds of factors, each list one piece an
+    Parameters
+    ----------
+    estimator
+        `"pw"` (each factor by itself), `"pwpl"` (each variable within each factor), `"pl"` (each
+        variable given all around it), `"edge-pl"` (the variables of each factor given all around
+        them), `"ml"` (exact; small width), `"bp"` (loopy belief propagation) or `"pw-reweighted"`
+        (a convex combination of pieces); `"auto"` takes the one that suits the graphs, and
+        `choice_` says which and why.
+    connected
+        Whether a graph in several parts is refused, as one with an edge forgotten.
+    pieces
+        Of `"pw"` and `"pwpl"`: `"edges"` (an edge takes the features of its ends with it; the
+        default) or `"factors"`; of `"pw"` also lists of kinds of factors, each list one piece per
         example, as in `[["node", "edge"]]`.
-    shares: of `"pw-reweighted"`: `"uniform"`, `"optimised"` or {kind of factor: weight}.
-    c1, c2: c1 * sum |w| + c2 * sum w^2 is added; a Gaussian prior of variance v is c2 = 1 / 2v.
-    min_freq, all_possible_pairs: which attributes have weights for which labels: those seen
-        together so often, or all.
-    algorithm, max_iterations, num_memories, epsilon, period, delta, batch_size: as in `CRF`.
-    inference: answers are `"exact"`, by `"bp"`, probabilities also by `"trw"`; `"auto"` is exact
-        wherever the width of a graph allows.
-    executor: where value and gradient are added up; None: here, on `n_jobs` cores.
+    shares
+        Of `"pw-reweighted"`: `"uniform"`, `"optimised"` or {kind of factor: weight}.
+    c1, c2
+        Strength of the L1 and the L2 regularisation: c1 * sum |w| + c2 * sum w^2 is added; a
+        Gaussian prior of variance v is c2 = 1 / 2v.
+    min_freq, all_possible_pairs
+        Which attributes have weights for which labels: those seen together so often, or all.
+    algorithm, max_iterations, num_memories, epsilon, period, delta, batch_size
+        As in `CRF`; there is no `"ap"`.
+    inference
+        Answers are `"exact"`, by `"bp"`, marginals also by `"trw"`; `"auto"` is exact wherever the
+        width of a graph allows.
+    callbacks, n_jobs, dtype, random_state, verbose
+        As in `CRF`.
+
+    Attributes
+    ----------
+    classes_
+        The labels, in the order of their first appearance.
+    outcome_
+        How training went.
+    choice_
+        With `estimator="auto"`: the estimator taken, and why.
+
     """
 
     connected: bool = True
@@ -78,12 +101,29 @@ class GraphCRF(FieldCRF):
         X: Iterable[Any],
         y: Iterable[Any],
         *,
+        executor: Executor | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
         """Learns from graphs and the labels of their nodes.
 
-        checkpoint, resume: as of `CRF.fit`.
+        Parameters
+        ----------
+        X
+            networkx graphs whose nodes and edges may have `features` (an item, as `CRF` takes
+            them), or pairs (FactorGraph, {group: items}).
+        y
+            For each graph {node: label}, or a list in the order of the nodes; None is unknown, a
+            set is any of these.
+        executor
+            Where value and gradient are summed; None: here, on `n_jobs` cores.
+        checkpoint, resume
+            As in `CRF.fit`.
+
+        Returns
+        -------
+        the fitted CRF itself
+
         """
         graphs, labels = Graphs.of(X), list(y)
         names = Numbering(closed=False)
@@ -100,41 +140,105 @@ class GraphCRF(FieldCRF):
         if self.connected:
             graphs.insist_on_connection(batch.graph)
         batch = graphs.labelled(batch, labels, names)
+        self._learn(batch, None, executor, checkpoint, resume, mirrored=graphs.mirrored)
         self.mirrored_, self.labels_ = graphs.mirrored, names
-        return self._learn(batch, None, checkpoint, resume)
+        return self
 
-    def predict(self, X: Iterable[Any], forced: Iterable[Any] | None = None) -> list[Any]:
-        """The best labels of each graph, as {node: label} (lists for factor graphs).
+    def predict(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
+        """The best labels of each graph.
 
-        forced: for each graph labels that are given: a label, a set of labels, or None (any).
+        Parameters
+        ----------
+        X
+            Graphs, as `fit` takes them.
+        constraints
+            Known labels laid out like y (None where a node is free), or `Constraints(forced=...)`.
+
+        Returns
+        -------
+        list of {node: label} (of lists of labels for factor graphs)
+
         """
-        return [answer.labels for answer in self.decode(X, forced)]
+        return [answer.labels for answer in self.decode(X, constraints)]
 
-    def decode(self, X: Iterable[Any], forced: Iterable[Any] | None = None) -> list[GraphAnswer]:
-        """The best labels of each graph with their score, and how they were found."""
-        graphs, batch, allowed = self._asked(X, forced)
+    def decode(self, X: Iterable[Any], constraints: Given = None) -> list[GraphAnswer]:
+        """The best labels of each graph with their score, and how they were found.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+
+        Returns
+        -------
+        list of `GraphAnswer`: labels, score, kind, converged
+
+        """
+        graphs, batch, allowed = self._asked(X, constraints)
         found = self._decode(batch, allowed)
         labels = graphs.split(self._names(found.assignment))
         rows = zip(labels, found.score.tolist(), found.kind, found.converged.tolist(), strict=True)
         return [GraphAnswer(*row) for row in rows]
 
-    def predict_marginals(self, X: Iterable[Any], forced: Iterable[Any] | None = None) -> list[Any]:
-        """The probability of every label at every node; see `marginal_kinds` for their kind."""
-        graphs, batch, allowed = self._asked(X, forced)
+    def predict_marginals(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
+        """The marginal probability of every label at every node; `marginal_kinds` says how exact.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+
+        Returns
+        -------
+        list of {node: {label: probability}} (of lists of {label: probability} for factor graphs)
+
+        """
+        graphs, rows = self._tables(X, constraints)
         names = self.classes_
-        rows = self._marginals(batch, allowed).variables[:, : len(names)].tolist()
-        return graphs.split([dict(zip(names, row, strict=True)) for row in rows])
+        return graphs.split([dict(zip(names, row, strict=True)) for row in rows.tolist()])
+
+    def predict_proba(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
+        """The same marginals as arrays.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+
+        Returns
+        -------
+        list of {node: array of probabilities in the order of `classes_`} (for factor graphs of
+        arrays, variables x labels)
+
+        """
+        graphs, rows = self._tables(X, constraints)
+        parts = graphs.split(list(rows.numpy()))
+        return [own if isinstance(own, dict) else np.stack(own) for own in parts]
 
     def marginal_kinds(self, X: Iterable[Any]) -> list[str]:
-        """How the probabilities of each graph are found: exact, a bound, or an approximation."""
+        """How the marginals of each graph are found: exact, a bound, or an approximation."""
         _, batch, _ = self._asked(X, None)
         return list(self._marginals(batch).kind)
 
     def n_best(
-        self, X: Iterable[Any], n: int = 5, forced: Iterable[Any] | None = None
+        self, X: Iterable[Any], n: int = 5, constraints: Given = None
     ) -> list[list[GraphAnswer]]:
-        """The n best labellings of each graph, best first; exact, so the width must allow it."""
-        graphs, batch, allowed = self._asked(X, forced)
+        """The n best labellings of each graph; exact, so the width must allow it.
+
+        Parameters
+        ----------
+        X, constraints
+            As in `predict`.
+        n
+            How many; there may be fewer.
+
+        Returns
+        -------
+        for each graph a list of `GraphAnswer`, best first
+
+        """
+        check_n(n)
+        graphs, batch, allowed = self._asked(X, constraints)
         answers = []
         for number, own in enumerate(best_lists(self._fitted(), batch, allowed, n)):
             alone = Graphs(graphs.examples[number : number + 1])
@@ -165,7 +269,7 @@ class GraphCRF(FieldCRF):
         return sum(right) / max(1, len(right))
 
     def _asked(
-        self, X: Iterable[Any], forced: Iterable[Any] | None
+        self, X: Iterable[Any], constraints: Given
     ) -> tuple[Graphs, FieldBatch, Bool[Tensor, "v s"] | None]:
         model, graphs = self._fitted(), Graphs.of(X)
         if graphs.mirrored != self.mirrored_:
@@ -173,21 +277,20 @@ class GraphCRF(FieldCRF):
         batch = graphs.batch(len(self.labels_), model.templates)
         if self.connected:
             graphs.insist_on_connection(batch.graph)
-        if forced is None:
+        known = known_labels(constraints)
+        if known is None:
             return graphs, batch, None
-        choices = [choice for own in graphs.ordered(forced) for choice in own]
+        choices = [choice for own in graphs.ordered(known) for choice in own]
         return graphs, batch, allowed_states(self.classes_, choices)
+
+    def _tables(self, X: Iterable[Any], constraints: Given) -> tuple[Graphs, Float[Tensor, "v s"]]:
+        """The graphs, and the marginals of all their variables."""
+        graphs, batch, allowed = self._asked(X, constraints)
+        return graphs, self._marginals(batch, allowed).variables[:, : len(self.labels_)]
 
     def _names(self, states: Int64[Tensor, "v"]) -> list[str]:
         names = self.classes_
         return [names[state] for state in states.tolist()]
-
-    def _templates(self, batch: FieldBatch) -> tuple[Template, ...]:
-        templates = super()._templates(batch)
-        return mirrored_templates(templates) if self.mirrored_ else templates
-
-    def _tie(self, templates: tuple[Template, ...]) -> Int64[Tensor, "p"] | None:
-        return mirrored_tie(templates) if self.mirrored_ else None
 
     def _axis_labels(self, template: Template) -> list[list[str]]:
         return [self.classes_] * len(template.shape)

@@ -14,7 +14,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.estimators.crf_validation import accuracy, check_n, marginal_dicts
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.features.tag_counts import TagCounts, Tags, count_tags
 from mrflearn.io.tag_files import TagSource
@@ -31,15 +31,32 @@ RARE = {"suffixes": 20, "rare": 1}
 class HMMTagger(Estimator):
     """A hidden Markov model of tags, counted in one pass over tagged sentences.
 
-    order: 2 looks at two tags before each and lets words depend on the tag before theirs; 1 is the
-        textbook model, P(tag | tag before) and P(word | tag).
-    unknown: what a new word's tags are guessed from: the endings of rare words (`"suffixes"`), or
-        what tags rare words have, whatever they look like (`"rare"`).  `"auto"`: suffixes with
-        order 2, rare words with order 1.
-    rare: words seen at most so often teach about new ones; None: 20 with suffixes, else once.
-    suffix_length: the longest ending looked at, in letters.
-    beam: with suffixes, tags of a word so many times less probable than its best one are left out;
+    Parameters
+    ----------
+    order
+        2 conditions a tag on the two before it and a word on the tag before its own as well; 1 is
+        the textbook model, P(tag | tag before) and P(word | tag).
+    unknown
+        What a new word's tags are guessed from: the suffixes of rare words (`"suffixes"`), or the
+        tags of rare words, whatever they look like (`"rare"`).  `"auto"`: suffixes with order 2,
+        rare words with order 1.
+    rare
+        Words seen at most this often teach about new ones; None: 20 with suffixes, else 1.
+    suffix_length
+        The longest suffix, in letters.
+    beam
+        With suffixes, tags of a word this many times less probable than its best one are left out;
         None: none is.  The search among the others is exact.
+
+    Attributes
+    ----------
+    classes_
+        The tags, in the order of their first appearance.
+    known_words_
+        The words that training saw.
+    interpolation_
+        The weights of tag unigrams, bigrams and (order 2) trigrams.
+
     """
 
     def __init__(
@@ -50,17 +67,28 @@ class HMMTagger(Estimator):
         rare: int | None = None,
         suffix_length: int = 10,
         beam: float | None = 1000.0,
-        random_state: int = 0,
     ) -> None:
         self.order = order
         self.unknown = unknown
         self.rare = rare
         self.suffix_length = suffix_length
         self.beam = beam
-        self.random_state = random_state
 
     def fit(self, X: Sentences, y: Iterable[Tags]) -> Self:
-        """Learns from sentences (lists of words) and their tags; empty sentences teach nothing."""
+        """Learns from tagged sentences.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+        y
+            Their tags.
+
+        Returns
+        -------
+        the fitted tagger itself
+
+        """
         self._check_settings()
         self.model_ = self._model(count_tags(list(X), list(y)))
         warn_of_single_label(self.classes_)
@@ -72,7 +100,7 @@ class HMMTagger(Estimator):
         return list(self._fitted().counts.tags)
 
     @property
-    def vocabulary_(self) -> set[str]:
+    def known_words_(self) -> set[str]:
         """The words that training saw."""
         return set(self._fitted().counts.words)
 
@@ -87,14 +115,52 @@ class HMMTagger(Estimator):
         return [own for laid in self._lattices(X) for own in answers.best_tags(laid, names)]
 
     def predict_proba(self, X: Sentences) -> list[NDArray[np.float64]]:
-        """For each sentence a table of probabilities, tokens by tags in the order of `classes_`."""
+        """The marginal probability of every tag at every token.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+
+        Returns
+        -------
+        list of arrays, tokens x tags in the order of `classes_`
+
+        """
         size = len(self.classes_)
         return [own for laid in self._lattices(X) for own in answers.tag_shares(laid, size)]
 
+    def predict_marginals(self, X: Sentences) -> list[list[dict[str, float]]]:
+        """The same marginals as dicts.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+
+        Returns
+        -------
+        list of lists of {tag: probability}
+
+        """
+        return marginal_dicts(self.predict_proba(X), self.classes_)
+
     def n_best(self, X: Sentences, n: int = 5) -> list[list[tuple[list[str], float]]]:
-        """The n most probable (tags, probability) of each sentence, best first."""
-        if n < 1:
-            raise DataError(f"n={n}: ask for at least one tag sequence.")
+        """The n most probable tag sequences of each sentence.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+        n
+            How many; there may be fewer.
+
+        Returns
+        -------
+        list of lists of (tags, probability), most probable first
+
+        """
+        check_n(n)
         names = self.classes_
         return [own for laid in self._lattices(X) for own in answers.best_lists(laid, names, n)]
 
@@ -106,9 +172,17 @@ class HMMTagger(Estimator):
         return accuracy(gold, found)
 
     def top_steps(self, n: int = 20) -> list[tuple[str, str, int, float]]:
-        """The (tag, next tag, times, share of the first tag's steps) counted most often.
+        """The tag bigrams counted most often.
 
-        `<S>` is the edge of a sentence.
+        Parameters
+        ----------
+        n
+            How many.
+
+        Returns
+        -------
+        list of (tag, next tag, count, P(next tag | tag)); `<S>` is the boundary of a sentence
+
         """
         counts = self._fitted().counts
         names, size = [*counts.tags, "<S>"], counts.edge + 1
@@ -150,15 +224,17 @@ class HMMTagger(Estimator):
 
     def _check_settings(self) -> None:
         if self.order not in (1, 2):
-            raise SettingsError(f"order={self.order}: models of order 1 and 2 are offered.")
+            raise SettingsError(f"order must be 1 or 2; got {self.order}.")
         if self.unknown not in ("auto", *RARE):
             raise SettingsError(f"unknown={self.unknown!r} is not 'auto', 'suffixes' or 'rare'.")
         if self.rare is not None and self.rare < 1:
-            raise SettingsError(f"rare={self.rare}: words seen at least once teach about new ones.")
+            raise SettingsError(f"rare must be >= 1, or None; got {self.rare}.")
         if self.suffix_length < 0:
-            raise SettingsError(f"suffix_length={self.suffix_length} is less than nothing.")
+            raise SettingsError(f"suffix_length must be >= 0; got {self.suffix_length}.")
         if self.beam is not None and not self.beam >= 1:
-            raise SettingsError(f"beam={self.beam}: 1 keeps a word's best tag only; None, all.")
+            raise SettingsError(
+                f"beam must be >= 1 (only a word's best tag), or None (all); got {self.beam}."
+            )
 
     def _lattices(self, X: Sentences) -> Iterator[Laid]:
         model, stream = self._fitted(), iter(X)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int64
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.crf_validation import check_n
 from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.estimators.field_crf_answers import best_lists
+from mrflearn.execution.executor import Executor
 from mrflearn.features.class_weights import sequence_weights
 from mrflearn.features.compiled import CompiledFeatures, compile_features
 from mrflearn.features.features import Numbering
@@ -31,7 +32,8 @@ from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.training.checkpoint import Stages
 
 Layers = list[list[str]]  # the labels of each layer of one sequence
-LayerChances = list[list[dict[str, float]]]  # for each layer and token, the labels' probabilities
+LayerMarginals = list[list[dict[str, float]]]  # of each layer and token of one sequence
+LayerArrays = list[NDArray[np.float64]]  # of each layer, tokens x labels
 Words = Iterable[Sequence[str]]
 
 
@@ -51,21 +53,12 @@ class LayeredSequences(FieldCRF):
     An estimator derives from it, and says which layers are coupled and which tokens are joined.
     """
 
-    reads_words: ClassVar[bool]  # whether edges depend on the words of the tokens
     features_on: FeaturesOn = "edges"
     pieces: Pieces | None = "factors"
 
     names_: tuple[Numbering, ...] = field(init=False)  # the labels of each layer
     wiring_: SequenceWiring = field(init=False)
     recipe_: Recipe = field(init=False)  # only where features are made from files
-
-    @abstractmethod
-    def decode_layers(self, X: Iterable[Any], words: Words | None = None) -> list[Decoded]:
-        """The best labels of every layer; `words` are needed where `reads_words`."""
-
-    @abstractmethod
-    def layer_marginals(self, X: Iterable[Any], words: Words | None = None) -> list[LayerChances]:
-        """For each sequence, layer and token the probability of every label."""
 
     def _fit(
         self,
@@ -74,6 +67,7 @@ class LayeredSequences(FieldCRF):
         coupled: Sequence[tuple[int, int]],
         sample_weight: ArrayLike | None,
         saved: Stages,
+        executor: Executor | None,
         skips: Int64[Tensor, "n 2"] | None = None,
         from_chain: bool = False,
     ) -> Self:
@@ -92,10 +86,10 @@ class LayeredSequences(FieldCRF):
             alone = sequence_batch(wiring, features, labels, weight=weight)
             self._tell("first without skip edges, by maximum likelihood:")
             chain = clone(self).set_params(estimator="ml")
-            start = chain._learn(alone, None, *saved.next()).model_
+            start = chain._learn(alone, None, executor, *saved.next()).model_
             self._tell(f"now with skip edges, by {self.estimator}:")
         batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
-        self._learn(batch, start, *saved.next())
+        self._learn(batch, start, executor, *saved.next())
         for own in labels:
             own.names.closed = True
         self.names_, self.wiring_ = tuple(own.names for own in labels), wiring
@@ -119,20 +113,19 @@ class LayeredSequences(FieldCRF):
         labels = None if layers is None else self._compiled(layers, features.lengths)
         return sequence_batch(self.wiring_, features, labels, skips=skips, only=only)
 
-    def _decoded(self, batch: FieldBatch, forced: Iterable[Any] | None) -> list[Decoded]:
-        found = self._decode(batch, self._allowed(batch, forced))
+    def _decoded(self, batch: FieldBatch, known: Iterable[Any] | None) -> list[Decoded]:
+        found = self._decode(batch, self._allowed(batch, known))
         parts = found.assignment.split([size * len(self.names_) for size in self._tokens(batch)])
         rows = zip(parts, found.score.tolist(), found.kind, found.converged.tolist(), strict=True)
         return [Decoded(self._named(states), *row) for states, *row in rows]
 
-    def _best(
-        self, batch: FieldBatch, count: int, forced: Iterable[Any] | None
-    ) -> list[list[Decoded]]:
-        """The best labellings of each sequence, surely and in order."""
-        allowed = self._allowed(batch, forced)
+    def _best(self, batch: FieldBatch, n: int, known: Iterable[Any] | None) -> list[list[Decoded]]:
+        """The n best labellings of each sequence, exactly and in order."""
+        check_n(n)
+        allowed = self._allowed(batch, known)
         return [
             [Decoded(self._named(states), score, "exact", True) for states, score in own]
-            for own in best_lists(self._fitted(), batch, allowed, count)
+            for own in best_lists(self._fitted(), batch, allowed, n)
         ]
 
     def _named(self, states: Int64[Tensor, "v"]) -> Layers:
@@ -140,27 +133,32 @@ class LayeredSequences(FieldCRF):
         names = [list(own) for own in self.names_]
         return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
 
-    def _probabilities(self, batch: FieldBatch, forced: Iterable[Any] | None) -> list[LayerChances]:
-        """For each sequence and layer, the probability of every label of each token."""
-        found = self._marginals(batch, self._allowed(batch, forced)).variables
+    def _arrays(self, batch: FieldBatch, known: Iterable[Any] | None) -> list[LayerArrays]:
+        """For each sequence and layer the marginals, tokens x labels."""
+        found = self._marginals(batch, self._allowed(batch, known)).variables
         by_layer = found.reshape(-1, len(self.names_), found.shape[1])
         parts = by_layer.split(self._tokens(batch))
+        sizes = [len(own) for own in self.names_]
+        return [[part[:, k, :size].numpy() for k, size in enumerate(sizes)] for part in parts]
+
+    def _dicts(self, batch: FieldBatch, known: Iterable[Any] | None) -> list[LayerMarginals]:
+        """For each sequence, layer and token the marginal of every label."""
         names = [list(own) for own in self.names_]
         return [
             [
-                [dict(zip(own, row, strict=False)) for row in part[:, layer].tolist()]
-                for layer, own in enumerate(names)
+                [dict(zip(own, row, strict=True)) for row in table.tolist()]
+                for own, table in zip(names, tables, strict=True)
             ]
-            for part in parts
+            for tables in self._arrays(batch, known)
         ]
 
     def _allowed(
-        self, batch: FieldBatch, forced: Iterable[Any] | None
+        self, batch: FieldBatch, known: Iterable[Any] | None
     ) -> Bool[Tensor, "v s"] | None:
-        """Which labels are left where some are forced; None, sets and labels as in training."""
-        if forced is None:
+        """Which labels are left where some are known; None, sets and labels as in training."""
+        if known is None:
             return None
-        parts = self._compiled(forced, torch.tensor(self._tokens(batch)))
+        parts = self._compiled(known, torch.tensor(self._tokens(batch)))
         most = batch.graph.most_states
         masks = [part.allowed_states() for part in parts]
         wide = [torch.nn.functional.pad(mask, (0, most - mask.shape[1])) for mask in masks]

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.crf_constraints import Given, known_labels
 from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf_answers import log_probabilities
-from mrflearn.estimators.layered_sequences import (
-    Decoded,
-    LayerChances,
-    LayeredSequences,
-    Words,
-    joined_tokens,
-)
+from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Words, joined_tokens
+from mrflearn.execution.executor import Executor
 from mrflearn.features.compiled import compile_features
 from mrflearn.features.features import Numbering
 from mrflearn.features.labels import compile_labels
 from mrflearn.features.skips import SKIP_RULES, SkipRule, Skips, apply_rule
 from mrflearn.io.files import PathLike
+from mrflearn.models.field_batch import FieldBatch
 from mrflearn.training.checkpoint import Checkpoint, Stages
 
 Rule = str | SkipRule
+WordOf = Callable[[Any], str]
 GIVEN = "given"  # what a stored CRF says of a rule that was a function
 
 
@@ -34,132 +33,267 @@ GIVEN = "given"  # what a stored CRF says of a rule that was a function
 class SkipChainCRF(LayeredSequences):
     """A chain whose far tokens are joined by a rule [Sutton and McCallum 2009, eq. 41].
 
-    `X` and `y` are what `CRF` takes, a sequence being a whole document; `words` are its tokens,
-    which the rule reads.
-
-    rule: "capitalised" joins all occurrences of the same capitalised word, "same-word" those of
+    Parameters
+    ----------
+    rule
+        `"capitalised"` joins all occurrences of the same capitalised word, `"same-word"` those of
         any word; or a function from the words of a document to pairs of positions.
-    start: "chain" first trains the chain without skip edges, by maximum likelihood, and begins
-        with its weights; belief propagation ("bp") needs that to converge.
-    features_on: "edges" (as in the paper), "nodes" or "both".
-    pieces: of "pw": "factors", or "edges" with the factors of their ends.
-    Everything else is as of `GraphCRF`.
+    word
+        Where the rule finds a token's word: the feature of that name (`{"word": "Paris"}`, or
+        `"word=Paris"` in a list of names; `"w[0]"` for `word_features`), or a function from an
+        item to its word.  None: words are given to every method as `words=`.
+    start
+        `"chain"` first trains the chain without skip edges, by maximum likelihood, and begins
+        with its weights; belief propagation (`"bp"`) needs that to converge.
+    features_on
+        `"edges"` (as in the paper), `"nodes"` or `"both"`.
+    pieces
+        Of `estimator="pw"`: `"factors"`, or `"edges"` with the factors of their ends.
+    estimator, shares, c1, c2, min_freq, all_possible_pairs, algorithm, max_iterations, ...
+        All others as in `GraphCRF`.
+
+    Attributes
+    ----------
+    classes_
+        The labels, in the order of their first appearance.
+    outcome_, choice_
+        As in `GraphCRF`.
+
     """
 
     rule: Rule = "capitalised"
+    word: str | WordOf | None = "word"
     start: Literal["zero", "chain"] = "zero"
-
-    reads_words = True
 
     def fit(
         self,
         X: Iterable[Any],
         y: Iterable[Any],
-        words: Words,
         sample_weight: ArrayLike | None = None,
         *,
+        words: Words | None = None,
+        executor: Executor | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learns from documents: items, labels and words of their tokens.
+        """Learns from documents and the labels of their tokens.
 
-        checkpoint, resume: as of `CRF.fit`.
+        Parameters
+        ----------
+        X
+            Documents, each a sequence of items, as `CRF` takes them.
+        y
+            The labels of their tokens; None in place of a label is unknown, a set is any of these.
+        sample_weight
+            The weight of each document.
+        words
+            The words of each document's tokens, where the items do not have them; see `word`.
+        executor
+            Where value and gradient are summed; None: here, on `n_jobs` cores.
+        checkpoint, resume
+            As in `CRF.fit`.
+
+        Returns
+        -------
+        the fitted CRF itself
+
         """
         if self.start not in ("zero", "chain"):
             raise SettingsError(f"start={self.start!r} is not one of zero, chain.")
-        features = compile_features(X)
+        documents, pairs = self._read(X, words)
+        features = compile_features(documents)
         if not features.tokens:
             raise DataError("there is no token to learn from.")
         labels = compile_labels(y, features.lengths, Numbering())
-        skips = joined_tokens(self._joined(words, features.lengths.tolist()), features.lengths)
+        skips = joined_tokens(pairs, features.lengths)
         from_chain = self.start == "chain"
         saved = Stages(checkpoint, resume)
-        return self._fit(features, [labels], (), sample_weight, saved, skips, from_chain)
+        return self._fit(features, [labels], (), sample_weight, saved, executor, skips, from_chain)
 
     def predict(
-        self, X: Iterable[Any], words: Words, forced: Iterable[Any] | None = None
+        self, X: Iterable[Any], constraints: Given = None, *, words: Words | None = None
     ) -> list[list[str]]:
-        """The best label of each token; `forced` has labels that must hold, None where free."""
-        return [own.layers[0] for own in self.decode(X, words, forced)]
+        """The best label of each token.
+
+        Parameters
+        ----------
+        X, words
+            Documents, as `fit` takes them.
+        constraints
+            Known labels laid out like y (None where a token is free), or `Constraints(forced=...)`.
+
+        Returns
+        -------
+        list of lists of labels
+
+        """
+        return [own.layers[0] for own in self.decode(X, constraints, words=words)]
 
     def decode(
-        self, X: Iterable[Any], words: Words, forced: Iterable[Any] | None = None
+        self, X: Iterable[Any], constraints: Given = None, *, words: Words | None = None
     ) -> list[Decoded]:
-        """The best labels (as the only layer), their scores, and whether they are the best."""
-        X, pairs = self._read(X, words)
-        return self._decoded(self._asked(X, pairs), _as_layers(forced))
+        """The best labels (as the only layer), their scores, and whether they are the best.
+
+        Parameters
+        ----------
+        X, constraints, words
+            As in `predict`.
+
+        Returns
+        -------
+        list of (layers, score, kind, converged)
+
+        """
+        return self._decoded(self._documents(X, words), _as_layers(known_labels(constraints)))
 
     def predict_marginals(
-        self, X: Iterable[Any], words: Words, forced: Iterable[Any] | None = None
+        self, X: Iterable[Any], constraints: Given = None, *, words: Words | None = None
     ) -> list[list[dict[str, float]]]:
-        """The probability of every label of each token."""
-        X, pairs = self._read(X, words)
-        found = self._probabilities(self._asked(X, pairs), _as_layers(forced))
-        return [own[0] for own in found]
+        """The marginal probability of every label at each token.
 
-    def decode_layers(self, X: Iterable[Any], words: Words | None = None) -> list[Decoded]:
-        """`decode`, the labels being the only layer."""
-        return self.decode(X, () if words is None else words)
+        Parameters
+        ----------
+        X, constraints, words
+            As in `predict`.
 
-    def layer_marginals(self, X: Iterable[Any], words: Words | None = None) -> list[LayerChances]:
-        """`predict_marginals`, the labels being the only layer."""
-        return [[own] for own in self.predict_marginals(X, () if words is None else words)]
+        Returns
+        -------
+        list of lists of {label: probability}
+
+        """
+        known = _as_layers(known_labels(constraints))
+        return [own for (own,) in self._dicts(self._documents(X, words), known)]
+
+    def predict_proba(
+        self, X: Iterable[Any], constraints: Given = None, *, words: Words | None = None
+    ) -> list[NDArray[np.float64]]:
+        """The same marginals as arrays.
+
+        Parameters
+        ----------
+        X, constraints, words
+            As in `predict`.
+
+        Returns
+        -------
+        list of arrays, tokens x labels in the order of `classes_`
+
+        """
+        known = _as_layers(known_labels(constraints))
+        return [own for (own,) in self._arrays(self._documents(X, words), known)]
 
     def n_best(
-        self, X: Iterable[Any], words: Words, n: int = 5, forced: Iterable[Any] | None = None
+        self,
+        X: Iterable[Any],
+        n: int = 5,
+        constraints: Given = None,
+        *,
+        words: Words | None = None,
     ) -> list[list[Decoded]]:
-        """The n best labellings of each document, best first; exact, where the width allows."""
-        X, pairs = self._read(X, words)
-        return self._best(self._asked(X, pairs), n, _as_layers(forced))
+        """The n best labellings of each document; exact, so the width must allow it.
 
-    def log_prob(self, X: Iterable[Any], y: Iterable[Any], words: Words) -> list[float]:
+        Parameters
+        ----------
+        X, constraints, words
+            As in `predict`.
+        n
+            How many; there may be fewer.
+
+        Returns
+        -------
+        for each document a list of (layers, score, kind, converged), best first
+
+        """
+        known = _as_layers(known_labels(constraints))
+        return self._best(self._documents(X, words), n, known)
+
+    def log_prob(
+        self, X: Iterable[Any], y: Iterable[Any], *, words: Words | None = None
+    ) -> list[float]:
         """log p(y | x) of each document, in nats, by the inference that `inference` names."""
-        X, pairs = self._read(X, words)
-        batch = self._asked(X, pairs, _as_layers(y))
+        batch = self._documents(X, words, _as_layers(y))
         return log_probabilities(self._fitted(), batch, self.inference)
 
-    def score(self, X: Iterable[Any], y: Iterable[Any], words: Words) -> float:
+    def score(self, X: Iterable[Any], y: Iterable[Any], *, words: Words | None = None) -> float:
         """The share of tokens whose label is right."""
-        gold, found = list(y), self.predict(X, words)
+        gold, found = list(y), self.predict(X, words=words)
         if len(gold) != len(found):
             raise DataError(f"X has {len(found)} sequences and y has {len(gold)}.")
         return accuracy(gold, found)
 
     @property
     def classes_(self) -> list[str]:
-        """The labels."""
+        """The labels, in the order of their first appearance."""
         self._fitted()
         return list(self.names_[0])
 
     def _stored_settings(self) -> dict[str, Any]:
-        # A rule that is a function must be given again to `load`.
+        # Functions must be given again to `load`.
         own = super()._stored_settings()
-        return own if isinstance(self.rule, str) else {**own, "rule": GIVEN}
+        if not isinstance(self.rule, str):
+            own["rule"] = GIVEN
+        if callable(self.word):
+            own["word"] = None
+        return own
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, rule: Rule | None = None, device: str = "cpu"
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        rule: Rule | None = None,
+        word: str | WordOf | None = None,
+        device: str = "cpu",
     ) -> Self:
-        """The CRF that `save` wrote, with its own rule or the one given."""
+        """The CRF that `save` wrote.
+
+        Parameters
+        ----------
+        path
+            A model directory.
+        rule, word
+            Functions are not stored: give them again.  None: as stored.
+        device
+            Where the weights are read to.
+
+        """
         loaded = super().load(path, device=device)
         if rule is not None:
             loaded.rule = rule
+        if word is not None:
+            loaded.word = word
         return loaded
 
-    def _read(self, X: Iterable[Any], words: Words) -> tuple[list[Any], list[Skips]]:
-        documents = [list(document) for document in X]
-        return documents, self._joined(words, [len(document) for document in documents])
+    def _documents(
+        self, X: Iterable[Any], words: Words | None, y: Iterable[Any] | None = None
+    ) -> FieldBatch:
+        self._fitted()
+        documents, pairs = self._read(X, words)
+        return self._asked(documents, pairs, y)
 
-    def _joined(self, words: Words, lengths: list[int]) -> list[Skips]:
+    def _read(self, X: Iterable[Any], words: Words | None) -> tuple[list[Any], list[Skips]]:
+        """The documents, and the pairs of positions that the rule joins in each."""
         rule = self._rule()
+        documents = [list(document) for document in X]
+        if words is None:
+            word_of = self._word_of()
+            words = [[word_of(item) for item in document] for document in documents]
         pairs = []
         for number, own in enumerate(words):
-            if number < len(lengths) and len(own) != lengths[number]:
+            if number < len(documents) and len(own) != len(documents[number]):
                 raise DataError(
-                    f"document {number} has {lengths[number]} items and {len(own)} words."
+                    f"document {number} has {len(documents[number])} items and {len(own)} words."
                 )
             pairs.append(apply_rule(rule, own))
-        return pairs
+        return documents, pairs
+
+    def _word_of(self) -> WordOf:
+        if self.word is None:
+            raise SettingsError(
+                "the rule needs the words of all tokens, and word=None: give words=..., or say "
+                "which feature is a token's word, as in word='w[0]'."
+            )
+        return self.word if callable(self.word) else NamedWord(self.word)
 
     def _rule(self) -> SkipRule:
         if not isinstance(self.rule, str):
@@ -175,6 +309,29 @@ class SkipChainCRF(LayeredSequences):
                 "function from words to pairs of positions."
             )
         return SKIP_RULES[self.rule]
+
+
+@dataclass(frozen=True)
+class NamedWord:
+    """The word of an item: the value of its feature of that name."""
+
+    name: str
+
+    def __call__(self, item: Any) -> str:
+        """The text; `DataError` where the item has none."""
+        if isinstance(item, Mapping):
+            word = item.get(self.name)
+            if isinstance(word, str):
+                return word
+        elif not isinstance(item, str) and isinstance(item, Sequence | set | frozenset):
+            start = f"{self.name}="
+            for attribute in item:
+                if isinstance(attribute, str) and attribute.startswith(start):
+                    return attribute.removeprefix(start)
+        raise DataError(
+            f"an item has no word: neither {{{self.name!r}: WORD}} nor '{self.name}=WORD' is in "
+            f"{item!r:.80}. Name the feature that is the word with word=..., or give words=..."
+        )
 
 
 def _as_layers(labels: Iterable[Any] | None) -> list[list[Any]] | None:

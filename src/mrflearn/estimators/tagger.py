@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.crf_validation import accuracy
+from mrflearn.estimators.crf_validation import accuracy, check_n, marginal_dicts, pair_of
 from mrflearn.estimators.tagger_file import LearnedTagger, restore, store
 from mrflearn.estimators.tagger_learning import Learning, TaggerPlan, learn
 from mrflearn.estimators.tagger_training import TaggerSettings
@@ -28,6 +29,7 @@ from mrflearn.io.tag_files import TagSource
 from mrflearn.models.storage import figure
 from mrflearn.objectives.tagger_normaliser import BOUNDS, TagCeiling, TaggerBoundName
 from mrflearn.training.checkpoint import Checkpoint, Stages
+from mrflearn.training.outcome import Outcome
 
 Sentences = Iterable[Sequence[str]]
 Held = tuple[list[Sequence[str]], list[Sequence[str]]]
@@ -35,18 +37,56 @@ LARGEST_BATCH = 2**24  # scores of states held at once; bounds memory, changes n
 
 
 class JointTagger(Estimator):
-    """A field in which tags are bound to the tags and words near them; a word acts by its spelling.
+    """A Markov random field of words and tags, trained by a bound on its likelihood.
 
-    context: each tag is bound to the tags up to so many places away, 1 or 2.
-    words: each tag is bound to its own word (1), or to the words beside it too (3).
-    bound: what training makes large: the likelihood itself (`"exact"`), a lower bound on it from
-        chains of tags (`"chains"`), or the looser one of [Jernite, Rush, Sontag 2015] (`"stars"`).
-    l2: price of a squared weight, in nats; weights of transitions cost a tenth.
-    tags: how many tags to look for, where text without any is learned from.
-    rounds: of expectation-maximisation, where tags are unknown.
-    unlabelled_weight: what a sentence with unknown tags counts, against 1 for one without; 0
-        leaves such sentences out.  Where no sentence is known in whole, all count 1.
-    max_evaluations: training ends after so many evaluations of the bound.
+    Each tag is joined to the tags and words near it; a word acts by the features of its spelling.
+
+    Parameters
+    ----------
+    context
+        Each tag is joined to the tags up to this many positions away, 1 or 2.
+    words
+        Each tag is joined to its own word (1), or to the words beside it too (3).
+    bound
+        What is maximised: the likelihood itself (`"exact"`), a lower bound on it from chains of
+        tags (`"chains"`), or the looser one of [Jernite, Rush, Sontag 2015] (`"stars"`).
+    l2
+        Strength of the L2 regularisation, a tenth of it on weights of transitions; of several the
+        best on the validation set is taken.
+    tags
+        How many tags to look for, where text without any is learned from.
+    rounds
+        Of expectation-maximisation, where tags are unknown.
+    unlabelled_weight
+        The weight of a sentence with unknown tags, against 1 for one without; 0 leaves such
+        sentences out, and of several the best on the validation set is taken.  Where no sentence
+        is fully tagged, all have weight 1.
+    max_iterations
+        The most iterations of L-BFGS.
+    tolerance
+        Training stops when |gradient| max(1, |w|) <= tolerance max(1, |value|).
+    device
+        `"cpu"`, `"cuda"` or `"auto"`.
+    random_state
+        The seed of the clusters that tags are first guessed by, where none is known.
+    verbose
+        Whether to report progress on standard error.
+
+    Attributes
+    ----------
+    classes_
+        The tags, in alphabetical order, those without a name last.
+    known_words_
+        The words that training saw.
+    bound_
+        The lower bound on the log-likelihood per position, in nats.
+    ceiling_
+        The certified upper bound on log Z that `bound_` is computed with.
+    l2_, unlabelled_weight_
+        The values taken.
+    outcome_
+        How training went.
+
     """
 
     def __init__(
@@ -59,7 +99,8 @@ class JointTagger(Estimator):
         tags: int | None = None,
         rounds: int = 3,
         unlabelled_weight: float | Sequence[float] = 0.1,
-        max_evaluations: int = 100,
+        max_iterations: int = 100,
+        tolerance: float = 1e-6,
         device: str = "cpu",
         random_state: int = 0,
         verbose: bool = False,
@@ -71,7 +112,8 @@ class JointTagger(Estimator):
         self.tags = tags
         self.rounds = rounds
         self.unlabelled_weight = unlabelled_weight
-        self.max_evaluations = max_evaluations
+        self.max_iterations = max_iterations
+        self.tolerance = tolerance
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -81,26 +123,44 @@ class JointTagger(Estimator):
         X: Sentences,
         y: Iterable[Tags] | None = None,
         *,
-        valid: tuple[Sentences, Iterable[Sequence[str]]] | None = None,
+        validation: tuple[Sentences, Iterable[Sequence[str]]] | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learns from sentences (lists of words) and their tags.
+        """Learns from sentences and their tags.
 
-        A tag may be None, and so may all tags of a sentence (or of all, with `tags` given): they
-        are summed out.  Of several `l2` or `unlabelled_weight` the best on `valid` (sentences and
-        tags) is taken.  Training is saved to `checkpoint` every minute, and with `resume` goes on
-        from there; further rounds and settings are saved to files beside it.
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+        y
+            Their tags.  A tag may be None, and so may all tags of a sentence (or of all, with
+            `tags` given): these are summed out.
+        validation
+            Held-out (sentences, tags), by which one of several `l2` or `unlabelled_weight` is
+            chosen.
+        checkpoint
+            A file that training is saved to every minute; further rounds and settings are saved
+            to files beside it.
+        resume
+            Whether to continue from the checkpoint.
+
+        Returns
+        -------
+        the fitted tagger itself
+
         """
         self._check_settings()
         saved = Stages(checkpoint, resume)
+        held_out = _held_out(validation)
         sentences = list(X)
         sentences, tags = _with_words(sentences, [None] * len(sentences) if y is None else list(y))
         with one_thread():
-            found = self._best_of(sentences, tags, _held(valid), saved)
-        self._learned = found.learned
-        self.bound_ = found.fit.log_likelihood
-        self.outcome_ = found.fit.outcome
+            found = self._best_of(sentences, tags, held_out, saved)
+        self._learned = found.learning.learned
+        self.l2_, self.unlabelled_weight_ = found.l2, found.weight
+        self.bound_ = found.learning.fit.log_likelihood
+        self.outcome_ = replace(found.learning.fit.outcome, model=self._learned.model)
         warn_of_single_label(self.classes_)
         return self
 
@@ -110,7 +170,7 @@ class JointTagger(Estimator):
         return list(self._fitted().tags[1:])
 
     @property
-    def vocabulary_(self) -> set[str]:
+    def known_words_(self) -> set[str]:
         """The words that training saw."""
         return set(self._fitted().words[1:])
 
@@ -121,27 +181,61 @@ class JointTagger(Estimator):
 
     def predict(self, X: Sentences) -> list[list[str]]:
         """The most probable tags of each sentence."""
-        names = np.array(self.classes_, dtype=object)
-        found: list[list[str]] = []
-        for sentences, chains in self._chains(X):
-            found += _split(names[chains.best().cpu().numpy()], sentences)
-        return found
+        return _best_tags(self._fitted(), X)
 
     def predict_proba(self, X: Sentences) -> list[NDArray[np.float64]]:
-        """For each sentence a table of probabilities, tokens by tags in the order of `classes_`."""
+        """The marginal probability of every tag at every token.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+
+        Returns
+        -------
+        list of arrays, tokens x tags in the order of `classes_`
+
+        """
         found: list[NDArray[np.float64]] = []
-        for sentences, chains in self._chains(X):
+        for sentences, chains in _chains(self._fitted(), X):
             table = chains.probabilities().double().cpu().numpy()
             found += np.split(table, np.cumsum([len(s) for s in sentences])[:-1])
         return found
 
+    def predict_marginals(self, X: Sentences) -> list[list[dict[str, float]]]:
+        """The same marginals as dicts.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+
+        Returns
+        -------
+        list of lists of {tag: probability}
+
+        """
+        return marginal_dicts(self.predict_proba(X), self.classes_)
+
     def n_best(self, X: Sentences, n: int = 5) -> list[list[tuple[list[str], float]]]:
-        """The n most probable (tags, probability) of each sentence, best first."""
-        if n < 1:
-            raise DataError(f"n={n}: ask for at least one tag sequence.")
+        """The n most probable tag sequences of each sentence.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+        n
+            How many; there may be fewer.
+
+        Returns
+        -------
+        list of lists of (tags, probability), most probable first
+
+        """
+        check_n(n)
         names = np.array(self.classes_, dtype=object)
         found: list[list[tuple[list[str], float]]] = []
-        for sentences, chains in self._chains(X):
+        for sentences, chains in _chains(self._fitted(), X):
             paths, scores = chains.n_best(n)
             chances = (scores - chains.log_partition().unsqueeze(1)).exp().cpu().tolist()
             lists = [_split(names[path], sentences) for path in paths.cpu().numpy().T]
@@ -158,20 +252,26 @@ class JointTagger(Estimator):
 
     def score(self, X: Sentences, y: Iterable[Sequence[str]]) -> float:
         """The share of tokens whose tag is right."""
-        gold, found = list(y), self.predict(X)
-        if len(gold) != len(found):
-            raise DataError(f"there are {len(found)} sentences and tags for {len(gold)}.")
-        return accuracy(gold, found)
+        return _accuracy(list(y), self.predict(X))
 
     def _learned_parts(self) -> Parts:
         stored, tensors = store(self._fitted())
         source: TagSource | None = getattr(self, "source_", None)
+        training = {
+            "bound": self.bound_,
+            "l2": self.l2_,
+            "unlabelled_weight": self.unlabelled_weight_,
+            "outcome": self.outcome_.figures(),
+        }
         kept = None if source is None else source.settings()
-        return {**stored, "bound": self.bound_, "source": kept}, tensors
+        return {**stored, **training, "source": kept}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._learned = restore(learned, tensors)
         self.bound_ = figure(learned["bound"])
+        self.l2_ = figure(learned["l2"])
+        self.unlabelled_weight_ = figure(learned["unlabelled_weight"])
+        self.outcome_ = Outcome.from_figures(self._learned.model, learned["outcome"])
         if learned["source"] is not None:
             self.source_ = TagSource.from_settings(learned["source"])
 
@@ -179,30 +279,32 @@ class JointTagger(Estimator):
         self,
         sentences: list[Sequence[str]],
         tags: list[Tags],
-        valid: Held | None,
+        held_out: Held | None,
         saved: Stages,
-    ) -> Learning:
-        """The best learned tagger of all settings to choose from."""
+    ) -> _Trial:
+        """The tagger, of all settings to choose from, that is best on held-out sentences."""
         labelled = all(some is not None and None not in some for some in tags)
         weights = [1.0] if labelled else _several(self.unlabelled_weight)
         choices = list(product(_several(self.l2), weights))
-        if len(choices) > 1 and valid is None:
-            raise DataError("to choose between settings fit needs valid=(sentences, tags).")
-        best: Learning | None = None
-        highest = -math.inf
+        if not choices:
+            raise SettingsError("l2 and unlabelled_weight each need at least one number.")
+        if len(choices) > 1 and held_out is None:
+            raise SettingsError("to choose between settings fit needs validation=(X, y).")
+        best: _Trial | None = None
         for l2, weight in choices:
             found = learn(sentences, tags, self._plan(l2, weight, saved))
-            self._learned = found.learned
-            reached = 0.0 if valid is None else self.score(*valid)
-            if best is None or reached > highest:
-                best, highest = found, reached
-                self.l2_, self.unlabelled_weight_ = l2, weight
-        if best is None:
-            raise DataError("l2 and unlabelled_weight each need at least one number.")
+            reached = 0.0
+            if held_out is not None:
+                reached = _accuracy(held_out[1], _best_tags(found.learned, held_out[0]))
+            if best is None or reached > best.accuracy:
+                best = _Trial(found, l2, weight, reached)
+        assert best is not None  # noqa: S101 - there are choices
         return best
 
     def _plan(self, l2: float, weight: float, saved: Stages) -> TaggerPlan:
-        settings = TaggerSettings(self.bound, l2, self.max_evaluations, self.device, self.verbose)
+        settings = TaggerSettings(
+            self.bound, l2, self.max_iterations, self.tolerance, self.device, self.verbose
+        )
         places = PLACES[self.words]
         return TaggerPlan(
             self.context,
@@ -215,17 +317,6 @@ class JointTagger(Estimator):
             saved,
         )
 
-    def _chains(self, X: Sentences) -> Iterator[tuple[list[Sequence[str]], SentenceTags]]:
-        learned = self._fitted()
-        most = LARGEST_BATCH // len(learned.tags) ** learned.model.distances
-        # Held while the caller works on each batch: small steps are fastest on one thread.
-        with one_thread(), torch.no_grad():
-            for sentences in batches(X, most):
-                check_tags(sentences, [None] * len(sentences))
-                scores, words = learned.read(sentences)
-                lengths = torch.tensor([len(s) for s in sentences], device=words.device)
-                yield sentences, SentenceTags.of(scores, words, lengths)
-
     def _check_settings(self) -> None:
         if self.words not in PLACES:
             raise SettingsError(f"words={self.words}: a tag sees 1 word or 3.")
@@ -234,15 +325,53 @@ class JointTagger(Estimator):
         given = {"l2": self.l2, "unlabelled_weight": self.unlabelled_weight}
         for name, values in given.items():
             if not all(0 <= value < math.inf for value in _several(values)):
-                raise SettingsError(f"{name}={values}: numbers from 0 on, and finite.")
-        if self.rounds < 1:
-            raise SettingsError(f"rounds={self.rounds}: at least one is needed.")
+                raise SettingsError(f"{name} must be >= 0 and finite; got {values}.")
+        for name, least in {"rounds": self.rounds, "max_iterations": self.max_iterations}.items():
+            if least < 1:
+                raise SettingsError(f"{name} must be >= 1; got {least}.")
         if self.bound not in BOUNDS:
             raise SettingsError(f"bound {self.bound!r} is not one of {', '.join(BOUNDS)}.")
 
     def _fitted(self) -> LearnedTagger:
         learned: LearnedTagger = self._after_fit("_learned")
         return learned
+
+
+class _Trial(NamedTuple):
+    """What was learned with one choice of settings, and how good it is on held-out sentences."""
+
+    learning: Learning
+    l2: float
+    weight: float
+    accuracy: float
+
+
+def _chains(
+    learned: LearnedTagger, X: Sentences
+) -> Iterator[tuple[list[Sequence[str]], SentenceTags]]:
+    """The sentences in batches, with the chains of their tags."""
+    most = LARGEST_BATCH // len(learned.tags) ** learned.model.distances
+    # Held while the caller works on each batch: small steps are fastest on one thread.
+    with one_thread(), torch.no_grad():
+        for sentences in batches(X, most):
+            check_tags(sentences, [None] * len(sentences))
+            scores, words = learned.read(sentences)
+            lengths = torch.tensor([len(s) for s in sentences], device=words.device)
+            yield sentences, SentenceTags.of(scores, words, lengths)
+
+
+def _best_tags(learned: LearnedTagger, X: Sentences) -> list[list[str]]:
+    names = np.array(learned.tags[1:], dtype=object)
+    found: list[list[str]] = []
+    for sentences, chains in _chains(learned, X):
+        found += _split(names[chains.best().cpu().numpy()], sentences)
+    return found
+
+
+def _accuracy(gold: list[Sequence[str]], found: list[list[str]]) -> float:
+    if len(gold) != len(found):
+        raise DataError(f"there are {len(found)} sentences and tags for {len(gold)}.")
+    return accuracy(gold, found)
 
 
 def batches(sentences: Sentences, most: int) -> Iterator[list[Sequence[str]]]:
@@ -259,8 +388,11 @@ def batches(sentences: Sentences, most: int) -> Iterator[list[Sequence[str]]]:
         yield group
 
 
-def _held(valid: tuple[Sentences, Iterable[Sequence[str]]] | None) -> Held | None:
-    return None if valid is None else (list(valid[0]), list(valid[1]))
+def _held_out(validation: Any) -> Held | None:
+    if validation is None:
+        return None
+    sentences, tags = pair_of(validation)
+    return list(sentences), list(tags)
 
 
 def _several(values: float | Sequence[float]) -> list[float]:

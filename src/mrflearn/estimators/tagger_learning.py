@@ -29,7 +29,7 @@ from mrflearn.models.joint_tagger import NAMES, TRANSITIONS
 from mrflearn.training.checkpoint import Stages
 
 RARE_COUNT = 5  # a word that comes at most so often is rare
-ROUND_EVALUATIONS = 30  # of the bound in a round, which begins where the one before it ended
+ROUND_ITERATIONS = 30  # of L-BFGS in a round, which begins where the one before it ended
 
 
 @final
@@ -113,7 +113,7 @@ def learn(sentences: Sequence[Sequence[str]], tags: Sequence[Tags], plan: Tagger
     else:
         expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
         start, weight = _carried_over(base, corpus.spelling), plan.weight
-    settings = replace(plan.settings, max_evaluations=ROUND_EVALUATIONS)
+    settings = replace(plan.settings, max_iterations=ROUND_ITERATIONS)
     for _ in range(plan.rounds):
         found = corpus.train(
             known + expected * weight, plan.settings if start is None else settings, start

@@ -31,7 +31,8 @@ class TaggerSettings:
 
     bound: TaggerBoundName = "chains"
     l2: float = 0.3
-    max_evaluations: int = 100
+    max_iterations: int = 100
+    tolerance: float = 1e-6
     device: str = "cpu"
     progress: bool = False
 
@@ -77,11 +78,7 @@ def train_tagger(
     outcome = minimise(
         bound,
         bound.start if start is None else bound.vector_of(start),
-        LBFGS(
-            max_iterations=settings.max_evaluations,
-            max_evaluations=settings.max_evaluations,
-            tolerance=1e-6,
-        ),
+        LBFGS(max_iterations=settings.max_iterations, tolerance=settings.tolerance),
         penalty=TaggerPenalty(strength, MILD * strength, bound),
         progress=settings.progress,
         checkpoint=checkpoint,

@@ -19,20 +19,22 @@ from mrflearn.kernels.chain_steps import Steps
 
 
 @dataclass(frozen=True, eq=False)
-class Constraints:
+class TransitionMask:
     """True where a label may begin a sequence, where the second may follow the first, may end."""
 
     start: Bool[Tensor, "s"]
     move: Bool[Tensor, "s s"]
     end: Bool[Tensor, "s"]
 
-    def __and__(self, other: Constraints) -> Constraints:
+    def __and__(self, other: TransitionMask) -> TransitionMask:
         """What both allow."""
-        return Constraints(self.start & other.start, self.move & other.move, self.end & other.end)
+        return TransitionMask(
+            self.start & other.start, self.move & other.move, self.end & other.end
+        )
 
-    def lifted(self, label: Int[Tensor, "p"]) -> Constraints:
+    def lifted(self, label: Int[Tensor, "p"]) -> TransitionMask:
         """The same for states that each stand for a label (pairs, in a second-order chain)."""
-        return Constraints(self.start[label], self.move[label][:, label], self.end[label])
+        return TransitionMask(self.start[label], self.move[label][:, label], self.end[label])
 
     def apply(
         self,
@@ -49,7 +51,7 @@ class Constraints:
         return unary.masked_fill(barred, -torch.inf), transition.masked_fill(~move, -torch.inf)
 
 
-def legal_chunks(labels: Sequence[str], scheme: Scheme) -> Constraints:
+def legal_chunks(labels: Sequence[str], scheme: Scheme) -> TransitionMask:
     """Only what is well-formed in a scheme: in IOB2, for one, I-NP after B-NP or I-NP alone."""
     if scheme not in SCHEMES:
         raise DataError(f"there is no tagging scheme '{scheme}'; there are {', '.join(SCHEMES)}.")
@@ -66,7 +68,7 @@ def legal_chunks(labels: Sequence[str], scheme: Scheme) -> Constraints:
         )
     outside = ("O", "")
     follows = [[_follows(first, second, scheme) for second in tags] for first in tags]
-    return Constraints(
+    return TransitionMask(
         torch.tensor([_follows(outside, tag, scheme) for tag in tags], dtype=torch.bool),
         torch.tensor(follows, dtype=torch.bool).reshape(len(tags), len(tags)),
         torch.tensor([_follows(tag, outside, scheme) for tag in tags], dtype=torch.bool),
@@ -85,19 +87,19 @@ def _follows(first: tuple[str, str], second: tuple[str, str], scheme: Scheme) ->
     return letter not in "IE"
 
 
-def allowed_moves(labels: Sequence[str], moves: Iterable[tuple[str, str]]) -> Constraints:
+def allowed_moves(labels: Sequence[str], moves: Iterable[tuple[str, str]]) -> TransitionMask:
     """Only these (label, next label) pairs; any label may begin and end."""
     kept = torch.zeros(len(labels), len(labels), dtype=torch.bool)
     for first, second in moves:
         kept[_number(first, labels), _number(second, labels)] = True
     free = torch.ones(len(labels), dtype=torch.bool)
-    return Constraints(free, kept, free)
+    return TransitionMask(free, kept, free)
 
 
-def forbidden_moves(labels: Sequence[str], moves: Iterable[tuple[str, str]]) -> Constraints:
+def forbidden_moves(labels: Sequence[str], moves: Iterable[tuple[str, str]]) -> TransitionMask:
     """All but these (label, next label) pairs; any label may begin and end."""
     only = allowed_moves(labels, moves)
-    return Constraints(only.start, ~only.move, only.end)
+    return TransitionMask(only.start, ~only.move, only.end)
 
 
 def allowed_states(

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from mrflearn.errors import TrainingError
+from mrflearn.errors import SettingsError
 from mrflearn.execution.threads import Threads
 from mrflearn.features.compiled import CompiledFeatures
 from mrflearn.features.features import Numbering
@@ -87,9 +87,9 @@ def chain_field(model: ChainCRF) -> tuple[LogLinearField, Int64[Tensor, "p"]]:
     """A field of the chain's weights, and where in the chain's flat vector each of them lies."""
     support = model.support
     if support.triples is not None:
-        raise TrainingError("chains of order 2 are trained by estimator='ml' only.")
+        raise SettingsError("chains of order 2 are trained by estimator='ml' only.")
     if model.state.device.type != "cpu":
-        raise TrainingError("estimators other than 'ml' work on the processor: device='cpu'.")
+        raise SettingsError("estimators other than 'ml' work on the processor: device='cpu'.")
     size, attributes = len(support.labels), len(support.attributes)
     sizes = [part.numel() for part in model.parameters().values()]
     ends = [0, *torch.tensor(sizes).cumsum(0).tolist()]

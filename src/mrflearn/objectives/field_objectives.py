@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import TrainingError
+from mrflearn.errors import SettingsError, TrainingError
 from mrflearn.execution.threads import Threads
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.inference.belief_propagation import BeliefPropagation
@@ -63,21 +63,21 @@ class Principle:
     def __post_init__(self) -> None:
         known = get_args(Criterion)
         if self.estimator not in known:
-            raise TrainingError(f"estimator '{self.estimator}' is not one of {', '.join(known)}.")
+            raise SettingsError(f"estimator '{self.estimator}' is not one of {', '.join(known)}.")
         if isinstance(self.pieces, str) and self.pieces not in NAMED_PIECES:
-            raise TrainingError(
+            raise SettingsError(
                 f"pieces '{self.pieces}' are not 'factors', 'edges' or lists of kinds of factors."
             )
         if self.pieces == "edges" and self.estimator not in ("pw", "pwpl"):
-            raise TrainingError(
+            raise SettingsError(
                 f"pieces='edges' are for estimator='pw' and 'pwpl', not '{self.estimator}'."
             )
         if not isinstance(self.pieces, str) and self.estimator != "pw":
-            raise TrainingError(
+            raise SettingsError(
                 f"pieces of several factors are for estimator='pw', not '{self.estimator}'."
             )
         if self.shares != "uniform" and self.estimator != "pw-reweighted":
-            raise TrainingError(
+            raise SettingsError(
                 f"shares are for estimator='pw-reweighted', not '{self.estimator}'."
             )
 

@@ -37,7 +37,7 @@ def add_graphs(page: Page, model: Any) -> None:
     page.heading("Heaviest weights")
     rows = [
         (own.attribute, own.factors, " ".join(own.labels), own.weight)
-        for own in model.top_features(TOP)
+        for own in model.top_features(n=TOP)
     ]
     page.table(("attribute", "factors", "labels", "weight"), rows)
 

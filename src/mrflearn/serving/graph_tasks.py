@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrflearn.errors import DataError
 from mrflearn.serving import blocks
 from mrflearn.serving.tasks import Task
 
@@ -19,11 +18,9 @@ def graph_tasks(model: GraphCRF) -> list[Task]:
 
     def weights(words: list[str]) -> list[blocks.Block]:
         label = " ".join(words) or None
-        if label is not None and label not in model.classes_:
-            raise DataError(f"there is no label '{label}'; there are {', '.join(model.classes_)}.")
         rows: list[list[str | float]] = [
             [own.attribute, own.factors, " ".join(own.labels), own.weight]
-            for own in model.top_features(SHOWN, label)
+            for own in model.top_features(label, SHOWN)
         ]
         header = ["attribute", "factors", "labels", "weight"]
         return [blocks.table("heaviest weights", header, rows)]

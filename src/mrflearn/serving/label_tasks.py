@@ -12,8 +12,9 @@ from mrflearn.serving.tasks import Task
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
+    from mrflearn.estimators.factorial_crf import FactorialCRF
     from mrflearn.estimators.hmm_tagger import HMMTagger
-    from mrflearn.estimators.layered_sequences import LayeredSequences
+    from mrflearn.estimators.skip_chain_crf import SkipChainCRF
     from mrflearn.estimators.tagger import JointTagger
     from mrflearn.features.recipes import Recipe
 
@@ -41,15 +42,20 @@ def crf_tasks(model: CRF) -> list[Task]:
     return [Task("tag", _hint(recipe), _example(recipe), answer, most=MOST_WORDS)]
 
 
-def layered_tasks(model: LayeredSequences) -> list[Task]:
+def layered_tasks(model: FactorialCRF | SkipChainCRF) -> list[Task]:
     """What a CRF of several layers, or with skip edges, can be asked."""
+    from mrflearn.estimators.skip_chain_crf import SkipChainCRF
+
     recipe = _recipe(model)
 
     def answer(asked: list[str]) -> list[blocks.Block]:
         sentence = _sentence(recipe, asked)
         items, words = [recipe.items(sentence)], sentence.columns[0]
-        best = model.decode_layers(items, [words])[0]
-        layers = model.layer_marginals(items, [words])[0]
+        if isinstance(model, SkipChainCRF):
+            best = model.decode(items, words=[words])[0]
+            layers = model.predict_marginals(items, words=[words])
+        else:
+            best, layers = model.decode(items)[0], model.predict_marginals(items)[0]
         found = [blocks.note(f"best labels: {best.kind}")]
         for name, labels, own in zip(recipe.layers, best.layers, layers, strict=True):
             found += [
@@ -66,8 +72,7 @@ def tagger_tasks(model: HMMTagger | JointTagger) -> list[Task]:
 
     def answer(words: list[str]) -> list[blocks.Block]:
         best = model.n_best([words], LABELLINGS)[0]
-        table = model.predict_proba([words])[0]
-        chances = [dict(zip(model.classes_, row, strict=True)) for row in table.tolist()]
+        chances = model.predict_marginals([words])[0]
         return [
             blocks.tokens(words, best[0][0], [likeliest(own) for own in chances]),
             _labellings(words, best),

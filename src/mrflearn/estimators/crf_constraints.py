@@ -1,4 +1,4 @@
-"""What the answers of a chain CRF must obey, laid on its scores before any question is asked."""
+"""`Constraints` on the labels of an answer: scores of -inf before any question is asked."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from mrflearn.errors import DataError, InferenceError
+from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.inference.constraints import (
-    Constraints,
+    TransitionMask,
     allowed_moves,
     allowed_states,
     forbidden_moves,
@@ -27,36 +27,54 @@ Pairs = Collection[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Rules for the labels of every sequence, and for single tokens.
+class Constraints:
+    """What the labels of an answer must obey.
 
-    scheme: only chunk tags that are well-formed in `"IOB1"`, `"IOB2"` or `"BIOES"`.
-    allowed: the only (label, next label) pairs there may be; None: all.
-    forbidden: pairs there may not be.
-    forced: for every sequence, for every token, a label, a set of labels, or None (any).
-    mask: for every sequence an array (tokens x labels, labels as in `classes_`), True where
+    Parameters
+    ----------
+    scheme
+        Only chunk tags that are well-formed in `"IOB1"`, `"IOB2"` or `"BIOES"`.
+    allowed
+        The only (label, next label) pairs there may be; None: all.
+    forbidden
+        Pairs (label, next label) there may not be.
+    forced
+        For each example the labels that are known, laid out like y: a label, a set of labels, or
+        None (any).
+    mask
+        For each sequence a boolean array (tokens x labels in the order of `classes_`), True where
         a label may be; None in place of an array: anything may be.
+
+    Notes
+    -----
+    CRFs on graphs, factorial and skip-chain ones among them, take `forced` alone.
+
     """
 
     scheme: Scheme | None = None
     allowed: Pairs | None = None
     forbidden: Pairs = ()
-    forced: Sequence[Sequence[str | Collection[str] | None]] | None = None
+    forced: Sequence[Any] | None = None
     mask: Sequence[Any] | None = None
 
-    def part(self, first: int, end: int) -> Rules:
+    @classmethod
+    def of(cls, given: Constraints | Iterable[Any]) -> Constraints:
+        """The constraints that a user gave: as they are, or as known labels laid out like y."""
+        return given if isinstance(given, Constraints) else cls(forced=list(given))
+
+    def part(self, first: int, end: int) -> Constraints:
         """The same for the sequences from `first` up to `end` alone."""
         forced = None if self.forced is None else self.forced[first:end]
         return replace(
             self, forced=forced, mask=None if self.mask is None else self.mask[first:end]
         )
 
-    def lay_on(self, chains: ChainScores, labels: Sequence[str]) -> ChainScores:
-        """The scores with -inf wherever a rule is broken; `InferenceError` if nothing remains."""
+    def apply(self, chains: ChainScores, labels: Sequence[str]) -> ChainScores:
+        """The scores, -inf wherever a constraint is violated; `InferenceError` if none is left."""
         unary, table, chain = chains.unary, chains.table, chains.chain
         state = chain.label(torch.arange(chain.states, device=unary.device)).cpu()
-        for constraints in self._constraints(labels):
-            unary, table = constraints.lifted(state).apply(unary, table, chains.steps)
+        for mask in self._transitions(labels):
+            unary, table = mask.lifted(state).apply(unary, table, chains.steps)
         for tokens in self._tokens(labels, chains.steps.lengths.tolist()):
             allowed = chain.allowed(chains.steps.pack(tokens.to(unary.device)))
             unary = unary.masked_fill(~allowed, -torch.inf)
@@ -64,7 +82,7 @@ class Rules:
         _check(obeying)
         return obeying
 
-    def _constraints(self, labels: Sequence[str]) -> Iterable[Constraints]:
+    def _transitions(self, labels: Sequence[str]) -> Iterable[TransitionMask]:
         if self.scheme is not None:
             yield legal_chunks(labels, self.scheme)
         if self.allowed is not None:
@@ -96,6 +114,25 @@ def _joined(masks: Sequence[Any], lengths: list[int], labels: int) -> Bool[Tenso
     return torch.from_numpy(np.concatenate(parts))
 
 
+Given = Constraints | Iterable[Any] | None  # as methods take them
+
+
+def known_labels(given: Given) -> Sequence[Any] | None:
+    """The labels that are known; `SettingsError` where there is anything else to obey."""
+    if given is None:
+        return None
+    own = Constraints.of(given)
+    others = {"scheme": own.scheme, "allowed": own.allowed, "mask": own.mask}
+    others["forbidden"] = own.forbidden or None
+    for name, value in others.items():
+        if value is not None:
+            raise SettingsError(
+                f"Constraints({name}=...) are for chains (`CRF`); CRFs on graphs take known labels "
+                "alone, Constraints(forced=...)."
+            )
+    return own.forced
+
+
 def at_temperature(chains: ChainScores, temperature: float) -> ChainScores:
     """The same with all scores divided: probabilities are softer above 1, sharper below."""
     if temperature == 1.0:
@@ -118,6 +155,6 @@ def _check(chains: ChainScores) -> None:
     total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
     if bool((total == -torch.inf).any()):
         raise InferenceError(
-            f"sequence {int((total == -torch.inf).int().argmax())} has no labelling that the rules "
-            "allow. Do forced labels contradict the scheme, or each other?"
+            f"sequence {int((total == -torch.inf).int().argmax())} has no labelling that the "
+            "constraints allow. Do forced labels contradict the scheme, or each other?"
         )

@@ -1,4 +1,4 @@
-"""Answers under rules against the list of all labellings with those that break a rule left out."""
+"""Answers under constraints against the list of all labellings that obey them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from mrflearn.errors import DataError, InferenceError
 from mrflearn.estimators.crf_answers import best_labels, marginal_dicts
-from mrflearn.estimators.crf_rules import Rules, at_temperature
+from mrflearn.estimators.crf_constraints import Constraints, at_temperature
 from mrflearn.estimators.crf_spans import scored_spans
 from mrflearn.io.spans import tags_to_spans
 from support.label_chains import every_labelling, random_label_chains
@@ -19,47 +19,47 @@ TAGS = ["O", "B-X", "I-X", "B-Y"]
 LENGTHS = [3, 1, 2]
 
 
-def allows(rules: Rules, i: int, tags: tuple[str, ...]) -> bool:
-    """The rules, token by token."""
+def allows(constraints: Constraints, i: int, tags: tuple[str, ...]) -> bool:
+    """The constraints, token by token."""
     pairs = set(itertools.pairwise(tags))
-    if rules.scheme is not None:
+    if constraints.scheme is not None:
         try:
-            tags_to_spans(tags, rules.scheme)
+            tags_to_spans(tags, constraints.scheme)
         except DataError:
             return False
-    if rules.allowed is not None and not pairs <= set(rules.allowed):
+    if constraints.allowed is not None and not pairs <= set(constraints.allowed):
         return False
-    if pairs & set(rules.forbidden):
+    if pairs & set(constraints.forbidden):
         return False
-    if rules.forced is not None:
-        for tag, choice in zip(tags, rules.forced[i], strict=True):
+    if constraints.forced is not None:
+        for tag, choice in zip(tags, constraints.forced[i], strict=True):
             if choice is not None and tag not in ([choice] if isinstance(choice, str) else choice):
                 return False
-    if rules.mask is not None and rules.mask[i] is not None:
-        return all(row[TAGS.index(tag)] for tag, row in zip(tags, rules.mask[i], strict=True))
+    if constraints.mask is not None and constraints.mask[i] is not None:
+        return all(row[TAGS.index(tag)] for tag, row in zip(tags, constraints.mask[i], strict=True))
     return True
 
 
-RULES = {
-    "none": Rules(),
-    "scheme": Rules(scheme="IOB2"),
-    "allowed": Rules(allowed=[("O", "O"), ("O", "B-X"), ("B-X", "I-X"), ("I-X", "O")]),
-    "forbidden": Rules(forbidden=[("O", "O"), ("B-X", "B-Y")]),
-    "forced": Rules(forced=[["B-X", None, {"O", "I-X"}], [None], ["O", ["B-X", "B-Y"]]]),
-    "mask": Rules(mask=[None, [[1, 0, 1, 0]], [[1, 1, 1, 0], [0, 1, 1, 1]]]),
-    "several": Rules(scheme="IOB2", forced=[[None, "I-X", None], [None], [None, None]]),
+CONSTRAINTS = {
+    "none": Constraints(),
+    "scheme": Constraints(scheme="IOB2"),
+    "allowed": Constraints(allowed=[("O", "O"), ("O", "B-X"), ("B-X", "I-X"), ("I-X", "O")]),
+    "forbidden": Constraints(forbidden=[("O", "O"), ("B-X", "B-Y")]),
+    "forced": Constraints(forced=[["B-X", None, {"O", "I-X"}], [None], ["O", ["B-X", "B-Y"]]]),
+    "mask": Constraints(mask=[None, [[1, 0, 1, 0]], [[1, 1, 1, 0], [0, 1, 1, 1]]]),
+    "several": Constraints(scheme="IOB2", forced=[[None, "I-X", None], [None], [None, None]]),
 }
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", CONSTRAINTS)
 def test_answers_obey_the_rules_and_are_exact(name: str, order: int) -> None:
-    rules, free = RULES[name], random_label_chains(7, TAGS, LENGTHS, order)
-    chains = rules.lay_on(free, TAGS)
+    constraints, free = CONSTRAINTS[name], random_label_chains(7, TAGS, LENGTHS, order)
+    chains = constraints.apply(free, TAGS)
     best, chances = best_labels(chains, TAGS), marginal_dicts(chains, TAGS)
     spans = scored_spans(chains, TAGS, n_best=3)
     for i, length in enumerate(LENGTHS):
-        listed = every_labelling(free, TAGS, i, lambda tags, i=i: allows(rules, i, tags))
+        listed = every_labelling(free, TAGS, i, lambda tags, i=i: allows(constraints, i, tags))
         assert tuple(best[i]) == max(listed, key=listed.__getitem__)
         for t in range(length):
             for tag in TAGS:
@@ -75,12 +75,12 @@ def test_answers_obey_the_rules_and_are_exact(name: str, order: int) -> None:
 
 
 def test_a_part_of_the_rules_is_for_a_part_of_the_sequences() -> None:
-    rules = replace(RULES["forced"], mask=RULES["mask"].mask, scheme="IOB2")
-    part = rules.part(1, 3)
+    constraints = replace(CONSTRAINTS["forced"], mask=CONSTRAINTS["mask"].mask, scheme="IOB2")
+    part = constraints.part(1, 3)
     assert part.scheme == "IOB2"
-    assert part.forced == rules.forced[1:3]  # type: ignore[index]
-    assert part.mask == rules.mask[1:3]  # type: ignore[index]
-    assert RULES["scheme"].part(0, 2) == RULES["scheme"]
+    assert part.forced == constraints.forced[1:3]  # type: ignore[index]
+    assert part.mask == constraints.mask[1:3]  # type: ignore[index]
+    assert CONSTRAINTS["scheme"].part(0, 2) == CONSTRAINTS["scheme"]
 
 
 def test_temperature_divides_log_odds_and_keeps_the_best() -> None:
@@ -95,14 +95,14 @@ def test_temperature_divides_log_odds_and_keeps_the_best() -> None:
 def test_complaints() -> None:
     free = random_label_chains(1, TAGS, [2, 1])
     with pytest.raises(InferenceError, match="sequence 1 has no labelling"):
-        Rules(scheme="IOB2", forced=[[None, None], ["I-X"]]).lay_on(free, TAGS)
+        Constraints(scheme="IOB2", forced=[[None, None], ["I-X"]]).apply(free, TAGS)
     with pytest.raises(DataError, match="sequence 0 has 2 items but forced labels for 1"):
-        Rules(forced=[[None], [None]]).lay_on(free, TAGS)
+        Constraints(forced=[[None], [None]]).apply(free, TAGS)
     with pytest.raises(DataError, match="forced labels for 1 sequences, but 2"):
-        Rules(forced=[[None, None]]).lay_on(free, TAGS)
+        Constraints(forced=[[None, None]]).apply(free, TAGS)
     with pytest.raises(DataError, match="knows no label 'B-Z'"):
-        Rules(forced=[[None, "B-Z"], [None]]).lay_on(free, TAGS)
+        Constraints(forced=[[None, "B-Z"], [None]]).apply(free, TAGS)
     with pytest.raises(DataError, match="masks for 1 sequences"):
-        Rules(mask=[None]).lay_on(free, TAGS)
+        Constraints(mask=[None]).apply(free, TAGS)
     with pytest.raises(DataError, match="4 labels"):
-        Rules(mask=[[[1, 1], [1, 1]], None]).lay_on(free, TAGS)
+        Constraints(mask=[[[1, 1], [1, 1]], None]).apply(free, TAGS)
