@@ -25,7 +25,7 @@ def model(text) -> Path:
     plot = text.parent / "curve.png"
     found = run(
         *("train", "lm", str(text), "--valid", str(text), "-o", str(folder), "--plot", str(plot)),
-        *("--dims", "4", "--max-evaluations", "60", "--quiet", "--json"),
+        *("--dims", "4", "--max-iterations", "60", "--quiet", "--json"),
     )
     assert found.code == 0, found.err
     answer = found.json()
@@ -39,7 +39,7 @@ def model(text) -> Path:
 def test_training_in_words(text, tmp_path):
     found = run(
         *("train", "lm", str(text), "-o", str(tmp_path / "m"), "--bound", "stars"),
-        *("--dims", "2", "--max-evaluations", "10", "-q"),
+        *("--dims", "2", "--max-iterations", "10", "-q"),
     )
     assert found.code == 0, found.err
     assert "nats per position" in found.out
@@ -48,7 +48,7 @@ def test_training_in_words(text, tmp_path):
 
 def test_moments_train_like_text(text, tmp_path):
     assert run("count", str(text), "-o", str(tmp_path / "text.moments")).code == 0
-    options = ("--dims", "2", "--max-evaluations", "10", "-q", "--json", "--overwrite")
+    options = ("--dims", "2", "--max-iterations", "10", "-q", "--json", "--overwrite")
     answers = [
         run("train", "lm", str(source), "-o", str(tmp_path / "m"), *options).json()
         for source in (text, tmp_path / "text.moments")
@@ -61,7 +61,7 @@ def test_several_files_train_like_one(text, tmp_path):
     parts = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for path, some in zip(parts, (lines[:7], lines[7:]), strict=True):
         path.write_text("".join(some))
-    options = ("-o", str(tmp_path / "m"), "--dims", "2", "--max-evaluations", "10", "-q", "--json")
+    options = ("-o", str(tmp_path / "m"), "--dims", "2", "--max-iterations", "10", "-q", "--json")
     options += ("--overwrite",)
     sources = ([str(text)], [str(path) for path in parts], [*map(str, parts), "--jobs", "2"])
     answers = [run("train", "lm", *source, *options).json() for source in sources]
@@ -176,7 +176,7 @@ def test_word_vectors_are_not_written_as_an_arpa_file(model, tmp_path):
 
 
 def test_windows_and_triples(text, tmp_path):
-    options = ("--bound", "windows", "--triples", "--dims", "4", "--max-evaluations", "100")
+    options = ("--bound", "windows", "--triples", "--dims", "4", "--max-iterations", "100")
     found = run("train", "lm", str(text), "-o", str(tmp_path / "m"), *options, "-q", "--json")
     assert found.code == 0, found.err
     assert found.json()["bound"] == "windows"
@@ -210,7 +210,7 @@ def test_odd_texts_give_a_right_answer_or_a_clear_error(text, tmp_path):
     }
     for name, octets in content.items():
         (tmp_path / name).write_bytes(octets)
-    brief = ("-o", str(tmp_path / "m"), "--max-evaluations", "10", "--dims", "2", "-q", "--json")
+    brief = ("-o", str(tmp_path / "m"), "--max-iterations", "10", "--dims", "2", "-q", "--json")
 
     def train(*arguments):
         return run("train", "lm", *arguments, *brief, "--overwrite")

@@ -33,7 +33,7 @@ def test_parses_are_mostly_right(fitted, english_trees):
 
 def test_the_best_trees_come_first_and_with_their_shares(fitted, english_trees):
     words = english_trees[-1].words
-    (found,) = fitted.parse_n([words], 5)
+    (found,) = fitted.n_best([words], 5)
     shares = [share for _, share in found]
     assert shares == sorted(shares, reverse=True)
     assert 0 < sum(shares) <= 1 + 1e-9
@@ -52,19 +52,21 @@ def test_scores_are_of_words_and_ends(fitted, english_trees):
 
 def test_next_words_are_a_distribution(fitted, english_trees):
     words = english_trees[0].words[:3]
-    every = fitted.next_word(words, top=10**6)
+    every = fitted.next_word(words, n=10**6)
     assert sum(chance for _, chance in every) == pytest.approx(1)
-    assert every[0] == fitted.next_word(words, top=1)[0]
+    assert every[0] == fitted.next_word(words, n=1)[0]
     assert "</s>" in {word for word, _ in every}
     # The end after these words is the sentence of these words, among all that begin so.
-    first = dict(fitted.next_word((), top=10**6))
+    first = dict(fitted.next_word((), n=10**6))
     assert sum(first.values()) == pytest.approx(1)
 
 
 def test_new_trees_can_be_parsed(fitted):
-    drawn = fitted.sample(20, seed=3, longest=30)
+    drawn = fitted.sample(20, random_state=3, longest=30)
     assert len(drawn) == 20
-    assert [str(tree) for tree in drawn] == [str(t) for t in fitted.sample(20, seed=3, longest=30)]
+    assert [str(tree) for tree in drawn] == [
+        str(t) for t in fitted.sample(20, random_state=3, longest=30)
+    ]
     assert all(len(tree.words) <= 30 for tree in drawn)
     assert np.isfinite(fitted.score_samples([tree.words for tree in drawn])).all()
 
@@ -86,7 +88,7 @@ def test_trees_from_a_file_are_the_same_grammar(fitted, english_trees, tmp_path)
 
 
 def test_without_smoothing_a_sentence_may_have_no_parse(english_trees):
-    model = PCFG(smoothing=0, minimum_count=1).fit(english_trees[:50])
+    model = PCFG(smoothing=0, min_count=1).fit(english_trees[:50])
     nonsense = ["unheard", "of"]
     assert model.parse([nonsense, english_trees[0].words])[0] is None
     assert model.score_samples([nonsense])[0] == -np.inf

@@ -88,7 +88,7 @@ def test_mistakes():
 
 
 def test_rare_words_are_unknown():
-    model = WordVectors(2, minimum_count=2).fit([*sentences(50), ["once", "ship"]])
+    model = WordVectors(2, min_count=2).fit([*sentences(50), ["once", "ship"]])
     assert "once" not in model.vocabulary_
     assert np.abs(model.vectors_[model.vocabulary_.unknown]).max() > 0
     assert not model.vectors_[model.vocabulary_.separator].any()
