@@ -221,12 +221,13 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(NotFittedError, match="not fitted"):
         CompositeLanguageModel().score(TEST)
     for settings, says in (
-        ({"order": 0}, "order=0"),
-        ({"topics": 0}, "topics=0"),
+        ({"order": 0}, "order must be >= 1; got 0"),
+        ({"topics": 0}, "topics must be >= 1; got 0"),
         ({"grammar": "latent:3"}, "two numbers"),
         ({"grammar": "penn"}, "not known"),
         ({"levels": ["xA"]}, "no level"),
-        ({"precision": "half"}, "precision"),
+        ({"grammar": "none"}, "or None"),
+        ({"dtype": "half"}, "dtype 'half'"),
     ):
         with pytest.raises(MrflearnError, match=says):
             CompositeLanguageModel(**settings).fit(TRAIN)

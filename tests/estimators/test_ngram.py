@@ -24,6 +24,9 @@ def test_scores_agree_with_each_other(tmp_path: Path) -> None:
     tokens = sum(len(words) + 1 for words in TEXT)
     assert model.score(TEXT) == pytest.approx(model.score_samples(TEXT).sum() / tokens)
     assert model.perplexity(TEXT) == pytest.approx(np.exp(-model.score(TEXT)))
+    found = model.text_score(TEXT)
+    assert (found.kind, found.words, found.sentences, found.unknown) == ("exact", 13, 4, 0)
+    assert found.log_likelihood == pytest.approx(model.score_samples(TEXT).sum())
     by_words = 0.0
     for i, word in enumerate(["the", "dog", "ran", "</s>"]):
         by_words += np.log(dict(model.next_word(["the", "dog", "ran"][:i], n=100))[word])
@@ -56,6 +59,8 @@ def test_save_load_clone_sample(tmp_path: Path) -> None:
         assert back.score(TEXT) == model.score(TEXT)
         assert back.sample(5) == model.sample(5) == model.sample(5, random_state=4)
         assert back.unknown_policy_ == model.unknown_policy_
+        assert back.discounts_ == model.discounts_
+        assert back.fallback_orders_ == model.fallback_orders_ == [3]
     assert clone(model).get_params() == model.get_params()
     assert max(len(words) for words in model.sample(50, longest=2)) == 2
 
@@ -70,7 +75,7 @@ def test_a_model_of_two_settings_is_refused(tmp_path: Path) -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError, match="not fitted"):
         NgramLanguageModel().score(TEXT)
-    with pytest.raises(MrflearnError, match="order=0"):
+    with pytest.raises(MrflearnError, match="order must be >= 1; got 0"):
         NgramLanguageModel(order=0).fit(TEXT)
     with pytest.raises(DataError, match="no words"):
         NgramLanguageModel().fit([])

@@ -48,6 +48,10 @@ def test_scores_are_of_words_and_ends(fitted, english_trees):
     tokens = sum(len(words) + 1 for words in sentences)
     assert fitted.score(sentences) == pytest.approx(values.sum() / tokens)
     assert fitted.perplexity(sentences) == pytest.approx(np.exp(-values.sum() / tokens))
+    found = fitted.text_score([*sentences, ["unheard-of"]])
+    assert (found.kind, found.tokens, found.sentences) == ("exact", tokens + 2, 6)
+    known = fitted.vocabulary_
+    assert found.unknown == 1 + sum(word not in known for words in sentences for word in words)
 
 
 def test_next_words_are_a_distribution(fitted, english_trees):
@@ -92,6 +96,7 @@ def test_without_smoothing_a_sentence_may_have_no_parse(english_trees):
     nonsense = ["unheard", "of"]
     assert model.parse([nonsense, english_trees[0].words])[0] is None
     assert model.score_samples([nonsense])[0] == -np.inf
+    assert model.perplexity([nonsense]) == np.inf
     with pytest.raises(DataError, match="begins with 'unheard of'"):
         model.next_word(nonsense)
 
@@ -104,7 +109,7 @@ def test_empty_sentences_have_no_parse(fitted):
 def test_mistakes_are_told(tmp_path, fitted):
     with pytest.raises(NotFittedError, match="not fitted yet"):
         PCFG().parse([["a"]])
-    with pytest.raises(MrflearnError, match="must be 0 or more"):
+    with pytest.raises(MrflearnError, match="smoothing must be >= 0; got -1"):
         PCFG(smoothing=-1).fit([])
     with pytest.raises(DataError, match="nothing to score"):
         fitted.score([])
