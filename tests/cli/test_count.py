@@ -51,7 +51,7 @@ def test_a_held_out_text_is_counted_over_the_same_words(text: Path, tmp_path: Pa
     assert load_moments(kept).vocabulary == load_moments(like).vocabulary
     options = ("--context", "1", "--dims", "2", "--max-iterations", "3", "-q")
     trained = run(
-        "train", "lm", str(like), "--valid", str(kept), *options, "-o", str(tmp_path / "m")
+        "train", "lm", str(like), "--validation", str(kept), *options, "-o", str(tmp_path / "m")
     )
     assert trained.code == 0, trained.err
     refused = run("count", str(other), "--like", str(like), "--context", "1", "-o", str(kept))

@@ -22,12 +22,12 @@ def test_a_missing_file_is_told_at_once(tmp_path: Path, noun: str) -> None:
 
 @pytest.mark.parametrize("noun", sorted(TRAINED))
 def test_held_out_data_are_looked_for_before_training(tmp_path: Path, noun: str) -> None:
-    valid = [own for own in TRAINED[noun].params if "--valid" in own.opts]
-    if not valid:
+    held_out = [own.opts[0] for own in TRAINED[noun].params if own.opts[0].startswith("--valid")]
+    if not held_out:
         assert noun in ("field", "graph", "pcfg", "vectors")
         return
     (tmp_path / "train.txt").write_bytes(b"\xff no text at all: nobody may get as far as this")
-    words = ["train", noun, str(tmp_path / "train.txt"), "--valid", str(tmp_path / "absent.txt")]
+    words = ["train", noun, str(tmp_path / "train.txt"), *held_out, str(tmp_path / "absent.txt")]
     found = run(*words, "-o", str(tmp_path / "model"))
     assert (found.code, found.out) == (1, "")
     assert f"{tmp_path / 'absent.txt'}: there is no such file." in found.err

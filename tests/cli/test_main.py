@@ -106,10 +106,9 @@ def test_jobs_are_a_number_of_cores(words: str) -> None:
 
 def test_pictures_are_drawn_and_held_out_data_is_named_alike() -> None:
     for command in COMMANDS.values():
-        plot, valid = option(command, "--plot"), option(command, "--valid")
+        plot, held_out = option(command, "--plot"), option(command, "--validation")
         assert plot is None or plot.help.startswith("Draw ")
-        assert valid is None or " to " in valid.help
-        assert option(command, "--dev") is valid or option(command, "--dev") is None
+        assert held_out is None or " to " in held_out.help
 
 
 def test_the_module_is_the_command_and_survives_a_closed_pipe(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_every_source_gives_the_same_vectors(text, model, tmp_path):
 
 
 def test_neighbours_analogies_and_export(model, tmp_path):
-    found = run("neighbors", str(model), "ship", "--top", "3", "--json").json()
+    found = run("neighbors", str(model), "ship", "-n", "3", "--json").json()
     assert {word for word, _ in found["ship"]} == {"sail", "wave", "salt"}
     assert run("neighbors", str(model), "ship", "hill", "sail", "--analogy").code == 0
     assert run("convert", str(model), str(tmp_path / "v.txt")).code == 0
@@ -96,10 +96,10 @@ def test_analogies_answered_right(model, tmp_path):
 
 def test_inspect_and_its_map(model, tmp_path):
     picture = tmp_path / "map.png"
-    found = run("inspect", str(model), "--top", "3", "--plot", str(picture))
+    found = run("inspect", str(model), "-n", "3", "--plot", str(picture))
     assert found.code == 0, found.err
     assert picture.stat().st_size > 1000
-    assert len(run("inspect", str(model), "--top", "3", "--json").json()["nearest"]) == 3
+    assert len(run("inspect", str(model), "-n", "3", "--json").json()["nearest"]) == 3
     assert run("inspect", str(model), "--plot", str(tmp_path / "map.txt")).code == 1
     assert run("inspect", str(model), "--edges").code == 2
 
