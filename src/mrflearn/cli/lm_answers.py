@@ -38,7 +38,7 @@ def score_neighbours(
         more = f" (+- {error:.4f}, {found.effective_chains:.0f} effective chains)"
     say(f"{found.per_position:.4f} nats per position{more}: {MEANINGS[method]}")
     say(f"{found.per_word:.4f} per word, {found.per_sentence:.4f} per sentence")
-    if method is not LikelihoodMethod.pl:
+    if method not in (LikelihoodMethod.exact, LikelihoodMethod.pl):  # which predict no ends
         most = "at most " if method is LikelihoodMethod.bound else ""
         say(f"perplexity {most}{found.perplexity:.2f} over {found.tokens:,} tokens")
     say(

@@ -102,7 +102,11 @@ class TextScore:
 
     @property
     def perplexity(self) -> float:
-        """Perplexity per token; an upper bound on it where `kind` is `"bound"`."""
+        """Perplexity per token; an upper bound on it where `kind` is `"bound"`.
+
+        It does not compare with that of other models where `kind` is `"pl"`, or where sentence
+        lengths are given.
+        """
         return _perplexity(self.nats_per_token)
 
     @property
