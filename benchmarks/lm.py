@@ -161,7 +161,7 @@ def sizes(text: Corpus) -> Iterator[list[str]]:
     vocabulary = Vocabulary.from_counts(count_words(path), size=SIZE_WORDS)
     once = count_text([path], vocabulary, 2)
     corpora = {times: merge(*[once] * times) for times in (1, 4, 16)}
-    settings = LiftedSettings(max_evaluations=SIZE_EVALUATIONS)
+    settings = LiftedSettings(max_iterations=SIZE_EVALUATIONS, max_evaluations=SIZE_EVALUATIONS)
     seconds: dict[int, list[float]] = {times: [] for times in corpora}
     for _ in range(SIZE_REPEATS):
         for times, moments in corpora.items():

@@ -28,13 +28,13 @@ def model_of(options: argparse.Namespace, text: Text) -> CompositeLanguageModel:
     ngram, grammar, topics = PARTS[options.model]
     return CompositeLanguageModel(
         3 if ngram else 1,
-        text.trees if grammar else None,
-        options.topics if topics else 1,
+        grammar=text.trees if grammar else None,
+        topics=options.topics if topics else 1,
         horizontal=options.horizontal,
         max_iterations=options.iterations,
         rounds=options.rounds,
         vocabulary_size=text.vocabulary_size,
-        precision="single",
+        dtype="float32",
         device=options.device,
         n_jobs=options.jobs,
         verbose=True,

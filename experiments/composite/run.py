@@ -82,14 +82,14 @@ def model_of(
     ngram, grammar, topics = PARTS[name]
     return CompositeLanguageModel(
         3 if ngram else 1,
-        text.trees if grammar else None,
-        scale.topics[text_name] if topics else 1,
+        grammar=text.trees if grammar else None,
+        topics=scale.topics[text_name] if topics else 1,
         longest=scale.longest,
         max_iterations=scale.iterations,
         rounds=scale.rounds,
         vocabulary_size=text.vocabulary_size,
-        minimum_count=text.minimum_count,
-        precision="single",
+        min_count=text.min_count,
+        dtype="float32",
         device=device,
     )
 
@@ -107,7 +107,7 @@ def measure(
         point = {"text": name, "scale": scale.name, "model": f"Kneser-Ney {order}-gram"}
         if point not in rows:
             settings = {"vocabulary_size": text.vocabulary_size}
-            plain = NgramLanguageModel(order, minimum_count=text.minimum_count, **settings)
+            plain = NgramLanguageModel(order, min_count=text.min_count, **settings)
             plain.fit([words for d in text.train for words in d])
             value = plain.perplexity([words for d in text.test for words in d])
             rows.append(point, {"perplexity": value, "floor": text.floor})

@@ -36,7 +36,7 @@ class Text:
     trees: list[Tree]
     floor: float | None = None
     vocabulary_size: int | None = None
-    minimum_count: int = 1
+    min_count: int = 1
 
 
 def built_in(documents: int, sentences: int) -> Text:
@@ -63,7 +63,7 @@ def treebank(data: Path, count: int) -> Text:
     groups = [trees[i : i + size] for i in range(0, len(trees), size)]
     lower = [[[w.lower() for w in tree.words] for tree in group] for group in groups]
     kept = [_lower(tree) for group in _divide(groups, FRESH_TREES)[0] for tree in group]
-    return Text(*_divide(lower, FRESH_TREES), kept, minimum_count=2)
+    return Text(*_divide(lower, FRESH_TREES), kept, min_count=2)
 
 
 def brown(data: Path, documents: int, trees: list[Tree]) -> Text:

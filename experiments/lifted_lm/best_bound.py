@@ -37,7 +37,8 @@ class Candidate:
         weights = None if self.first is None else (self.first, 1 - self.first)
         return LiftedSettings(
             bound=self.bound, weights=weights, dims=self.dims, l2=self.l2,
-            max_evaluations=evaluations, patience=PATIENCE, device=device,
+            max_iterations=evaluations, max_evaluations=evaluations, patience=PATIENCE,
+            device=device,
         )  # fmt: skip
 
 

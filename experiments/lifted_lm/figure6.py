@@ -15,12 +15,12 @@ from typing import Any
 
 import published
 from lifted import CONTEXT, fitted
+from log_bilinear import LogBilinearLanguageModel
 from rows import Rows
 from texts import Split
 
 from mrflearn import NgramLanguageModel
 from mrflearn.estimators.lifted_training import LiftedSettings
-from mrflearn.estimators.log_bilinear import LogBilinearLanguageModel
 from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.figure import save
 
@@ -65,8 +65,9 @@ def _measure(
 ) -> None:
     (form, bound, vocabulary), size = which, SCALES[scale]
     settings = LiftedSettings(
-        bound=bound, form=form, dims=size.dims, max_evaluations=size.evaluations, device=device
-    )
+        bound=bound, form=form, dims=size.dims, max_iterations=size.evaluations,
+        max_evaluations=size.evaluations, device=device,
+    )  # fmt: skip
     point = {"part": PART, "text": text.name, "vocabulary": vocabulary, **asdict(settings)}
     rows.measure(point, lambda: _lifted(text, settings, vocabulary, rows.folder))
 
@@ -114,16 +115,16 @@ def _lifted(
 
 def _ngram(text: Split, order: int) -> dict[str, Any]:
     model = NgramLanguageModel(order).fit(text.train)
-    total = float(model.token_scores(text.valid).log_probability.sum())
+    total = model.text_score(text.valid).log_likelihood
     return _exact(f"Kneser-Ney {order}-gram, exact", text, total, len(model.vocabulary_), 0.0)
 
 
 def _log_bilinear(text: Split, size: Scale, device: str) -> dict[str, Any]:
     model = LogBilinearLanguageModel(
-        CONTEXT, size.dims, rate=0.05, epochs=size.epochs, device=device
+        size.dims, CONTEXT, rate=0.05, epochs=size.epochs, device=device
     )
-    model.fit(text.train, valid=text.valid)
-    total = float(model.token_scores(text.valid).log_probability.sum())
+    model.fit(text.train, validation=text.valid)
+    total = model.text_score(text.valid).log_likelihood
     seconds = model.outcome_.seconds
     row = _exact("left-context LBL, exact", text, total, len(model.vocabulary_), seconds)
     epochs = [row.validation for row in model.outcome_.history]

@@ -22,8 +22,9 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
     bounds = ["stars", "chains"] + ["windows"] * (device != "cpu")
     for bound in bounds:
         settings = LiftedSettings(
-            bound=bound, dims=size.dims, max_evaluations=size.evaluations, device=device
-        )
+            bound=bound, dims=size.dims, max_iterations=size.evaluations,
+            max_evaluations=size.evaluations, device=device,
+        )  # fmt: skip
         point = {"part": PART, "text": text.name, "name": f"MRF, {bound}", "dims": size.dims,
                  "device": device, "gaps": GAPS[scale]}  # fmt: skip
 

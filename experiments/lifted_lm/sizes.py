@@ -56,7 +56,8 @@ def _measure(sentences: Sentences, size: int | None, device: str) -> dict[str, A
     vocabulary = Vocabulary.from_counts(count_corpus(sentences), size=size)
     once = count_sentences(sentences, vocabulary, CONTEXT)
     corpora = {times: merge(*[once] * times) for times in TIMES}
-    settings = LiftedSettings(max_evaluations=EVALUATIONS[device], device=device)
+    limit = EVALUATIONS[device]
+    settings = LiftedSettings(max_iterations=limit, max_evaluations=limit, device=device)
     seconds: dict[int, list[float]] = {times: [] for times in TIMES}
     train_lifted(once, settings)  # kernels are compiled, caches are warm
     for _ in range(REPEATS):

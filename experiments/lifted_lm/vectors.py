@@ -51,7 +51,7 @@ def run(rows: Rows, scale: str, text: Split, device: str) -> None:
         measure("closed form", {"dims": size}, lambda d=size: _closed_form(text, d))
     for bound in ("stars", "chains"):
         settings = {"dims": dims, "max_evaluations": SCALES[scale].evaluations, "device": device}
-        asked = LiftedSettings(bound=bound, **settings)
+        asked = LiftedSettings(bound=bound, max_iterations=SCALES[scale].evaluations, **settings)
         measure(f"MRF lifted, {bound}", settings, lambda a=asked: _lifted(text, a, rows.folder))
     settings = {"dims": dims, "epochs": PASSES[scale], "rate": RATE, "batch": BATCH}
     measure(

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from mrflearn import load
 from mrflearn.io.ptb import read_trees
+from mrflearn.serving.tasks import tasks_of
 from support.command import run
 
 TEXT = "the cat sat\nthe dog sat\n\na cat ran\nthe dog ran\n\n" * 6
@@ -19,12 +21,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text.txt").write_text(TEXT)
     trained = run(
         "train", "composite", str(folder / "text.txt"), "--topics", "2", "--grammar",
-        "latent:2,3", "--max-iterations", "2", "--valid", str(folder / "text.txt"), "-q",
+        "latent:2,3", "--max-iterations", "2", "--validation", str(folder / "text.txt"), "-q",
         "-o", str(folder / "m"), "--plot", str(folder / "em.png"), "--json",
     )  # fmt: skip
     answer = trained.json()
     assert answer["vocabulary"] == 8
-    assert answer["valid_perplexity"] > 1
+    assert answer["validation_perplexity"] > 1
     assert (folder / "em.png").stat().st_size > 0
     return folder
 
@@ -33,7 +35,7 @@ def test_scores_say_what_they_are_counted_over(place: Path) -> None:
     model, text = str(place / "m"), str(place / "text.txt")
     scored = run("score", model, text, "--json").json()
     assert (scored["tokens"], scored["words"], scored["vocabulary"]) == (96, 72, 8)
-    assert "one end a sentence" in scored["policy"]
+    assert "one end per sentence" in scored["policy"]
     assert "perplexity" in run("score", model, text).out
     assert run("score", model, text, "--method", "ais").code == 2
 
@@ -51,7 +53,7 @@ def test_trees_are_told_one_a_line(place: Path) -> None:
 
 def test_next_words_inspect_sample(place: Path) -> None:
     model = str(place / "m")
-    found = run("next-word", model, "the", "--top", "3", "--json").json()
+    found = run("next-word", model, "the", "-n", "3", "--json").json()
     assert len(found["next"]) == 3
     with_document = run("next-word", model, "--document", str(place / "text.txt"))
     assert "probability" in with_document.out
@@ -92,6 +94,16 @@ def test_mistakes_are_told(place: Path) -> None:
         assert failed.code == code
         assert says in failed.err
     assert not Path(out).exists()
+
+
+def test_without_a_grammar_a_page_offers_no_trees(place: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    options = ("--topics", "2", "--max-iterations", "1", "--dtype", "float32", "-q")
+    found = run("train", "composite", str(place / "text.txt"), *options, "-o", str(model))
+    assert found.code == 0, found.err
+    fitted = load(model)
+    assert (fitted.grammar, fitted.dtype) == (None, "float32")
+    assert [task.name for task in tasks_of(fitted)] == ["next word", "topics"]
 
 
 def test_trees_come_in_order_however_many_are_parsed_at_once(

@@ -49,9 +49,9 @@ def test_a_held_out_text_is_counted_over_the_same_words(text: Path, tmp_path: Pa
     assert run("count", str(text), "--context", "1", "-o", str(like)).code == 0
     assert run("count", str(other), "--like", str(like), "-o", str(kept)).code == 0
     assert load_moments(kept).vocabulary == load_moments(like).vocabulary
-    options = ("--context", "1", "--dims", "2", "--max-evaluations", "3", "-q")
+    options = ("--context", "1", "--dims", "2", "--max-iterations", "3", "-q")
     trained = run(
-        "train", "lm", str(like), "--valid", str(kept), *options, "-o", str(tmp_path / "m")
+        "train", "lm", str(like), "--validation", str(kept), *options, "-o", str(tmp_path / "m")
     )
     assert trained.code == 0, trained.err
     refused = run("count", str(other), "--like", str(like), "--context", "1", "-o", str(kept))
@@ -66,7 +66,7 @@ def test_there_and_back_to_the_layout_of_mrflm(text: Path, tmp_path: Path) -> No
     assert run("convert", kept, theirs, "--vocabulary", words).code == 0
     assert run("convert", theirs, back, "--vocabulary", words).code == 0
     assert_same(load_moments(back), load_moments(kept))
-    options = ("--dims", "2", "--max-evaluations", "3", "-q", "--json", "--overwrite")
+    options = ("--dims", "2", "--max-iterations", "3", "-q", "--json", "--overwrite")
     bounds = [
         run("train", "lm", source, *options, "-o", str(tmp_path / "m")).json()[
             "train_bound_per_position"
@@ -85,7 +85,7 @@ def test_there_and_back_to_the_layout_of_mrflm(text: Path, tmp_path: Path) -> No
         (("convert", "KEPT", "x.txt", "--vocabulary", "v"), 1, "between .moments and the .dat"),
         (("convert", "KEPT", "x.dat", "--to", "text"), 2, "for files of sentences"),
         (("convert", "TEXT", "x.conll", "--vocabulary", "v"), 2, "only for counts"),
-        (("train", "lm", "KEPT", "--minimum-count", "2", "-o", "m"), 2, "own words already"),
+        (("train", "lm", "KEPT", "--min-count", "2", "-o", "m"), 2, "own words already"),
         (("train", "lm", "KEPT", "--context", "3", "-o", "m"), 1, "try --context 2"),
         (("train", "vectors", "KEPT", "--vocabulary-size", "5", "-o", "m"), 2, "own words already"),
     ],

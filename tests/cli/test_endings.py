@@ -54,7 +54,7 @@ def test_an_interrupted_training_ends_with_exit_code_130(
 ) -> None:
     output, checkpoint = tmp_path / "model", tmp_path / "half"
     command = [sys.executable, "-m", "mrflearn", "train", "lm", str(files["lm"]), "-o", str(output)]
-    command += ["--max-evaluations", "1000000", "--checkpoint", str(checkpoint)]
+    command += ["--max-iterations", "1000000", "--checkpoint", str(checkpoint)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     process.stderr.readline()  # training has begun once it reports

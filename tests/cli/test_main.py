@@ -21,7 +21,7 @@ from support.command import run
 VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse"]
 VERBS += ["next-word", "serve", "infer", "count", "convert"]
 ALIKE = ["--seed", "--device", "--quiet", "--json", "--engine", "--master", "--jobs", "--resume"]
-ALIKE += ["--checkpoint", "--minimum-count", "--vocabulary-size", "--molecule", "--drop-inserts"]
+ALIKE += ["--checkpoint", "--min-count", "--vocabulary-size", "--molecule", "--drop-inserts"]
 NOUNS = ["composite", "crf", "field", "graph", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
 
 
@@ -164,7 +164,7 @@ def test_a_model_is_overwritten_and_a_training_gone_on_with(tmp_path: Path) -> N
     (tmp_path / "text").write_text("a b\nb a a\n")
     model, checkpoint = str(tmp_path / "m"), str(tmp_path / "c")
     words = ["train", "lm", str(tmp_path / "text"), "-o", model, "--dims", "2", "-q"]
-    words += ["--max-evaluations", "3", "--checkpoint", checkpoint]
+    words += ["--max-iterations", "3", "--checkpoint", checkpoint]
     assert run(*words).code == 0
     assert run(*words).code == 1
     for option_ in ("--overwrite", "--resume"):

@@ -19,12 +19,12 @@ def text(tmp_path: Path) -> Path:
 
 def test_from_text_to_answers(tmp_path: Path, text: Path) -> None:
     model = str(tmp_path / "m")
-    trained = run("train", "ngram", str(text), "--order", "2", "--valid", str(text), "-o", model,
-                  "--json").json()  # fmt: skip
+    options = ("--order", "2", "--validation", str(text), "-o", model, "--json")
+    trained = run("train", "ngram", str(text), *options).json()
     assert trained["ngrams"][0] == trained["vocabulary"] == 8
     assert trained["fallback_orders"] == [1, 2]
     scored = run("score", model, str(text), "--json").json()
-    assert scored["perplexity"] == trained["valid_perplexity"]
+    assert scored["perplexity"] == trained["validation_perplexity"]
     assert (scored["tokens"], scored["words"], scored["unknown"]) == (60, 45, 0)
     assert "scored as <unk>" in scored["policy"]
     assert "perplexity" in run("score", model, str(text)).out
@@ -39,7 +39,7 @@ def test_from_text_to_answers(tmp_path: Path, text: Path) -> None:
 
 
 def test_plain_words_and_remarks(tmp_path: Path, text: Path) -> None:
-    done = run("train", "ngram", str(text), "--valid", str(text), "-o", str(tmp_path / "m"))
+    done = run("train", "ngram", str(text), "--validation", str(text), "-o", str(tmp_path / "m"))
     assert done.code == 0
     assert "perplexity of" in done.out
     assert "fixed ones are used" in done.err
@@ -57,7 +57,13 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
 
 def test_a_bad_second_file_leaves_no_model_behind(tmp_path: Path, text: Path) -> None:
     failed = run(
-        "train", "ngram", str(text), "--valid", str(tmp_path / "absent"), "-o", str(tmp_path / "m")
+        "train",
+        "ngram",
+        str(text),
+        "--validation",
+        str(tmp_path / "absent"),
+        "-o",
+        str(tmp_path / "m"),
     )
     assert failed.code == 1
     assert not (tmp_path / "m").exists()

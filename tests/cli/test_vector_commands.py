@@ -62,7 +62,7 @@ def test_every_source_gives_the_same_vectors(text, model, tmp_path):
 
 
 def test_neighbours_analogies_and_export(model, tmp_path):
-    found = run("neighbors", str(model), "ship", "--top", "3", "--json").json()
+    found = run("neighbors", str(model), "ship", "-n", "3", "--json").json()
     assert {word for word, _ in found["ship"]} == {"sail", "wave", "salt"}
     assert run("neighbors", str(model), "ship", "hill", "sail", "--analogy").code == 0
     assert run("convert", str(model), str(tmp_path / "v.txt")).code == 0

@@ -37,8 +37,8 @@ LAYERS = [[own, [word[0] for word in words]] for own, words in zip(TAGS, WORDS, 
 
 
 def language_model(**settings: Any) -> Fit:
-    settings = {"dims": 3, "max_evaluations": 60, **settings}
-    return lambda **saved: LanguageModel(**settings).fit(WORDS, valid=WORDS[:9], **saved)
+    settings = {"dims": 3, "max_iterations": 60, **settings}
+    return lambda **saved: LanguageModel(**settings).fit(WORDS, validation=WORDS[:9], **saved)
 
 
 def crf(**settings: Any) -> Fit:
@@ -80,7 +80,7 @@ def graph_crf(**saved: Any) -> GraphCRF:
 
 def composite(**saved: Any) -> CompositeLanguageModel:
     documents = [WORDS[k : k + 5] for k in range(0, 40, 5)]
-    model = CompositeLanguageModel(2, "latent:3,4", 2, max_iterations=4, longest=12)
+    model = CompositeLanguageModel(2, grammar="latent:3,4", topics=2, max_iterations=4, longest=12)
     return model.fit(documents, **saved)
 
 

@@ -33,14 +33,14 @@ TREES = [s.tree for sentences in SAMPLED[:12] for s in sentences]
 @pytest.fixture(scope="session")
 def whole() -> CompositeLanguageModel:
     """All three parts, little trained."""
-    return CompositeLanguageModel(3, (4, 6), 3, max_iterations=4, rounds=2, random_state=1).fit(
-        TRAIN
-    )
+    return CompositeLanguageModel(
+        3, grammar=(4, 6), topics=3, max_iterations=4, rounds=2, random_state=1
+    ).fit(TRAIN)
 
 
 @pytest.fixture(scope="session")
 def treebank() -> CompositeLanguageModel:
-    return CompositeLanguageModel(2, TREES, 2, max_iterations=2, rounds=1).fit(TRAIN)
+    return CompositeLanguageModel(2, grammar=TREES, topics=2, max_iterations=2, rounds=1).fit(TRAIN)
 
 
 def test_without_grammar_and_topics_it_is_the_ngram_model() -> None:
@@ -48,14 +48,14 @@ def test_without_grammar_and_topics_it_is_the_ngram_model() -> None:
     plain = NgramLanguageModel(3).fit([words for sentences in TRAIN for words in sentences])
     flat = [words for sentences in TEST for words in sentences]
     assert np.abs(ours.score_samples(TEST) - plain.score_samples(flat)).max() < 1e-9
-    mine, theirs = (dict(model.next_word(["the"], top=50)) for model in (ours, plain))
+    mine, theirs = (dict(model.next_word(["the"], n=50)) for model in (ours, plain))
     assert mine == pytest.approx(theirs, abs=1e-12)
 
 
 def test_a_grammar_knows_more_than_words_alone_and_topics_more_than_one() -> None:
     settings = {"max_iterations": 6, "rounds": 1}
     alone = CompositeLanguageModel(1, **settings).fit(TRAIN)
-    grammar = CompositeLanguageModel(1, TREES, **settings).fit(TRAIN)
+    grammar = CompositeLanguageModel(1, grammar=TREES, **settings).fit(TRAIN)
     assert grammar.perplexity(TEST) < alone.perplexity(TEST)
     topics = CompositeLanguageModel(1, topics=4, **settings).fit(TRAIN)
     assert topics.fit_.history[-1].value < alone.fit_.history[-1].value
@@ -65,7 +65,7 @@ def test_next_words_multiply_to_the_score_of_the_sentence(whole: CompositeLangua
     words = TEST[0][1]
     total = 0.0
     for k in range(len(words) + 1):
-        found = dict(whole.next_word(words[:k], top=10_000, document=TEST[0][:1]))
+        found = dict(whole.next_word(words[:k], n=10_000, document=TEST[0][:1]))
         assert sum(found.values()) == pytest.approx(1, abs=1e-9)
         word = "</s>" if k == len(words) else words[k]
         total += np.log(found.get(word, found["<unk>"]))
@@ -77,7 +77,9 @@ def test_probabilities_of_all_sentences_add_up_to_at_most_one(
     grammar: tuple[int, int] | None,
 ) -> None:
     text = [[["a", "b"], ["b"], ["a", "a", "b"]]] * 4
-    model = CompositeLanguageModel(2, grammar, 2, levels=["vh", "h"], max_iterations=2).fit(text)
+    model = CompositeLanguageModel(
+        2, grammar=grammar, topics=2, levels=["vh", "h"], max_iterations=2
+    ).fit(text)
     words = [word for word in model.vocabulary_.words if word != "<S>"]
     short = [[list(s)] for n in range(1, 6) for s in product(words, repeat=n)]
     assert 0.8 < np.exp(model.score_samples(short)).sum() < 1 + 1e-9
@@ -116,11 +118,13 @@ def test_save_load_clone_sample(tmp_path: Path, whole: CompositeLanguageModel) -
     back = mrflearn.load(tmp_path / "m")
     assert isinstance(back, CompositeLanguageModel)
     assert (back.score_samples(TEST) == whole.score_samples(TEST)).all()
-    assert back.sample(2, sentences=3, seed=5) == whole.sample(2, sentences=3, seed=5)
+    assert back.sample(2, sentences=3, random_state=5) == whole.sample(
+        2, sentences=3, random_state=5
+    )
     assert back.parse(TEST[0][:1]) == whole.parse(TEST[0][:1])
     assert back.unknown_policy_ == whole.unknown_policy_
     assert clone(whole).get_params() == whole.get_params()
-    drawn = whole.sample(1, sentences=6, seed=2, longest=4)
+    drawn = whole.sample(1, sentences=6, random_state=2, longest=4)
     assert max(len(words) for words in drawn[0]) <= 4
     assert {w for words in drawn[0] for w in words} <= set(whole.vocabulary_.words)
 
@@ -141,9 +145,9 @@ def test_weights_of_other_levels_are_refused(tmp_path: Path, whole: CompositeLan
 
 def test_long_sentences_teach_words_and_are_scored_whole() -> None:
     text = [[["a", "b"] * 4, ["a", "b"], ["a", "b", "a"]]] * 10
-    model = CompositeLanguageModel(1, (2, 2), longest=3, max_iterations=3).fit(text)
+    model = CompositeLanguageModel(1, grammar=(2, 2), longest=3, max_iterations=3).fit(text)
     assert np.isfinite(model.score([[["a", "b"] * 250]]))  # 500 words
-    assert dict(model.next_word([], top=9))["a"] > 0.1
+    assert dict(model.next_word([], n=9))["a"] > 0.1
 
 
 def test_processes_count_as_one(whole: CompositeLanguageModel) -> None:
@@ -191,7 +195,7 @@ def test_unknown_words_and_empty_documents(whole: CompositeLanguageModel) -> Non
     found = whole.text_score([[["zebra", "the"]], [[]]])
     assert (found.words, found.sentences, found.tokens) == (2, 1, 3)
     assert found.unknown == 1
-    fitted = CompositeLanguageModel(2, topics=2, minimum_count=2).fit([*TRAIN, [], [[]]])
+    fitted = CompositeLanguageModel(2, topics=2, min_count=2).fit([*TRAIN, [], [[]]])
     assert "an ordinary word" in fitted.unknown_policy_
     assert np.isfinite(fitted.score(TEST))
 
@@ -199,16 +203,16 @@ def test_unknown_words_and_empty_documents(whole: CompositeLanguageModel) -> Non
 def test_a_treebank_by_its_path(tmp_path: Path) -> None:
     write_trees(tmp_path / "trees.mrg", TREES)
     path = f"treebank:{tmp_path / 'trees.mrg'}"
-    model = CompositeLanguageModel(1, path, max_iterations=1, rounds=1).fit(TRAIN)
-    same = CompositeLanguageModel(1, TREES, max_iterations=1, rounds=1).fit(TRAIN)
+    model = CompositeLanguageModel(1, grammar=path, max_iterations=1, rounds=1).fit(TRAIN)
+    same = CompositeLanguageModel(1, grammar=TREES, max_iterations=1, rounds=1).fit(TRAIN)
     assert model.score(TEST) == pytest.approx(same.score(TEST), abs=1e-12)
 
 
 def test_a_grammar_that_cannot_produce_the_text_is_told() -> None:
     pair = Tree("S", (Tree("A", (), "a"), Tree("B", (), "b")))
     with pytest.raises(TrainingError, match="cannot be produced by the grammar"):
-        CompositeLanguageModel(1, [pair]).fit([[["a", "b"], ["a", "b", "a"]]])
-    model = CompositeLanguageModel(1, [pair], max_iterations=1).fit([[["a", "b"]] * 3])
+        CompositeLanguageModel(1, grammar=[pair]).fit([[["a", "b"], ["a", "b", "a"]]])
+    model = CompositeLanguageModel(1, grammar=[pair], max_iterations=1).fit([[["a", "b"]] * 3])
     assert model.parse([["a", "b", "a"]]) == [None]
     assert model.score([[["a", "b", "a"]]]) == -np.inf
 
@@ -217,12 +221,13 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(NotFittedError, match="not fitted"):
         CompositeLanguageModel().score(TEST)
     for settings, says in (
-        ({"order": 0}, "order=0"),
-        ({"topics": 0}, "topics=0"),
+        ({"order": 0}, "order must be >= 1; got 0"),
+        ({"topics": 0}, "topics must be >= 1; got 0"),
         ({"grammar": "latent:3"}, "two numbers"),
         ({"grammar": "penn"}, "not known"),
         ({"levels": ["xA"]}, "no level"),
-        ({"precision": "half"}, "precision"),
+        ({"grammar": "none"}, "or None"),
+        ({"dtype": "half"}, "dtype 'half'"),
     ):
         with pytest.raises(MrflearnError, match=says):
             CompositeLanguageModel(**settings).fit(TRAIN)

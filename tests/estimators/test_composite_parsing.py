@@ -17,7 +17,7 @@ TEXT = [
 @pytest.fixture(scope="session")
 def parser() -> CompositeLanguageModel:
     settings = {"max_iterations": 3, "rounds": 1, "random_state": 2}
-    return CompositeLanguageModel(2, (3, 4), 2, **settings).fit(TEXT)
+    return CompositeLanguageModel(2, grammar=(3, 4), topics=2, **settings).fit(TEXT)
 
 
 def test_trees_of_documents_are_those_of_sentences_one_by_one(
@@ -39,7 +39,7 @@ def test_a_treebank_grammar_that_remembers_no_sisters_has_fewer_phrases() -> Non
     sizes = []
     for horizontal in (0, 1):
         settings = {"max_iterations": 1, "rounds": 1, "horizontal": horizontal}
-        model = CompositeLanguageModel(1, trees, **settings).fit([[["a", "a", "a"]] * 3])
+        model = CompositeLanguageModel(1, grammar=trees, **settings).fit([[["a", "a", "a"]] * 3])
         sizes.append(model.fit_.model.shape.grammar.phrases)
         (tree,) = model.parse([["a", "a", "a"]])
         assert len(tree.children) == 3  # nothing of the split nodes is left

@@ -41,7 +41,7 @@ def enlarge(small: Path, large: Path, mebibytes: int) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is told by /proc")
 def test_a_large_model_is_not_copied(tmp_path: Path) -> None:
     words = [["a", "b", "c"], ["b", "c"]] * 3
-    LanguageModel(1, 2, max_evaluations=2).fit(words).save(tmp_path / "small")
+    LanguageModel(2, 1, max_iterations=2).fit(words).save(tmp_path / "small")
     enlarge(tmp_path / "small", tmp_path / "large", MEBIBYTES)
     paths = [str(tmp_path / name) for name in ("small", "large")]
     found = subprocess.run(
@@ -53,7 +53,7 @@ def test_a_large_model_is_not_copied(tmp_path: Path) -> None:
 
 
 def test_an_unknown_class_is_told(tmp_path: Path) -> None:
-    LanguageModel(1, 2, max_evaluations=2).fit([["a", "b"]]).save(tmp_path / "model")
+    LanguageModel(2, 1, max_iterations=2).fit([["a", "b"]]).save(tmp_path / "model")
     write_model(tmp_path / "teapot", replace(read_model(tmp_path / "model"), kind="Teapot"))
     with pytest.raises(StorageError, match="holds a 'Teapot', which this version does not know"):
         load(tmp_path / "teapot")

@@ -24,15 +24,18 @@ def test_scores_agree_with_each_other(tmp_path: Path) -> None:
     tokens = sum(len(words) + 1 for words in TEXT)
     assert model.score(TEXT) == pytest.approx(model.score_samples(TEXT).sum() / tokens)
     assert model.perplexity(TEXT) == pytest.approx(np.exp(-model.score(TEXT)))
+    found = model.text_score(TEXT)
+    assert (found.kind, found.words, found.sentences, found.unknown) == ("exact", 13, 4, 0)
+    assert found.log_likelihood == pytest.approx(model.score_samples(TEXT).sum())
     by_words = 0.0
     for i, word in enumerate(["the", "dog", "ran", "</s>"]):
-        by_words += np.log(dict(model.next_word(["the", "dog", "ran"][:i], top=100))[word])
+        by_words += np.log(dict(model.next_word(["the", "dog", "ran"][:i], n=100))[word])
     assert model.score_samples([["the", "dog", "ran"]])[0] == pytest.approx(by_words)
 
 
 def test_next_word_is_a_distribution_best_first() -> None:
     model = NgramLanguageModel(order=2).fit(TEXT)
-    found = model.next_word(["the"], top=100)
+    found = model.next_word(["the"], n=100)
     probabilities = [p for _, p in found]
     assert found[0][0] == "cat"
     assert probabilities == sorted(probabilities, reverse=True)
@@ -41,7 +44,7 @@ def test_next_word_is_a_distribution_best_first() -> None:
 
 
 def test_rare_words_become_unknown_and_are_said_to() -> None:
-    model = NgramLanguageModel(order=2, minimum_count=2).fit(TEXT)
+    model = NgramLanguageModel(order=2, min_count=2).fit(TEXT)
     assert set(model.vocabulary_.words) == {"<S>", "<unk>", "the", "cat", "sat", "ran"}
     assert "an ordinary word of the training text" in model.unknown_policy_
     assert model.token_scores([["the", "zebra"]]).unknown.tolist() == [False, True, False]
@@ -54,8 +57,10 @@ def test_save_load_clone_sample(tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     for back in (NgramLanguageModel.load(tmp_path / "m"), mrflearn.load(tmp_path / "m")):
         assert back.score(TEXT) == model.score(TEXT)
-        assert back.sample(5) == model.sample(5) == model.sample(5, seed=4)
+        assert back.sample(5) == model.sample(5) == model.sample(5, random_state=4)
         assert back.unknown_policy_ == model.unknown_policy_
+        assert back.discounts_ == model.discounts_
+        assert back.fallback_orders_ == model.fallback_orders_ == [3]
     assert clone(model).get_params() == model.get_params()
     assert max(len(words) for words in model.sample(50, longest=2)) == 2
 
@@ -70,7 +75,7 @@ def test_a_model_of_two_settings_is_refused(tmp_path: Path) -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError, match="not fitted"):
         NgramLanguageModel().score(TEXT)
-    with pytest.raises(MrflearnError, match="order=0"):
+    with pytest.raises(MrflearnError, match="order must be >= 1; got 0"):
         NgramLanguageModel(order=0).fit(TEXT)
     with pytest.raises(DataError, match="no words"):
         NgramLanguageModel().fit([])
@@ -85,5 +90,5 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
 
 def test_one_long_line_and_unknown_words_only() -> None:
     model = NgramLanguageModel(order=3).fit([["a", "b"] * 300_000])
-    assert model.next_word(["b", "a"], top=1)[0][0] == "b"
+    assert model.next_word(["b", "a"], n=1)[0][0] == "b"
     assert np.isfinite(model.perplexity([["x", "y"]] * 3))

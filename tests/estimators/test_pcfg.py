@@ -33,7 +33,7 @@ def test_parses_are_mostly_right(fitted, english_trees):
 
 def test_the_best_trees_come_first_and_with_their_shares(fitted, english_trees):
     words = english_trees[-1].words
-    (found,) = fitted.parse_n([words], 5)
+    (found,) = fitted.n_best([words], 5)
     shares = [share for _, share in found]
     assert shares == sorted(shares, reverse=True)
     assert 0 < sum(shares) <= 1 + 1e-9
@@ -48,23 +48,29 @@ def test_scores_are_of_words_and_ends(fitted, english_trees):
     tokens = sum(len(words) + 1 for words in sentences)
     assert fitted.score(sentences) == pytest.approx(values.sum() / tokens)
     assert fitted.perplexity(sentences) == pytest.approx(np.exp(-values.sum() / tokens))
+    found = fitted.text_score([*sentences, ["unheard-of"]])
+    assert (found.kind, found.tokens, found.sentences) == ("exact", tokens + 2, 6)
+    known = fitted.vocabulary_
+    assert found.unknown == 1 + sum(word not in known for words in sentences for word in words)
 
 
 def test_next_words_are_a_distribution(fitted, english_trees):
     words = english_trees[0].words[:3]
-    every = fitted.next_word(words, top=10**6)
+    every = fitted.next_word(words, n=10**6)
     assert sum(chance for _, chance in every) == pytest.approx(1)
-    assert every[0] == fitted.next_word(words, top=1)[0]
+    assert every[0] == fitted.next_word(words, n=1)[0]
     assert "</s>" in {word for word, _ in every}
     # The end after these words is the sentence of these words, among all that begin so.
-    first = dict(fitted.next_word((), top=10**6))
+    first = dict(fitted.next_word((), n=10**6))
     assert sum(first.values()) == pytest.approx(1)
 
 
 def test_new_trees_can_be_parsed(fitted):
-    drawn = fitted.sample(20, seed=3, longest=30)
+    drawn = fitted.sample(20, random_state=3, longest=30)
     assert len(drawn) == 20
-    assert [str(tree) for tree in drawn] == [str(t) for t in fitted.sample(20, seed=3, longest=30)]
+    assert [str(tree) for tree in drawn] == [
+        str(t) for t in fitted.sample(20, random_state=3, longest=30)
+    ]
     assert all(len(tree.words) <= 30 for tree in drawn)
     assert np.isfinite(fitted.score_samples([tree.words for tree in drawn])).all()
 
@@ -86,10 +92,11 @@ def test_trees_from_a_file_are_the_same_grammar(fitted, english_trees, tmp_path)
 
 
 def test_without_smoothing_a_sentence_may_have_no_parse(english_trees):
-    model = PCFG(smoothing=0, minimum_count=1).fit(english_trees[:50])
+    model = PCFG(smoothing=0, min_count=1).fit(english_trees[:50])
     nonsense = ["unheard", "of"]
     assert model.parse([nonsense, english_trees[0].words])[0] is None
     assert model.score_samples([nonsense])[0] == -np.inf
+    assert model.perplexity([nonsense]) == np.inf
     with pytest.raises(DataError, match="begins with 'unheard of'"):
         model.next_word(nonsense)
 
@@ -102,7 +109,7 @@ def test_empty_sentences_have_no_parse(fitted):
 def test_mistakes_are_told(tmp_path, fitted):
     with pytest.raises(NotFittedError, match="not fitted yet"):
         PCFG().parse([["a"]])
-    with pytest.raises(MrflearnError, match="must be 0 or more"):
+    with pytest.raises(MrflearnError, match="smoothing must be >= 0; got -1"):
         PCFG(smoothing=-1).fit([])
     with pytest.raises(DataError, match="nothing to score"):
         fitted.score([])

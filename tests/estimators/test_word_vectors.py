@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import sklearn.exceptions
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 import mrflearn
-from mrflearn.errors import DataError, NotFittedError, StorageError
+from mrflearn.errors import DataError, NotFittedError, SettingsError, StorageError
 from mrflearn.estimators.word_vectors import WordVectors
 from mrflearn.features.moments import merge
 from mrflearn.io.vectors import read_vectors
@@ -58,6 +60,11 @@ def test_saved_and_loaded(fitted, tmp_path):
     again = mrflearn.load(tmp_path / "m")
     assert again.get_params() == fitted.get_params()
     assert again.neighbors("deer") == fitted.neighbors("deer")
+    for model in (fitted, again):
+        check_is_fitted(model)
+        assert {"vocabulary_", "vectors_"} <= vars(model).keys()
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        check_is_fitted(WordVectors())
     fitted.export(tmp_path / "vectors.txt")
     names = read_vectors(tmp_path / "vectors.txt").names
     assert names == tuple(word for word in fitted.vocabulary_.words if word != "<S>")
@@ -79,7 +86,7 @@ def test_damaged_models_are_told(fitted, tmp_path):
 def test_mistakes():
     with pytest.raises(NotFittedError, match="fit"):
         WordVectors().neighbors("a")
-    with pytest.raises(DataError, match="dims=0"):
+    with pytest.raises(SettingsError, match="dims must be >= 1; got 0"):
         WordVectors(0).fit(sentences(5))
     with pytest.raises(DataError, match="no words"):
         WordVectors().fit([])
@@ -88,7 +95,7 @@ def test_mistakes():
 
 
 def test_rare_words_are_unknown():
-    model = WordVectors(2, minimum_count=2).fit([*sentences(50), ["once", "ship"]])
+    model = WordVectors(2, min_count=2).fit([*sentences(50), ["once", "ship"]])
     assert "once" not in model.vocabulary_
     assert np.abs(model.vectors_[model.vocabulary_.unknown]).max() > 0
     assert not model.vectors_[model.vocabulary_.separator].any()

@@ -38,7 +38,7 @@ def test_first_and_top_guesses_are_counted() -> None:
 def test_a_model_of_the_left_context_guesses_words_only() -> None:
     model = NgramLanguageModel(order=2).fit(TEXT)
     guesses = left_guesser(model)([Gap(("the", "cat", "sat"), 2)], 4)
-    expected = [word for word, _ in model.next_word(["the", "cat"], top=9) if word != "</s>"]
+    expected = [word for word, _ in model.next_word(["the", "cat"], n=9) if word != "</s>"]
     assert guesses == [expected[:4]]
     assert cloze(left_guesser(model), choose_gaps(TEXT, count=9), top=6).among_top > 0.9
 

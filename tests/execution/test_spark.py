@@ -99,13 +99,17 @@ def test_every_crf_estimator_on_the_cluster_is_the_one_here(
 
 def test_text_counted_on_the_cluster_is_text_counted_here(spark: Spark, tmp_path: Path) -> None:
     whole, shards = write_shards(tmp_path)
-    there = count_text_shards(shards, spark, minimum_count=2)
-    assert_same_moments(there, count_text_shards([whole], Serial(), minimum_count=2))
+    there = count_text_shards(shards, spark, min_count=2)
+    assert_same_moments(there, count_text_shards([whole], Serial(), min_count=2))
 
 
 def test_expected_counts_on_the_cluster_are_those_here(spark: Spark) -> None:
     text = [[["the", "cat", "sat"], ["the", "dog", "ran", "home"]], [["a", "cat", "ran"]] * 3] * 5
-    answers = CompositeLanguageModel(2, (2, 3), 2, max_iterations=1, rounds=1).fit(text).answers_
+    answers = (
+        CompositeLanguageModel(2, grammar=(2, 3), topics=2, max_iterations=1, rounds=1)
+        .fit(text)
+        .answers_
+    )
     task = ExpectedCounts(answers.model, torch.from_numpy(answers.topics_before(text)))
     work = [batch for document in text for _, batch in answers.ready([document])[1]]
     there, here = (place.total(task, work) for place in (spark, Serial()))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.ngrams import count_ngrams, left_contexts, sentence_stream
+from mrflearn.features.ngrams import count_ngrams, sentence_stream
 
 STATES = 4
 corpora = st.lists(st.lists(st.integers(1, STATES - 1), min_size=1, max_size=7), min_size=1)
@@ -51,14 +51,3 @@ def test_counts_equal_a_dictionary(sentences: list[list[int]], order: int) -> No
 def test_no_words_is_an_error() -> None:
     with pytest.raises(DataError, match="no words"):
         count_ngrams(np.array([0]), 2, STATES, separator=0)
-
-
-@given(corpora, st.integers(1, 4))
-def test_left_contexts_stop_at_the_sentence(sentences: list[list[int]], context: int) -> None:
-    found = left_contexts(stream_of(sentences), context, separator=0)
-    expected = []
-    for sentence in sentences:
-        padded = [0] * context + sentence
-        for i in range(len(sentence) + 1):
-            expected.append(padded[i : i + context][::-1])
-    assert found.tolist() == expected

@@ -20,8 +20,8 @@ from support.text_shards import assert_same_moments, write_shards
 @pytest.mark.parametrize("context", [1, 2, 5])
 def test_shards_add_up_to_the_whole(tmp_path, context):
     whole, shards = write_shards(tmp_path)
-    found = count_text_shards(shards, Serial(), context=context, minimum_count=2)
-    vocabulary = Vocabulary.from_counts(count_words(whole), minimum_count=2)
+    found = count_text_shards(shards, Serial(), context=context, min_count=2)
+    vocabulary = Vocabulary.from_counts(count_words(whole), min_count=2)
     assert_same_moments(found, count_text([whole], vocabulary, context))
 
 
@@ -46,6 +46,6 @@ def test_what_cannot_be_counted_is_told(tmp_path):
 
 def test_a_model_of_shards_is_the_model_of_the_text(tmp_path):
     whole, shards = write_shards(tmp_path)
-    model = LanguageModel(dims=3, max_evaluations=8)
+    model = LanguageModel(dims=3, max_iterations=8)
     there = model.fit(model.count_shards(shards)).vectors_
     np.testing.assert_array_equal(there, model.fit(whole).vectors_)

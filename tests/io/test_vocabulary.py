@@ -21,8 +21,8 @@ def test_size_counts_the_special_entries():
     assert Vocabulary.from_counts(COUNTS, size=4).words == ("<S>", "<unk>", "the", "a")
 
 
-def test_minimum_count():
-    chosen = Vocabulary.from_counts(COUNTS, minimum_count=3)
+def test_min_count():
+    chosen = Vocabulary.from_counts(COUNTS, min_count=3)
     assert chosen.words == ("<S>", "<unk>", "the", "a", "zoo")
 
 

@@ -85,8 +85,8 @@ def test_a_page_holds_what_was_put_on_it() -> None:
 def test_every_kind_of_model_has_a_page(kind: str) -> None:
     rows = np.random.default_rng(0).integers(0, 3 if kind == "potts" else 2, (40, 4))
     models = {
-        "lm": lambda: LanguageModel(1, 3, max_evaluations=10).fit(TEXT),
-        "tables": lambda: LanguageModel(1, form="explicit", max_evaluations=10).fit(TEXT),
+        "lm": lambda: LanguageModel(3, 1, max_iterations=10).fit(TEXT),
+        "tables": lambda: LanguageModel(context=1, form="explicit", max_iterations=10).fit(TEXT),
         "ngram": lambda: NgramLanguageModel(2).fit(TEXT),
         "field": lambda: MarkovField("grid:2x2", estimator="pl", l2=0.1).fit(rows),
         "potts": lambda: MarkovField("chain:4", estimator="pl", l2=0.1).fit(rows),
@@ -95,7 +95,9 @@ def test_every_kind_of_model_has_a_page(kind: str) -> None:
         "layers": lambda: FactorialCRF(max_iterations=5).fit(
             [[[word] for word in words] for words in TEXT], [[own, own] for own in TAGS]
         ),
-        "composite": lambda: CompositeLanguageModel(2, None, 2, max_iterations=2).fit([TEXT, TEXT]),
+        "composite": lambda: CompositeLanguageModel(2, topics=2, max_iterations=2).fit(
+            [TEXT, TEXT]
+        ),
     }
     models |= {
         kind: estimators()[name].fitted

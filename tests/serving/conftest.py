@@ -77,8 +77,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "skips": _layered(tmp_path_factory.mktemp("skips"), "skip"),
         "hidden": HMMTagger().fit(sentences, tags),
         "joint": JointTagger(max_iterations=10).fit(sentences, tags),
-        "composite": CompositeLanguageModel(2, "latent:2,3", 2, max_iterations=2).fit([TEXT, TEXT]),
-        "words": LanguageModel(1, 4, max_evaluations=20).fit(TEXT),
+        "composite": CompositeLanguageModel(
+            2, grammar="latent:2,3", topics=2, max_iterations=2
+        ).fit([TEXT, TEXT]),
+        "words": LanguageModel(4, 1, max_iterations=20).fit(TEXT),
         "vectors": WordVectors(2).fit(TEXT),
         "ngrams": NgramLanguageModel(2).fit(TEXT),
         "grid": MarkovField("grid:2x2", estimator="pl", l2=0.1).fit(spins),

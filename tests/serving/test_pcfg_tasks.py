@@ -12,7 +12,7 @@ from mrflearn.serving.tasks import Task, tasks_of
 @pytest.fixture(scope="module")
 def tasks() -> dict[str, Task]:
     trees = [s.tree for d in sample_documents(15, seed=0) for s in d.sentences]
-    model = PCFG(smoothing=0, minimum_count=1).fit(trees)
+    model = PCFG(smoothing=0, min_count=1).fit(trees)
     return {task.name: task for task in tasks_of(model)}
 
 

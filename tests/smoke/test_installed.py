@@ -63,7 +63,7 @@ def test_the_files_that_are_not_python_came_along(name: str) -> None:
 TRAINED = {
     "crf": (TAGGED, "--columns", "word,tag"),
     "field": (SPINS, "--graph", "grid:2x2", "--l2", "0.1"),
-    "lm": (TEXT, "--context", "1", "--dims", "3", "--max-evaluations", "5"),
+    "lm": (TEXT, "--context", "1", "--dims", "3", "--max-iterations", "5"),
     "ngram": (TEXT, "--order", "2"),
 }
 

@@ -63,7 +63,7 @@ def estimators() -> dict[str, Example]:
             lambda model: model.predict(WORDS),
         ),
         Example(
-            mrflearn.LanguageModel(1, 3, max_evaluations=5),
+            mrflearn.LanguageModel(3, 1, max_iterations=5),
             (WORDS,),
             lambda model: model.score(WORDS),
         ),
@@ -71,7 +71,7 @@ def estimators() -> dict[str, Example]:
         Example(mrflearn.WordVectors(3), (WORDS,), lambda model: model.neighbors("the")),
         Example(mrflearn.PCFG(), (trees,), lambda model: model.score([trees[0].words])),
         Example(
-            mrflearn.CompositeLanguageModel(2, None, 2, max_iterations=2),
+            mrflearn.CompositeLanguageModel(2, topics=2, max_iterations=2),
             (text,),
             lambda model: model.perplexity(text),
         ),

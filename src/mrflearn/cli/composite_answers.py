@@ -14,28 +14,16 @@ if TYPE_CHECKING:
 def score_documents(model: CompositeLanguageModel, file: Path, as_json: bool) -> None:
     """Tells the perplexity of documents, and what it is counted over."""
     found = model.text_score(file)
-    policy = f"{model.unknown_policy_}; one end a sentence is counted"
+    policy = f"{model.unknown_policy_}; one end per sentence is counted"
     if as_json:
-        say_json(
-            {
-                "perplexity": found.perplexity,
-                "tokens": found.tokens,
-                "vocabulary": len(model.vocabulary_),
-                "log_likelihood": found.log_likelihood,
-                "nats_per_token": found.log_likelihood / found.tokens,
-                "words": found.words,
-                "sentences": found.sentences,
-                "unknown": found.unknown,
-                "policy": policy,
-            }
-        )
+        say_json({**found.figures(), "vocabulary": len(model.vocabulary_), "policy": policy})
         return
     say(
         f"perplexity {found.perplexity:.2f} over {found.tokens:,} tokens "
         f"({found.words:,} words, {found.sentences:,} sentence ends; {found.unknown:,} unknown)"
     )
     say(f"vocabulary of {len(model.vocabulary_):,}; {policy}")
-    say("topics are told from the sentences before, in the same document; none helps itself")
+    say("topic proportions are inferred from the sentences before, in the same document")
 
 
 def sample_documents(
@@ -44,7 +32,7 @@ def sample_documents(
     """Tells new documents, or writes them."""
     from mrflearn.io.documents import write_documents
 
-    write_documents("-" if output is None else output, model.sample(count, seed=seed))
+    write_documents("-" if output is None else output, model.sample(count, random_state=seed))
 
 
 def inspect_composite(model: CompositeLanguageModel, top: int, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
 from mrflearn.cli.inputs import input_argument, input_option
-from mrflearn.cli.options import MinimumCount, VocabularySize
+from mrflearn.cli.options import MinCount, VocabularySize
 from mrflearn.cli.text_source import MOMENTS, holds_moments
 
 
@@ -31,11 +31,11 @@ def count(
     neighbours: Annotated[
         int, typer.Option("--context", min=1, help="Neighbours on each side.")
     ] = 2,
-    minimum_count: MinimumCount = 1,
+    min_count: MinCount = 1,
     vocabulary_size: VocabularySize = None,
     like: Annotated[
         Path | None,
-        input_option("Another .moments file: the same words and context, for --valid."),
+        input_option("Another .moments file: the same words and context, for --validation."),
     ] = None,
     engine: EngineOption = Engine.local,
     master: Master = None,
@@ -57,12 +57,12 @@ def count(
             reason = "the words and context are those of --like; leave it out."
             refuse_idle(
                 context,
-                dict.fromkeys(("neighbours", "minimum_count", "vocabulary_size"), reason),
+                dict.fromkeys(("neighbours", "min_count", "vocabulary_size"), reason),
             )
             moments = count_text_shards_like(load_moments(like), paths, place)
         else:
             moments = count_text_shards(
-                paths, place, context=neighbours, size=vocabulary_size, minimum_count=minimum_count
+                paths, place, context=neighbours, size=vocabulary_size, min_count=min_count
             )
     save_moments(moments, output)
     pairs = [len(pair.count) for pair in moments.pairs]

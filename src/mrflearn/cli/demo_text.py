@@ -28,13 +28,13 @@ def show_language_model(output: Path, page: Page, seed: int) -> None:
     text = [list(words) for words in docstring_sentences(PACKAGES)]
     tokens = sum(map(len, text))
     say(f"3. Language: {tokens:,} tokens of the docstrings of {' and '.join(PACKAGES)}")
-    model = LanguageModel(2, 20, vocabulary_size=WORDS, max_evaluations=100, random_state=seed)
-    model.fit([words for i, words in enumerate(text) if i % 10], valid=text[::10])
+    model = LanguageModel(20, 2, vocabulary_size=WORDS, max_iterations=100, random_state=seed)
+    model.fit([words for i, words in enumerate(text) if i % 10], validation=text[::10])
     model.save(output / "language-model", overwrite=True)
     seconds = model.outcome_.seconds
     say(
         f"   a Markov random field of {WORDS:,} words in {seconds:.1f} s; held-out text: at least "
-        f"{model.valid_bound_:.3f} nats a position (proven)"
+        f"{model.validation_bound_:.3f} nats per position (proven)"
     )
     for word in ASKED:
         say(f"   nearest to {word}: {', '.join(other for other, _ in model.neighbors(word, 5))}")
@@ -91,11 +91,13 @@ def show_composite(output: Path, page: Page, seed: int) -> None:
     text = [[list(s.words) for s in sentences] for sentences in short]
     trees = [s.tree for sentences in short[:LESSONS] for s in sentences]
     begun = time.perf_counter()
-    model = CompositeLanguageModel(3, trees, 6, max_iterations=6, rounds=1, random_state=seed)
+    model = CompositeLanguageModel(
+        3, grammar=trees, topics=6, max_iterations=6, rounds=1, random_state=seed
+    )
     model.fit(text[:LESSONS])
     seconds = time.perf_counter() - begun
     model.save(output / "composite-model", overwrite=True)
-    alone = CompositeLanguageModel(3, None, 1).fit(text[:LESSONS])
+    alone = CompositeLanguageModel(3).fit(text[:LESSONS])
     both, trigram = model.perplexity(text[LESSONS:]), alone.perplexity(text[LESSONS:])
     (tree,) = model.parse([text[LESSONS][0]])
     say(f"5. Composite: trigrams, a treebank grammar and 6 topics in one model, {seconds:.1f} s")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from mrflearn.cli.vector_answers import WORDS_ON_MAP, draw_map
 if TYPE_CHECKING:
     from mrflearn.estimators.language_model import LanguageModel
 
-KINDS = {
+MEANINGS = {
     "bound": "a proven lower bound, the text as one ring",
     "ring": "exact, the text as one ring",
     "exact": "exact, each sentence given its length",
@@ -30,15 +29,18 @@ def score_neighbours(
     found = model.log_likelihood(file, method.value)
     if as_json:
         per = {"per_position": found.per_position, "per_word": found.per_word}
-        own = {"per_sentence": found.per_sentence, "kind": KINDS[method]}
-        say_json({**asdict(found), **per, **own})
+        own = {"per_sentence": found.per_sentence, "meaning": MEANINGS[method]}
+        say_json({**found.figures(), **per, **own})
         return
     more = ""
     if found.effective_chains is not None:
-        error = found.standard_error / found.positions
+        error = found.standard_error / (found.positions or found.tokens)
         more = f" (+- {error:.4f}, {found.effective_chains:.0f} effective chains)"
-    say(f"{found.per_position:.4f} nats per position{more}: {KINDS[method]}")
+    say(f"{found.per_position:.4f} nats per position{more}: {MEANINGS[method]}")
     say(f"{found.per_word:.4f} per word, {found.per_sentence:.4f} per sentence")
+    if method not in (LikelihoodMethod.exact, LikelihoodMethod.pl):  # which predict no ends
+        most = "at most " if method is LikelihoodMethod.bound else ""
+        say(f"perplexity {most}{found.perplexity:.2f} over {found.tokens:,} tokens")
     say(
         f"{found.words:,} words in {found.sentences:,} sentences; positions count the "
         f"{model.context} separators of each sentence too"
@@ -50,7 +52,7 @@ def sample_neighbours(model: LanguageModel, count: int, seed: int, output: Path 
     from mrflearn.io.text import write_sentences
 
     remark("lengths as in the training text; words exactly for small vocabularies, else by Gibbs")
-    write_sentences("-" if output is None else output, model.sample(count, seed=seed))
+    write_sentences("-" if output is None else output, model.sample(count, random_state=seed))
 
 
 def inspect_neighbours(model: LanguageModel, top: int, plot: Path | None, as_json: bool) -> None:
@@ -65,7 +67,7 @@ def inspect_neighbours(model: LanguageModel, top: int, plot: Path | None, as_jso
         "form": model.form,
         "bound": model.bound,
         "train_bound_per_position": model.bound_,
-        "valid_bound_per_position": model.valid_bound_,
+        "validation_bound_per_position": model.validation_bound_,
         "most_frequent": model.frequent_words(top),
     }
     if as_json:

@@ -10,7 +10,7 @@ import typer
 from mrflearn.cli.answers import Json, say_json, say_table
 from mrflearn.cli.asking import ask
 from mrflearn.cli.inputs import input_option
-from mrflearn.cli.options import ModelFolder, Top
+from mrflearn.cli.options import ModelFolder, Number
 
 if TYPE_CHECKING:
     from mrflearn.estimators.composite import CompositeLanguageModel
@@ -27,7 +27,7 @@ def next_word(
     document: Annotated[
         Path | None, input_option("Sentences before this one, which tell its topics.")
     ] = None,
-    top: Top = 10,
+    n: Number = 10,
     as_json: Json = False,
 ) -> None:
     """The most probable next words of a sentence, `</s>` for its end.
@@ -35,26 +35,26 @@ def next_word(
     Example: mrflearn next-word model the old man
     """
     before = [word for group in words or [] for word in group.split()]
-    options = {"words": before, "document": document, "top": top, "as_json": as_json}
+    options = {"words": before, "document": document, "n": n, "as_json": as_json}
     ask("next-word", context, model, **options)
 
 
 def continue_sentence(
-    model: NgramLanguageModel | PCFG, words: list[str], top: int, as_json: bool
+    model: NgramLanguageModel | PCFG, words: list[str], n: int, as_json: bool
 ) -> None:
     """Tells the next words of a sentence that stands by itself."""
-    _tell(words, model.next_word(words, top), as_json)
+    _tell(words, model.next_word(words, n), as_json)
 
 
 def continue_document(
-    model: CompositeLanguageModel, words: list[str], document: Path | None, top: int, as_json: bool
+    model: CompositeLanguageModel, words: list[str], document: Path | None, n: int, as_json: bool
 ) -> None:
     """Tells the next words of a sentence, given those before it in its document."""
     from mrflearn.io.documents import read_documents
 
     documents = [] if document is None else list(read_documents(document))
     before = documents[-1] if documents else []
-    _tell(words, model.next_word(words, top, document=before), as_json)
+    _tell(words, model.next_word(words, n, document=before), as_json)
 
 
 def _tell(words: list[str], found: list[tuple[str, float]], as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,21 +13,17 @@ if TYPE_CHECKING:
 
 def score_text(model: NgramLanguageModel, file: Path, as_json: bool) -> None:
     """Tells the perplexity of a text, and what it is counted over."""
-    from mrflearn.evaluation.perplexity import perplexity
-
-    found = perplexity(model.token_scores(file))
-    policy = f"{model.unknown_policy_}; one end a sentence is counted"
+    found = model.text_score(file)
+    policy = f"{model.unknown_policy_}; one end per sentence is counted"
     if as_json:
-        own = {"words": found.words, "nats_per_token": found.nats_per_token}
-        size = {"vocabulary": len(model.vocabulary_), "policy": policy}
-        say_json({**asdict(found), **own, **size})
+        say_json({**found.figures(), "vocabulary": len(model.vocabulary_), "policy": policy})
         return
     say(
         f"perplexity {found.perplexity:.2f} over {found.tokens:,} tokens "
         f"({found.words:,} words, {found.sentences:,} sentence ends)"
     )
     if found.unknown:
-        say(f"without {found.unknown:,} times <unk>: {found.without_unknown:.2f}")
+        say(f"without {found.unknown:,} times <unk>: {found.perplexity_without_unknown:.2f}")
     say(f"vocabulary of {len(model.vocabulary_):,}; {policy}")
 
 
@@ -36,12 +31,12 @@ def sample_text(model: NgramLanguageModel, count: int, seed: int, output: Path |
     """Tells new sentences, or writes them."""
     from mrflearn.io.text import write_sentences
 
-    write_sentences("-" if output is None else output, model.sample(count, seed=seed))
+    write_sentences("-" if output is None else output, model.sample(count, random_state=seed))
 
 
 def inspect_text(model: NgramLanguageModel, top: int, as_json: bool) -> None:
     """Tells the size of each order and the most probable first words."""
-    firsts = model.next_word(top=top)
+    firsts = model.next_word(n=top)
     if as_json:
         name, size = type(model).__name__, len(model.vocabulary_)
         own = {"class": name, "order": model.order, "vocabulary": size}

@@ -29,13 +29,20 @@ class LikelihoodMethod(StrEnum):
     ring = "ring"
 
 
+class NumberType(StrEnum):
+    """Types of numbers that training computes with."""
+
+    float32 = "float32"
+    float64 = "float64"
+
+
 ModelFolder = Annotated[Path, model_argument("A model directory.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Top = Annotated[int, typer.Option("--top", min=1, help="How many words to show.")]
-MinimumCount = Annotated[
-    int, typer.Option("--minimum-count", min=1, help="Words seen less often are read as <unk>.")
+Number = Annotated[int, typer.Option("--number", "-n", min=1, help="How many words to show.")]
+MinCount = Annotated[
+    int, typer.Option("--min-count", min=1, help="Words seen less often are read as <unk>.")
 ]
 VocabularySize = Annotated[
     int | None,

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def score_sentences(model: PCFG, file: Path, as_json: bool) -> None:
-    """Tells the perplexity of a text; sentences without a parse are left out, and told."""
+    """Tells the perplexity of a text; sentences without a parse are left out, and reported."""
+    from mrflearn.estimators.text_score import TextScore
     from mrflearn.io.text import read_sentences
 
     sentences = [words for words in read_sentences(file) if len(words)]
@@ -27,18 +28,19 @@ def score_sentences(model: PCFG, file: Path, as_json: bool) -> None:
             path=file,
         )
     parsed = [words for words, can in zip(sentences, possible, strict=True) if can]
-    tokens = sum(len(words) + 1 for words in parsed)
-    nats = -float(values[possible].sum()) / tokens
+    found = TextScore.of_sentences(values[possible], parsed, model.vocabulary_)
     missing = len(sentences) - len(parsed)
-    policy = "words outside the vocabulary are scored as <unk>; one end a sentence is counted"
+    policy = "words outside the vocabulary are scored as <unk>; one end per sentence is counted"
     if missing:
         remark(f"{missing} sentences cannot be produced by the grammar and are left out")
     if as_json:
-        own = {"perplexity": math.exp(nats), "tokens": tokens, "nats_per_token": nats}
-        size = {"vocabulary": len(model.vocabulary_), "policy": policy}
-        say_json({**own, "sentences": len(parsed), "without_parse": missing, **size})
+        own = {"vocabulary": len(model.vocabulary_), "policy": policy}
+        say_json({**found.figures(), "without_parse": missing, **own})
         return
-    say(f"perplexity {math.exp(nats):.2f} over {tokens:,} tokens ({len(parsed):,} sentence ends)")
+    say(
+        f"perplexity {found.perplexity:.2f} over {found.tokens:,} tokens "
+        f"({found.words:,} words, {found.sentences:,} sentence ends; {found.unknown:,} unknown)"
+    )
     say(f"vocabulary of {len(model.vocabulary_):,}; {policy}")
 
 
@@ -46,7 +48,7 @@ def sample_trees(model: PCFG, count: int, seed: int, output: Path | None) -> Non
     """Tells new trees, or writes them."""
     from mrflearn.io.ptb import write_trees
 
-    write_trees("-" if output is None else output, model.sample(count, seed=seed))
+    write_trees("-" if output is None else output, model.sample(count, random_state=seed))
 
 
 def inspect_pcfg(model: PCFG, top: int, as_json: bool) -> None:

@@ -48,7 +48,7 @@ def text_source(
     """What the model is to learn from: one text as it is, several counted where they are read."""
     if holds_moments(paths[0]):
         reason = f"{paths[0]} was counted over its own words already; leave it out."
-        refuse_idle(command, dict.fromkeys(("minimum_count", "vocabulary_size"), reason))
+        refuse_idle(command, dict.fromkeys(("min_count", "vocabulary_size"), reason))
     if engine is Engine.local and len(paths) == 1:
         if master is not None or jobs != 1:
             raise typer.BadParameter(

@@ -14,7 +14,8 @@ from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import (
     Checkpoint,
     Device,
-    MinimumCount,
+    MinCount,
+    NumberType,
     Quiet,
     Resume,
     Seed,
@@ -58,14 +59,21 @@ def composite(
     longest: Annotated[
         int, typer.Option(min=1, help="Longer sentences teach words and topics, not grammar.")
     ] = 40,
-    minimum_count: MinimumCount = 1,
+    min_count: MinCount = 1,
     vocabulary_size: VocabularySize = None,
     max_iterations: Annotated[
-        int, typer.Option(min=1, help="When to stop at the latest: steps of EM.")
+        int, typer.Option(min=1, help="When to stop at the latest: iterations of EM.")
     ] = 20,
+    tolerance: Annotated[
+        float, typer.Option(min=0.0, help="EM stops once it gains less, relatively.")
+    ] = 1e-5,
     restarts: Annotated[int, typer.Option(min=1, help="Random grammars to choose from.")] = 1,
-    valid: Annotated[Path | None, input_option("Documents to report the perplexity of.")] = None,
-    single: Annotated[bool, typer.Option("--single", help="Single precision: faster.")] = False,
+    validation: Annotated[
+        Path | None, input_option("Documents to report the perplexity of.")
+    ] = None,
+    dtype: Annotated[
+        NumberType, typer.Option(help="Type of numbers; float32 is faster.")
+    ] = NumberType.float64,
     device: Device = "cpu",
     seed: Seed = 0,
     engine: EngineOption = Engine.local,
@@ -91,16 +99,17 @@ def composite(
         raise typer.BadParameter("--horizontal: only a treebank's grammar has nodes to split")
     model = CompositeLanguageModel(
         order,
-        grammar,
-        topics,
+        grammar=None if grammar == "none" else grammar,
+        topics=topics,
         horizontal=1 if horizontal is None else horizontal,
         levels=None if levels is None else levels.split(","),
         longest=longest,
-        minimum_count=minimum_count,
+        min_count=min_count,
         vocabulary_size=vocabulary_size,
         max_iterations=max_iterations,
+        tolerance=tolerance,
         restarts=restarts,
-        precision="single" if single else "double",
+        dtype=dtype.value,
         random_state=seed,
         device=device,
         verbose=not quiet,
@@ -109,7 +118,7 @@ def composite(
     with place_to_run(engine, master, jobs) as executor:
         model.fit(documents, executor=executor, checkpoint=checkpoint, resume=resume)
     seconds = time.perf_counter() - started
-    rated = None if valid is None else model.perplexity(valid)
+    rated = None if validation is None else model.perplexity(validation)
     model.save(output, overwrite=overwrite or resume)
     if plot is not None:
         from mrflearn.plots.composite import em_curve
@@ -117,7 +126,7 @@ def composite(
         keep(em_curve(model.fit_.history), plot)
     answer = _answer(model, output, seconds)
     if rated is not None:
-        answer["valid_perplexity"] = rated
+        answer["validation_perplexity"] = rated
     write_report(model, output, answer, quiet=quiet)
     if as_json:
         say_json(answer)
@@ -127,7 +136,7 @@ def composite(
         f"{answer['iterations']} steps of EM in {model.rounds} rounds"
     )
     if rated is not None:
-        say(f"perplexity of {valid}: {rated:.2f} ({model.unknown_policy_})")
+        say(f"perplexity of {validation}: {rated:.2f} ({model.unknown_policy_})")
 
 
 def _answer(model: CompositeLanguageModel, output: Path, seconds: float) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from mrflearn.cli.inputs import input_option
 from mrflearn.cli.options import (
     Checkpoint,
     Device,
-    MinimumCount,
+    MinCount,
+    NumberType,
     Quiet,
     Resume,
     Seed,
@@ -50,13 +51,6 @@ class Estimator(StrEnum):
     ml = "ml"
 
 
-class NumberType(StrEnum):
-    """Types of numbers that training computes with."""
-
-    float32 = "float32"
-    float64 = "float64"
-
-
 class Form(StrEnum):
     """How scores of pairs of words are held."""
 
@@ -69,11 +63,11 @@ def lm(
     command: typer.Context,
     text: TextOrMoments,
     output: Output,
-    valid: Annotated[
+    validation: Annotated[
         Path | None, input_option("Text to stop by (--estimator bound), else to report on.")
     ] = None,
-    context: Annotated[int, typer.Option(min=1, max=8, help="Neighbours on each side.")] = 2,
     dims: Annotated[int, typer.Option(min=1, help="Dimensions of the word vectors.")] = 30,
+    context: Annotated[int, typer.Option(min=1, max=8, help="Neighbours on each side.")] = 2,
     estimator: Annotated[
         Estimator,
         typer.Option(help="A lower bound; pseudolikelihood; exact likelihood for few words."),
@@ -81,7 +75,7 @@ def lm(
     bound: Annotated[
         BoundName,
         typer.Option(
-            help="chains: tighter; stars: as published; windows: all but exact, on a GPU or for up "
+            help="chains: tighter; stars: as published; windows: nearly exact, on a GPU or for up "
             "to 4,000 words."
         ),
     ] = BoundName.chains,
@@ -97,11 +91,21 @@ def lm(
         ),
     ] = False,
     l2: Annotated[
-        float, typer.Option(min=0.0, help="Price of squared parameters, nats a position.")
+        float, typer.Option(min=0.0, help="L2 regularisation strength, nats per position.")
     ] = 3e-6,
-    minimum_count: MinimumCount = 1,
+    min_count: MinCount = 1,
     vocabulary_size: VocabularySize = None,
-    max_evaluations: Annotated[int, typer.Option(min=1, help="When to stop at the latest.")] = 600,
+    max_iterations: Annotated[
+        int, typer.Option(min=1, help="When to stop at the latest: iterations of L-BFGS.")
+    ] = 600,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Relative norm of the gradient to stop at [default: 1e-7 for bounds, 1e-8 for "
+            "ml, 1e-6 for pl].",
+        ),
+    ] = None,
     device: Device = "cpu",
     dtype: Annotated[
         NumberType | None, typer.Option(help="Default: float64 for up to 1,000 words.")
@@ -122,7 +126,7 @@ def lm(
     Several files, or any with --engine spark, are counted where they are read; then the counts
     alone are learned from, here.
 
-    Example: mrflearn train lm train.txt --valid valid.txt --dims 30 -o model
+    Example: mrflearn train lm train.txt --validation valid.txt --dims 30 -o model
     """
     from mrflearn.estimators.language_model import LanguageModel
 
@@ -130,25 +134,26 @@ def lm(
     if triples and bound is not BoundName.windows:
         raise typer.BadParameter(f"--triples go with --bound windows; {bound} cannot bound them.")
     model = LanguageModel(
-        context,
         dims,
+        context,
         estimator=estimator.value,
         bound=bound.value,
         weights=_weights(weights),
         form=form.value,
         triples=triples,
         l2=l2,
-        minimum_count=minimum_count,
+        min_count=min_count,
         vocabulary_size=vocabulary_size,
-        max_evaluations=max_evaluations,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
         device=device,
         dtype=None if dtype is None else dtype.value,
         random_state=seed,
         verbose=not quiet,
     )
     source = text_source(command, model, text, engine, master, jobs)
-    held_out = None if valid is None else text_or_moments(valid)
-    model.fit(source, valid=held_out, checkpoint=checkpoint, resume=resume)
+    held_out = None if validation is None else text_or_moments(validation)
+    model.fit(source, validation=held_out, checkpoint=checkpoint, resume=resume)
     model.save(output, overwrite=overwrite or resume)
     if plot is not None:
         from mrflearn.plots.language_model import bound_curve
@@ -159,7 +164,7 @@ def lm(
     if as_json:
         say_json(answer)
     else:
-        _tell(answer, valid)
+        _tell(answer, validation)
     conclude(model.outcome_)
 
 
@@ -186,7 +191,7 @@ def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:
         "bound": model.bound,
         "weights": list(model.ceiling_.weights),
         "train_bound_per_position": model.bound_,
-        "valid_bound_per_position": model.valid_bound_,
+        "validation_bound_per_position": model.validation_bound_,
         "slack": model.ceiling_.slack,
         "iterations": outcome.iterations,
         "evaluations": outcome.evaluations,
@@ -198,14 +203,15 @@ def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:
     }
 
 
-def _tell(answer: dict[str, Any], valid: Path | None) -> None:
+def _tell(answer: dict[str, Any], validation: Path | None) -> None:
     say(
         f"{answer['model']}: {answer['vocabulary']:,} words, {answer['bound']}, learned in "
-        f"{answer['seconds']:.1f} s ({answer['evaluations']} evaluations): {answer['reason']}"
+        f"{answer['seconds']:.1f} s ({answer['iterations']} iterations): {answer['reason']}"
     )
     say(f"training text: at least {answer['train_bound_per_position']:.4f} nats per position")
-    if valid is not None:
-        say(f"{valid}: at least {answer['valid_bound_per_position']:.4f} nats per position")
+    if validation is not None:
+        bound = answer["validation_bound_per_position"]
+        say(f"{validation}: at least {bound:.4f} nats per position")
     say("(proven lower bounds; positions count words and the separators before each sentence)")
 
 

@@ -11,7 +11,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.inputs import input_argument
-from mrflearn.cli.options import MinimumCount, Quiet
+from mrflearn.cli.options import MinCount, Quiet
 from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 
@@ -33,9 +33,9 @@ def pcfg(
         int, typer.Option(min=0, help="How many sisters a split node remembers.")
     ] = 1,
     vertical: Annotated[int, typer.Option(min=0, help="How many ancestors labels carry.")] = 0,
-    minimum_count: MinimumCount = 2,
+    min_count: MinCount = 2,
     smoothing: Annotated[
-        float, typer.Option(min=0, help="Extra sightings of every word, with tags as usual.")
+        float, typer.Option(min=0, help="Additive smoothing of word-tag counts.")
     ] = 0.1,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -51,7 +51,7 @@ def pcfg(
         side=side.value,
         horizontal=horizontal,
         vertical=vertical,
-        minimum_count=minimum_count,
+        min_count=min_count,
         smoothing=smoothing,
     )
     started = time.perf_counter()

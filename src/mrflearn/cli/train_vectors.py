@@ -10,7 +10,7 @@ import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master
-from mrflearn.cli.options import MinimumCount, Quiet, Seed, VocabularySize
+from mrflearn.cli.options import MinCount, Quiet, Seed, VocabularySize
 from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.text_source import TextOrMoments, text_source
@@ -24,7 +24,7 @@ def vectors(
     context: Annotated[
         int, typer.Option(min=1, help="Words on each side that count, the nearer the more.")
     ] = 8,
-    minimum_count: MinimumCount = 1,
+    min_count: MinCount = 1,
     vocabulary_size: VocabularySize = None,
     seed: Seed = 0,
     engine: EngineOption = Engine.local,
@@ -46,7 +46,7 @@ def vectors(
     model = WordVectors(
         dims,
         context,
-        minimum_count=minimum_count,
+        min_count=min_count,
         vocabulary_size=vocabulary_size,
         random_state=seed,
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from mrflearn.estimators.composite_grammar import GrammarLike, choose_grammar
 from mrflearn.estimators.composite_parsing import parse_documents, parse_sentences
 from mrflearn.estimators.composite_sampling import sample_documents
 from mrflearn.estimators.composite_storage import read_composite, stored_composite
-from mrflearn.estimators.left_to_right import refuse_marks, unknown_policy
+from mrflearn.estimators.text_score import ScoresText, TextScore, refuse_marks, unknown_policy
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.processes import executor_for
@@ -29,7 +28,7 @@ from mrflearn.features.ngram_index import NgramIndex
 from mrflearn.io.documents import Document, Documents, hold_documents
 from mrflearn.io.files import PathLike
 from mrflearn.io.trees import Tree
-from mrflearn.io.vocabulary import UNKNOWN, Vocabulary
+from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.composite_lm import CompositeShape
 from mrflearn.models.hidden_backoff import Level
 from mrflearn.models.ngram_level import bucket_count
@@ -43,66 +42,85 @@ Figures: TypeAlias = NDArray[np.float64]
 WEIGHT_STEPS = 3  # of EM, each time the weights of levels have their turn
 
 
-@dataclass(frozen=True)
-class TextScore:
-    """The log-probability of documents, in nats, and what it is spread over.
-
-    Tokens are words and one end for each sentence.
-    """
-
-    log_likelihood: float
-    words: int
-    sentences: int
-    unknown: int
-
-    @property
-    def tokens(self) -> int:
-        return self.words + self.sentences
-
-    @property
-    def perplexity(self) -> float:
-        return float(np.exp(-self.log_likelihood / self.tokens))
-
-
-class CompositeLanguageModel(Estimator):
+class CompositeLanguageModel(Estimator, ScoresText):
     """A language model of documents: word n-grams, phrase structure and topics in one [Wang 2005].
 
-    order: the longest n-gram; 1 leaves the words before out of the model.
-    grammar: None; "latent:10,20" or (10, 20), so many phrases and preterminals, learned from the
-        text; "treebank:FILE", or trees, whose rules EM starts from.
-    topics: how many; 1 leaves them out.
-    horizontal: how many sisters the nodes remember that a treebank's nodes of many children are
-        split into (None: all); 0 makes the grammar several times smaller and faster.
-    levels: what theta(uvAh -> w) backs off to beside the n-gram model; ("Ah", "A", "h", "") is the
-        default where there are a grammar and topics; "vAh" sees a word before as well.
-    longest: in training, longer sentences teach words and topics but not the grammar.
-    minimum_count, vocabulary_size: rarer words, and words beyond so many, are read as `<unk>`.
-    rounds: how often weights of levels and everything else take turns in `max_iterations` of EM.
-    restarts: latent grammars to begin with; the best after a few steps is kept.
-    precision: "double" or "single" numbers.
-
     Without grammar and topics it is `NgramLanguageModel`; with one part alone, PCFG or PLSA.
+
+    Parameters
+    ----------
+    order
+        Length of the longest n-gram; 1 leaves the words before out of the model.
+    grammar
+        None; `"latent:10,20"` or `(10, 20)`, numbers of phrases and preterminals, learned from the
+        text; `"treebank:FILE"`, or trees, whose rules EM starts from.
+    topics
+        Number of topics; 1 leaves them out.
+    horizontal
+        How many sisters the nodes remember that a treebank's nodes of many children are split into
+        (None: all); 0 makes the grammar several times smaller and faster.
+    levels
+        What theta(uvAh -> w) backs off to beside the n-gram model; `("Ah", "A", "h", "")` is the
+        default where there are a grammar and topics; `"vAh"` sees a word before as well.
+    longest
+        In training, longer sentences teach words and topics but not the grammar.
+    min_count
+        Words seen less often are read as `<unk>`.
+    vocabulary_size
+        Only this many words are kept, the most frequent; None keeps all.
+    max_iterations
+        Most iterations of EM.
+    rounds
+        How often weights of levels and everything else take turns within them.
+    tolerance
+        EM stops once the log-likelihood rises by less than this, relatively.
+    restarts
+        Random latent grammars to begin with; the best after a few iterations is kept.
+    dtype
+        `"float64"` or `"float32"`, which is faster.
+    random_state
+        Seed of latent grammars, of folds and of `sample`.
+    device
+        `"cpu"`, `"cuda"` or `"auto"`.
+    n_jobs
+        Processes that sum expected counts; None: 1, -1: all cores.
+    verbose
+        Whether to show progress.
+
+    Attributes
+    ----------
+    vocabulary_ : Vocabulary
+        The words, with `<S>` for sentence boundaries and `<unk>` for any other word.
+    fit_ : CompositeFit
+        The model, with the history of EM and why it ended.
+    answers_ : Answers
+        The model with its words and the names of its symbols.
+    unknown_seen_ : bool
+        Whether the training text held `<unk>`.
+    unknown_policy_ : str
+        How words outside the vocabulary are scored, in words.
+
     """
 
     def __init__(
         self,
         order: int = 3,
+        *,
         grammar: GrammarLike = None,
         topics: int = 1,
-        *,
         horizontal: int | None = 1,
         levels: Sequence[str] | None = None,
         longest: int | None = 40,
-        minimum_count: int = 1,
+        min_count: int = 1,
         vocabulary_size: int | None = None,
         max_iterations: int = 20,
         rounds: int = 4,
         tolerance: float = 1e-5,
         restarts: int = 1,
-        precision: str = "double",
+        dtype: Literal["float32", "float64"] = "float64",
         random_state: int = 0,
         device: str = "cpu",
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.order = order
@@ -111,13 +129,13 @@ class CompositeLanguageModel(Estimator):
         self.horizontal = horizontal
         self.levels = levels
         self.longest = longest
-        self.minimum_count = minimum_count
+        self.min_count = min_count
         self.vocabulary_size = vocabulary_size
         self.max_iterations = max_iterations
         self.rounds = rounds
         self.tolerance = tolerance
         self.restarts = restarts
-        self.precision = precision
+        self.dtype = dtype
         self.random_state = random_state
         self.device = device
         self.n_jobs = n_jobs
@@ -133,13 +151,29 @@ class CompositeLanguageModel(Estimator):
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learns from documents: lists of sentences, each a list of words, or a path.
+        """Learns from documents.
 
-        A path is a file with one sentence a line and blank lines between documents, or a folder
-        of such files.  `executor` says where expected counts are summed, `n_jobs` processes here
-        by default; `checkpoint` is a file to save training to, and `resume` goes on from it.
+        Parameters
+        ----------
+        X
+            Documents, each a list of sentences, each a list of words; or the path of a file with
+            one sentence per line and blank lines between documents, or of a folder of such files.
+        y
+            Ignored; scikit-learn passes it to every estimator.
+        executor
+            Where expected counts are summed; None takes `n_jobs` processes of this machine.
+        checkpoint
+            A file that training is saved to every minute.
+        resume
+            Whether to continue from the checkpoint.
+
+        Returns
+        -------
+        CompositeLanguageModel
+            The estimator itself.
+
         """
-        del y  # scikit-learn passes it to every estimator
+        del y
         self._check_settings()
         documents = hold_documents(X)
         vocabulary = self._vocabulary(documents)
@@ -161,7 +195,7 @@ class CompositeLanguageModel(Estimator):
                 encoded, vocabulary, shape, order, choice.starts, settings, executor
             )
         else:
-            with executor_for(self.n_jobs) as place:
+            with executor_for(1 if self.n_jobs is None else self.n_jobs) as place:
                 found = fit_composite(
                     encoded, vocabulary, shape, order, choice.starts, settings, place
                 )
@@ -173,45 +207,64 @@ class CompositeLanguageModel(Estimator):
 
     @property
     def vocabulary_(self) -> Vocabulary:
-        """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
+        """The words, with `<S>` for sentence boundaries and `<unk>` for any other word."""
         return self._fitted().vocabulary
 
     @one_thread()
     def score_samples(self, X: Documents) -> Figures:
-        """The log-probability of each sentence with its end, given those before in its document.
+        """Log-probability of each sentence with its end, given those before in its document.
 
-        In nats; empty sentences are skipped.
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
+
+        Returns
+        -------
+        ndarray of shape (sentences,)
+            Nats; empty sentences are skipped.
+
         """
         return self._fitted().score_sentences(hold_documents(X))
 
     @one_thread()
     def text_score(self, X: Documents) -> TextScore:
-        """The log-probability of documents, and what it is spread over."""
+        """Log-probability of documents, and what it is spread over.
+
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
+
+        Returns
+        -------
+        TextScore
+            Log-likelihood in nats, numbers of words, sentences and unknown words, perplexity.
+
+        """
         documents = hold_documents(X)
         values = self._fitted().score_sentences(documents)
         spoken = [words for sentences in documents for words in sentences if len(words)]
-        known = self.vocabulary_
-        unknown = sum(word not in known or word == UNKNOWN for words in spoken for word in words)
-        total = sum(map(len, spoken))
-        return TextScore(float(values.sum()), total, len(spoken), unknown)
-
-    def score(self, X: Documents, y: object = None) -> float:
-        """The mean log-probability of a token, in nats; sentence ends count as tokens."""
-        del y
-        found = self.text_score(X)
-        return found.log_likelihood / found.tokens
-
-    def perplexity(self, X: Documents) -> float:
-        """The perplexity per token; sentence ends and unknown words count as tokens."""
-        return self.text_score(X).perplexity
+        return TextScore.of_sentences(values, spoken, self.vocabulary_)
 
     @one_thread()
     def parse(
         self, sentences: Sequence[Sequence[str]], *, document: Document = ()
     ) -> list[Tree | None]:
-        """The most probable tree of each sentence, after the sentences of `document`.
+        """The most probable tree of each sentence.
 
-        None where the grammar cannot produce a sentence.
+        Parameters
+        ----------
+        sentences
+            Sentences, each a list of words.
+        document
+            The sentences before, which topics are inferred from.
+
+        Returns
+        -------
+        list of Tree or None
+            None where the grammar cannot produce a sentence.
+
         """
         return parse_sentences(self._fitted(), sentences, document)
 
@@ -220,33 +273,107 @@ class CompositeLanguageModel(Estimator):
         """The most probable tree of each sentence, after those before it in its document.
 
         Sentences of one length are parsed together, which is many times faster than one by one.
+
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
+
+        Returns
+        -------
+        list of list of Tree or None
+            None where the grammar cannot produce a sentence.
+
         """
         return parse_documents(self._fitted(), hold_documents(X))
 
     @one_thread()
     def next_word(
-        self, words: Sequence[str] = (), top: int = 10, *, document: Document = ()
+        self, words: Sequence[str] = (), n: int = 10, *, document: Document = ()
     ) -> list[tuple[str, float]]:
-        """The most probable continuations of a sentence's beginning; `</s>` is its end."""
-        return self._fitted().next_word(words, top, document)
+        """The most probable continuations of the beginning of a sentence.
+
+        Parameters
+        ----------
+        words
+            The sentence so far.
+        n
+            How many words to return.
+        document
+            The sentences before, which topics are inferred from.
+
+        Returns
+        -------
+        list of (word, probability)
+            The most probable first; `</s>` is the end of the sentence.
+
+        """
+        return self._fitted().next_word(words, n, document)
 
     @one_thread()
-    def topic_words(self, top: int = 10) -> list[list[tuple[str, float]]]:
-        """For each topic the words that tell it best from the others, with p(word | topic)."""
-        return self._fitted().topic_words(top)
+    def topic_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
+        """The words that tell each topic best from the others.
+
+        Parameters
+        ----------
+        n
+            How many words to return per topic.
+
+        Returns
+        -------
+        list of list of (word, probability)
+            p(word | topic), for each topic.
+
+        """
+        return self._fitted().topic_words(n)
 
     @one_thread()
     def document_topics(self, X: Documents) -> Figures:
-        """The topic shares of each document, once it is read to its end."""
+        """Topic proportions of each document, once it is read to its end.
+
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
+
+        Returns
+        -------
+        ndarray of shape (documents, topics)
+            Each row sums to 1.
+
+        """
         return self._fitted().document_topics(hold_documents(X))
 
     @one_thread()
     def sample(
-        self, count: int = 1, *, sentences: int = 10, seed: int | None = None, longest: int = 200
+        self,
+        n: int = 1,
+        *,
+        sentences: int = 10,
+        random_state: int | None = None,
+        longest: int = 200,
     ) -> list[list[list[str]]]:
-        """New documents of so many sentences; sentences are cut off after `longest` words."""
-        chosen = self.random_state if seed is None else seed
-        return sample_documents(self._fitted(), count, sentences, chosen, longest)
+        """New documents.
+
+        Parameters
+        ----------
+        n
+            How many documents to draw.
+        sentences
+            Sentences per document; empty ones are left out.
+        random_state
+            Seed; None takes that of the model.
+        longest
+            Sentences are cut off after this many words.
+
+        Returns
+        -------
+        list of list of list of str
+            The words of each sentence of each document.
+
+        """
+        seed = self.random_state if random_state is None else random_state
+        return sample_documents(self._fitted(), n, sentences, seed, longest)
 
     def _learned_parts(self) -> Parts:
         learned, tensors = stored_composite(self._fitted())
@@ -275,9 +402,7 @@ class CompositeLanguageModel(Estimator):
         if not counts:
             raise DataError("the documents hold no words. Is the file empty?")
         refuse_marks(counts)
-        return Vocabulary.from_counts(
-            counts, size=self.vocabulary_size, minimum_count=self.minimum_count
-        )
+        return Vocabulary.from_counts(counts, size=self.vocabulary_size, min_count=self.min_count)
 
     def _levels(self, grammar: bool) -> tuple[Level, ...]:
         if self.levels is not None:
@@ -291,16 +416,16 @@ class CompositeLanguageModel(Estimator):
     def _check_settings(self) -> None:
         for name in ("order", "topics", "rounds", "restarts"):
             if getattr(self, name) < 1:
-                raise SettingsError(f"{name}={getattr(self, name)}: must be 1 or more.")
-        if self.precision not in ("double", "single"):
-            raise SettingsError(f"precision={self.precision!r}: must be 'double' or 'single'.")
+                raise SettingsError(f"{name} must be >= 1; got {getattr(self, name)}.")
+        if self.dtype not in ("float32", "float64"):
+            raise SettingsError(f"dtype {self.dtype!r} is not one of 'float32', 'float64'.")
 
     def _settings(self, checkpoint: PathLike | Checkpoint | None, resume: bool) -> Settings:
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         if resume and checkpoint is None:
             raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-        single = self.precision == "single"
+        single = self.dtype == "float32"
         em = EM(self.max_iterations, self.tolerance, slack=1e-5 if single else 1e-9)
         return Settings(
             em,

@@ -73,7 +73,7 @@ class Answers:
         return self._fold(text, ready).before if len(text) else self.fit.prior[None]
 
     def next_word(
-        self, words: Sequence[str], top: int, document: Document
+        self, words: Sequence[str], n: int, document: Document
     ) -> list[tuple[str, float]]:
         """The most probable continuations, by prefix probability where there is a grammar."""
         model, wiring = self.model, self.model.shape.grammar
@@ -92,10 +92,10 @@ class Answers:
             found = Prefix.of(*logs, wiring.to(torch.device("cpu")))(scores.log())
             chances = figures @ found.follows[-1].exp().numpy()
             chances[self.vocabulary.separator] = float(found.ends[-1].exp())
-        best = np.argsort(-chances, kind="stable")[:top].tolist()
+        best = np.argsort(-chances, kind="stable")[:n].tolist()
         return [(self.name(word), float(chances[word])) for word in best]
 
-    def topic_words(self, top: int) -> list[list[tuple[str, float]]]:
+    def topic_words(self, n: int) -> list[list[tuple[str, float]]]:
         """The words that tell each topic best from the others, with p(word | topic)."""
         model, size = self.model, len(self.vocabulary)
         mixed = torch.zeros(size, model.shape.topics, dtype=torch.float64)
@@ -112,7 +112,7 @@ class Answers:
         with np.errstate(divide="ignore", invalid="ignore"):
             tells = np.where(given > 0, given * np.log(given / common[:, None]), 0)
         tells[self.vocabulary.separator] = -np.inf  # the edge of a sentence is no word
-        best = np.argsort(-tells, axis=0, kind="stable")[: min(top, len(tells) - 1)]
+        best = np.argsort(-tells, axis=0, kind="stable")[: min(n, len(tells) - 1)]
         return [
             [(self.vocabulary.words[w], float(given[w, h])) for w in best[:, h]]
             for h in range(given.shape[1])

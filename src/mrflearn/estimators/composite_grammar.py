@@ -38,7 +38,7 @@ def choose_grammar(
     grammar: GrammarLike, vocabulary: Vocabulary, horizontal: int | None, restarts: int, seed: int
 ) -> GrammarChoice:
     """What `grammar=` stands for; `horizontal` is for treebanks, the last two for latent ones."""
-    if grammar is None or grammar == "none":
+    if grammar is None:
         nothing = torch.zeros(0, dtype=torch.float64)
         every = torch.ones(len(vocabulary), 1, dtype=torch.float64)
         return GrammarChoice(None, [GrammarStart(nothing, nothing, every)], (), False)
@@ -52,7 +52,7 @@ def choose_grammar(
             return from_trees(read_trees(rest), vocabulary, horizontal)
         raise SettingsError(
             f"grammar {grammar!r} is not known; try latent:10,20 (phrases, preterminals), "
-            "treebank:FILE, or none."
+            "treebank:FILE, or None."
         )
     if isinstance(grammar, tuple) and len(grammar) == 2 and isinstance(grammar[0], int):
         return latent(

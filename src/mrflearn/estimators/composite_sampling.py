@@ -15,12 +15,12 @@ Figures: TypeAlias = NDArray[np.float64]
 
 
 def sample_documents(
-    answers: Answers, count: int, sentences: int, seed: int, longest: int
+    answers: Answers, n: int, sentences: int, seed: int, longest: int
 ) -> list[list[list[str]]]:
-    """So many documents of so many sentences; each document draws its topic shares anew."""
+    """`n` documents of new sentences, empty ones left out; each draws its own topic shares."""
     generator = np.random.default_rng(seed)
     documents = []
-    for _ in range(count):
+    for _ in range(n):
         # The prior of folding in: a document's shares, worth that many draws.
         drawn = generator.gamma(np.maximum(answers.fit.strength * answers.fit.prior, 1e-3))
         shares = drawn / drawn.sum() if drawn.sum() > 0 else answers.fit.prior

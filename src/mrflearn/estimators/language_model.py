@@ -24,8 +24,10 @@ from mrflearn.estimators.lifted_training import (
 )
 from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.neighbour_training import Direct, train_direct
-from mrflearn.estimators.text_likelihood import LikelihoodMethod, TextLikelihood, likelihood
+from mrflearn.estimators.outcome_file import figures_of, read_outcome, stored_outcome
+from mrflearn.estimators.text_likelihood import likelihood, sentence_bounds
 from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
+from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
 from mrflearn.features.moments import Moments
 from mrflearn.inference.lifted import BoundName, Ceiling
 from mrflearn.io.corpus import Text, encode_corpus, hold
@@ -38,32 +40,78 @@ from mrflearn.training.checkpoint import Checkpoint
 Estimator = Literal["bound"] | Direct
 
 
-class LanguageModel(WordSpace):
-    """A field in which every word is bound to `context` neighbours on each side.
+class LanguageModel(WordSpace, ScoresText):
+    """Markov random field of a text: each word interacts with `context` neighbours on each side.
 
-    dims: dimensions of the word vectors.
-    estimator: `"bound"` makes a lower bound on the log-likelihood large, from moments alone;
-        `"pl"` and `"pl-sgd"` the pseudolikelihood of the text, by L-BFGS or minibatches; `"ml"`
-        the exact likelihood, for small vocabularies.
-    bound: which lower bound: `"chains"`, the looser `"stars"` of [Jernite, Rush, Sontag 2015], or
-        `"windows"`, all but exact: context 2, up to 4,000 words (20,000 on a GPU).
-    weights: of the chains, one for each offset; None takes weights that fall with distance, and
+    It is learned from counts of word pairs, in time independent of the length of the text
+    [Jernite, Rush, Sontag 2015].
+
+    Parameters
+    ----------
+    dims
+        Dimensions of the word vectors.
+    context
+        Neighbours on each side of a word.
+    estimator
+        `"bound"` maximises a lower bound on the log-likelihood, from counts alone; `"pl"` and
+        `"pl-sgd"` the pseudolikelihood of the text, by L-BFGS or minibatches; `"ml"` the exact
+        likelihood, for small vocabularies.
+    bound
+        Which lower bound: `"chains"`; the looser `"stars"` of the paper; or `"windows"`, nearly
+        exact: context 2, up to 4,000 words (20,000 on a GPU).
+    weights
+        Weights of the chains, one per offset; None takes weights that fall with distance,
         `"validation"` the best of several such on the validation text.
-    form: pair scores `"low-rank"` (U W_l, eq. 5), `"bilinear"` (U R_l W, eq. 4) or `"explicit"`
+    form
+        Pair scores `"low-rank"` (U W_l, eq. 5), `"bilinear"` (U R_l W, eq. 4) or `"explicit"`
         (a free table, for small vocabularies).
-    triples: scores of three words in a row too, by windows; up to 128 words.
-    l2: price of squared vector entries, in nats per position.
-    max_evaluations, patience: training ends after so many evaluations of the bound, or once the
-        validation bound has not risen for `patience` checks.
-    warm_start: `fit` goes on from the last fit, with its vocabulary.
-    dtype: `"float32"` or `"float64"`; None takes float64 for up to 1,000 words.  Where float32 gets
-        stuck, training goes on in float64.
+    triples
+        Whether three words in a row have scores too, bounded by windows; up to 128 words.
+    l2
+        L2 regularisation strength of the vectors, in nats per position.
+    min_count
+        Words seen less often are read as `<unk>`.
+    vocabulary_size
+        Only this many words are kept, the most frequent; None keeps all.
+    max_iterations
+        Most iterations of L-BFGS; `"pl-sgd"` makes five passes instead.
+    tolerance
+        L-BFGS stops once the relative norm of the gradient is below it; None takes 1e-7 for
+        bounds, 1e-8 for `"ml"` and 1e-6 for `"pl"`.
+    patience
+        Training by a bound stops once the validation bound has not risen for this many checks.
+    warm_start
+        Whether `fit` continues from the last fit, with its vocabulary.
+    device
+        `"cpu"`, `"cuda"` or `"auto"`.
+    dtype
+        `"float32"` or `"float64"`; None takes float64 for up to 1,000 words.  Where float32 makes
+        no more progress, training continues in float64.
+    random_state
+        Seed of the start, of minibatches, of annealed estimates and of `sample`.
+    verbose
+        Whether to show progress.
+
+    Attributes
+    ----------
+    vocabulary_ : Vocabulary
+        The words, with `<S>` for sentence boundaries and `<unk>` for any other word.
+    vectors_ : ndarray of shape (words, dims)
+        The vector of each word (U), in the order of the vocabulary.
+    bound_, validation_bound_ : float
+        Proven lower bounds on the log-likelihood of the training and the validation text, in nats
+        per position; the second is None without a validation text.
+    ceiling_ : Ceiling
+        The proven upper bound on log Z that these bounds are computed with.
+    outcome_ : Outcome
+        How training went: iterations, evaluations, why it ended, history.
+
     """
 
     def __init__(
         self,
-        context: int = 2,
         dims: int = 30,
+        context: int = 2,
         *,
         estimator: Estimator = "bound",
         bound: BoundName = "chains",
@@ -71,9 +119,10 @@ class LanguageModel(WordSpace):
         form: Form = "low-rank",
         triples: bool = False,
         l2: float = 3e-6,
-        minimum_count: int = 1,
+        min_count: int = 1,
         vocabulary_size: int | None = None,
-        max_evaluations: int = 600,
+        max_iterations: int = 600,
+        tolerance: float | None = None,
         patience: int = 20,
         warm_start: bool = False,
         device: str = "cpu",
@@ -81,17 +130,18 @@ class LanguageModel(WordSpace):
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
-        self.context = context
         self.dims = dims
+        self.context = context
         self.estimator = estimator
         self.bound = bound
         self.weights = weights
         self.form = form
         self.triples = triples
         self.l2 = l2
-        self.minimum_count = minimum_count
+        self.min_count = min_count
         self.vocabulary_size = vocabulary_size
-        self.max_evaluations = max_evaluations
+        self.max_iterations = max_iterations
+        self.tolerance = tolerance
         self.patience = patience
         self.warm_start = warm_start
         self.device = device
@@ -104,19 +154,37 @@ class LanguageModel(WordSpace):
         X: Text | Moments,
         y: object = None,
         *,
-        valid: Text | Moments | None = None,
+        validation: Text | Moments | None = None,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learns from lists of words, a text file with one sentence a line, or moments.
+        """Learns from a text or from its counts.
 
-        With `valid` the model with the best bound there is kept.  Training by a bound is saved to
-        `checkpoint` every minute, and with `resume` goes on from there.
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words; a text file with one sentence per line; or moments.
+        y
+            Ignored; scikit-learn passes it to every estimator.
+        validation
+            Text or moments; training by a bound keeps the model with the best bound there.
+        checkpoint
+            A file that training by a bound is saved to every minute.
+        resume
+            Whether to continue from the checkpoint.
+
+        Returns
+        -------
+        LanguageModel
+            The estimator itself.
+
         """
-        del y  # scikit-learn passes it to every estimator
+        del y
         earlier = getattr(self, "_learned", None) if self.warm_start else None
         moments = self._training_moments(X, None if earlier is None else earlier.vocabulary)
-        held_out = None if valid is None else moments_of(valid, moments.vocabulary, self.context)
+        held_out = (
+            None if validation is None else moments_of(validation, moments.vocabulary, self.context)
+        )
         settings = LiftedSettings(
             self.bound,
             None if isinstance(self.weights, str) else self.weights,
@@ -124,89 +192,165 @@ class LanguageModel(WordSpace):
             self.triples,
             self.dims,
             self.l2,
-            self.max_evaluations,
-            self.patience,
-            self.device,
-            self.dtype,
-            self.random_state,
-            self.verbose,
-            checkpoint,
-            resume,
-            None if earlier is None else Start(earlier.model, earlier.duals),
+            max_iterations=self.max_iterations,
+            tolerance=self.tolerance,
+            patience=self.patience,
+            device=self.device,
+            dtype=self.dtype,
+            seed=self.random_state,
+            progress=self.verbose,
+            checkpoint=checkpoint,
+            resume=resume,
+            start=None if earlier is None else Start(earlier.model, earlier.duals),
         )
         fitted = self._train(X, moments, settings, held_out)
-        self.outcome_ = fitted.outcome
+        self.outcome_ = figures_of(fitted.outcome)
         lengths = np.stack([moments.lengths, moments.length_counts])
         assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
         self._learned = Learned(
             fitted.model, fitted.duals, fitted.ceiling, moments.vocabulary, lengths
         )
         self.bound_ = self.log_likelihood(moments).per_position
-        self.valid_bound_ = None if held_out is None else self.log_likelihood(held_out).per_position
+        self.validation_bound_ = (
+            None if held_out is None else self.log_likelihood(held_out).per_position
+        )
         return self
 
     @property
     def vocabulary_(self) -> Vocabulary:
-        """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
+        """The words, with `<S>` for sentence boundaries and `<unk>` for any other word."""
         return self._fitted().vocabulary
 
     @property
     def ceiling_(self) -> Ceiling:
-        """The proven upper bound on log Z that bounds of texts are counted with."""
+        """The proven upper bound on log Z that bounds of texts are computed with."""
         return self._fitted().ceiling
 
     @property
     def vectors_(self) -> NDArray[np.float32]:
         """The vector of each word (U), in the order of the vocabulary."""
-        pairs = self._fitted().model.pairs
-        if isinstance(pairs, ExplicitPairs):
-            raise SettingsError("a model with explicit tables has no word vectors.")
-        assert isinstance(pairs, (LowRankPairs, BilinearPairs))  # noqa: S101 - the other forms
-        return np.asarray(pairs.left.cpu(), dtype=np.float32)
+        return self._vectors()
 
-    def log_likelihood(
-        self, X: Text | Moments, method: LikelihoodMethod = "bound"
-    ) -> TextLikelihood:
-        """How probable a text is, in nats; see `TextLikelihood` for what each method gives."""
+    def log_likelihood(self, X: Text | Moments, method: TextScoreKind = "bound") -> TextScore:
+        """Log-likelihood of a text, by a method of choice.
+
+        Parameters
+        ----------
+        X
+            Sentences, a text file, or moments (not for `"exact"` and `"pl"`).
+        method
+            `"bound"`, `"exact"`, `"ring"`, `"ais"` or `"pl"`; see `TextScore.kind`.
+
+        Returns
+        -------
+        TextScore
+            The value in nats with its kind, and what it is spread over.
+
+        """
         learned = self._fitted()
         moments = moments_of(X, learned.vocabulary, self.context)
         text = None if isinstance(X, Moments) else X
         ids = None if text is None else encode_corpus(hold(text), learned.vocabulary)
         return likelihood(learned, moments, ids, method, self.random_state)
 
-    def score(self, X: Text | Moments, y: object = None) -> float:
-        """The certified lower bound on the log-likelihood, in nats per position."""
-        del y
-        return self.log_likelihood(X).per_position
+    def text_score(self, X: Text | Moments) -> TextScore:
+        """Proven lower bound on the log-likelihood of a text: `log_likelihood(X, "bound")`.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words; a text file with one sentence per line; or moments.
+
+        Returns
+        -------
+        TextScore
+            The bound in nats (kind `"bound"`), and what it is spread over; its perplexity is an
+            upper bound on that of the model.
+
+        """
+        return self.log_likelihood(X)
+
+    def score_samples(self, X: Text) -> NDArray[np.float64]:
+        """Share of each sentence in the lower bound on the log-likelihood of the text.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words, or a text file with one sentence per line.
+
+        Returns
+        -------
+        ndarray of shape (sentences,)
+            Nats; they add up to `text_score(X).log_likelihood`.  Blank sentences are skipped.
+
+        """
+        learned = self._fitted()
+        if isinstance(X, Moments):
+            raise DataError("score_samples needs the text itself, not only its moments.")
+        text = hold(X)
+        moments = moments_of(text, learned.vocabulary, self.context)
+        return sentence_bounds(learned, moments, encode_corpus(text, learned.vocabulary))
 
     def fill(
-        self, words: Sequence[str | None], top: int = 10, *, gap: str = "_"
+        self, words: Sequence[str | None], n: int = 10, *, gap: str = "_"
     ) -> list[tuple[str, float]]:
-        """The most probable words for the one gap (`None` or `"_"`) of a sentence.
+        """The most probable words for the one gap of a sentence.
 
-        Probabilities are exact: p(word | all other words), from both sides.
+        Parameters
+        ----------
+        words
+            The sentence, with None or `gap` for the missing word.
+        n
+            How many words to return.
+        gap
+            The word that marks the gap.
+
+        Returns
+        -------
+        list of (word, probability)
+            p(word | all other words), exactly, from both sides; the most probable first.
+
         """
-        return fill_gap(self._fitted(), words, top, gap)
+        return fill_gap(self._fitted(), words, n, gap)
 
     def sample(
-        self, count: int = 1, *, seed: int | None = None, sweeps: int = 50
+        self, n: int = 1, *, random_state: int | None = None, sweeps: int = 50
     ) -> list[list[str]]:
         """New sentences: a length as often as the text had it, then its words.
 
-        Words are drawn exactly for small vocabularies, else by Gibbs sweeps.
+        Parameters
+        ----------
+        n
+            How many sentences to draw.
+        random_state
+            Seed; None takes that of the model.
+        sweeps
+            Gibbs sweeps; small vocabularies need none, as their sentences are drawn exactly.
+
+        Returns
+        -------
+        list of list of str
+            The words of each sentence.
+
         """
-        generator = np.random.default_rng(self.random_state if seed is None else seed)
-        return draw_sentences(self._fitted(), count, generator, sweeps)
+        seed = self.random_state if random_state is None else random_state
+        return draw_sentences(self._fitted(), n, np.random.default_rng(seed), sweeps)
 
     def _learned_parts(self) -> Parts:
         kept, tensors = store(self._fitted())
-        return {**kept, "bound": self.bound_, "valid_bound": self.valid_bound_}, tensors
+        figures = {
+            "bound": self.bound_,
+            "validation_bound": self.validation_bound_,
+            "outcome": stored_outcome(self.outcome_),
+        }
+        return {**kept, **figures}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._learned = restore(self.form, learned, tensors)
         self.bound_ = figure(learned["bound"])
-        held_out = learned["valid_bound"]
-        self.valid_bound_ = None if held_out is None else figure(held_out)
+        held_out = learned["validation_bound"]
+        self.validation_bound_ = None if held_out is None else figure(held_out)
+        self.outcome_ = read_outcome(learned["outcome"])
 
     def _stored_settings(self) -> dict[str, Any]:
         weights = list(self.ceiling_.weights) if self.bound == "chains" else None
@@ -217,14 +361,14 @@ class LanguageModel(WordSpace):
         text: Text | Moments,
         moments: Moments,
         settings: LiftedSettings,
-        valid: Moments | None,
+        validation: Moments | None,
     ) -> LiftedFit:
         if self.estimator == "bound" and not self._chooses_weights:
-            return train_lifted(moments, settings, valid)
+            return train_lifted(moments, settings, validation)
         if self.estimator == "bound":
-            if valid is None:
-                raise DataError("weights='validation' needs a validation text: valid=...")
-            return train_on_best_weights(moments, settings, valid)
+            if validation is None:
+                raise DataError("weights='validation' needs a validation text: validation=...")
+            return train_on_best_weights(moments, settings, validation)
         if self.estimator not in ("pl", "pl-sgd", "ml"):
             known = "'bound', 'pl', 'pl-sgd', 'ml'"
             raise SettingsError(f"estimator {self.estimator!r} is not one of {known}.")
@@ -242,9 +386,17 @@ class LanguageModel(WordSpace):
             return moments if known is None else moments_of(moments, known, self.context)
         if known is not None:
             return moments_of(text, known, self.context)
-        return counted(
-            text, self.context, size=self.vocabulary_size, minimum_count=self.minimum_count
-        )
+        return counted(text, self.context, size=self.vocabulary_size, min_count=self.min_count)
+
+    def _words(self) -> Vocabulary:
+        return self._fitted().vocabulary
+
+    def _vectors(self) -> NDArray[np.float32]:
+        pairs = self._fitted().model.pairs
+        if isinstance(pairs, ExplicitPairs):
+            raise SettingsError("a model with explicit tables has no word vectors.")
+        assert isinstance(pairs, (LowRankPairs, BilinearPairs))  # noqa: S101 - the other forms
+        return np.asarray(pairs.left.cpu(), dtype=np.float32)
 
     @property
     def _chooses_weights(self) -> bool:

@@ -16,7 +16,7 @@ MOST_FOR_EXACT_SAMPLES = 1 << 20  # windows times words
 
 
 def fill_gap(
-    learned: Learned, words: Sequence[str | None], top: int, gap: str
+    learned: Learned, words: Sequence[str | None], n: int, gap: str
 ) -> list[tuple[str, float]]:
     """The most probable words for the one gap (`None` or `gap`) of a sentence."""
     gaps = [at for at, word in enumerate(words) if word is None or word == gap]
@@ -32,18 +32,18 @@ def fill_gap(
     scores = learned.model.to(torch.float64, torch.device("cpu")).scores()
     figures = scores.conditional(before[None], after[None])[0]
     figures[vocabulary.separator] = -torch.inf
-    chances, best = figures.softmax(0).topk(min(top, len(figures) - 1))
+    chances, best = figures.softmax(0).topk(min(n, len(figures) - 1))
     return list(zip(vocabulary.decode(best.tolist()), chances.tolist(), strict=True))
 
 
 def draw_sentences(
-    learned: Learned, count: int, generator: np.random.Generator, sweeps: int
+    learned: Learned, n: int, generator: np.random.Generator, sweeps: int
 ) -> list[list[str]]:
     """New sentences: a length as often as the text had it, then its words."""
     seen, counts = learned.lengths
     if not len(seen):
         raise SettingsError("the moments this model was learned from have no lengths.")
-    drawn = generator.choice(seen, size=count, p=counts / counts.sum())
+    drawn = generator.choice(seen, size=n, p=counts / counts.sum())
     device = learned.model.unary.device
     own = torch.Generator(device=device).manual_seed(int(generator.integers(1 << 62)))
     separator, scores = learned.vocabulary.separator, learned.model.scores()

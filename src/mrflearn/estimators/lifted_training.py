@@ -31,6 +31,7 @@ NumberType = Literal["float32", "float64"]
 SMOOTHING = 1e-4  # of word frequencies in the scales of parameters
 RATIOS = (0.2, 0.087, 0.03)  # of one offset's weight to that of the one before it
 FEW_WORDS = 1000
+TOLERANCE = 1e-7  # of the relative norm of the gradient
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
 
 
@@ -55,7 +56,10 @@ class Start(NamedTuple):
 @final
 @dataclass(frozen=True)
 class LiftedSettings:
-    """What to learn and for how long; see `LanguageModel` for each of them."""
+    """What to learn and for how long; see `LanguageModel` for each of them.
+
+    `max_evaluations` limits evaluations of the bound besides; None sets no such limit.
+    """
 
     bound: BoundName = "chains"
     weights: Sequence[float] | None = None
@@ -63,7 +67,9 @@ class LiftedSettings:
     triples: bool = False
     dims: int = 30
     l2: float = 3e-6
-    max_evaluations: int = 600
+    max_iterations: int = 600
+    max_evaluations: int | None = None
+    tolerance: float | None = None
     patience: int = 20
     device: str = "cpu"
     dtype: NumberType | None = None
@@ -107,9 +113,9 @@ def train_lifted(
         bound,
         bound.start,
         LBFGS(
-            max_iterations=settings.max_evaluations,
+            max_iterations=settings.max_iterations,
             max_evaluations=settings.max_evaluations,
-            tolerance=1e-7,
+            tolerance=TOLERANCE if settings.tolerance is None else settings.tolerance,
         ),
         penalty=ScaledL2(settings.l2, start.model.penalised(), bound),
         callbacks=_watchers(bound, valid, settings),

@@ -26,6 +26,7 @@ from mrflearn.training.outcome import Outcome
 Direct = Literal["pl", "pl-sgd", "ml"]
 WORDS_A_BATCH = {"pl": 1024, "pl-sgd": 100}
 EPOCHS, RATE = 5, 0.05
+TOLERANCES = {"pl": 1e-6, "ml": 1e-8}  # of the relative norm of the gradient
 
 
 def train_direct(
@@ -50,7 +51,7 @@ def train_direct(
             start,
             Frequencies.of(moments, start.unary),
             RingLikelihood(moments.positions),
-            LBFGS(max_iterations=settings.max_evaluations, tolerance=1e-8),
+            _lbfgs(estimator, settings),
             penalty=L2(settings.l2, exclude=("unary",)),
             progress=settings.progress,
         )
@@ -62,7 +63,7 @@ def train_direct(
             start,
             gaps.split(WORDS_A_BATCH[estimator]),
             NeighbourPseudolikelihood(moments.separator),
-            by_epochs if estimator == "pl-sgd" else LBFGS(settings.max_evaluations),
+            by_epochs if estimator == "pl-sgd" else _lbfgs(estimator, settings),
             penalty=L2(settings.l2 * moments.positions, exclude=("unary",)),
             progress=settings.progress,
             seed=settings.seed,
@@ -70,3 +71,8 @@ def train_direct(
     model = outcome.model
     duals = model.unary.new_zeros(model.offsets, model.states)
     return LiftedFit(model, duals, chosen.ceiling(model, duals), outcome)
+
+
+def _lbfgs(estimator: Direct, settings: LiftedSettings) -> LBFGS:
+    tolerance = TOLERANCES[estimator] if settings.tolerance is None else settings.tolerance
+    return LBFGS(settings.max_iterations, tolerance=tolerance)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators.base import Parts
-from mrflearn.estimators.left_to_right import LeftToRight, refuse_marks, unknown_policy
+from mrflearn.estimators.base import Estimator, Parts
+from mrflearn.estimators.text_score import ScoresText, TextScore, refuse_marks, unknown_policy
 from mrflearn.features.ngrams import count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.corpus import Text, count_corpus, encode_corpus, hold
@@ -22,43 +22,84 @@ from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
 from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramModel, TokenScores
 from mrflearn.models.ngram_arpa import END, from_arpa, to_arpa
-from mrflearn.models.storage import texts
+from mrflearn.models.storage import figure, texts
 
 
-class NgramLanguageModel(LeftToRight):
+class NgramLanguageModel(Estimator, ScoresText):
     """An n-gram language model with interpolated modified Kneser-Ney smoothing.
-
-    order: the longest n-gram; a trigram model looks at two words before each.
-    minimum_count, vocabulary_size: rarer words, and words beyond that many (`<S>` and `<unk>`
-        counted in), are read as `<unk>`; by default every word of the training text is kept.
 
     `<unk>` in the training text is an ordinary word.  Where it does not occur, a new word has the
     probability of one word that was never seen, as in KenLM.
+
+    Parameters
+    ----------
+    order
+        Length of the longest n-gram; a trigram model looks at the two words before each.
+    min_count
+        Words seen less often are read as `<unk>`.
+    vocabulary_size
+        Only this many words are kept, the most frequent, `<S>` and `<unk>` included; None keeps
+        all.
+    random_state
+        Seed of `sample`.
+
+    Attributes
+    ----------
+    vocabulary_ : Vocabulary
+        The words, with `<S>` for sentence boundaries and `<unk>` for any other word.
+    ngrams_ : list of int
+        Number of n-grams of each order.
+    discounts_ : list of list of float
+        For each order the discounts of counts 1, 2 and 3 or more; empty for a model from an ARPA
+        file.
+    fallback_orders_ : list of int
+        Orders with too few counts to estimate discounts, which have fixed ones.
+    unknown_seen_ : bool
+        Whether the training text held `<unk>`.
+    unknown_policy_ : str
+        How words outside the vocabulary are scored, in words.
+    model_ : NgramModel
+        The tables of n-grams.
+
     """
 
     def __init__(
         self,
         order: int = 3,
         *,
-        minimum_count: int = 1,
+        min_count: int = 1,
         vocabulary_size: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.order = order
-        self.minimum_count = minimum_count
+        self.min_count = min_count
         self.vocabulary_size = vocabulary_size
         self.random_state = random_state
 
     def fit(self, X: Text, y: object = None) -> Self:
-        """Learns from lists of words, or from a text file with one sentence a line."""
-        del y  # scikit-learn passes it to every estimator
+        """Learns from a text.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words, or a text file with one sentence per line.
+        y
+            Ignored; scikit-learn passes it to every estimator.
+
+        Returns
+        -------
+        NgramLanguageModel
+            The estimator itself.
+
+        """
+        del y
         if self.order < 1:
-            raise SettingsError(f"order={self.order}: an n-gram has at least one word.")
+            raise SettingsError(f"order must be >= 1; got {self.order}.")
         text = hold(X)
         counts = count_corpus(text)
         refuse_marks(counts)
         vocabulary = Vocabulary.from_counts(
-            counts, size=self.vocabulary_size, minimum_count=self.minimum_count
+            counts, size=self.vocabulary_size, min_count=self.min_count
         )
         stream = sentence_stream(encode_corpus(text, vocabulary), vocabulary.separator)
         grams = count_ngrams(stream, self.order, len(vocabulary), vocabulary.separator)
@@ -71,7 +112,7 @@ class NgramLanguageModel(LeftToRight):
 
     @property
     def vocabulary_(self) -> Vocabulary:
-        """The words, with `<S>` for the edge of a sentence and `<unk>` for any other word."""
+        """The words, with `<S>` for sentence boundaries and `<unk>` for any other word."""
         return self._fitted().vocabulary
 
     @property
@@ -80,7 +121,20 @@ class NgramLanguageModel(LeftToRight):
         return [len(table) for table in self._fitted().tables]
 
     def token_scores(self, X: Text) -> TokenScores:
-        """The log-probability of every word and sentence end, with which words were unknown."""
+        """Log-probability of every token of a text.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words, or a text file with one sentence per line.
+
+        Returns
+        -------
+        TokenScores
+            Arrays over words and sentence ends: log-probability in nats, whether it is an end,
+            whether it is an unknown word.
+
+        """
         model = self._fitted()
         stream = sentence_stream(encode_corpus(hold(X), model.vocabulary), self._separator)
         if len(stream) < 2:
@@ -89,37 +143,115 @@ class NgramLanguageModel(LeftToRight):
         unknown = stream[1:] == model.vocabulary.unknown
         return TokenScores(model.log_probabilities(stream), ends, unknown)
 
+    def text_score(self, X: Text) -> TextScore:
+        """Log-probability of a text, and what it is spread over.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words, or a text file with one sentence per line.
+
+        Returns
+        -------
+        TextScore
+            Log-likelihood in nats, numbers of words, sentences and unknown words, perplexity.
+
+        """
+        return TextScore.of_tokens(self.token_scores(X))
+
     def score_samples(self, X: Text) -> NDArray[np.float64]:
-        """The log-probability of each sentence with its end, in nats; blank ones are skipped."""
+        """Log-probability of each sentence with its end.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words, or a text file with one sentence per line.
+
+        Returns
+        -------
+        ndarray of shape (sentences,)
+            Nats; blank sentences are skipped.
+
+        """
         scores = self.token_scores(X)
         before = np.concatenate([[0], np.flatnonzero(scores.ends)[:-1] + 1])
         return np.asarray(np.add.reduceat(scores.log_probability, before))
 
-    def next_word(self, words: Sequence[str] = (), top: int = 10) -> list[tuple[str, float]]:
-        """The most probable continuations of a sentence's beginning; `</s>` is its end."""
+    def next_word(self, words: Sequence[str] = (), n: int = 10) -> list[tuple[str, float]]:
+        """The most probable continuations of the beginning of a sentence.
+
+        Parameters
+        ----------
+        words
+            The sentence so far.
+        n
+            How many words to return.
+
+        Returns
+        -------
+        list of (word, probability)
+            The most probable first; `</s>` is the end of the sentence.
+
+        """
         model = self._fitted()
         figures = model.next_symbol(model.vocabulary.encode(words).tolist())
-        best = np.argsort(-figures, kind="stable")[:top].tolist()
+        best = np.argsort(-figures, kind="stable")[:n].tolist()
         return [(self._name(index), float(np.exp(figures[index]))) for index in best]
 
     def sample(
-        self, count: int = 1, *, seed: int | None = None, longest: int = 200
+        self, n: int = 1, *, random_state: int | None = None, longest: int = 200
     ) -> list[list[str]]:
-        """New sentences, each cut off after `longest` words."""
+        """New sentences.
+
+        Parameters
+        ----------
+        n
+            How many sentences to draw.
+        random_state
+            Seed; None takes that of the model.
+        longest
+            Sentences are cut off after this many words.
+
+        Returns
+        -------
+        list of list of str
+            The words of each sentence.
+
+        """
         model = self._fitted()
-        generator = np.random.default_rng(self.random_state if seed is None else seed)
-        drawn = (model.sample(generator, longest) for _ in range(count))
+        seed = self.random_state if random_state is None else random_state
+        generator = np.random.default_rng(seed)
+        drawn = (model.sample(generator, longest) for _ in range(n))
         return [model.vocabulary.decode(ids) for ids in drawn]
 
     def export(self, path: PathLike) -> None:
-        """Writes the model as an ARPA file, for KenLM, SRILM and others."""
+        """Writes the model as an ARPA file, for KenLM, SRILM and others.
+
+        Parameters
+        ----------
+        path
+            The file to write; its name ends in .arpa or .arpa.gz.
+
+        """
         if Path(str(path).removesuffix(".gz")).suffix != ".arpa":
             raise SettingsError(f"{path}: an n-gram model is exported to a name in .arpa.")
         write_arpa(path, to_arpa(self._fitted()))
 
     @classmethod
     def from_arpa(cls, path: PathLike) -> Self:
-        """The model in an ARPA file, however it was made."""
+        """The model in an ARPA file, however it was made.
+
+        Parameters
+        ----------
+        path
+            The file to read.
+
+        Returns
+        -------
+        NgramLanguageModel
+            A fitted model.
+
+        """
         try:
             model = from_arpa(read_arpa(path))
         except DataError as error:
@@ -128,6 +260,8 @@ class NgramLanguageModel(LeftToRight):
             raise DataError(error.problem, path=path) from error
         self = cls(order=model.order)
         self.model_ = model
+        self.discounts_ = []
+        self.fallback_orders_ = []
         self.unknown_seen_ = False
         return self
 
@@ -138,8 +272,13 @@ class NgramLanguageModel(LeftToRight):
             for n, table in enumerate(model.tables, start=1)
             for part in TABLE_PARTS
         }
-        words = list(model.vocabulary.words)
-        return {"words": words, "unknown_seen": self.unknown_seen_}, tensors
+        learned = {
+            "words": list(model.vocabulary.words),
+            "unknown_seen": self.unknown_seen_,
+            "discounts": self.discounts_,
+            "fallback_orders": self.fallback_orders_,
+        }
+        return learned, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         tables = tuple(
@@ -148,6 +287,8 @@ class NgramLanguageModel(LeftToRight):
         )
         self.model_ = NgramModel(Vocabulary(texts(learned, "words")), tables)
         self.unknown_seen_ = bool(learned["unknown_seen"])
+        self.discounts_ = [[figure(own) for own in values] for values in learned["discounts"]]
+        self.fallback_orders_ = [int(figure(order)) for order in learned["fallback_orders"]]
 
     @property
     def unknown_policy_(self) -> str:

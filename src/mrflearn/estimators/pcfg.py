@@ -15,6 +15,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.composite_trees import tree_of
+from mrflearn.estimators.text_score import ScoresText, TextScore
 from mrflearn.execution.threads import one_thread
 from mrflearn.features.treebank import Side, TreebankCounts, usual_form
 from mrflearn.inference.inside_outside import InsideOutside
@@ -34,16 +35,34 @@ Sentences: TypeAlias = Sequence[Sequence[str]]
 TENSORS = ("parent", "left", "right", "rules", "start", "words")
 
 
-class PCFG(Estimator):
-    """A probabilistic context-free grammar of trees: parses, probabilities, next words, samples.
-
-    side, horizontal, vertical: how nodes of many children are split, how many sisters the new
-        nodes remember (None: all) and how many ancestors labels carry [Klein and Manning 2003].
-    minimum_count: rarer words are read as `<unk>`, which is how unknown words find their tags.
-    smoothing: how often every word is taken to have been seen besides, with tags in their common
-        shares; 0 rules out every tag that a word never had.
+class PCFG(Estimator, ScoresText):
+    """A probabilistic context-free grammar of a treebank: parses, probabilities, samples.
 
     To learn a grammar from text without trees, see `CompositeLanguageModel(grammar="latent:...")`.
+
+    Parameters
+    ----------
+    side
+        Which way the pairs branch that nodes of many children are split into.
+    horizontal
+        How many sisters the new nodes remember; None: all [Klein and Manning 2003].
+    vertical
+        How many ancestors labels carry.
+    min_count
+        Words seen less often are read as `<unk>`, which is how unknown words find their tags.
+    smoothing
+        Additive smoothing of word-tag counts: how often every word is taken to have been seen
+        besides, with tags in their common shares; 0 rules out every tag that a word never had.
+    random_state
+        Seed of `sample`.
+
+    Attributes
+    ----------
+    vocabulary_ : Vocabulary
+        The words, with `<unk>` for any other word.
+    model_ : GrammarModel
+        Rules, start symbols and words of tags, with their log-probabilities.
+
     """
 
     def __init__(
@@ -52,22 +71,36 @@ class PCFG(Estimator):
         side: Side = "right",
         horizontal: int | None = 1,
         vertical: int = 0,
-        minimum_count: int = 2,
+        min_count: int = 2,
         smoothing: float = 0.1,
         random_state: int = 0,
     ) -> None:
         self.side = side
         self.horizontal = horizontal
         self.vertical = vertical
-        self.minimum_count = minimum_count
+        self.min_count = min_count
         self.smoothing = smoothing
         self.random_state = random_state
 
     def fit(self, X: Trees, y: object = None) -> Self:
-        """Reads the grammar off trees: records, texts in brackets, or the path of a file."""
-        del y  # scikit-learn passes it to every estimator
+        """Reads the grammar off trees.
+
+        Parameters
+        ----------
+        X
+            Trees, texts in brackets, or the path of a file of these.
+        y
+            Ignored; scikit-learn passes it to every estimator.
+
+        Returns
+        -------
+        PCFG
+            The estimator itself.
+
+        """
+        del y
         if self.smoothing < 0:
-            raise SettingsError(f"smoothing={self.smoothing}: must be 0 or more.")
+            raise SettingsError(f"smoothing must be >= 0; got {self.smoothing}.")
         trees = read_trees(X) if isinstance(X, (str, os.PathLike)) else held_trees(X)
         counts = TreebankCounts.of(
             trees, side=self.side, horizontal=self.horizontal, vertical=self.vertical
@@ -75,35 +108,69 @@ class PCFG(Estimator):
         seen: Counter[str] = Counter()
         for (_, word), times in counts.words.items():
             seen[word] += times
-        vocabulary = Vocabulary.from_counts(seen, minimum_count=self.minimum_count)
+        vocabulary = Vocabulary.from_counts(seen, min_count=self.min_count)
         self.model_ = GrammarModel.from_counts(counts, vocabulary, self.smoothing)
-        self.prefix_: Prefix | None = None  # made when a next word is first asked for
+        self._prefix: Prefix | None = None  # made when a next word is first asked for
         return self
 
     @one_thread()
-    def parse(self, X: Sentences, *, document: object = ()) -> list[Tree | None]:
-        """The most probable tree of each sentence, or None where the grammar has none.
+    def parse(self, X: Sentences) -> list[Tree | None]:
+        """The most probable tree of each sentence.
 
-        `document` is for models with topics, and changes nothing here.
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+
+        Returns
+        -------
+        list of Tree or None
+            None where the grammar cannot produce a sentence.
+
         """
-        del document
         model = self._fitted()
         parses = ParseSearch(model.shape).best(*self._arguments(X))
         pairs = zip(parses, X, strict=True)
         return [tree_of(parse, words, model.names, True) for parse, words in pairs]
 
     def parse_documents(self, X: Iterable[Sentences]) -> list[list[Tree | None]]:
-        """The most probable tree of each sentence of each document, all parsed together."""
+        """The most probable tree of each sentence of each document, all parsed together.
+
+        Parameters
+        ----------
+        X
+            Documents, each a list of sentences.
+
+        Returns
+        -------
+        list of list of Tree or None
+            None where the grammar cannot produce a sentence.
+
+        """
         held = list(X)
         found = iter(self.parse([words for sentences in held for words in sentences]))
         return [[next(found) for _ in sentences] for sentences in held]
 
     @one_thread()
-    def parse_n(self, X: Sentences, count: int) -> list[list[tuple[Tree, float]]]:
-        """The `count` most probable trees of each sentence, with their share of its probability."""
+    def n_best(self, X: Sentences, n: int) -> list[list[tuple[Tree, float]]]:
+        """The most probable trees of each sentence.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+        n
+            How many trees to return per sentence.
+
+        Returns
+        -------
+        list of list of (tree, probability)
+            p(tree | sentence), the most probable first; empty where there is no tree.
+
+        """
         model = self._fitted()
         arguments = self._arguments(X)
-        parses = ParseSearch(model.shape).best_n(*arguments, count=count)
+        parses = ParseSearch(model.shape).best_n(*arguments, count=n)
         totals = InsideOutside(model.shape).log_likelihood(*arguments).tolist()
         found: list[list[tuple[Tree, float]]] = []
         for words, ranked, total in zip(X, parses, totals, strict=True):
@@ -114,30 +181,64 @@ class PCFG(Estimator):
 
     @one_thread()
     def score_samples(self, X: Sentences) -> NDArray[np.float64]:
-        """The log-probability of each sentence in nats, all its trees summed; -inf without any."""
+        """Log-probability of each sentence, summed over its trees.
+
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+
+        Returns
+        -------
+        ndarray of shape (sentences,)
+            Nats; -inf where the grammar cannot produce a sentence.
+
+        """
         charts = InsideOutside(self._fitted().shape)
         return charts.log_likelihood(*self._arguments(X)).numpy()
 
-    def score(self, X: Sentences, y: object = None) -> float:
-        """The mean log-probability of a token, in nats; sentence ends count as tokens."""
-        del y
-        tokens = sum(len(words) + 1 for words in X)
-        if not tokens:
-            raise DataError("there is nothing to score: no sentences.")
-        return float(self.score_samples(X).sum() / tokens)
+    def text_score(self, X: Sentences) -> TextScore:
+        """Log-probability of sentences, and what it is spread over.
 
-    def perplexity(self, X: Sentences) -> float:
-        """The perplexity per token; sentence ends and unknown words count as tokens."""
-        return float(np.exp(-self.score(X)))
+        Parameters
+        ----------
+        X
+            Sentences, each a list of words.
+
+        Returns
+        -------
+        TextScore
+            Log-likelihood in nats (-inf where the grammar cannot produce one of the sentences),
+            numbers of words, sentences and unknown words, perplexity.
+
+        """
+        vocabulary = self._fitted().vocabulary
+        if not len(X):
+            raise DataError("there is nothing to score: no sentences.")
+        return TextScore.of_sentences(self.score_samples(X), X, vocabulary)
 
     @one_thread()
-    def next_word(self, words: Sequence[str] = (), top: int = 10) -> list[tuple[str, float]]:
-        """The most probable continuations of a sentence's beginning; `</s>` is its end."""
+    def next_word(self, words: Sequence[str] = (), n: int = 10) -> list[tuple[str, float]]:
+        """The most probable continuations of the beginning of a sentence, by prefix probability.
+
+        Parameters
+        ----------
+        words
+            The sentence so far.
+        n
+            How many words to return.
+
+        Returns
+        -------
+        list of (word, probability)
+            The most probable first; `</s>` is the end of the sentence.
+
+        """
         model = self._fitted()
         scores, _ = model.scores([words])
-        prefix: Prefix | None = getattr(self, "prefix_", None)
+        prefix: Prefix | None = getattr(self, "_prefix", None)
         if prefix is None:
-            prefix = self.prefix_ = Prefix.of(model.rules, model.start, model.shape)
+            prefix = self._prefix = Prefix.of(model.rules, model.start, model.shape)
         beliefs = prefix(scores)
         if beliefs.begins[-1] == -torch.inf:
             raise DataError(
@@ -146,23 +247,54 @@ class PCFG(Estimator):
             )
         chances = model.words.exp() @ beliefs.follows[-1].exp()
         chances[model.vocabulary.separator] = beliefs.ends[-1].exp()
-        best = torch.argsort(-chances, stable=True)[:top].tolist()
+        best = torch.argsort(-chances, stable=True)[:n].tolist()
         names = {model.vocabulary.separator: END}
         return [(names.get(i, model.vocabulary.words[i]), float(chances[i])) for i in best]
 
     @one_thread()
-    def sample(self, count: int = 1, *, seed: int | None = None, longest: int = 200) -> list[Tree]:
-        """New trees of at most `longest` words; longer ones are drawn again."""
+    def sample(
+        self, n: int = 1, *, random_state: int | None = None, longest: int = 200
+    ) -> list[Tree]:
+        """New trees.
+
+        Parameters
+        ----------
+        n
+            How many trees to draw.
+        random_state
+            Seed; None takes that of the model.
+        longest
+            Trees of more words are drawn again.
+
+        Returns
+        -------
+        list of Tree
+            The trees, with their words.
+
+        """
         sampler = TreeSampler(self._fitted())
-        generator = np.random.default_rng(self.random_state if seed is None else seed)
+        seed = self.random_state if random_state is None else random_state
+        generator = np.random.default_rng(seed)
         drawn: list[Tree] = []
-        while len(drawn) < count:
+        while len(drawn) < n:
             tree = sampler.draw(generator, longest)
             drawn += [] if tree is None else [usual_form(tree)]
         return drawn
 
     def first_rules(self, n: int = 20) -> list[tuple[str, float]]:
-        """The most probable (rule, probability) at the root of a sentence."""
+        """The most probable rules at the root of a sentence.
+
+        Parameters
+        ----------
+        n
+            How many rules to return.
+
+        Returns
+        -------
+        list of (rule, probability)
+            The most probable first.
+
+        """
         model = self._fitted()
         shape, names = model.shape, model.names
         joint = (model.start[: shape.phrases][shape.parent] + model.rules).exp()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, final
+from dataclasses import replace
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.language_model_file import Learned
+from mrflearn.estimators.text_score import TextScore, TextScoreKind
 from mrflearn.features.moments import Moments
 from mrflearn.graph.neighbour_scores import NeighbourScores
 from mrflearn.inference.ring_annealed import annealed_ring
@@ -24,60 +25,25 @@ from mrflearn.io.vocabulary import LINE_END_ID
 from mrflearn.objectives.lifted_bound import Frequencies
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, log_conditionals
 
-LikelihoodMethod = Literal["bound", "exact", "ring", "ais", "pl"]
 WORDS_AT_A_TIME = 256
-
-
-@final
-@dataclass(frozen=True)
-class TextLikelihood:
-    """The log-likelihood of a text in nats, whole and per position, word and sentence.
-
-    Positions count the `context` separators of every sentence, words do not.  Methods:
-    `bound` a proven lower bound for the whole text as one ring; `ring` that ring exactly; `exact`
-    the sentences given their lengths, never less than the ring (Lemma 1); `ais` the ring with its
-    normaliser estimated by annealed importance sampling, with the standard error of the total, the
-    number of chains it rests on, and whether these suffice (an `AccuracyWarning` is given where
-    not); `pl` the sum over words of log p(word | all others), which is no likelihood.
-    """
-
-    method: LikelihoodMethod
-    total: float
-    positions: int
-    words: int
-    sentences: int
-    standard_error: float = 0.0
-    effective_chains: float | None = None
-    reliable: bool = True
-
-    @property
-    def per_position(self) -> float:
-        return self.total / self.positions
-
-    @property
-    def per_word(self) -> float:
-        return self.total / self.words
-
-    @property
-    def per_sentence(self) -> float:
-        return self.total / self.sentences
+POSITIONS_AT_A_TIME = 1024
 
 
 def likelihood(
     learned: Learned,
     moments: Moments,
     ids: NDArray[np.int32] | None,
-    method: LikelihoodMethod,
+    method: TextScoreKind,
     seed: int,
-) -> TextLikelihood:
+) -> TextScore:
     """The log-likelihood of the text with these moments (and words, where a method needs them)."""
     if method in ("exact", "pl"):
         if ids is None:
             raise DataError(f"method {method!r} needs the text itself, not only its moments.")
         total = _of_sentences(learned, ids) if method == "exact" else _of_gaps(learned, ids)
         return _counted(method, total, moments)
-    if method == "bound" and learned.ceiling.bound == "stars":
-        moments = moments.rounded_up()
+    if method == "bound":
+        moments = _bounded(learned, moments)
     positions = moments.positions
     scores = learned.model.scores().double()
     if method == "bound":
@@ -102,12 +68,67 @@ def likelihood(
     return _counted(method, (_mean_score(moments, scores) - normaliser) * positions, moments)
 
 
+@torch.no_grad()
+def sentence_bounds(
+    learned: Learned, moments: Moments, ids: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """The share of each sentence in the lower bound; the shares add up to the bound of the text.
+
+    A sentence owns its words and the K separators behind it: pairs reach no further.
+    """
+    scores, separator = learned.model.scores().double(), learned.vocabulary.separator
+    context, ends = scores.offsets, ids == LINE_END_ID
+    closing = ends & ~np.concatenate([[True], ends[:-1]])
+    copies = np.where(ends, np.where(closing, context, 0), 1)
+    line = np.repeat(np.where(ends, separator, ids), copies).astype(np.int64)
+    ring = torch.from_numpy(np.concatenate([np.full(context, separator), line]))
+    values = np.concatenate(
+        [
+            _position_scores(scores, ring[start : start + context + POSITIONS_AT_A_TIME])
+            for start in range(0, len(line), POSITIONS_AT_A_TIME)
+        ]
+    )
+    after = np.cumsum(copies)[closing]
+    first = np.concatenate([[0], after[:-1]])
+    positions = after - first
+    whole = likelihood(learned, moments, None, "bound", 0)
+    ring_of_bound = _bounded(learned, moments)
+    normaliser = learned.ceiling.per_position(ring_of_bound.positions, ring_of_bound.states)
+    shares = np.add.reduceat(values, first) - positions * normaliser
+    # Separators that round the ring of stars up belong to no sentence: all have the same share.
+    return np.asarray(shares + (whole.log_likelihood - shares.sum()) / len(shares))
+
+
+def _position_scores(scores: NeighbourScores, piece: Int[Tensor, "n"]) -> NDArray[np.float64]:
+    """The score of each position after the first K, with the pairs that it ends."""
+    context, spread = scores.offsets, (scores.offsets, -1, -1)
+    piece = piece.to(scores.unary.device)
+    own = piece[context:]
+    total = scores.unary[own]
+    lefts, rights = scores.left.expand(spread), scores.right.expand(spread)
+    for k in range(context):
+        before = piece[context - k - 1 : len(piece) - k - 1]
+        total = total + (lefts[k][before] * rights[k][own]).sum(1)
+    if scores.triples is not None:
+        total = total + scores.triples[piece[:-2], piece[1:-1], own]
+    return np.asarray(total.cpu())
+
+
 def _mean_score(moments: Moments, scores: NeighbourScores) -> float:
     return float(Frequencies.of(moments, scores.unary).mean_score(scores))
 
 
-def _counted(method: LikelihoodMethod, total: float, moments: Moments) -> TextLikelihood:
-    return TextLikelihood(method, total, moments.positions, moments.words, moments.sentences)
+def _bounded(learned: Learned, moments: Moments) -> Moments:
+    """The ring that the bound is of: stars need a multiple of K + 1 positions."""
+    return moments.rounded_up() if learned.ceiling.bound == "stars" else moments
+
+
+def _counted(method: TextScoreKind, total: float, moments: Moments) -> TextScore:
+    assert moments.vocabulary is not None  # noqa: S101 - a language model has its words
+    unknown = int(moments.unary[moments.vocabulary.unknown])
+    return TextScore(
+        total, moments.words, moments.sentences, unknown, method, positions=moments.positions
+    )
 
 
 def _of_sentences(learned: Learned, ids: NDArray[np.int32]) -> float:

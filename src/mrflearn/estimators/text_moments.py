@@ -23,13 +23,11 @@ def checked_moments(moments: Moments, context: int) -> Moments:
     return moments
 
 
-def counted(
-    text: Text, context: int, *, size: int | None = None, minimum_count: int = 1
-) -> Moments:
+def counted(text: Text, context: int, *, size: int | None = None, min_count: int = 1) -> Moments:
     """The moments of a text over its own vocabulary."""
     held = hold(text)
     words = count_corpus(held)
-    vocabulary = Vocabulary.from_counts(words, size=size, minimum_count=minimum_count)
+    vocabulary = Vocabulary.from_counts(words, size=size, min_count=min_count)
     return moments_of(held, vocabulary, context)
 
 

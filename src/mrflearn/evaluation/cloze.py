@@ -52,7 +52,7 @@ class ClozeAccuracy:
 class NextWord(Protocol):
     """A model that continues the beginning of a sentence."""
 
-    def next_word(self, words: Sequence[str], top: int) -> Sequence[tuple[str, float]]: ...
+    def next_word(self, words: Sequence[str], n: int) -> Sequence[tuple[str, float]]: ...
 
 
 def choose_gaps(
@@ -76,7 +76,7 @@ def left_guesser(model: NextWord) -> Guesser:
     """Guesses that see only the words to the left of a gap; the sentence's end is no word."""
 
     def guess(gaps: Sequence[Gap], top: int) -> list[list[str]]:
-        found = (model.next_word(gap.left, top=top + 1) for gap in gaps)
+        found = (model.next_word(gap.left, n=top + 1) for gap in gaps)
         return [[word for word, _ in words if word != "</s>"][:top] for words in found]
 
     return guess

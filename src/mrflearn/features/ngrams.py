@@ -89,16 +89,3 @@ def find_codes(codes: Counts, wanted: Counts) -> Counts:
     place = np.minimum(np.searchsorted(codes, asked), len(codes) - 1)
     found[order] = np.where(codes[place] == asked, place, -1)
     return found
-
-
-def left_contexts(stream: Counts, context: int, separator: int) -> Counts:
-    """For each symbol after the first a row of those before it, the nearest first.
-
-    Before the beginning of its sentence there are only separators.
-    """
-    columns = [stream[:-1]]
-    for distance in range(2, context + 1):
-        further = np.concatenate([np.full(distance - 1, separator), stream[:-distance]])
-        beyond = columns[-1] == separator
-        columns.append(np.where(beyond, separator, further[: len(beyond)]))
-    return np.stack(columns, axis=1)

@@ -35,12 +35,12 @@ def count_text_shards(
     *,
     context: int = 2,
     size: int | None = None,
-    minimum_count: int = 1,
+    min_count: int = 1,
 ) -> Moments:
     """The moments of all files over their common vocabulary; each file is read twice."""
     _refuse_standard_input(paths)
     counts = executor.total(count_words, paths)
-    vocabulary = Vocabulary.from_counts(counts, size=size, minimum_count=minimum_count)
+    vocabulary = Vocabulary.from_counts(counts, size=size, min_count=min_count)
     return _counted(vocabulary, context, paths, executor)
 
 

@@ -44,9 +44,9 @@ class Vocabulary:
 
     @classmethod
     def from_counts(
-        cls, counts: Mapping[str, int], *, size: int | None = None, minimum_count: int = 1
+        cls, counts: Mapping[str, int], *, size: int | None = None, min_count: int = 1
     ) -> Vocabulary:
-        """`<S>`, `<unk>`, then the words seen `minimum_count` times, most frequent first.
+        """`<S>`, `<unk>`, then the words seen `min_count` times, most frequent first.
 
         `size` is the length of the whole list, the two special entries counted in; words of
         equal count stand in the order of their code points.
@@ -56,7 +56,7 @@ class Vocabulary:
                 f"a vocabulary of {size} has no room for a word beside {SEPARATOR} and {UNKNOWN}; "
                 "ask for 3 or more."
             )
-        seen = {word for word, count in counts.items() if count >= minimum_count}
+        seen = {word for word, count in counts.items() if count >= min_count}
         ranked = sorted(seen - {SEPARATOR, UNKNOWN}, key=lambda word: (-counts[word], word))
         return cls((SEPARATOR, UNKNOWN, *ranked)[:size])
 

@@ -85,5 +85,5 @@ def add_composite(page: Page, model: Any) -> None:
         ]
         page.table(("topic", "words"), rows)
     page.heading("A sample")
-    document = model.sample(1, sentences=5, seed=0, longest=40)[0]
+    document = model.sample(1, sentences=5, random_state=0, longest=40)[0]
     page.lines("\n".join(" ".join(sentence) for sentence in document))

@@ -19,7 +19,7 @@ def pcfg_tasks(model: PCFG) -> list[Task]:
     """What a grammar of a treebank can be asked."""
 
     def parse(words: list[str]) -> list[blocks.Block]:
-        (found,) = model.parse_n([words], TREES)
+        (found,) = model.n_best([words], TREES)
         if not found:
             return [blocks.note("the grammar cannot produce this sentence")]
         return [

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 LONGEST = 10  # words of an example
+DRAWN = 5  # sentences to take an example from
 MOST_TEXT = 1000  # words for models that look at a few of them at a time
 MOST_WORDS = 150  # of a sentence for a grammar, whose time grows with the third power of its length
 
@@ -53,11 +54,11 @@ def composite_tasks(model: CompositeLanguageModel) -> list[Task]:
             for number, words in enumerate(model.topic_words(SHOWN))
         ]
 
-    ((drawn,),) = model.sample(1, sentences=1, longest=LONGEST)
-    example = drawn or list(model.vocabulary_.words[-1:])
+    (drawn,) = model.sample(1, sentences=DRAWN, longest=LONGEST)  # without empty sentences
+    example = drawn[0] if drawn else list(model.vocabulary_.words[-1:])
     hint = "the beginning of a sentence"
     found = [Task("next word", hint, example[0], next_word, most=MOST_WORDS, least=0)]
-    if model.grammar is not None:
+    if model.answers_.grammar:
         found.insert(0, Task("parse", "a sentence", " ".join(example), parse, most=MOST_WORDS))
     if model.topics > 1:
         found.append(Task("topics", "nothing to fill in", "", topics, most=0, least=0))
@@ -82,8 +83,8 @@ def ngram_tasks(model: NgramLanguageModel) -> list[Task]:
         value = model.score_samples([words])[0]
         return [
             blocks.note(
-                f"log-probability {value:.4f} nats, sentence end counted: "
-                f"{value / (len(words) + 1):.4f} a token"
+                f"log-probability {value:.4f} nats, sentence end included: "
+                f"{value / (len(words) + 1):.4f} per token"
             )
         ]
 

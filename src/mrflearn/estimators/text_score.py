@@ -1,0 +1,211 @@
+"""`TextScore`: the log-probability of a text, and the methods that every language model has."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.errors import DataError
+from mrflearn.io.vocabulary import UNKNOWN, Vocabulary
+from mrflearn.models.ngram import TokenScores
+from mrflearn.models.ngram_arpa import BEGIN, END
+
+TextScoreKind = Literal["exact", "bound", "ring", "ais", "pl"]
+MOST_NATS = 700.0  # per token; the exponential of more overflows
+
+
+@final
+@dataclass(frozen=True)
+class TextScore:
+    """The log-probability of a text in nats, and what it is spread over.
+
+    Attributes
+    ----------
+    log_likelihood
+        Log-probability of the text, or the bound or estimate that `kind` names, in nats.
+    words
+        Number of words, unknown ones included.
+    sentences
+        Number of sentences; each has one end, which is a token.
+    unknown
+        Number of words scored as `<unk>`.
+    kind
+        `"exact"`; or, of a `LanguageModel`: `"bound"`, a proven lower bound for the text as one
+        ring; `"ring"`, that ring exactly; `"ais"`, the ring with log Z estimated by annealed
+        importance sampling; `"pl"`, the pseudo-log-likelihood: the sum over words of
+        log p(word | all others), which is not a probability of the text.  The `"exact"` value of a
+        `LanguageModel` is of sentences given their lengths.
+    positions
+        Positions of the ring of a `LanguageModel`, `context` separators per sentence included;
+        None for other models.
+    known_log_likelihood
+        Log-probability of all tokens but unknown words, where tokens are scored one by one.
+    standard_error
+        Standard error of `log_likelihood`; 0 unless it is an estimate.
+    effective_chains
+        Effective number of annealed chains, for `"ais"`.
+    reliable
+        Whether an estimate rests on enough chains; an `AccuracyWarning` is given where not.
+
+    """
+
+    log_likelihood: float
+    words: int
+    sentences: int
+    unknown: int
+    kind: TextScoreKind = "exact"
+    positions: int | None = None
+    known_log_likelihood: float | None = None
+    standard_error: float = 0.0
+    effective_chains: float | None = None
+    reliable: bool = True
+
+    @classmethod
+    def of_tokens(cls, scores: TokenScores) -> TextScore:
+        """The score of a text whose tokens were scored one by one."""
+        values, sentences = scores.log_probability, int(np.count_nonzero(scores.ends))
+        return cls(
+            float(values.sum()),
+            len(values) - sentences,
+            sentences,
+            int(np.count_nonzero(scores.unknown)),
+            known_log_likelihood=float(values[~scores.unknown].sum()),
+        )
+
+    @classmethod
+    def of_sentences(
+        cls,
+        log_likelihoods: NDArray[np.float64],
+        sentences: Sequence[Sequence[str]],
+        vocabulary: Vocabulary,
+    ) -> TextScore:
+        """The score of sentences that were scored as a whole, each with its end."""
+        words = [word for sentence in sentences for word in sentence]
+        unknown = sum(word not in vocabulary or word == UNKNOWN for word in words)
+        return cls(float(log_likelihoods.sum()), len(words), len(sentences), unknown)
+
+    @property
+    def tokens(self) -> int:
+        """Words and one end for each sentence."""
+        return self.words + self.sentences
+
+    @property
+    def nats_per_token(self) -> float:
+        """Mean log-probability of a token."""
+        return self.log_likelihood / self.tokens
+
+    @property
+    def perplexity(self) -> float:
+        """Perplexity per token; an upper bound on it where `kind` is `"bound"`.
+
+        It does not compare with that of other models where `kind` is `"pl"`, or where sentence
+        lengths are given.
+        """
+        return _perplexity(self.nats_per_token)
+
+    @property
+    def perplexity_without_unknown(self) -> float | None:
+        """Perplexity with unknown words left out of both the sum and the count, where known.
+
+        It is lower, and compares only over equal vocabularies.
+        """
+        if self.known_log_likelihood is None:
+            return None
+        known = self.tokens - self.unknown
+        return _perplexity(self.known_log_likelihood / known) if known else math.nan
+
+    @property
+    def per_position(self) -> float:
+        """Mean over positions of the ring; over tokens where there is no ring."""
+        return self.log_likelihood / (self.positions or self.tokens)
+
+    @property
+    def per_word(self) -> float:
+        """Mean over words."""
+        return self.log_likelihood / self.words
+
+    @property
+    def per_sentence(self) -> float:
+        """Mean over sentences."""
+        return self.log_likelihood / self.sentences
+
+    def figures(self) -> dict[str, Any]:
+        """All that is known, as plain values by name."""
+        found = asdict(self) | {
+            "tokens": self.tokens,
+            "nats_per_token": self.nats_per_token,
+            "perplexity": self.perplexity,
+            "perplexity_without_unknown": self.perplexity_without_unknown,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class ScoresText(ABC):
+    """A language model: `score`, `perplexity` and `text_score` of a text."""
+
+    @abstractmethod
+    def text_score(self, X: Any) -> TextScore:
+        """The log-probability of a text, and what it is spread over."""
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Mean log-probability of a token.
+
+        Parameters
+        ----------
+        X
+            The text, as `fit` takes it.
+        y
+            Ignored; scikit-learn passes it to every estimator.
+
+        Returns
+        -------
+        float
+            Nats per token; words and one end per sentence are tokens.
+
+        """
+        del y
+        return self.text_score(X).nats_per_token
+
+    def perplexity(self, X: Any) -> float:
+        """Perplexity per token.
+
+        Parameters
+        ----------
+        X
+            The text, as `fit` takes it.
+
+        Returns
+        -------
+        float
+            exp(-score); words, unknown ones included, and one end per sentence are tokens.
+
+        """
+        return self.text_score(X).perplexity
+
+
+def refuse_marks(counts: Mapping[str, int]) -> None:
+    """An error where a text holds the marks that stand for sentence boundaries."""
+    for mark in (BEGIN, END):
+        if mark in counts:
+            raise DataError(
+                f"the text holds the word {mark} {counts[mark]} times, which here stands for "
+                "a sentence boundary. Take it out: every line is a sentence."
+            )
+
+
+def unknown_policy(seen: bool) -> str:
+    """How words outside the vocabulary are scored, in words; `seen`: the text held `<unk>`."""
+    ordinary, new = "an ordinary word of the training text", "which the training text did not hold"
+    share = ordinary if seen else new
+    return f"words outside the vocabulary are scored as {UNKNOWN}, {share}"
+
+
+def _perplexity(mean: float) -> float:
+    # A mean that overflows stands for an impossible token.
+    return math.exp(-mean) if not mean < -MOST_NATS else math.inf
