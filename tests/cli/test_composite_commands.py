@@ -55,7 +55,7 @@ def test_next_words_inspect_sample(place: Path) -> None:
     assert len(found["next"]) == 3
     with_document = run("next-word", model, "--document", str(place / "text.txt"))
     assert "probability" in with_document.out
-    inspected = run("inspect", model, "--top", "3", "--json").json()
+    inspected = run("inspect", model, "-n", "3", "--json").json()
     assert (inspected["phrases"], inspected["preterminals"], inspected["topics"]) == (2, 3, 2)
     assert [len(words) for words in inspected["topic_words"]] == [3, 3]
     assert "topic 1" in run("inspect", model).out

@@ -145,7 +145,7 @@ def test_evaluate_tells_people(folder: Path) -> None:
 
 def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
     crf = load(folder / "model")
-    answer = run("inspect", str(folder / "model"), "--top", "3", "--json").json()
+    answer = run("inspect", str(folder / "model"), "-n", "3", "--json").json()
     assert answer["features"] == [list(row) for row in crf.top_features(n=3)]
     one = run("inspect", str(folder / "model"), "--label", "B-VP", "--json").json()
     assert {row[1] for row in one["features"]} == {"B-VP"}
@@ -198,7 +198,7 @@ def test_b_templates_give_transitions_attributes(folder: Path, tmp_path: Path) -
     assert all(row[2] == row[3] for row in rows)
     weights = CRF.load(tmp_path / "model").edge_features_
     assert weights["B01:NN", "B-NP", "I-NP"] > 0
-    shown = run("inspect", str(tmp_path / "model"), "--top", "1", "--json").json()
+    shown = run("inspect", str(tmp_path / "model"), "-n", "1", "--json").json()
     assert tuple(shown["edges"][0][:3]) in weights
     told = run("inspect", str(tmp_path / "model")).out
     assert "B01:NN" in told

@@ -69,7 +69,7 @@ def test_inspect_names_the_strongest_edge(model: Path, tmp_path: Path) -> None:
     assert "--plot" in refused.err
     assert shown.out.splitlines()[2].startswith("left - right")
     assert all(Path(picture).stat().st_size > 1000 for picture in pictures)
-    answer = run("inspect", str(model), "--json", "--top", "1").json()
+    answer = run("inspect", str(model), "--json", "-n", "1").json()
     assert answer["names"] == list(NAMES)
     assert answer["edges"][0][:2] == [0, 1]
 
@@ -108,10 +108,10 @@ def test_samples_are_rows(model: Path) -> None:
 
 def test_contacts_of_a_family(potts: Path, tmp_path: Path) -> None:
     matrix = tmp_path / "family.mat"
-    shown = run("inspect", str(potts), "--contacts", "--top", "2", "--matrix", str(matrix))
+    shown = run("inspect", str(potts), "--contacts", "-n", "2", "--matrix", str(matrix))
     assert shown.out.splitlines()[2].startswith("1 - 6")
     assert read_contacts(matrix).shape == (7, 7)
-    answer = run("inspect", str(potts), "--contacts", "--top", "1", "--json").json()
+    answer = run("inspect", str(potts), "--contacts", "-n", "1", "--json").json()
     assert answer["contacts"][0][:2] == [1, 6]
 
 

@@ -44,7 +44,7 @@ def test_the_whole_flow(samples: Path, tmp_path: Path) -> None:
     assert run("sample", model, "-n", "3", "-o", str(tmp_path / "new.npy")).code == 0
     assert np.load(tmp_path / "new.npy").shape == (3, 6)
 
-    edges = run("inspect", model, "--json", "--top", "7").json()["edges"]
+    edges = run("inspect", model, "--json", "-n", "7").json()["edges"]
     truth = ising_parameters(random_ising(grid(2, 3))).couplings.numpy()
     found = {(a, b): value for a, b, value in edges}
     scope = random_ising(grid(2, 3)).graph.groups[1].scope.tolist()

@@ -91,7 +91,7 @@ def test_evaluation_counts_nodes_and_graphs(file: Path, model: Path, tmp_path: P
 
 
 def test_weights_are_inspected(model: Path) -> None:
-    answer = run("inspect", str(model), "--top", "3", "--label", "left", "--json").json()
+    answer = run("inspect", str(model), "-n", "3", "--label", "left", "--json").json()
     assert answer["labels"] == ["left", "right"]
     assert answer["weights"].keys() == {"node", "edge"}
     assert len(answer["features"]) == 3

@@ -69,11 +69,11 @@ def test_evaluate_reports_each_layer(folder: Path) -> None:
 
 
 def test_inspect_names_layers_and_heavy_weights(folder: Path) -> None:
-    answer = run("inspect", str(folder / "both"), "--top", "5", "--label", "NN", "--json").json()
+    answer = run("inspect", str(folder / "both"), "-n", "5", "--label", "NN", "--json").json()
     assert set(answer["labels"]) == {"pos", "chunk"}
     assert len(answer["features"]) == 5
     assert all("NN" in feature["labels"] for feature in answer["features"])
-    told = run("inspect", str(folder / "both"), "--top", "3").out
+    told = run("inspect", str(folder / "both"), "-n", "3").out
     assert told.startswith("FactorialCRF by pw: pos (4 labels), chunk (3 labels); ")
     wrong = run("inspect", str(folder / "both"), "--label", "XX")
     assert wrong.code == 2

@@ -165,7 +165,7 @@ def test_a_picture_of_no_known_format_is_refused_before_training(text, tmp_path)
 
 
 def test_inspect_tells_people_the_most_frequent_words(model):
-    assert "most frequent: the" in run("inspect", str(model), "--top", "1").out
+    assert "most frequent: the" in run("inspect", str(model), "-n", "1").out
 
 
 def test_word_vectors_are_not_written_as_an_arpa_file(model, tmp_path):

@@ -198,7 +198,7 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path, n
 
 
 def test_inspect_shows_settings_and_steps(folder: Path) -> None:
-    answer = run("inspect", str(folder / "hmm"), "--top", "2", "--json").json()
+    answer = run("inspect", str(folder / "hmm"), "-n", "2", "--json").json()
     assert answer["settings"]["order"] == 2
     assert answer["steps"] == [["DET", "NOUN", 18, 1.0], ["NOUN", "VERB", 18, 1.0]]
     assert "DET -> NOUN" in run("inspect", str(folder / "hmm")).out

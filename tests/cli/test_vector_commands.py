@@ -96,10 +96,10 @@ def test_analogies_answered_right(model, tmp_path):
 
 def test_inspect_and_its_map(model, tmp_path):
     picture = tmp_path / "map.png"
-    found = run("inspect", str(model), "--top", "3", "--plot", str(picture))
+    found = run("inspect", str(model), "-n", "3", "--plot", str(picture))
     assert found.code == 0, found.err
     assert picture.stat().st_size > 1000
-    assert len(run("inspect", str(model), "--top", "3", "--json").json()["nearest"]) == 3
+    assert len(run("inspect", str(model), "-n", "3", "--json").json()["nearest"]) == 3
     assert run("inspect", str(model), "--plot", str(tmp_path / "map.txt")).code == 1
     assert run("inspect", str(model), "--edges").code == 2
 

@@ -74,7 +74,9 @@ def test_save_load_clone(tmp_path: Path) -> None:
         assert isinstance(back, MarkovField)
         assert back.l2 == 0.1
         np.testing.assert_array_equal(back.score_samples(rows), model.score_samples(rows))
-        np.testing.assert_array_equal(back.sample(5, seed=3), model.sample(5, seed=3))
+        np.testing.assert_array_equal(
+            back.sample(5, random_state=3), model.sample(5, random_state=3)
+        )
     assert clone(model).get_params()["l2"] == 0.1
 
 
@@ -92,7 +94,7 @@ def test_a_networkx_graph_and_a_factor_graph_mean_the_same() -> None:
 def test_samples_follow_the_field() -> None:
     rows, weights, _ = expected_samples()
     model = MarkovField("grid:2x2", estimator="ml").fit(rows, sample_weight=weights)
-    drawn = model.sample(20_000, seed=5)
+    drawn = model.sample(20_000, random_state=5)
     frequency = np.array([(drawn == row).all(axis=1).mean() for row in rows])
     np.testing.assert_allclose(frequency, weights, atol=0.015)
 
@@ -153,9 +155,9 @@ def test_spins_give_what_states_give_and_come_back_as_spins(tmp_path: Path) -> N
         np.testing.assert_allclose(by_spins.score(states), by_states.score(states))
     by_spins.save(tmp_path / "model")
     again = mrflearn.load(tmp_path / "model")
-    drawn = again.sample(50, seed=3)
+    drawn = again.sample(50, random_state=3)
     assert set(drawn.ravel().tolist()) == {-1, 1}
-    np.testing.assert_array_equal((drawn + 1) // 2, by_states.sample(50, seed=3))
+    np.testing.assert_array_equal((drawn + 1) // 2, by_states.sample(50, random_state=3))
 
 
 def test_minus_one_beside_a_zero_is_missing() -> None:

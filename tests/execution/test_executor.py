@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from mrflearn import MarkovField
-from mrflearn.errors import DataError, ExecutionError
+from mrflearn.errors import DataError, ExecutionError, SettingsError
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import Processes, executor_for
 from support import tasks
@@ -97,7 +97,7 @@ def test_a_killed_worker_is_told_and_the_next_call_works() -> None:
 def test_no_processes_are_refused(count: int) -> None:
     with pytest.raises(ExecutionError):
         Processes(count)
-    with pytest.raises(ExecutionError), executor_for(count):
+    with pytest.raises(SettingsError), executor_for(count):
         pass
 
 

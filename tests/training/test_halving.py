@@ -9,7 +9,7 @@ import torch
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.halving import HalvingSGD
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 
 
 def square(vector: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -16,7 +16,9 @@ from mrflearn.cli.pictures import picture_of
 def inspect(
     context: typer.Context,
     model: ModelFolder,
-    top: Annotated[int, typer.Option(min=1, help="How many entries to show.")] = 20,
+    top: Annotated[
+        int, typer.Option("--number", "-n", min=1, help="How many entries to show.")
+    ] = 20,
     label: Annotated[str | None, typer.Option(help="Of a CRF: this label's weights.")] = None,
     contacts: Annotated[
         bool, typer.Option("--contacts", help="Of an alignment: its strongest contacts.")
@@ -37,7 +39,7 @@ def inspect(
 ) -> None:
     """A field's strongest couplings, a CRF's heaviest weights, the size of a language model.
 
-    Example: mrflearn inspect spikes-model --top 10 --plot couplings.png
+    Example: mrflearn inspect spikes-model -n 10 --plot couplings.png
     """
     ask(
         "inspect",

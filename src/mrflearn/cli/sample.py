@@ -15,7 +15,7 @@ def sample(
     context: typer.Context,
     model: ModelFolder,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, help="How many rows, sentences or documents.")
+        int, typer.Option("--number", "-n", min=1, help="How many rows, sentences or documents.")
     ] = 10,
     seed: Seed = 0,
     output: Annotated[

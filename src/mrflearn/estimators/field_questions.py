@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from mrflearn.errors import SettingsError
 from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.field_answers import (
+    FieldSamples,
     LogPartition,
     Method,
     PartitionMethod,
@@ -27,7 +28,7 @@ from mrflearn.estimators.field_inputs import state_rows
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.draw import Draw, Drawing
+from mrflearn.inference.draw import Drawing
 from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.io.uai import write_network
@@ -136,10 +137,22 @@ class FieldQuestions(Estimator):
         size = self.potentials_.graph.variables
         return [str(name) for name in getattr(self, "feature_names_in_", range(size))]
 
-    def strongest(self, count: int) -> NDArray[np.int64]:
-        """Where in `edges_` the strongest couplings stand, strongest first."""
+    def strongest(self, n: int) -> NDArray[np.int64]:
+        """The positions in `edges_` of the couplings of largest magnitude.
+
+        Parameters
+        ----------
+        n
+            How many.
+
+        Returns
+        -------
+        ndarray of int
+            Positions, strongest first.
+
+        """
         order: NDArray[np.int64] = (-np.abs(self.strengths_)).argsort(kind="stable")
-        return order[:count]
+        return order[:n]
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """`log_likelihood` of each row by its usual method, in nats."""
@@ -150,20 +163,49 @@ class FieldQuestions(Estimator):
         del y  # scikit-learn passes it to every estimator
         return float(self.score_samples(X).mean())
 
-    def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
-        """New rows: exact where the width allows, else by Gibbs (see `draw` for which).
+    def sample(self, n: int = 1, *, random_state: int | None = None) -> NDArray[np.int64]:
+        """New rows: exact samples where the treewidth allows, else by Gibbs sampling.
 
-        Spins come back where spins were learned from, and a column's own codes where these were
-        no states counted from 0.
+        Parameters
+        ----------
+        n
+            How many.
+        random_state
+            The seed; None is that of the estimator.
+
+        Returns
+        -------
+        ndarray of int
+            Rows as those learned from: spins where these were spins, and a column's own codes where
+            its states are not counted from 0.
+
         """
-        return self.as_learned(self.draw(count, seed=seed))
+        return self.draw(n, random_state=random_state).samples
 
-    def as_learned(self, drawn: Draw) -> NDArray[np.int64]:
-        """Drawn rows as the samples were that the field learned from: spins, codes or states."""
+    def draw(self, n: int = 1, *, random_state: int | None = None) -> FieldSamples:
+        """`sample`, together with how the rows were made.
+
+        Parameters
+        ----------
+        n
+            How many.
+        random_state
+            The seed; None is that of the estimator.
+
+        Returns
+        -------
+        FieldSamples
+            `samples`, and the `method` in words.
+
+        """
+        seed = self.random_state if random_state is None else random_state
+        drawn = Drawing()(self.potentials_, n, seed=seed)
         states = np.asarray(drawn.samples.cpu())
         if self.spins_:
-            return 2 * states - 1
-        return states if self.codes_ is None else self.codes_.decode(states)
+            states = 2 * states - 1
+        elif self.codes_ is not None:
+            states = self.codes_.decode(states)
+        return FieldSamples(states, drawn.method)
 
     def encode(self, X: ArrayLike) -> NDArray[np.int64]:
         """The states, counted from 0, of rows as the field learned from; -1 is a missing value."""
@@ -179,8 +221,3 @@ class FieldQuestions(Estimator):
         if Path(str(path).removesuffix(".gz")).suffix != ".uai":
             raise SettingsError(f"{path}: a field is exported to a name in .uai.")
         write_network(path, to_uai(self.potentials_))
-
-    def draw(self, count: int, *, seed: int | None = None) -> Draw:
-        """New rows of states together with how they were made."""
-        seed = self.random_state if seed is None else seed
-        return Drawing()(self.potentials_, count, seed=seed)

@@ -25,7 +25,7 @@ from mrflearn.objectives.log_bilinear import Predictions, value_and_gradient
 from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.halving import HalvingSGD
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome
 

@@ -35,7 +35,7 @@ class Processes:
     """
 
     def __init__(self, count: int | None = None, *, threads: int = 1) -> None:
-        self.count = count_cores(None) if count is None else count
+        self.count = count_cores(-1) if count is None else count
         self.threads = threads
         self._pool: ProcessPoolExecutor | None = None
         if self.count < 1 or threads < 1:
@@ -148,12 +148,10 @@ def _work(path: str, item: Any) -> Any:
 
 
 @contextmanager
-def executor_for(jobs: int) -> Iterator[Executor]:
-    """Work here for 1 job, else in so many processes until the block ends; -1 is all cores."""
-    if jobs == 1:
+def executor_for(jobs: int | None) -> Iterator[Executor]:
+    """`Serial` for None and 1, else that many processes until the block ends; -1 is all cores."""
+    if jobs is None or jobs == 1:
         yield Serial()
         return
-    if jobs < 1 and jobs != -1:
-        raise ExecutionError(f"{jobs} jobs are none; ask for 1 or more, or -1 for all cores.")
-    with Processes(None if jobs == -1 else jobs) as place:
+    with Processes(count_cores(jobs)) as place:
         yield place

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.errors import StorageError
+
+M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
 
 Ending = Literal["gradient", "value", "limit", "callback", "interrupted", "stuck"]
@@ -76,3 +81,30 @@ class Outcome(Generic[M_co]):
     def failed(self) -> bool:
         """Whether training ended far from an optimum because it could not go on."""
         return self.ending == "stuck"
+
+    def figures(self) -> dict[str, Any]:
+        """How training ended, as plain values: all but the model and the history."""
+        return {
+            "value": self.value if math.isfinite(self.value) else None,
+            "iterations": self.iterations,
+            "evaluations": self.evaluations,
+            "ending": self.ending,
+            "reason": self.reason,
+            "seconds": self.seconds,
+        }
+
+    @staticmethod
+    def from_figures(model: M, figures: Mapping[str, Any]) -> Outcome[M]:
+        """The outcome whose `figures` these are, without its history."""
+        iterations, evaluations = figures["iterations"], figures["evaluations"]
+        value, seconds = figures["value"], figures["seconds"]
+        ending, reason = figures["ending"], figures["reason"]
+        if ending not in get_args(Ending) or not isinstance(reason, str):
+            raise StorageError("the outcome of training does not say how it ended")
+        numbers = (iterations, evaluations, seconds, 0.0 if value is None else value)
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise StorageError("the outcome of training should be numbers")
+        value = math.nan if value is None else float(value)
+        return Outcome(
+            model, value, int(iterations), int(evaluations), ending, reason, (), float(seconds)
+        )
