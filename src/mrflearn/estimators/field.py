@@ -304,7 +304,7 @@ class MarkovField(FieldQuestions):
         if isinstance(self.graph, str):
             graph = self.graph
         elif not isinstance(self.graph, FactorGraph):  # of networkx, or pairs of columns
-            graph = self.edges_.tolist()
+            graph = self.edges_.tolist() or None
         states = self.states
         if isinstance(states, Sequence | np.ndarray):
             states = [int(size) for size in states]
