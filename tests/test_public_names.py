@@ -128,6 +128,13 @@ def test_import_loads_nothing_heavy(modules: list[str]) -> None:
     assert found.stdout.strip() == "[]"
 
 
+def test_packages_need_no_import_of_their_own() -> None:
+    parts = [name.removeprefix("mrflearn.") for name in MODULES[1:]]
+    code = f"import mrflearn; print([getattr(mrflearn, name).__name__ for name in {parts!r}])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == repr(MODULES[1:])
+
+
 def test_not_fitted_is_what_scikit_learn_says() -> None:
     with pytest.raises(sklearn.exceptions.NotFittedError) as caught:
         mrflearn.MarkovField().score([[0, 1]])

@@ -60,4 +60,22 @@ _HOMES = {
     "word_features": "mrflearn.features.word_features",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+_MODULES = (
+    "datasets",
+    "errors",
+    "estimators",
+    "evaluation",
+    "execution",
+    "features",
+    "graph",
+    "inference",
+    "io",
+    "models",
+    "objectives",
+    "plots",
+    "serving",
+    "spark",
+    "training",
+)
+
+__getattr__, __dir__ = lazy(__name__, _HOMES, _MODULES)

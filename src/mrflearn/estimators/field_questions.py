@@ -48,10 +48,22 @@ class FieldQuestions(Estimator):
         """The learned field."""
 
     def log_likelihood(self, X: ArrayLike, method: Method | None = None) -> NDArray[np.float64]:
-        """The log-probability of each row, in nats; None is the `usual_method`.
+        """The log-probability of each row, in nats.
 
-        `exact` by junction tree; `ais` with log Z estimated by annealed importance sampling; `pl`
-        the sum of the log-probabilities of each variable given all the others.
+        Parameters
+        ----------
+        X
+            Rows as those learned from, without missing values.
+        method
+            `"exact"` by junction tree; `"ais"` with log Z estimated by annealed importance
+            sampling; `"pl"` the sum of the log-probabilities of each variable given all the others;
+            None is the `usual_method`.
+
+        Returns
+        -------
+        ndarray of float
+            One value per row.
+
         """
         chosen = self.usual_method if method is None else method
         potentials = self.potentials_
@@ -88,7 +100,7 @@ class FieldQuestions(Estimator):
     def fields_(self) -> NDArray[np.float64]:
         """Zero-sum scores of each variable's states; for two states the spin field h.
 
-        Where numbers of states differ: an array of objects, one table a variable.
+        Where numbers of states differ: an array of objects, one table per variable.
         """
         return zero_sum_tables(self.potentials_, 1)
 
@@ -96,7 +108,7 @@ class FieldQuestions(Estimator):
     def couplings_(self) -> NDArray[np.float64]:
         """Zero-sum scores of each edge's states; for two states the spin coupling J.
 
-        Where numbers of states differ: an array of objects, one table an edge.
+        Where numbers of states differ: an array of objects, one table per edge.
         """
         return zero_sum_tables(self.potentials_, 2)
 
@@ -107,7 +119,7 @@ class FieldQuestions(Estimator):
 
     @property
     def strengths_(self) -> NDArray[np.float64]:
-        """One number an edge: the spin coupling, or with more states the norm of its table."""
+        """One number per edge: the spin coupling, or with more states the norm of its table."""
         tables = tables_of(self.potentials_, 2)
         parts = [
             table[:, 1, 1] if table.shape[1:] == (2, 2) else np.linalg.norm(table, axis=(1, 2))
@@ -155,11 +167,37 @@ class FieldQuestions(Estimator):
         return order[:n]
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """`log_likelihood` of each row by its usual method, in nats."""
+        """`log_likelihood` of each row by its usual method, in nats.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from, without missing values.
+
+        Returns
+        -------
+        ndarray of float
+            One value per row.
+
+        """
         return self.log_likelihood(X)
 
     def score(self, X: ArrayLike, y: object = None) -> float:
-        """The mean over rows of `score_samples`, in nats."""
+        """The mean of `score_samples`, in nats per row.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from, without missing values.
+        y
+            Ignored.
+
+        Returns
+        -------
+        float
+            Nats per row.
+
+        """
         del y  # scikit-learn passes it to every estimator
         return float(self.score_samples(X).mean())
 
@@ -208,7 +246,19 @@ class FieldQuestions(Estimator):
         return FieldSamples(states, drawn.method)
 
     def encode(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The states, counted from 0, of rows as the field learned from; -1 is a missing value."""
+        """The states of rows, counted from 0.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from: states, codes or spins.
+
+        Returns
+        -------
+        ndarray of int
+            States; -1 is a missing value.
+
+        """
         rows = state_rows(X, spins=self.spins_)
         return rows if self.codes_ is None else np.asarray(self.codes_.encode(rows))
 
@@ -217,6 +267,12 @@ class FieldQuestions(Estimator):
 
         It has the tables of `potentials_`, so its log Z is less than `log_partition` by
         `gauge_constant_`; states are numbered from 0, in the order of their codes.
+
+        Parameters
+        ----------
+        path
+            The file to write: a name in .uai, or .uai.gz.
+
         """
         if Path(str(path).removesuffix(".gz")).suffix != ".uai":
             raise SettingsError(f"{path}: a field is exported to a name in .uai.")

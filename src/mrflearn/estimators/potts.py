@@ -25,7 +25,7 @@ from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.potts import PottsTraining
 
-Precision = Literal["float32", "float64"]
+Dtype = Literal["float32", "float64"]
 
 
 class PottsField(FieldQuestions):
@@ -79,7 +79,7 @@ class PottsField(FieldQuestions):
         l2_couplings: float = 0.2,
         max_iterations: int = 200,
         tolerance: float = 1e-4,
-        dtype: Precision = "float32",
+        dtype: Dtype = "float32",
         device: str = "cpu",
         random_state: int = 0,
         verbose: bool = False,
