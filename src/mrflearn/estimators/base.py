@@ -50,7 +50,8 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds, on that device if its class works on devices."""
-        learned, tensors = _Read(stored.learned), _Read(stored.tensors)
+        read: list[str] = []
+        learned, tensors = _Traced(stored.learned, read), _Traced(stored.tensors, read)
         part = "its settings"
         try:
             _check_settings(cls, stored.settings)
@@ -68,11 +69,10 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
             ValueError,
             MrflearnError,
         ) as error:
-            read = " and ".join(repr(own.last) for own in (learned, tensors) if own.last)
-            where = f"{part}, near {read}" if read else part
+            where = f"{part} (at {read[-1]!r})" if read else part
             raise StorageError(
                 f"the stored {cls.__name__} contradicts itself in {where}: {_told(error)}. "
-                "Copy the directory again, or train the model again."
+                "Was it made by another version of mrflearn? Use that one, or train it again."
             ) from error
         return self
 
@@ -97,13 +97,15 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         return value
 
 
-class _Read(dict[str, Any]):
-    """A dictionary that knows which of its entries was read last."""
+class _Traced(dict[str, Any]):
+    """A dictionary that adds the name of every entry that is read to a list."""
 
-    last: str | None = None
+    def __init__(self, entries: Mapping[str, Any], read: list[str]) -> None:
+        super().__init__(entries)
+        self._read = read
 
     def __getitem__(self, name: str) -> Any:
-        self.last = name
+        self._read.append(name)
         return super().__getitem__(name)
 
 
