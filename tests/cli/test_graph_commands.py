@@ -51,7 +51,7 @@ def tagged(model: Path, file: Path, *options: str) -> list[dict[str, Any]]:
 
 def test_it_is_the_model_of_python(file: Path, model: Path) -> None:
     graphs = list(read_graphs(file))
-    own = GraphCRF(max_iterations=20).fit(
+    own = GraphCRF(max_iterations=20, n_jobs=-1).fit(
         [graph.networkx() for graph in graphs], [graph.labels for graph in graphs]
     )
     assert load(model).feature_weights() == own.feature_weights()
