@@ -28,13 +28,17 @@ def test_every_model_that_can_be_saved_is_in_it() -> None:
 def test_the_guide_says_what_each_can_be_asked_on_a_page() -> None:
     page = Path(__file__).parents[1] / "docs" / "start" / "serve.md"
     told = re.findall(r"^\| (`.*?`) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", " ".join(told))) == KINDS.keys()
+    asked = {kind for kind, own in KINDS.items() if own.tasks is not None}
+    assert set(re.findall(r"`(\w+)`", " ".join(told))) == asked
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pages_and_tasks_are_there(kind: str) -> None:
-    assert [*inspect.signature(found_in("plots", KINDS[kind].page)).parameters] == ["page", "model"]
-    assert [*inspect.signature(found_in("serving", KINDS[kind].tasks)).parameters] == ["model"]
+    page, tasks = KINDS[kind].page, KINDS[kind].tasks
+    if page is not None:
+        assert [*inspect.signature(found_in("plots", page)).parameters] == ["page", "model"]
+    if tasks is not None:
+        assert [*inspect.signature(found_in("serving", tasks)).parameters] == ["model"]
 
 
 @pytest.mark.parametrize(("kind", "verb"), ANSWERS)

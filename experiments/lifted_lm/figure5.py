@@ -22,7 +22,7 @@ from mrflearn.models.parameters import Layout
 from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.figure import save
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 
 PART = "figure 5"
 TOKENS, WORDS, CONTEXT = 12, 4, 1

@@ -32,7 +32,7 @@ from mrflearn.models.neighbour_lm import LowRankPairs, NeighbourModel
 from mrflearn.models.neighbour_start import log_frequencies
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
 from mrflearn.training.adagrad import Adagrad
-from mrflearn.training.fit import fit
+from mrflearn.training.fitting import fit
 
 PART = "vectors"
 NEIGHBOURS = 3

@@ -3,9 +3,9 @@
 Names are loaded on first use, so that `import mrflearn` itself costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mrflearn._lazy import lazy
 from mrflearn.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -55,20 +55,27 @@ __all__ = [
 _HOMES = {
     **{name: f"mrflearn.estimators.{kind.home}" for name, kind in KINDS.items()},
     "Constraints": "mrflearn.estimators.crf_constraints",
-    "FieldStructure": "mrflearn.estimators.structure",
     "edge": "mrflearn.features.edges",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.features.word_features",
 }
 
+_MODULES = (
+    "datasets",
+    "errors",
+    "estimators",
+    "evaluation",
+    "execution",
+    "features",
+    "graph",
+    "inference",
+    "io",
+    "models",
+    "objectives",
+    "plots",
+    "serving",
+    "spark",
+    "training",
+)
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'mrflearn' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, _HOMES, _MODULES)

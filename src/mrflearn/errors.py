@@ -4,6 +4,36 @@ Each message says what was seen, what it may mean, and what to try.  The command
 `MrflearnError` into one line on standard error and exit code 1.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrflearn._lazy import lazy
+
+if TYPE_CHECKING:
+    from mrflearn._not_fitted import NotFittedError
+
+__all__ = [
+    "AccuracyWarning",
+    "DataError",
+    "DataWarning",
+    "ExecutionError",
+    "GraphError",
+    "InferenceError",
+    "MissingExtraError",
+    "MrflearnError",
+    "MrflearnWarning",
+    "NotFittedError",
+    "OutOfMemoryError",
+    "SettingsError",
+    "StorageError",
+    "TrainingError",
+    "TrainingWarning",
+]
+
+# It is scikit-learn's error too, which is imported with the first estimator.
+__getattr__, __dir__ = lazy(__name__, {"NotFittedError": "mrflearn._not_fitted"})
+
 
 class MrflearnError(Exception):
     """The root: catch this to catch everything the library raises on purpose."""
@@ -50,10 +80,6 @@ class StorageError(MrflearnError, ValueError):
 
 class OutOfMemoryError(MrflearnError, MemoryError):
     """More memory would be needed than there is; the text says how much, and what to try."""
-
-
-class NotFittedError(MrflearnError, AttributeError, ValueError):
-    """An estimator was asked for an answer before `fit` or `load`."""
 
 
 class MissingExtraError(MrflearnError, ImportError):

@@ -15,14 +15,14 @@ class Kind(NamedTuple):
     home: its module, in `mrflearn.estimators`.
     verbs: of the command line, each with a function in `mrflearn.cli` whose first argument is the
         model; the others are the arguments and options of the verb that this kind reads.
-    page: a function in `mrflearn.plots` that adds what was learned to a report.
-    tasks: a function in `mrflearn.serving` that says what can be asked on a page.
+    page: a function in `mrflearn.plots` that adds what was learned to a report, if any.
+    tasks: a function in `mrflearn.serving` that says what can be asked on a page, if anything can.
     """
 
     home: str
     verbs: Mapping[str, str]
-    page: str
-    tasks: str
+    page: str | None
+    tasks: str | None
 
 
 TAGGER = {
@@ -68,6 +68,7 @@ KINDS = {
     "FactorialCRF": Kind(
         "factorial_crf", LAYERED, "label_pages:add_graphs", "label_tasks:layered_tasks"
     ),
+    "FieldStructure": Kind("structure", {}, None, None),  # asked in Python
     "GraphCRF": Kind(
         "graph_crf",
         {

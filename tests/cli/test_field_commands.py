@@ -83,7 +83,7 @@ def test_edges_are_not_learned_from_several_files(samples: Path, tmp_path: Path)
     model = str(tmp_path / "m")
     words = ["train", "field", str(samples), str(samples), "--graph", "learn", "-o", model]
     failed = run(*words, "--estimator", "lap", "-q")
-    assert failed.code == 1
+    assert failed.code == 2
     assert "in one file" in failed.err
 
 

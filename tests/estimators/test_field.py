@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import networkx as nx
@@ -11,8 +12,16 @@ import torch
 from sklearn.base import clone
 
 import mrflearn
-from mrflearn import MarkovField
-from mrflearn.errors import DataError, GraphError, MrflearnError, NotFittedError, StorageError
+from mrflearn import FieldStructure, MarkovField, PottsField
+from mrflearn.cli.field_rows import Rows
+from mrflearn.errors import (
+    DataError,
+    DataWarning,
+    GraphError,
+    MrflearnError,
+    NotFittedError,
+    StorageError,
+)
 from mrflearn.graph.builders import grid
 from mrflearn.graph.ising import ising_parameters, random_ising
 from mrflearn.inference.draw import Drawing
@@ -74,8 +83,43 @@ def test_save_load_clone(tmp_path: Path) -> None:
         assert isinstance(back, MarkovField)
         assert back.l2 == 0.1
         np.testing.assert_array_equal(back.score_samples(rows), model.score_samples(rows))
-        np.testing.assert_array_equal(back.sample(5, seed=3), model.sample(5, seed=3))
+        np.testing.assert_array_equal(
+            back.sample(5, random_state=3), model.sample(5, random_state=3)
+        )
     assert clone(model).get_params()["l2"] == 0.1
+
+
+@pytest.mark.parametrize("graph", ["grid:2x2", [(0, 1), (0, 2), (1, 3), (2, 3)], grid(2, 2)])
+def test_the_graph_that_was_given_stays_a_setting(graph: object, tmp_path: Path) -> None:
+    rows, weights, _ = expected_samples()
+    model = MarkovField(graph, states=2).fit(rows, sample_weight=weights)
+    model.save(tmp_path / "m")
+    back = MarkovField.load(tmp_path / "m")
+    assert back.states == 2
+    if isinstance(graph, str):
+        assert back.graph == graph
+    assert back.graph_.variables == 4
+    again = clone(back).fit(rows, sample_weight=weights)
+    np.testing.assert_array_equal(again.couplings_, model.couplings_)
+
+
+@pytest.mark.parametrize("kind", [MarkovField, PottsField, FieldStructure])
+def test_what_fit_has_set_survives(kind: type, tmp_path: Path) -> None:
+    rows = Rows(np.random.default_rng(0).integers(1, 4, (50, 3)), ("a", "b", "c"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        model = kind().fit(rows)
+    model.save(tmp_path / "m")
+    back = mrflearn.load(tmp_path / "m")
+    assert {name for name in vars(back) if name.endswith("_")} == {
+        name for name in vars(model) if name.endswith("_")
+    }
+    if kind is not FieldStructure:
+        assert back.outcome_.figures() == model.outcome_.figures()
+        assert back.outcome_.model is back.model_
+    if kind is MarkovField:
+        assert back.choice_ == model.choice_
+        assert back.codes_ == model.codes_
 
 
 def test_a_networkx_graph_and_a_factor_graph_mean_the_same() -> None:
@@ -92,7 +136,7 @@ def test_a_networkx_graph_and_a_factor_graph_mean_the_same() -> None:
 def test_samples_follow_the_field() -> None:
     rows, weights, _ = expected_samples()
     model = MarkovField("grid:2x2", estimator="ml").fit(rows, sample_weight=weights)
-    drawn = model.sample(20_000, seed=5)
+    drawn = model.sample(20_000, random_state=5)
     frequency = np.array([(drawn == row).all(axis=1).mean() for row in rows])
     np.testing.assert_allclose(frequency, weights, atol=0.015)
 
@@ -153,9 +197,9 @@ def test_spins_give_what_states_give_and_come_back_as_spins(tmp_path: Path) -> N
         np.testing.assert_allclose(by_spins.score(states), by_states.score(states))
     by_spins.save(tmp_path / "model")
     again = mrflearn.load(tmp_path / "model")
-    drawn = again.sample(50, seed=3)
+    drawn = again.sample(50, random_state=3)
     assert set(drawn.ravel().tolist()) == {-1, 1}
-    np.testing.assert_array_equal((drawn + 1) // 2, by_states.sample(50, seed=3))
+    np.testing.assert_array_equal((drawn + 1) // 2, by_states.sample(50, random_state=3))
 
 
 def test_minus_one_beside_a_zero_is_missing() -> None:

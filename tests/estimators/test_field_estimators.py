@@ -133,7 +133,7 @@ def test_settings_are_checked_before_anything_is_done() -> None:
     rows = np.zeros((3, 4), dtype=int)
     for settings, says in (
         ({"auxiliary": "sparse"}, "'exact', 'dense', 'pairwise'"),
-        ({"l2": -1.0}, "less than 0"),
+        ({"l2": -1.0}, "must be >= 0"),
         ({"estimator": "pw", "l1": 1.0}, "takes no l1"),
     ):
         with pytest.raises(MrflearnError, match=says):

@@ -50,7 +50,9 @@ def test_items_coded_1_and_2_are_two_states(estimator: str, tmp_path: Path) -> N
     np.testing.assert_array_equal(coded.couplings_, plain.couplings_)
     coded.save(tmp_path / "m")
     for model in (coded, mrflearn.load(tmp_path / "m")):
-        np.testing.assert_array_equal(model.sample(20, seed=1), plain.sample(20, seed=1) + 1)
+        np.testing.assert_array_equal(
+            model.sample(20, random_state=1), plain.sample(20, random_state=1) + 1
+        )
         np.testing.assert_array_equal(model.score_samples(ISING + 1), plain.score_samples(ISING))
         with pytest.raises(DataError, match="row 0, column 1: 0"):
             model.score([[1, 0, 1, 1, 2, 2]])
@@ -78,7 +80,7 @@ def test_columns_may_have_unequal_numbers_of_states(tmp_path: Path) -> None:
     assert [len(table) for table in model.fields_] == [2, 3, 2]
     model.save(tmp_path / "m")
     back = mrflearn.load(tmp_path / "m")
-    np.testing.assert_array_equal(back.sample(9, seed=0), model.sample(9, seed=0))
+    np.testing.assert_array_equal(back.sample(9, random_state=0), model.sample(9, random_state=0))
 
 
 def test_a_state_that_never_occurs_is_told_and_kept() -> None:
@@ -91,7 +93,7 @@ def test_a_state_that_never_occurs_is_told_and_kept() -> None:
 def test_sparse_codes_take_no_memory() -> None:
     with pytest.warns(DataWarning, match="1000000"):
         model = MarkovField(l2=0.1).fit([[0, 10**6], [1, 0]])
-    assert set(model.sample(50, seed=0)[:, 1].tolist()) == {0, 10**6}
+    assert set(model.sample(50, random_state=0)[:, 1].tolist()) == {0, 10**6}
 
 
 def test_a_column_without_any_value_is_refused_by_name() -> None:
@@ -176,8 +178,8 @@ def test_edges_are_found_where_values_are_missing(share: float) -> None:
 
 def test_edges_of_coded_items_lead_on_to_a_field() -> None:
     with pytest.warns(DataWarning):
-        structure = FieldStructure(prices=8).fit(ISING + 1)
-    assert structure.edges_.tolist() == FieldStructure(prices=8).fit(ISING).edges_.tolist()
+        structure = FieldStructure(l1_path=8).fit(ISING + 1)
+    assert structure.edges_.tolist() == FieldStructure(l1_path=8).fit(ISING).edges_.tolist()
     with pytest.warns(DataWarning):
         model = MarkovField(structure.graph_, estimator="lap").fit(ISING + 1)
     plain = MarkovField(structure.graph_, estimator="lap").fit(ISING)
@@ -254,7 +256,7 @@ def test_files_of_coded_items_give_the_same_field(estimator: str, tmp_path: Path
         model = MarkovField("grid:2x3", estimator=estimator).fit_shards(paths)
     same = MarkovField("grid:2x3", estimator=estimator).fit(ISING)
     np.testing.assert_allclose(model.couplings_, same.couplings_, atol=1e-4)
-    assert set(model.sample(50, seed=0).ravel().tolist()) == {1, 2}
+    assert set(model.sample(50, random_state=0).ravel().tolist()) == {1, 2}
     (tmp_path / "two.csv").write_text("1,2,1,1,2,3\n")
     with pytest.warns(DataWarning), pytest.raises(DataError, match=r"two\.csv.*column 5: 3"):
         MarkovField("grid:2x3", estimator=estimator).fit_shards(paths)

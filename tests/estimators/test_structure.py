@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
+import mrflearn
 from mrflearn import FieldStructure, MarkovField
-from mrflearn.errors import DataError, NotFittedError
+from mrflearn.errors import DataError, DataWarning, NotFittedError, SettingsError
 
 GENERATOR = np.random.default_rng(0)
 ROWS = GENERATOR.integers(0, 2, (400, 5))
@@ -32,3 +36,31 @@ def test_bad_input_is_told() -> None:
         FieldStructure().fit([[0], [1]])
     with pytest.raises(DataError, match="not a state"):
         FieldStructure(states=2).fit(ROWS + 1)
+
+
+def test_it_comes_back_from_disk(tmp_path: Path) -> None:
+    structure = FieldStructure(gamma=0.5).fit(ROWS)
+    structure.save(tmp_path / "m")
+    again = mrflearn.load(tmp_path / "m")
+    assert isinstance(again, FieldStructure)
+    assert again.edges_.tolist() == structure.edges_.tolist()
+    assert again.states_ == structure.states_
+    assert again.weights_.tolist() == structure.weights_.tolist()
+    assert MarkovField(again.graph_).fit(ROWS).edges_.tolist() == [[1, 4]]
+
+
+def test_missing_values_are_filled_by_the_seed() -> None:
+    holes = np.where(GENERATOR.random(ROWS.shape) < 0.2, -1, ROWS)
+    with pytest.warns(DataWarning, match="values are missing"):
+        found = [FieldStructure(random_state=seed).fit(holes) for seed in (0, 0, 1)]
+    assert found[0].edges_.tolist() == found[1].edges_.tolist()
+    assert [1, 4] in found[2].edges_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [({"gamma": -1.0}, "gamma"), ({"rule": "both"}, "'and' or 'or'"), ({"l1_path": 1}, ">= 2")],
+)
+def test_bad_settings_are_told(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        FieldStructure(**settings).fit(ROWS)

@@ -72,7 +72,7 @@ def graphs(estimator: str) -> Callable[[str], Any]:
 
 def skip_chain(estimator: str) -> Callable[[str], Any]:
     model = {"estimator": estimator, "rule": "same-word", "c2": 0.3, "n_jobs": 1}
-    return lambda dtype: SkipChainCRF(dtype=dtype, **model).fit(ITEMS, TAGS, WORDS)
+    return lambda dtype: SkipChainCRF(dtype=dtype, **model).fit(ITEMS, TAGS, words=WORDS)
 
 
 def language_model(**settings: Any) -> Callable[[str], Any]:
@@ -89,10 +89,9 @@ def field(estimator: str, **settings: Any) -> Callable[[str], Any]:
 
 
 def family(dtype: str) -> Any:
-    return PottsField(**{POTTS_DTYPE: dtype}, l2_fields=0.01, l2_couplings=0.01).fit(FAMILY)
+    return PottsField(dtype=dtype, l2_fields=0.01, l2_couplings=0.01).fit(FAMILY)
 
 
-POTTS_DTYPE = "precision"
 LOCAL = ("pl", "edge-pl", "pw", "pwpl")
 BOTH: dict[str, Callable[[str], Any]] = {
     "crf.ml": crf(),

@@ -11,7 +11,7 @@ from mrflearn.objectives.lifted_alternating import AlternatingBound
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound
 from mrflearn.objectives.lifted_normaliser import StarNormaliser
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 
 
 @pytest.mark.parametrize("inner", ["subgradient", "lbfgs"])

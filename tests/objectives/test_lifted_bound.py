@@ -25,7 +25,7 @@ from mrflearn.objectives.lifted_normaliser import (
 )
 from mrflearn.objectives.objective import Evaluation
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 
 LIKE = torch.zeros(1, dtype=torch.float64)
 

@@ -15,7 +15,7 @@ from mrflearn.models.joint_tagger import JointTaggerModel
 from mrflearn.objectives.tagger_bound import FeatureFrequencies, TaggerBound, TaggerPenalty
 from mrflearn.objectives.tagger_normaliser import normaliser
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from support.tag_rings import ring_log_partition, ring_score
 
 LIKE = torch.zeros(0, dtype=torch.float64)

@@ -40,6 +40,11 @@ def estimators() -> dict[str, Example]:
     doors = [
         Example(mrflearn.MarkovField("chain:4", l2=0.1), (ROWS,), lambda model: model.score(ROWS)),
         Example(mrflearn.PottsField(), (ROWS,), lambda model: model.score(ROWS)),
+        Example(
+            mrflearn.FieldStructure(gamma=0.0, rule="or"),
+            (ROWS,),
+            lambda model: [group.scope.tolist() for group in model.graph_.groups],
+        ),
         Example(mrflearn.CRF(max_iterations=5), (ITEMS, TAGS), lambda model: model.predict(ITEMS)),
         Example(
             mrflearn.FactorialCRF(max_iterations=5, n_jobs=1),

@@ -15,9 +15,9 @@ from mrflearn.objectives.penalties import L1, L2, ElasticNet
 from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
-from mrflearn.training.fit import fit
+from mrflearn.training.fitting import fit
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.sgd import SGD
 from support.problems import LogisticLoss, blank_model, examples, split

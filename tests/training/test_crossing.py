@@ -13,7 +13,7 @@ from mrflearn.errors import TrainingWarning
 from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.penalties import L1
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.owlqn import OWLQN
 
 EDGE, LOWEST, HIGHER = 1.0, 3.0, 10.0

@@ -12,7 +12,7 @@ from mrflearn.errors import TrainingError
 from mrflearn.objectives.penalties import L1, L2
 from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.callbacks import EarlyStopping
-from mrflearn.training.fit import fit
+from mrflearn.training.fitting import fit
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.owlqn import OWLQN
 from support.problems import LogisticLoss, LogisticModel, blank_model, examples, split

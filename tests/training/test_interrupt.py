@@ -13,14 +13,14 @@ import torch
 
 from mrflearn.training.interrupt import interruptible
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from support.problems import rosenbrock
 
 START = torch.full((50,), -1.0, dtype=torch.float64)
 PROGRAM = """
     import sys, time, torch
     from mrflearn.training.lbfgs import LBFGS
-    from mrflearn.training.minimise import minimise
+    from mrflearn.training.minimising import minimise
 
     def slow(x):
         bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]

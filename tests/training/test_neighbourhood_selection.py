@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.errors import TrainingError
+from mrflearn.errors import SettingsError
 from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
 from mrflearn.graph.ising import random_ising
@@ -72,7 +72,7 @@ def test_edges_of_a_grid_are_found() -> None:
     field = random_ising(graph, scale=1.0, seed=0)
     rows = JunctionTree().sample(field, 4000, torch.Generator().manual_seed(0))
     seen = Samples.distinct(rows)
-    edges = NeighbourhoodSelection(prices=15)(
+    edges = NeighbourhoodSelection(path=15)(
         seen.states, seen.weights, torch.tensor([2] * seen.states.shape[1])
     ).edges
     truth = {tuple(edge) for edge in graph.groups[1].scope.tolist()}
@@ -89,7 +89,7 @@ def test_independent_variables_are_not_joined() -> None:
     assert edges.tolist() == []
 
 
-@pytest.mark.parametrize("setting", [{"gamma": -1}, {"prices": 1}, {"ratio": 1.0}])
+@pytest.mark.parametrize("setting", [{"gamma": -1}, {"path": 1}, {"rule": "xor"}, {"ratio": 1.0}])
 def test_settings_that_make_no_sense_are_refused(setting: dict[str, float]) -> None:
-    with pytest.raises(TrainingError):
+    with pytest.raises(SettingsError):
         NeighbourhoodSelection(**setting)

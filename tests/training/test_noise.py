@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.noise import measure_noise, noise_of_line
 
 

@@ -12,7 +12,7 @@ from mrflearn.models.parameters import Layout
 from mrflearn.objectives.penalties import L1, L2, ElasticNet, LaidPenalty
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import run
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.owlqn import OWLQN, pseudo_gradient, shrinkage
 from mrflearn.training.plan import Plan
 from support.problems import Examples, examples, logistic, quadratic

@@ -11,7 +11,7 @@ import torch
 from mrflearn.training import progress
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.outcome import Row, Verdict
 from mrflearn.training.progress import Lines, Live, Pace, clock, summary
 from mrflearn.training.stopping import StopRule
@@ -117,5 +117,5 @@ def test_a_training_without_rows_has_a_summary():
 
 
 def test_importing_training_does_not_import_rich():
-    check = "import sys, mrflearn.training.fit; sys.exit('rich' in sys.modules)"
+    check = "import sys, mrflearn.training.fitting; sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

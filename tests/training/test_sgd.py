@@ -9,7 +9,7 @@ from mrflearn.errors import TrainingError
 from mrflearn.objectives.penalties import L1, L2
 from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.sgd import SGD
 from support.problems import examples, logistic, quadratic, split
 

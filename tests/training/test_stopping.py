@@ -5,7 +5,7 @@ import torch
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.outcome import Row
 from mrflearn.training.stopping import StopRule
 from support.problems import quadratic, rosenbrock

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.kinds import KINDS, found_in
 
 
@@ -25,9 +25,13 @@ def ask(verb: str, context: typer.Context, folder: Path, **asked: Any) -> None:
     verbs = KINDS[kind].verbs
     if verb not in verbs:
         others = ", ".join(f"`mrflearn {other}`" for other in verbs)
-        raise MrflearnError(
-            f"{folder} holds a {kind}, which has no answer to `mrflearn {verb}`. "
+        hint = (
             f"Ask it otherwise: {others}; or in Python, by its methods."
+            if verbs
+            else "Ask it in Python."
+        )
+        raise SettingsError(
+            f"{folder} holds a {kind}, which has no answer to `mrflearn {verb}`. {hint}"
         )
     answer = found_in("cli", verbs[verb])
     read = signature(answer).parameters

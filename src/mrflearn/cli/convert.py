@@ -12,7 +12,7 @@ from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.options import ChunkScheme
 from mrflearn.cli.output import Overwrite
 from mrflearn.cli.text_source import MOMENTS, holds_moments
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 
 FILE_OPTIONS = ("source_format", "target_format", "columns", "keep", "scheme")
 
@@ -84,7 +84,7 @@ def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> Non
     from mrflearn.features import moments_file, mrflm
 
     if vocabulary is None or {source.suffix, target.suffix} != {MOMENTS, ".dat"}:
-        raise MrflearnError(
+        raise SettingsError(
             f"{source} -> {target}: counts are converted between {MOMENTS} and the .dat of MRF-LM, "
             "whose words stand in a file of their own: --vocabulary FILE."
         )
@@ -110,7 +110,7 @@ def _convert_model(source: Path, target: Path, *, overwrite: bool) -> None:
 
     model = load(source)
     if not hasattr(model, "export"):
-        raise MrflearnError(
+        raise SettingsError(
             f"{source} holds a {type(model).__name__}, which no other format can hold; "
             "language models become .arpa files or word vectors, fields .uai networks."
         )

@@ -158,5 +158,5 @@ def _use_the_saved_model(output: Path, truth: _Truth) -> None:
     best = float((scores - JunctionTree()(truth.potentials).log_partition).mean())
     say(f"   held-out nats: {model.score(truth.held_out):.5f} (the true field itself: {best:.5f})")
     say("   one sample:")
-    for line in model.sample(1, seed=1)[0].reshape(SIDE, SIDE):
+    for line in model.sample(1, random_state=1)[0].reshape(SIDE, SIDE):
         say("     " + " ".join("#" if state else "." for state in line))

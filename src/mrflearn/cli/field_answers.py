@@ -51,11 +51,11 @@ def sample_field(field: FieldQuestions, count: int, seed: int, output: Path | No
     """Tells new rows, or writes them."""
     from mrflearn.io.samples import SampleTable, write_samples
 
-    drawn = field.draw(count, seed=seed)
+    drawn = field.draw(count, random_state=seed)
     remark(f"drawn by: {drawn.method}")
     if output is not None:
-        rows = drawn.samples.cpu().numpy() if field.spins_ else field.as_learned(drawn)
+        rows = (drawn.samples + 1) // 2 if field.spins_ else drawn.samples  # as tables hold them
         write_samples(output, SampleTable(None, rows, field.spins_))
         return
-    for row in field.as_learned(drawn).tolist():
+    for row in drawn.samples.tolist():
         say(" ".join(map(str, row)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,7 +40,7 @@ Columns = Annotated[
 class Rows:
     """States, the columns' names where the file has them, and how many states it can hold.
 
-    `spins`: they stand in the file as -1 and 1.
+    `spins`: they stand in the file as -1 and 1, and estimators see them so.
     """
 
     values: NDArray[np.int64]
@@ -53,9 +53,15 @@ class Rows:
         """The names, where estimators look for them."""
         return self.names
 
-    def __array__(self, *_: object, **__: object) -> NDArray[np.int64]:
-        """The states, to estimators."""
-        return self.values
+    def __array__(self, *_: object, **__: object) -> NDArray[Any]:
+        """The samples as the file has them: states, or spins with NaN where one is missing."""
+        if not self.spins:
+            return self.values
+        import numpy as np
+
+        spins = 2 * self.values - 1
+        missing = self.values < 0
+        return np.where(missing, np.nan, spins) if missing.any() else spins
 
 
 def is_alignment(path: Path) -> bool:

@@ -10,7 +10,7 @@ import typer
 
 from mrflearn.cli.answers import say, say_json, say_table
 from mrflearn.cli.pictures import keep
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,7 @@ def inspect_field(
 
 def _contacts(field: Any) -> NDArray[np.float64]:
     if not hasattr(field, "contacts_"):
-        raise MrflearnError(
+        raise SettingsError(
             f"a {type(field).__name__} has no contacts; a field learned from an alignment on the "
             "complete graph has: mrflearn train field FAMILY.fasta -o MODEL."
         )

@@ -10,7 +10,7 @@ import typer
 from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.engine import Engine, place_to_run, shard_paths
 from mrflearn.cli.inputs import input_argument
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import DataError
 
 if TYPE_CHECKING:
     from mrflearn.estimators.nearest_words import WordSpace
@@ -58,6 +58,6 @@ def text_source(
         return text_or_moments(paths[0])
     for path in paths:
         if holds_moments(path):
-            raise MrflearnError(f"{path}: moments are counts already; give one such file alone.")
+            raise DataError("moments are counts already; give one such file alone.", path=path)
     with place_to_run(engine, master, jobs) as place:
         return model.count_shards(shard_paths(paths, engine), place)

@@ -26,7 +26,7 @@ from mrflearn.cli.options import Checkpoint, Device, Quiet, Resume, Seed, check_
 from mrflearn.cli.output import Output, Overwrite
 from mrflearn.cli.report import write_report
 from mrflearn.cli.training_facts import conclude, learned_by, tell_training, training_facts
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import DataError, MrflearnError, TrainingError
 
 if TYPE_CHECKING:
     from mrflearn.estimators.potts import PottsField
@@ -88,8 +88,10 @@ def field(
     auxiliary: Annotated[
         Auxiliary, typer.Option(help="For lap: what a clique's neighbours may follow.")
     ] = Auxiliary.exact,
-    l2: Annotated[float, typer.Option(min=0.0, help="Price of squared parameters.")] = 0.0,
-    l1: Annotated[float, typer.Option(min=0.0, help="Price of couplings; makes some zero.")] = 0.0,
+    l2: Annotated[float, typer.Option(min=0.0, help="L2 regularisation strength.")] = 0.0,
+    l1: Annotated[
+        float, typer.Option(min=0.0, help="L1 regularisation strength of couplings.")
+    ] = 0.0,
     columns: Columns = None,
     molecule: Letters = Molecule.protein,
     drop_inserts: DropInserts = False,
@@ -98,7 +100,7 @@ def field(
         typer.Option(min=0.0, max=1.0, help="For alignments: what counts as a copy; 0: nothing."),
     ] = 0.8,
     l2_couplings: Annotated[
-        float, typer.Option(min=0.0, help="For alignments: price of squared couplings / (L - 1).")
+        float, typer.Option(min=0.0, help="For alignments: L2 strength of couplings / (L - 1).")
     ] = 0.2,
     device: Device = "cpu",
     missing: Annotated[
@@ -140,7 +142,9 @@ def field(
     if sharded:
         _refuse_alignments(samples)
         if graph == "learn":
-            raise MrflearnError("edges are found in one file on this machine; name the graph.")
+            raise typer.BadParameter(
+                "--graph learn: edges are found in one file on this machine; name the graph."
+            )
         with place_to_run(engine, master, jobs) as place:
             model = MarkovField(graph, states=states, **choices, **common)
             paths = shard_paths(samples, engine)
@@ -153,7 +157,7 @@ def field(
         if family:
             model = _family(rows, identity or None, l2_couplings, common, saved)
         else:
-            wires = _found(rows, common["states"], device) if graph == "learn" else graph
+            wires = _found(rows, common["states"], device, seed) if graph == "learn" else graph
             model = MarkovField(wires, **choices, **common)
             try:
                 model.fit(rows, **saved)
@@ -161,10 +165,9 @@ def field(
                 if isinstance(wires, str):
                     raise
                 kept = _keep_edges(wires, output)
-                raise MrflearnError(
+                raise TrainingError(
                     f"{error} The edges that were found are kept: --graph edges:{kept}."
                 ) from error
-            model.spins_ = rows.spins
     model.save(output, overwrite=overwrite or resume)
     by = Estimator.pl.value if family else learned_by(model, quiet=quiet)
     answer = _answer(model, count, output, by)
@@ -179,7 +182,7 @@ def _idle(estimator: Estimator, *, sharded: bool, alignment: bool, family: bool)
     if estimator is not Estimator.lap:
         idle["auxiliary"] = "only lap has auxiliary fields; say --estimator lap"
     if family:
-        idle |= dict.fromkeys(("l1", "l2"), "the price for a family is --l2-couplings")
+        idle |= dict.fromkeys(("l1", "l2"), "the regularisation of a family is --l2-couplings")
     else:
         reason = "only for an alignment on the complete graph by pl"
         idle |= dict.fromkeys(("identity", "l2_couplings"), reason)
@@ -192,11 +195,11 @@ def _idle(estimator: Estimator, *, sharded: bool, alignment: bool, family: bool)
     return idle
 
 
-def _found(rows: Rows, states: int | None, device: str) -> FactorGraph:
+def _found(rows: Rows, states: int | None, device: str, seed: int) -> FactorGraph:
     """The graph that the rows themselves suggest."""
     from mrflearn.estimators.structure import FieldStructure
 
-    structure = FieldStructure(states=states, device=device).fit(rows)
+    structure = FieldStructure(states=states, device=device, random_state=seed).fit(rows)
     remark(f"{len(structure.edges_)} edges found among {structure.n_features_in_} variables")
     return structure.graph_
 
@@ -216,9 +219,7 @@ def _keep_edges(graph: FactorGraph, output: Path) -> Path:
 def _refuse_alignments(paths: list[Path]) -> None:
     for path in paths:
         if is_alignment(path):
-            raise MrflearnError(
-                f"{path}: an alignment is learned from as one file, on this machine."
-            )
+            raise DataError("an alignment is learned from as one file, on this machine.", path=path)
 
 
 def _family(
@@ -232,7 +233,7 @@ def _family(
 
     model = PottsField(identity=identity, l2_couplings=l2_couplings, **common)
     model.fit(rows.values, **saved)
-    remark(f"{len(rows.values)} sequences count as {model.weights_.sum():.1f}")
+    remark(f"{len(rows.values)} sequences count as {model.n_effective_:.1f}")
     return model
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mrflearn.cli.answers import say, say_json, say_table
 from mrflearn.cli.pictures import keep
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError
 
 WORDS_ON_MAP = 120
 
@@ -24,7 +24,8 @@ def evaluate_vectors(model: Any, file: Path, as_json: bool) -> None:
         if not hasattr(model, "log_likelihood"):
             raise
         hint = "The vectors of this language model are judged; `mrflearn score` rates a text."
-        raise MrflearnError(f"{error} {hint}") from error
+        problem = f"{error.problem} {hint}"
+        raise DataError(problem, path=error.path, line=error.line) from error
     if as_json:
         say_json(answer)
         return

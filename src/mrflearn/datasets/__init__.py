@@ -1,1 +1,41 @@
 """Built-in corpora and generators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrflearn._lazy import lazy
+
+if TYPE_CHECKING:
+    from mrflearn.datasets.docstrings import docstring_documents, docstring_sentences
+    from mrflearn.datasets.english import Document, Sentence, sample_documents
+    from mrflearn.datasets.english_truth import (
+        Entropy,
+        document_log_probability,
+        entropy_per_sentence,
+    )
+
+__all__ = [
+    "Document",
+    "Entropy",
+    "Sentence",
+    "docstring_documents",
+    "docstring_sentences",
+    "document_log_probability",
+    "entropy_per_sentence",
+    "sample_documents",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Document": ".english",
+        "Entropy": ".english_truth",
+        "Sentence": ".english",
+        "docstring_documents": ".docstrings",
+        "docstring_sentences": ".docstrings",
+        "document_log_probability": ".english_truth",
+        "entropy_per_sentence": ".english_truth",
+        "sample_documents": ".english",
+    },
+)

@@ -50,12 +50,16 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
     @classmethod
     def from_stored(cls, stored: StoredModel, *, device: str = "cpu") -> Self:
         """The model that a stored model holds, on that device if its class works on devices."""
+        read: list[str] = []
+        learned, tensors = _Traced(stored.learned, read), _Traced(stored.tensors, read)
+        part = "its settings"
         try:
             _check_settings(cls, stored.settings)
             self = cls(**stored.settings)
             if "device" in stored.settings:
                 self.set_params(device=device)
-            self._restore(stored.learned, stored.tensors)
+            part = "what it learned"
+            self._restore(learned, tensors)
         except (
             ArithmeticError,
             AttributeError,
@@ -65,8 +69,10 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
             ValueError,
             MrflearnError,
         ) as error:
+            where = f"{part} (at {read[-1]!r})" if read else part
             raise StorageError(
-                f"the stored {cls.__name__} contradicts itself ({error}). Train the model again."
+                f"the stored {cls.__name__} contradicts itself in {where}: {_told(error)}. "
+                "Was it made by another version of mrflearn? Use that one, or train it again."
             ) from error
         return self
 
@@ -89,6 +95,26 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
             kind = type(self).__name__
             raise NotFittedError(f"this {kind} is not fitted yet; call `fit`, or `load` one.")
         return value
+
+
+class _Traced(dict[str, Any]):
+    """A dictionary that adds the name of every entry that is read to a list."""
+
+    def __init__(self, entries: Mapping[str, Any], read: list[str]) -> None:
+        super().__init__(entries)
+        self._read = read
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.append(name)
+        return super().__getitem__(name)
+
+
+def _told(error: Exception) -> str:
+    """The problem in words, also where Python's own exceptions hold less than that."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    text = str(error).rstrip(".")
+    return text if isinstance(error, MrflearnError) else f"{type(error).__name__}: {text}"
 
 
 def _check_settings(kind: type[Estimator], settings: Mapping[str, Any]) -> None:

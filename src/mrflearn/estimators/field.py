@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mrflearn.errors import GraphError
 from mrflearn.estimators.base import Parts
-from mrflearn.estimators.field_choice import choose_estimator
+from mrflearn.estimators.field_choice import Choice, choose_estimator
 from mrflearn.estimators.field_inputs import (
     Table,
     check_observed,
@@ -46,22 +46,63 @@ from mrflearn.training.outcome import Outcome
 class MarkovField(FieldQuestions):
     """A Markov random field with free parameters on every variable, edge and larger clique.
 
-    graph: `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a
-        networkx graph whose node order is the column order, pairs of columns such as `[(0, 1)]`,
-        or a `FactorGraph` (any cliques).
-    states: states of every variable, counted from 0: one number, or one each.  None takes what
-        each column shows: states from 0 to its largest, or, where they are not counted from 0
-        (items coded 1 and 2), its codes, in which `sample` answers and `score` asks: see `codes_`.
-    estimator: `"auto"` takes the one that suits graph and samples, and `choice_` says which and
-        why; `"lap"` (each clique from its neighbourhood; small degree, any size), `"pl"`
-        (pseudolikelihood, any graph), `"ml"` (exact maximum likelihood, small width), `"bp"` (the
-        same with loopy belief propagation), `"consensus"` (each variable by itself, then averaged),
-        `"pw"` (each clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).
-    auxiliary: what LAP lets the neighbours of a clique follow: `"exact"` (the structure of the true
-        marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
-    l2: price of the square of every parameter.
-    l1: price of each coupling: of the norm of its table under LAP, of every entry elsewhere.
-    n_jobs: processes that share the local problems of `"lap"` and `"consensus"`; -1 is all cores.
+    Parameters
+    ----------
+    graph
+        `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a networkx
+        graph whose node order is the column order, pairs of columns such as `[(0, 1)]`, or a
+        `FactorGraph` (any cliques).
+    states
+        States of every variable, counted from 0: one number, or one each.  None takes what each
+        column shows: states from 0 to its largest, or, where they are not counted from 0 (items
+        coded 1 and 2), its codes, which `sample` returns and `score` expects: see `codes_`.
+    estimator
+        `"auto"` chooses by graph and samples, and `choice_` says which and why; `"lap"` (each
+        clique from its neighbourhood; small degree, any size), `"pl"` (pseudolikelihood, any
+        graph), `"ml"` (exact maximum likelihood, small treewidth), `"bp"` (the same with loopy
+        belief propagation), `"consensus"` (each variable by itself, then averaged), `"pw"` (each
+        clique by itself) or `"pmm"` (pseudo-moment matching, in closed form).
+    auxiliary
+        The family that LAP assumes for the neighbours of a clique: `"exact"` (the structure of the
+        true marginal), `"dense"` (any distribution) or `"pairwise"` (a pairwise field).
+    l2
+        L2 regularisation strength of every parameter.
+    l1
+        L1 regularisation strength of couplings: on the norm of each table under LAP, on every
+        entry elsewhere.
+    max_iterations
+        Most iterations of the optimiser.
+    tolerance
+        Training stops where the gradient is this small.
+    device
+        `"cpu"`, `"cuda"` or `"auto"`.
+    n_jobs
+        Processes that share the local problems of `"lap"` and `"consensus"`; None is 1, -1 is all
+        cores.
+    random_state
+        Seed of `sample`, and of annealed importance sampling.
+    verbose
+        Whether to show progress.
+
+    Attributes
+    ----------
+    graph_
+        The factor graph that was learned on.
+    model_
+        The parameters, as a `TabularModel`.
+    choice_
+        With `estimator="auto"`: the chosen `estimator`, and the `reason`.
+    outcome_
+        How training ended; of a loaded field, without its history.
+    spins_
+        Whether the samples were spins (-1 and 1).
+    codes_
+        The codes of columns whose states are not counted from 0.
+    n_features_in_
+        The number of variables.
+    feature_names_in_
+        The names of the columns, where the samples had names.
+
     """
 
     usual_method = "exact"
@@ -78,7 +119,7 @@ class MarkovField(FieldQuestions):
         max_iterations: int = 1000,
         tolerance: float = 1e-7,
         device: str = "cpu",
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
@@ -106,19 +147,28 @@ class MarkovField(FieldQuestions):
     ) -> Self:
         """Learns from rows of states (samples x variables, counted from 0), or of spins (-1 and 1).
 
-        Distinct rows with their counts as `sample_weight` are the same as all the rows.  NaN, or -1
-        among states, is a missing value, which `"lap"` sums over, and for which `"pl"` leaves out
-        the terms of that variable and its neighbours.  One byte a state is enough.
+        Parameters
+        ----------
+        X
+            The samples.  NaN, or -1 among states, is a missing value, which `"lap"` sums over, and
+            for which `"pl"` leaves out the terms of that variable and its neighbours.  One byte
+            per state is enough.
+        y
+            Ignored.
+        sample_weight
+            One weight per row; distinct rows with their counts are the same as all the rows.
+        checkpoint
+            A file that training is saved to every minute.
+        resume
+            Whether to continue from the checkpoint, to the same field as without interruption.
 
-        Training is saved to `checkpoint` every minute, and with `resume` goes on from there, to
-        the same field as if it had never stopped.
         """
         del y  # scikit-learn passes it to every estimator
         saved = checkpoint_of(checkpoint)
         device = choose_device(self.device)
         samples, self.spins_ = state_table(X)
         names = column_names(X)
-        self.name_columns(names)
+        self._name_columns(names)
         check_observed(samples, names)
         graph, self.codes_ = self._build(samples)
         graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
@@ -141,11 +191,23 @@ class MarkovField(FieldQuestions):
         columns: Sequence[str | int] | None = None,
         missing: bool = False,
     ) -> Self:
-        """Learns from files of samples, each counted where the executor runs (default: here).
+        """Learns from files of samples, each counted where the executor runs.
 
-        For `"lap"`, `"ml"`, `"bp"` and `"pw"`, which need counts alone.  `columns` picks some by
-        name or number.  Say `missing` where values may be missing, and give `states` where the
+        For `"lap"`, `"ml"`, `"bp"` and `"pw"`, which need counts alone.  Set `states` where the
         first file may not show them all.
+
+        Parameters
+        ----------
+        paths
+            The files.
+        executor
+            Where they are counted: `mrflearn.execution.Serial` (default), `Processes` or
+            `mrflearn.spark.Spark`.
+        columns
+            The columns to use, by name or number.
+        missing
+            Whether values may be missing.
+
         """
         first = first_table(paths, columns)
         graph, self.codes_ = self._build(first.values, uniform=True)
@@ -155,15 +217,19 @@ class MarkovField(FieldQuestions):
         tell_codes(first.values, self.codes_, first.names)
         rows = self.codes_.encode(first.values)
         self._keep(learn_from_shards(training, graph, shards, place, rows))
-        self.name_columns(first.names)
+        self._name_columns(first.names)
         self.spins_ = first.spins
         return self
 
     def fit_counts(self, counts: Sequence[ArrayLike]) -> Self:
         """Learns from clique histograms, which is all that `"ml"`, `"bp"` and `"pw"` need.
 
-        For each factor group of the graph, in its order: how often each factor's variables were
-        seen in each joint state (factors x states x states ...).
+        Parameters
+        ----------
+        counts
+            For each factor group of the graph, in its order: how often each factor's variables
+            were seen in each joint state (factors x states x states ...).
+
         """
         device = choose_device(self.device)
         tables = tuple(
@@ -179,12 +245,17 @@ class MarkovField(FieldQuestions):
         weight = tables[0][0].sum().reshape(1)
         return self._keep(training.from_clique_counts(graph, CliqueCounts(tables, weight)))
 
-    def name_columns(self, names: Sequence[str] | None) -> None:
+    def _name_columns(self, names: Sequence[str] | None) -> None:
         """Keeps the names of the columns, where there are any, as scikit-learn does."""
         if names is not None:
             self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    @property
+    def graph_(self) -> FactorGraph:
+        """The factor graph that was learned on."""
+        return self._fitted().graph
 
     @property
     def potentials_(self) -> Potentials:
@@ -199,24 +270,45 @@ class MarkovField(FieldQuestions):
         names = list(getattr(self, "feature_names_in_", [])) or None
         groups = [group.name for group in model.graph.groups]
         codes = None if self.codes_ is None else self.codes_.codes
-        learned = {"groups": groups, "names": names, "spins": self.spins_, "codes": codes}
+        choice = getattr(self, "choice_", None)
+        learned = {
+            "groups": groups,
+            "names": names,
+            "spins": self.spins_,
+            "codes": codes,
+            "choice": None if choice is None else [*choice],
+            "outcome": self.outcome_.figures(),
+        }
         return learned, model.tensors()
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = TabularModel.from_tensors(list(texts(learned, "groups")), tensors)
-        self.graph = self.model_.graph
-        self.n_features_in_ = self.graph.variables
-        self.name_columns(None if learned["names"] is None else texts(learned, "names"))
+        graph = self.model_.graph
+        if self.graph is None:  # it was a factor graph, which the tensors hold
+            self.graph = graph
+        self.n_features_in_ = graph.variables
+        self._name_columns(None if learned["names"] is None else texts(learned, "names"))
         self.spins_ = bool(learned["spins"])
-        codes = learned["codes"]
+        codes, self.codes_ = learned["codes"], None
         if codes is not None:
-            sizes = tuple(self.graph.states.tolist())
+            sizes = tuple(graph.states.tolist())
             own = tuple(None if column is None else tuple(map(int, column)) for column in codes)
             self.codes_ = StateCodes(own, sizes)
+        if learned["choice"] is not None:
+            estimator, reason = texts(learned, "choice")
+            self.choice_ = Choice(cast("FieldCriterion", estimator), reason)
+        self.outcome_ = Outcome.from_figures(self.model_, learned["outcome"])
 
     def _stored_settings(self) -> dict[str, Any]:
-        # The graph is among the tensors, with its states.
-        return {**super()._stored_settings(), "graph": None, "states": None}
+        graph: Any = None  # a factor graph is among the tensors
+        if isinstance(self.graph, str):
+            graph = self.graph
+        elif not isinstance(self.graph, FactorGraph):  # of networkx, or pairs of columns
+            graph = self.edges_.tolist() or None
+        states = self.states
+        if isinstance(states, Sequence | np.ndarray):
+            states = [int(size) for size in states]
+        return {**super()._stored_settings(), "graph": graph, "states": states}
 
     def _training(
         self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False

@@ -23,6 +23,13 @@ PartitionMethod = Literal["auto", "exact", "ais"]
 GATHERED = 1 << 25
 
 
+class FieldSamples(NamedTuple):
+    """Rows as those a field was learned from (states, codes or spins), and how they were made."""
+
+    samples: NDArray[np.int64]
+    method: str
+
+
 class LogPartition(NamedTuple):
     """log Z in nats, whether that is exact, and its standard error (0 where it is)."""
 

@@ -64,8 +64,8 @@ def _numbers(X: ArrayLike) -> NDArray[Any]:
         raise SettingsError(
             f"samples are numbers; these are words such as {str(values.flat[0])[:40]!r}. "
             "scikit-learn's OrdinalEncoder numbers categories; a file is read by "
-            "mrflearn.io.samples.read_samples(path).values, an alignment by "
-            "mrflearn.io.alignments.read_alignment(path).values."
+            "mrflearn.io.read_samples(path).values, an alignment by "
+            "mrflearn.io.read_alignment(path).values."
         )
     return values
 

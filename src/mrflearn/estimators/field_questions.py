@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from mrflearn.errors import SettingsError
 from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.field_answers import (
+    FieldSamples,
     LogPartition,
     Method,
     PartitionMethod,
@@ -27,7 +28,7 @@ from mrflearn.estimators.field_inputs import state_rows
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.draw import Draw, Drawing
+from mrflearn.inference.draw import Drawing
 from mrflearn.io.files import PathLike
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.io.uai import write_network
@@ -47,10 +48,22 @@ class FieldQuestions(Estimator):
         """The learned field."""
 
     def log_likelihood(self, X: ArrayLike, method: Method | None = None) -> NDArray[np.float64]:
-        """The log-probability of each row, in nats; None is the `usual_method`.
+        """The log-probability of each row, in nats.
 
-        `exact` by junction tree; `ais` with log Z estimated by annealed importance sampling; `pl`
-        the sum of the log-probabilities of each variable given all the others.
+        Parameters
+        ----------
+        X
+            Rows as those learned from, without missing values.
+        method
+            `"exact"` by junction tree; `"ais"` with log Z estimated by annealed importance
+            sampling; `"pl"` the sum of the log-probabilities of each variable given all the others;
+            None is the `usual_method`.
+
+        Returns
+        -------
+        ndarray of float
+            One value per row.
+
         """
         chosen = self.usual_method if method is None else method
         potentials = self.potentials_
@@ -87,7 +100,7 @@ class FieldQuestions(Estimator):
     def fields_(self) -> NDArray[np.float64]:
         """Zero-sum scores of each variable's states; for two states the spin field h.
 
-        Where numbers of states differ: an array of objects, one table a variable.
+        Where numbers of states differ: an array of objects, one table per variable.
         """
         return zero_sum_tables(self.potentials_, 1)
 
@@ -95,7 +108,7 @@ class FieldQuestions(Estimator):
     def couplings_(self) -> NDArray[np.float64]:
         """Zero-sum scores of each edge's states; for two states the spin coupling J.
 
-        Where numbers of states differ: an array of objects, one table an edge.
+        Where numbers of states differ: an array of objects, one table per edge.
         """
         return zero_sum_tables(self.potentials_, 2)
 
@@ -106,7 +119,7 @@ class FieldQuestions(Estimator):
 
     @property
     def strengths_(self) -> NDArray[np.float64]:
-        """One number an edge: the spin coupling, or with more states the norm of its table."""
+        """One number per edge: the spin coupling, or with more states the norm of its table."""
         tables = tables_of(self.potentials_, 2)
         parts = [
             table[:, 1, 1] if table.shape[1:] == (2, 2) else np.linalg.norm(table, axis=(1, 2))
@@ -136,37 +149,116 @@ class FieldQuestions(Estimator):
         size = self.potentials_.graph.variables
         return [str(name) for name in getattr(self, "feature_names_in_", range(size))]
 
-    def strongest(self, count: int) -> NDArray[np.int64]:
-        """Where in `edges_` the strongest couplings stand, strongest first."""
+    def strongest(self, n: int) -> NDArray[np.int64]:
+        """The positions in `edges_` of the couplings of largest magnitude.
+
+        Parameters
+        ----------
+        n
+            How many.
+
+        Returns
+        -------
+        ndarray of int
+            Positions, strongest first.
+
+        """
         order: NDArray[np.int64] = (-np.abs(self.strengths_)).argsort(kind="stable")
-        return order[:count]
+        return order[:n]
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """`log_likelihood` of each row by its usual method, in nats."""
+        """`log_likelihood` of each row by its usual method, in nats.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from, without missing values.
+
+        Returns
+        -------
+        ndarray of float
+            One value per row.
+
+        """
         return self.log_likelihood(X)
 
     def score(self, X: ArrayLike, y: object = None) -> float:
-        """The mean over rows of `score_samples`, in nats."""
+        """The mean of `score_samples`, in nats per row.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from, without missing values.
+        y
+            Ignored.
+
+        Returns
+        -------
+        float
+            Nats per row.
+
+        """
         del y  # scikit-learn passes it to every estimator
         return float(self.score_samples(X).mean())
 
-    def sample(self, count: int = 1, *, seed: int | None = None) -> NDArray[np.int64]:
-        """New rows: exact where the width allows, else by Gibbs (see `draw` for which).
+    def sample(self, n: int = 1, *, random_state: int | None = None) -> NDArray[np.int64]:
+        """New rows: exact samples where the treewidth allows, else by Gibbs sampling.
 
-        Spins come back where spins were learned from, and a column's own codes where these were
-        no states counted from 0.
+        Parameters
+        ----------
+        n
+            How many.
+        random_state
+            The seed; None is that of the estimator.
+
+        Returns
+        -------
+        ndarray of int
+            Rows as those learned from: spins where these were spins, and a column's own codes where
+            its states are not counted from 0.
+
         """
-        return self.as_learned(self.draw(count, seed=seed))
+        return self.draw(n, random_state=random_state).samples
 
-    def as_learned(self, drawn: Draw) -> NDArray[np.int64]:
-        """Drawn rows as the samples were that the field learned from: spins, codes or states."""
+    def draw(self, n: int = 1, *, random_state: int | None = None) -> FieldSamples:
+        """`sample`, together with how the rows were made.
+
+        Parameters
+        ----------
+        n
+            How many.
+        random_state
+            The seed; None is that of the estimator.
+
+        Returns
+        -------
+        FieldSamples
+            `samples`, and the `method` in words.
+
+        """
+        seed = self.random_state if random_state is None else random_state
+        drawn = Drawing()(self.potentials_, n, seed=seed)
         states = np.asarray(drawn.samples.cpu())
         if self.spins_:
-            return 2 * states - 1
-        return states if self.codes_ is None else self.codes_.decode(states)
+            states = 2 * states - 1
+        elif self.codes_ is not None:
+            states = self.codes_.decode(states)
+        return FieldSamples(states, drawn.method)
 
     def encode(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The states, counted from 0, of rows as the field learned from; -1 is a missing value."""
+        """The states of rows, counted from 0.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from: states, codes or spins.
+
+        Returns
+        -------
+        ndarray of int
+            States; -1 is a missing value.
+
+        """
         rows = state_rows(X, spins=self.spins_)
         return rows if self.codes_ is None else np.asarray(self.codes_.encode(rows))
 
@@ -175,12 +267,13 @@ class FieldQuestions(Estimator):
 
         It has the tables of `potentials_`, so its log Z is less than `log_partition` by
         `gauge_constant_`; states are numbered from 0, in the order of their codes.
+
+        Parameters
+        ----------
+        path
+            The file to write: a name in .uai, or .uai.gz.
+
         """
         if Path(str(path).removesuffix(".gz")).suffix != ".uai":
             raise SettingsError(f"{path}: a field is exported to a name in .uai.")
         write_network(path, to_uai(self.potentials_))
-
-    def draw(self, count: int, *, seed: int | None = None) -> Draw:
-        """New rows of states together with how they were made."""
-        seed = self.random_state if seed is None else seed
-        return Drawing()(self.potentials_, count, seed=seed)

@@ -45,7 +45,7 @@ from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, DensePseudo
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.consensus import FormOpinion, consensus
-from mrflearn.training.fit import fit
+from mrflearn.training.fitting import fit
 from mrflearn.training.lap import (
     Block,
     LocalSolver,
@@ -111,7 +111,7 @@ class FieldTraining:
                 f"auxiliary {self.auxiliary!r} is not one of 'exact', 'dense', 'pairwise'."
             )
         if min(self.l1, self.l2) < 0:
-            raise SettingsError("a penalty (l1, l2) of less than 0 is none; 0 or more is.")
+            raise SettingsError(f"l1 and l2 must be >= 0; got {self.l1} and {self.l2}.")
         if self.resume and self.checkpoint is None:
             raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
         if self.checkpoint is not None and self.estimator in ("pw", "pmm", "consensus"):

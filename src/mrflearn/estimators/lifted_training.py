@@ -23,7 +23,7 @@ from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, Stages
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.outcome import Outcome
 
 Form = Literal["low-rank", "bilinear", "explicit"]

@@ -19,7 +19,7 @@ from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudo
 from mrflearn.objectives.penalties import L2
 from mrflearn.objectives.ring_likelihood import RingLikelihood
 from mrflearn.training.adagrad import Adagrad
-from mrflearn.training.fit import fit
+from mrflearn.training.fitting import fit
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import Outcome
 

@@ -20,22 +20,52 @@ from mrflearn.graph.contacts import contact_scores
 from mrflearn.graph.potentials import Potentials
 from mrflearn.io.files import PathLike
 from mrflearn.models.potts import PottsModel
+from mrflearn.models.storage import figure
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.potts import PottsTraining
 
-Precision = Literal["float32", "float64"]
+Dtype = Literal["float32", "float64"]
 
 
 class PottsField(FieldQuestions):
-    """A field on all pairs of columns, by penalised pseudolikelihood as CCMpred and plmc have it.
+    """A Potts model of all pairs of columns, by penalised pseudolikelihood as in CCMpred and plmc.
 
-    states: states of every column; None takes the largest seen.  State 0 is the gap.
-    identity: sequences that agree in more than this share of columns share one vote; None gives
-        every sequence a whole vote.
-    l2_fields: price of the square of each field.
-    l2_couplings: price of the square of each coupling, for every other column (CCMpred's -l).
-    tolerance: training stops where ten iterations lower the objective by less than this share.
+    Parameters
+    ----------
+    states
+        States of every column; None takes the largest seen.  State 0 is the gap.
+    identity
+        Sequences that agree in more than this share of columns share a weight of 1; None gives
+        every sequence the weight 1.
+    l2_fields
+        L2 regularisation strength of the fields.
+    l2_couplings
+        L2 regularisation strength of the couplings, per other column (CCMpred's -l).
+    max_iterations
+        Most iterations of the optimiser.
+    tolerance
+        Training stops where ten iterations lower the objective by less than this share.
+    dtype
+        `"float32"` or `"float64"`.
+    device
+        `"cpu"`, `"cuda"` or `"auto"`.
+    random_state
+        Seed of `sample`, and of annealed importance sampling.
+    verbose
+        Whether to show progress.
+
+    Attributes
+    ----------
+    model_
+        The parameters, as a `PottsModel`.
+    n_effective_
+        The effective number of sequences: the sum of their weights.
+    outcome_
+        How training ended; of a loaded field, without its history.
+    n_features_in_
+        The number of columns.
+
     """
 
     usual_method = "pl"  # families are too wide for exact answers
@@ -49,7 +79,7 @@ class PottsField(FieldQuestions):
         l2_couplings: float = 0.2,
         max_iterations: int = 200,
         tolerance: float = 1e-4,
-        precision: Precision = "float32",
+        dtype: Dtype = "float32",
         device: str = "cpu",
         random_state: int = 0,
         verbose: bool = False,
@@ -60,7 +90,7 @@ class PottsField(FieldQuestions):
         self.l2_couplings = l2_couplings
         self.max_iterations = max_iterations
         self.tolerance = tolerance
-        self.precision = precision
+        self.dtype = dtype
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -74,9 +104,21 @@ class PottsField(FieldQuestions):
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learns from aligned sequences (sequences x columns, states counted from 0).
+        """Learns from aligned sequences.
 
-        With `sample_weight` these are the votes, and `identity` is not used.
+        Parameters
+        ----------
+        X
+            Sequences x columns, states counted from 0.
+        y
+            Ignored.
+        sample_weight
+            The weights of the sequences, in place of those by `identity`.
+        checkpoint
+            A file that training is saved to every minute.
+        resume
+            Whether to continue from the checkpoint.
+
         """
         del y  # scikit-learn passes it to every estimator
         rows, states = self._rows(X)
@@ -86,12 +128,12 @@ class PottsField(FieldQuestions):
             weights = sequence_weights(rows, states, self.identity)
         else:
             weights = torch.ones(len(rows), dtype=torch.float64, device=rows.device)
-        self.weights_ = np.asarray(weights.cpu())
         outcome = self._training(rows.shape[1])(
             rows, weights, states, progress=self.verbose, checkpoint=checkpoint, resume=resume
         )
         self.outcome_: Outcome[PottsModel] = outcome
         self.model_ = outcome.model
+        self.n_effective_ = float(weights.sum())
         self.n_features_in_ = rows.shape[1]
         return self
 
@@ -107,13 +149,16 @@ class PottsField(FieldQuestions):
         return np.asarray(contact_scores(model.pairs.t(), model.couplings, len(model.fields)).cpu())
 
     def _learned_parts(self) -> Parts:
-        return {}, self._fitted().parameters()
+        parameters = self._fitted().parameters()
+        learned = {"n_effective": self.n_effective_, "outcome": self.outcome_.figures()}
+        return learned, parameters
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        del learned  # there is nothing but numbers
         self.model_ = PottsModel(tensors["fields"], tensors["couplings"])
         self.potentials_  # noqa: B018 - built once to see that shapes agree
         self.n_features_in_ = len(self.model_.fields)
+        self.n_effective_ = float(figure(learned["n_effective"]))
+        self.outcome_ = Outcome.from_figures(self.model_, learned["outcome"])
 
     def _rows(self, X: ArrayLike) -> tuple[Tensor, int]:
         """The sequences on the device, and how many states a column has."""
@@ -130,13 +175,16 @@ class PottsField(FieldQuestions):
 
     def _training(self, columns: int) -> PottsTraining:
         if min(self.l2_fields, self.l2_couplings) < 0:
-            raise SettingsError("a penalty of less than 0 is none; 0 or more is.")
+            raise SettingsError(
+                f"l2_fields and l2_couplings must be >= 0; got {self.l2_fields} and "
+                f"{self.l2_couplings}."
+            )
         settings: dict[str, Any] = {
             "l2_fields": self.l2_fields,
             "l2_couplings": self.l2_couplings * (columns - 1),
             "max_iterations": self.max_iterations,
             "tolerance": self.tolerance,
-            "dtype": choose_dtype(self.precision),
+            "dtype": choose_dtype(self.dtype),
         }
         return PottsTraining(**settings)
 

@@ -1,15 +1,16 @@
-"""`FieldStructure`: who is joined to whom, where nobody says it."""
+"""`FieldStructure`: structure learning for pairwise Markov random fields."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from torch import Tensor
 
-from mrflearn.errors import DataError, NotFittedError
+from mrflearn.errors import DataError, StorageError
+from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.field_inputs import (
     check_observed,
     column_name,
@@ -27,15 +28,43 @@ from mrflearn.io.state_codes import StateCodes
 from mrflearn.training.neighbourhood_selection import NeighbourhoodSelection
 
 
-class FieldStructure(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """The edges of a field, by regressing every variable on all others with a price on each.
+class FieldStructure(Estimator):
+    """The edges of a pairwise field, by L1-regularised regression of each variable on all others.
 
     Then learn on what was found: `MarkovField(structure.graph_, estimator="lap").fit(X)`.
 
-    states: states of every variable, counted from 0; None takes what each column shows (its codes,
+    Parameters
+    ----------
+    states
+        States of every variable, counted from 0; None takes what each column shows (its codes,
         where these do not begin at 0), as `MarkovField` does.
-    gamma: how much the criterion (EBIC) disfavours many neighbours among many variables; 0 is BIC.
-    keep: an edge is kept where `"both"` of its variables choose the other, or `"either"` does.
+    gamma
+        The hyperparameter of the extended Bayesian information criterion (EBIC): how much it
+        disfavours many neighbours among many variables; 0 is BIC.
+    rule
+        `"and"` selects an edge where each of its variables selects the other, `"or"` where at
+        least one does.
+    l1_path
+        The number of L1 regularisation strengths that are tried, from the least without any edge
+        down to one hundredth of it.
+    device
+        `"cpu"`, `"cuda"` or `"auto"`.
+    random_state
+        Seed of the values that stand in for missing ones while candidates are looked for.
+
+    Attributes
+    ----------
+    edges_
+        The two variables of each edge.
+    graph_
+        The edges as a graph to learn on.
+    states_
+        The number of states of each variable.
+    weights_
+        The weight of the rows that each variable's neighbours were selected from.
+    n_features_in_
+        The number of variables.
+
     """
 
     def __init__(
@@ -43,24 +72,37 @@ class FieldStructure(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         *,
         states: int | None = None,
         gamma: float = 0.25,
-        keep: Literal["both", "either"] = "both",
-        prices: int = 25,
+        rule: Literal["and", "or"] = "and",
+        l1_path: int = 25,
         device: str = "cpu",
+        random_state: int = 0,
     ) -> None:
         self.states = states
         self.gamma = gamma
-        self.keep = keep
-        self.prices = prices
+        self.rule = rule
+        self.l1_path = l1_path
         self.device = device
+        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Finds the edges from rows of states (samples x variables, counted from 0).
 
-        NaN, or -1 among states, is a missing value: each variable is then learned from the rows in
-        which it and its candidate neighbours were observed; `weights_` says from how many.
+        Parameters
+        ----------
+        X
+            The samples.  NaN, or -1 among states, is a missing value: each variable is then learned
+            from the rows in which it and its candidate neighbours were observed; `weights_` says
+            from how many.
+        y
+            Ignored.
+        sample_weight
+            One weight per row.
+
         """
         del y  # scikit-learn passes it to every estimator
-        select = NeighbourhoodSelection(gamma=self.gamma, prices=self.prices, keep=self.keep)
+        select = NeighbourhoodSelection(
+            gamma=self.gamma, path=self.l1_path, rule=self.rule, seed=self.random_state
+        )
         table, names = state_table(X)[0], column_names(X)
         if table.shape[1] < 2:
             raise DataError(
@@ -98,7 +140,23 @@ class FieldStructure(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     @property
     def graph_(self) -> FactorGraph:
-        """The found edges as a graph to learn on."""
-        if not hasattr(self, "edges_"):
-            raise NotFittedError("this FieldStructure is not fitted yet; call `fit`.")
-        return pairwise(torch.tensor(self.states_), torch.as_tensor(self.edges_))
+        """The edges as a graph to learn on."""
+        edges = torch.as_tensor(self._after_fit("edges_"))
+        return pairwise(torch.tensor(self.states_), edges)
+
+    def _learned_parts(self) -> Parts:
+        edges = torch.as_tensor(self._after_fit("edges_"))
+        states, weights = torch.tensor(self.states_), torch.as_tensor(self.weights_)
+        return {}, {"edges": edges, "states": states, "weights": weights}
+
+    def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        del learned  # there is nothing but numbers
+        edges, states, weights = (tensors[name].cpu() for name in ("edges", "states", "weights"))
+        whole = not edges.is_floating_point() and not states.is_floating_point()
+        if not whole or states.ndim != 1 or weights.shape != states.shape:
+            raise StorageError("edges, states and weights do not fit each other")
+        self.edges_ = edges.numpy()
+        self.states_ = tuple(states.tolist())
+        self.weights_ = weights.numpy()
+        self.n_features_in_ = len(states)
+        self.graph_  # noqa: B018 - built once to see that edges and states agree

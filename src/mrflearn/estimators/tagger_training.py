@@ -18,7 +18,7 @@ from mrflearn.objectives.tagger_bound import FeatureFrequencies, TaggerBound, Ta
 from mrflearn.objectives.tagger_normaliser import TagCeiling, TaggerBoundName, normaliser
 from mrflearn.training.checkpoint import Stages
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 from mrflearn.training.outcome import Outcome
 
 MILD = 0.1  # the penalty on transitions over that on features: there are few, all seen often

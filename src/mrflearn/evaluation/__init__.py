@@ -1,1 +1,63 @@
-"""Predictions and truth turned into figures and tables."""
+"""Predictions compared with the truth: scores and reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrflearn._lazy import lazy
+
+if TYPE_CHECKING:
+    from mrflearn.evaluation.brackets import BracketReport, bracket_report
+    from mrflearn.evaluation.calibration import Reliability, reliability
+    from mrflearn.evaluation.chunks import ChunkReport, ChunkScore, chunk_report
+    from mrflearn.evaluation.clusters import many_to_one, v_measure
+    from mrflearn.evaluation.layers import LayersReport, layers_report
+    from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness, spearman
+    from mrflearn.evaluation.tagging import Confusion, TaggingReport, confusion, tagging_report
+
+__all__ = [
+    "BracketReport",
+    "ChunkReport",
+    "ChunkScore",
+    "Confusion",
+    "CosineSpace",
+    "LayersReport",
+    "Reliability",
+    "TaggingReport",
+    "analogies",
+    "bracket_report",
+    "chunk_report",
+    "confusion",
+    "layers_report",
+    "likeness",
+    "many_to_one",
+    "reliability",
+    "spearman",
+    "tagging_report",
+    "v_measure",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "BracketReport": ".brackets",
+        "ChunkReport": ".chunks",
+        "ChunkScore": ".chunks",
+        "Confusion": ".tagging",
+        "CosineSpace": ".similarity",
+        "LayersReport": ".layers",
+        "Reliability": ".calibration",
+        "TaggingReport": ".tagging",
+        "analogies": ".similarity",
+        "bracket_report": ".brackets",
+        "chunk_report": ".chunks",
+        "confusion": ".tagging",
+        "layers_report": ".layers",
+        "likeness": ".similarity",
+        "many_to_one": ".clusters",
+        "reliability": ".calibration",
+        "spearman": ".similarity",
+        "tagging_report": ".tagging",
+        "v_measure": ".clusters",
+    },
+)

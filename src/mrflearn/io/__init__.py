@@ -1,1 +1,198 @@
-"""Files and text in, plain records out.  One file a format, reader and writer; no torch here."""
+"""Readers and writers of files: one module per format, without torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrflearn._lazy import lazy
+
+if TYPE_CHECKING:
+    from mrflearn.io.alignments import Alignment, read_alignment, write_alignment
+    from mrflearn.io.arpa import Arpa, read_arpa, write_arpa
+    from mrflearn.io.columns import ColumnSentence, read_columns, write_columns
+    from mrflearn.io.conllu import ConlluSentence, Row, read_conllu, write_conllu
+    from mrflearn.io.contacts import read_contacts, write_contacts
+    from mrflearn.io.conversion import convert_file
+    from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite, write_crfsuite
+    from mrflearn.io.documents import read_documents, write_documents
+    from mrflearn.io.files import read_lines, write_text
+    from mrflearn.io.graphs import LabelledGraph, read_graphs, write_graphs
+    from mrflearn.io.grmm import LayeredSequence, read_grmm, write_grmm
+    from mrflearn.io.ptb import read_trees, write_trees
+    from mrflearn.io.samples import SampleTable, read_sample_chunks, read_samples, write_samples
+    from mrflearn.io.seminars import Seminar, read_seminar, read_seminars, write_seminar
+    from mrflearn.io.similarity import (
+        Analogy,
+        WordPair,
+        read_analogies,
+        read_pairs,
+        write_analogies,
+        write_pairs,
+    )
+    from mrflearn.io.spans import Span, convert_tags, spans_to_tags, tags_to_spans
+    from mrflearn.io.state_codes import StateCodes
+    from mrflearn.io.tagged import TaggedSentence, read_tagged, write_tagged
+    from mrflearn.io.text import read_sentences, write_sentences
+    from mrflearn.io.trees import Tree
+    from mrflearn.io.uai import (
+        UaiNetwork,
+        read_evidence,
+        read_marginals,
+        read_network,
+        read_partition,
+        write_evidence,
+        write_marginals,
+        write_network,
+        write_partition,
+    )
+    from mrflearn.io.vectors import NamedVectors, read_vectors, write_vectors
+    from mrflearn.io.vocabulary import Vocabulary, count_words
+
+__all__ = [
+    "Alignment",
+    "Analogy",
+    "Arpa",
+    "AttributeSequence",
+    "ColumnSentence",
+    "ConlluSentence",
+    "LabelledGraph",
+    "LayeredSequence",
+    "NamedVectors",
+    "Row",
+    "SampleTable",
+    "Seminar",
+    "Span",
+    "StateCodes",
+    "TaggedSentence",
+    "Tree",
+    "UaiNetwork",
+    "Vocabulary",
+    "WordPair",
+    "convert_file",
+    "convert_tags",
+    "count_words",
+    "read_alignment",
+    "read_analogies",
+    "read_arpa",
+    "read_columns",
+    "read_conllu",
+    "read_contacts",
+    "read_crfsuite",
+    "read_documents",
+    "read_evidence",
+    "read_graphs",
+    "read_grmm",
+    "read_lines",
+    "read_marginals",
+    "read_network",
+    "read_pairs",
+    "read_partition",
+    "read_sample_chunks",
+    "read_samples",
+    "read_seminar",
+    "read_seminars",
+    "read_sentences",
+    "read_tagged",
+    "read_trees",
+    "read_vectors",
+    "spans_to_tags",
+    "tags_to_spans",
+    "write_alignment",
+    "write_analogies",
+    "write_arpa",
+    "write_columns",
+    "write_conllu",
+    "write_contacts",
+    "write_crfsuite",
+    "write_documents",
+    "write_evidence",
+    "write_graphs",
+    "write_grmm",
+    "write_marginals",
+    "write_network",
+    "write_pairs",
+    "write_partition",
+    "write_samples",
+    "write_seminar",
+    "write_sentences",
+    "write_tagged",
+    "write_text",
+    "write_trees",
+    "write_vectors",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Alignment": ".alignments",
+        "Analogy": ".similarity",
+        "Arpa": ".arpa",
+        "AttributeSequence": ".crfsuite_text",
+        "ColumnSentence": ".columns",
+        "ConlluSentence": ".conllu",
+        "LabelledGraph": ".graphs",
+        "LayeredSequence": ".grmm",
+        "NamedVectors": ".vectors",
+        "Row": ".conllu",
+        "SampleTable": ".samples",
+        "Seminar": ".seminars",
+        "Span": ".spans",
+        "StateCodes": ".state_codes",
+        "TaggedSentence": ".tagged",
+        "Tree": ".trees",
+        "UaiNetwork": ".uai",
+        "Vocabulary": ".vocabulary",
+        "WordPair": ".similarity",
+        "convert_file": ".conversion",
+        "convert_tags": ".spans",
+        "count_words": ".vocabulary",
+        "read_alignment": ".alignments",
+        "read_analogies": ".similarity",
+        "read_arpa": ".arpa",
+        "read_columns": ".columns",
+        "read_conllu": ".conllu",
+        "read_contacts": ".contacts",
+        "read_crfsuite": ".crfsuite_text",
+        "read_documents": ".documents",
+        "read_evidence": ".uai",
+        "read_graphs": ".graphs",
+        "read_grmm": ".grmm",
+        "read_lines": ".files",
+        "read_marginals": ".uai",
+        "read_network": ".uai",
+        "read_pairs": ".similarity",
+        "read_partition": ".uai",
+        "read_sample_chunks": ".samples",
+        "read_samples": ".samples",
+        "read_seminar": ".seminars",
+        "read_seminars": ".seminars",
+        "read_sentences": ".text",
+        "read_tagged": ".tagged",
+        "read_trees": ".ptb",
+        "read_vectors": ".vectors",
+        "spans_to_tags": ".spans",
+        "tags_to_spans": ".spans",
+        "write_alignment": ".alignments",
+        "write_analogies": ".similarity",
+        "write_arpa": ".arpa",
+        "write_columns": ".columns",
+        "write_conllu": ".conllu",
+        "write_contacts": ".contacts",
+        "write_crfsuite": ".crfsuite_text",
+        "write_documents": ".documents",
+        "write_evidence": ".uai",
+        "write_graphs": ".graphs",
+        "write_grmm": ".grmm",
+        "write_marginals": ".uai",
+        "write_network": ".uai",
+        "write_pairs": ".similarity",
+        "write_partition": ".uai",
+        "write_samples": ".samples",
+        "write_seminar": ".seminars",
+        "write_sentences": ".text",
+        "write_tagged": ".tagged",
+        "write_text": ".files",
+        "write_trees": ".ptb",
+        "write_vectors": ".vectors",
+    },
+)

@@ -29,7 +29,7 @@ from mrflearn.errors import StorageError
 from mrflearn.io.files import new_draft, remove_drafts, sync_folder
 
 FORMAT = "mrflearn model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 CONFIG = "config.json"
 TENSORS = "model.safetensors"
 LARGEST_EMPTY = 1 << 20  # rows of no columns: a file of any size can say that it has these
@@ -312,11 +312,16 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise StorageError(f"{path} is damaged ({error}).") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise StorageError(f"{path} was not written by mrflearn.")
-    if config.get("format_version") != FORMAT_VERSION:
-        raise StorageError(
-            f"{path} has format version {config.get('format_version')!r}; this library reads "
-            f"{FORMAT_VERSION}. Update mrflearn, or train the model again."
-        )
+    version = config.get("format_version")
+    if version != FORMAT_VERSION:
+        told = f"{path} has format version {version!r}; this library reads {FORMAT_VERSION}."
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            made = str(config.get("library_version"))[:40]
+            raise StorageError(
+                f"{told} It was made by a newer mrflearn ({made}; this is {__version__}). Upgrade: "
+                "pip install --upgrade mrflearn."
+            )
+        raise StorageError(f"{told} Train the model again.")
     sums = config.get("sha256")
     sound = (
         isinstance(config.get("class"), str)

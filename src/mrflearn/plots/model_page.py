@@ -15,7 +15,9 @@ def model_page(model: Any, title: str, facts: Mapping[str, Any]) -> Page:
     kind = type(model).__name__
     page.text(f"A {kind}. What training reported:")
     page.table(("", ""), [row for name, value in facts.items() for row in _fact(name, value)])
-    found_in("plots", KINDS[kind].page)(page, model)
+    place = KINDS[kind].page
+    if place is not None:
+        found_in("plots", place)(page, model)
     return page
 
 

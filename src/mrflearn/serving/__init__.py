@@ -1,1 +1,21 @@
 """Models behind a small local web page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrflearn._lazy import lazy
+
+if TYPE_CHECKING:
+    from mrflearn.serving.desk import Desk
+    from mrflearn.serving.server import make_server
+
+__all__ = ["Desk", "make_server"]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Desk": ".desk",
+        "make_server": ".server",
+    },
+)

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from threading import Semaphore
 from typing import Any
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import MrflearnError, SettingsError
 from mrflearn.serving.tasks import Task, tasks_of
 
 
@@ -118,4 +118,4 @@ def _tasks(name: str, model: Any) -> list[Task]:
     try:
         return tasks_of(model)
     except MrflearnError as error:
-        raise MrflearnError(f"model '{name}' cannot be served: {error}") from error
+        raise SettingsError(f"model '{name}' cannot be served: {error}") from error

@@ -25,8 +25,8 @@ def field_tasks(model: FieldQuestions) -> list[Task]:
         return _couplings(model, _count(words, min(MOST_COUPLINGS, len(model.edges_)), fewer))
 
     def samples(words: list[str]) -> list[blocks.Block]:
-        drawn = model.draw(_count(words, MOST_SAMPLES, 5), seed=0)
-        rows = model.as_learned(drawn).tolist()
+        drawn = model.draw(_count(words, MOST_SAMPLES, 5), random_state=0)
+        rows = drawn.samples.tolist()
         return [blocks.note(f"drawn {drawn.method}"), blocks.cells("samples, one a row", rows)]
 
     return [

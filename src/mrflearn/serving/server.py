@@ -24,7 +24,7 @@ from ipaddress import ip_address
 from threading import Condition
 from typing import Any, ClassVar
 
-from mrflearn.errors import MrflearnError
+from mrflearn.errors import SettingsError
 from mrflearn.serving.desk import Desk, RefusalError
 
 MOST_BYTES = 16_384
@@ -86,7 +86,7 @@ def make_server(desk: Desk, host: str, port: int) -> Server:
     try:
         return Server(host, port, handler)
     except OSError as error:
-        raise MrflearnError(
+        raise SettingsError(
             f"cannot listen on {host}:{port}: {error.strerror}. Try another --port."
         ) from error
 

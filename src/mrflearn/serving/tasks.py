@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mrflearn.errors import DataError, MrflearnError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.kinds import KINDS, found_in
 from mrflearn.serving.blocks import Block
 
@@ -42,7 +42,8 @@ class Task:
 def tasks_of(model: Any) -> list[Task]:
     """The tasks of a fitted estimator; an error where there are none."""
     kind = type(model).__name__
-    if kind not in KINDS:
-        raise MrflearnError(f"there is no page for a {kind}.")
-    tasks: list[Task] = found_in("serving", KINDS[kind].tasks)(model)
+    place = KINDS[kind].tasks if kind in KINDS else None
+    if place is None:
+        raise SettingsError(f"there is no page for a {kind}.")
+    tasks: list[Task] = found_in("serving", place)(model)
     return tasks

@@ -1,1 +1,47 @@
-"""One number made small: optimisers, progress, checkpoints."""
+"""Optimisers, progress, checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrflearn._lazy import lazy
+
+if TYPE_CHECKING:
+    from mrflearn.training.adagrad import Adagrad
+    from mrflearn.training.callbacks import EarlyStopping
+    from mrflearn.training.checkpoint import Checkpoint
+    from mrflearn.training.fitting import fit
+    from mrflearn.training.lbfgs import LBFGS
+    from mrflearn.training.minimising import minimise
+    from mrflearn.training.outcome import Outcome, Step
+    from mrflearn.training.owlqn import OWLQN
+    from mrflearn.training.sgd import SGD
+
+__all__ = [
+    "LBFGS",
+    "OWLQN",
+    "SGD",
+    "Adagrad",
+    "Checkpoint",
+    "EarlyStopping",
+    "Outcome",
+    "Step",
+    "fit",
+    "minimise",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "Adagrad": ".adagrad",
+        "Checkpoint": ".checkpoint",
+        "EarlyStopping": ".callbacks",
+        "LBFGS": ".lbfgs",
+        "OWLQN": ".owlqn",
+        "Outcome": ".outcome",
+        "SGD": ".sgd",
+        "Step": ".outcome",
+        "fit": ".fitting",
+        "minimise": ".minimising",
+    },
+)

@@ -16,7 +16,7 @@ from torch import Tensor
 from mrflearn.execution.pages import keep_freed_memory
 from mrflearn.objectives.local_auxiliary import LocalFit, LocalLikelihood
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimise import minimise
+from mrflearn.training.minimising import minimise
 
 MOST_NEWTON = 300  # parameters of one problem; above, its Hessian costs more than it saves
 LONGEST_STEP = 4.0  # nats; longer steps come from directions the data say nothing about

@@ -1,8 +1,9 @@
-"""Which variables are joined: each variable regressed on all others with a price on each of them.
+"""Structure learning by L1-regularised regression of each variable on all others.
 
-[Ravikumar, Wainwright and Lafferty 2010] for two states; for more, the price is on the norm of a
-pair's whole table (group lasso).  The price of each variable is chosen by the extended Bayesian
-information criterion [Barber and Drton 2015, eq. 3.3], as in eLasso [van Borkulo et al. 2014].
+[Ravikumar, Wainwright and Lafferty 2010] for two states; for more, the penalty is on the norm of a
+pair's whole table (group lasso).  The regularisation strength of each variable is chosen by the
+extended Bayesian information criterion [Barber and Drton 2015, eq. 3.3], as in eLasso
+[van Borkulo et al. 2014].
 
 Where values are missing, candidates are found first, with every gap filled by a value drawn from
 its column, and the criterion that prefers more neighbours (BIC, either of two variables); then each
@@ -19,7 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mrflearn.errors import TrainingError
+from mrflearn.errors import SettingsError
 from mrflearn.features.observations import Samples
 from mrflearn.kernels.coded_rows import CodedRows
 
@@ -43,24 +44,29 @@ class Regressions(NamedTuple):
 @final
 @dataclass(frozen=True)
 class NeighbourhoodSelection:
-    """`prices` of a pair from the largest that keeps any down to `ratio` of it; `gamma` for EBIC.
+    """`path` regularisation strengths, from the least that leaves no edge down to `ratio` of it.
 
-    An edge is kept where `both` of its variables choose it, or `either`.
+    `gamma` is that of EBIC.  By the rule "and" an edge is selected where both of its variables
+    select it, by "or" where at least one does.  `seed` acts on missing values only.
     """
 
     gamma: float = 0.25
-    prices: int = 25
+    path: int = 25
     ratio: float = 0.01
-    keep: Literal["both", "either"] = "both"
+    rule: Literal["and", "or"] = "and"
     max_iterations: int = 500
     tolerance: float = 1e-5
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.gamma < 0 or self.prices < 2 or not 0 < self.ratio < 1:
-            raise TrainingError(
-                f"gamma={self.gamma}, prices={self.prices}, ratio={self.ratio}: these must be "
-                "0 or more, 2 or more, and between 0 and 1."
-            )
+        if self.rule not in ("and", "or"):
+            raise SettingsError(f"rule must be 'and' or 'or'; got {self.rule!r}.")
+        if self.gamma < 0:
+            raise SettingsError(f"gamma must be >= 0; got {self.gamma}.")
+        if self.path < 2:
+            raise SettingsError(f"the L1 path must have >= 2 strengths; got {self.path}.")
+        if not 0 < self.ratio < 1:
+            raise SettingsError(f"ratio must be between 0 and 1; got {self.ratio}.")
 
     def __call__(
         self, rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], sizes: Int[Tensor, "v"]
@@ -71,7 +77,7 @@ class NeighbourhoodSelection:
             chosen, total = self._from_incomplete(rows, weights, sizes)
         else:
             chosen = self._neighbours(rows, weights, sizes, len(sizes))
-        agreed = chosen & chosen.t() if self.keep == "both" else chosen | chosen.t()
+        agreed = chosen & chosen.t() if self.rule == "and" else chosen | chosen.t()
         return Neighbours(agreed.triu(1).nonzero(), total)
 
     def _from_incomplete(
@@ -79,7 +85,7 @@ class NeighbourhoodSelection:
     ) -> tuple[Bool[Tensor, "v v"], Float[Tensor, "v"]]:
         """Who has chosen whom, and from rows of which weight."""
         liberal = replace(self, gamma=0.0)
-        filled = Samples.distinct(_filled(rows, weights), weights)
+        filled = Samples.distinct(_filled(rows, weights, self.seed), weights)
         found = liberal._neighbours(filled.states, filled.weights, sizes, len(sizes))
         candidates = found | found.t()
         chosen, used = torch.zeros_like(candidates), weights.new_zeros(len(sizes))
@@ -102,7 +108,7 @@ class NeighbourhoodSelection:
         sizes: Int[Tensor, "v"],
         possible: int,
     ) -> Bool[Tensor, "v v"]:
-        """[k, j]: whether variable j has chosen k, at the price that is best for j.
+        """[k, j]: whether variable j has chosen k, at the strength that EBIC prefers for j.
 
         `possible`: how many variables there are, of which these may be some.
         """
@@ -115,9 +121,9 @@ class NeighbourhoodSelection:
         free = (sizes - 1).double()
         cost = torch.outer(free, free) * math.log(problem.total)  # of the numbers that a pair has
         cost += 2 * self.gamma * math.log(max(2, possible - 1))
-        for step in range(self.prices):
-            price = most * self.ratio ** (step / (self.prices - 1))
-            point = problem.solve(point, price, self.max_iterations, self.tolerance)
+        for step in range(self.path):
+            strength = most * self.ratio ** (step / (self.path - 1))
+            point = problem.solve(point, strength, self.max_iterations, self.tolerance)
             active = problem.pair_norms(point.couplings) > 0
             criterion = 2 * problem.total * problem.losses(point) + (active * cost).sum(dim=0)
             better = criterion < best
@@ -172,9 +178,12 @@ class Lasso:
         """The norm of each pair's table, zero for a variable with itself."""
         return couplings.square().sum(dim=(1, 3)).sqrt().fill_diagonal_(0)
 
-    def solve(self, start: Regressions, price: float, most: int, tolerance: float) -> Regressions:
-        """Least loss plus price * norms, by accelerated proximal steps [Beck and Teboulle 2009].
+    def solve(
+        self, start: Regressions, strength: float, most: int, tolerance: float
+    ) -> Regressions:
+        """The minimum of loss + strength * norms, by accelerated proximal steps.
 
+        [Beck and Teboulle 2009]
         Momentum starts again where it leads uphill [O'Donoghue and Candes 2015].
         """
         here, ahead, momentum = start, start, 1.0
@@ -182,7 +191,7 @@ class Lasso:
             slope = self.slopes(ahead)
             new = Regressions(
                 ahead.fields - self.step * slope.fields,
-                self._shrunk(ahead.couplings - self.step * slope.couplings, self.step * price),
+                self._shrunk(ahead.couplings - self.step * slope.couplings, self.step * strength),
             )
             move = new.couplings - here.couplings
             uphill = float(((ahead.couplings - new.couplings) * move).sum()) > 0
@@ -197,11 +206,11 @@ class Lasso:
                 break
         return here
 
-    def _shrunk(self, couplings: Float[Tensor, "v s v s"], price: float) -> Tensor:
-        """Each pair's table with its norm less by the price, or zero."""
+    def _shrunk(self, couplings: Float[Tensor, "v s v s"], threshold: float) -> Tensor:
+        """Each pair's table with its norm less by the threshold, or zero."""
         norms = self.pair_norms(couplings)
-        keep = (1 - price / norms.clamp_min(1e-300)).clamp_min(0) * (norms > 0)
-        return couplings * keep[:, None, :, None]
+        share = (1 - threshold / norms.clamp_min(1e-300)).clamp_min(0) * (norms > 0)
+        return couplings * share[:, None, :, None]
 
     def _evaluate(self, point: Regressions) -> tuple[Tensor, Regressions]:
         variables, states = self.frequencies.shape
@@ -222,9 +231,9 @@ class Lasso:
         return losses, Regressions(slope, couplings.view_as(point.couplings))
 
 
-def _filled(rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"]) -> Int[Tensor, "n v"]:
+def _filled(rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], seed: int) -> Int[Tensor, "n v"]:
     """Every missing value drawn from those observed in its column."""
-    generator = torch.Generator(device=rows.device).manual_seed(0)
+    generator = torch.Generator(device=rows.device).manual_seed(seed)
     filled = rows.clone()
     for column in filled.unbind(dim=1):
         gap = column < 0
@@ -240,7 +249,7 @@ def _largest_eigenvalue(
     parts: tuple[tuple[CodedRows, Tensor], ...], frequencies: Float[Tensor, "v s"]
 ) -> float:
     """Of the covariance of the one-hot columns, by power steps (from below, hence the margin)."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)  # of a start that the result does not depend on
     vector = torch.rand(frequencies.numel(), 1, generator=generator, dtype=torch.float64)
     vector = vector.to(frequencies.device)
     mean = frequencies.reshape(-1, 1)

@@ -16,7 +16,7 @@ from mrflearn.models.potts import PottsModel
 from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, PottsPseudolikelihood
 from mrflearn.objectives.scaled import ScaledL2, ScaledModel, ScaledObjective
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.fit import fit
+from mrflearn.training.fitting import fit
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import Outcome
 
