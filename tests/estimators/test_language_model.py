@@ -164,7 +164,7 @@ def test_saved_models_come_back(fitted, tmp_path):
     assert again.fill(["ann", "_"]) == fitted.fill(["ann", "_"])
     assert again.sample(3, random_state=1) == fitted.sample(3, random_state=1)
     assert (again.bound_, again.validation_bound_) == (fitted.bound_, fitted.validation_bound_)
-    assert vars(again.outcome_) == vars(fitted.outcome_)
+    assert again.outcome_.figures() == fitted.outcome_.figures()
     fitted.export(tmp_path / "vectors.txt")
     vectors = read_vectors(tmp_path / "vectors.txt")
     kept = [i for i, word in enumerate(fitted.vocabulary_.words) if word != "<S>"]

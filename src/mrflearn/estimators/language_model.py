@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,7 +25,6 @@ from mrflearn.estimators.lifted_training import (
 )
 from mrflearn.estimators.nearest_words import WordSpace
 from mrflearn.estimators.neighbour_training import Direct, train_direct
-from mrflearn.estimators.outcome_file import figures_of, read_outcome, stored_outcome
 from mrflearn.estimators.text_likelihood import likelihood, sentence_bounds
 from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
 from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
@@ -36,6 +36,7 @@ from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
 from mrflearn.models.storage import figure
 from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.outcome import Outcome
 
 Estimator = Literal["bound"] | Direct
 
@@ -204,7 +205,7 @@ class LanguageModel(WordSpace, ScoresText):
             start=None if earlier is None else Start(earlier.model, earlier.duals),
         )
         fitted = self._train(X, moments, settings, held_out)
-        self.outcome_ = figures_of(fitted.outcome)
+        self.outcome_ = replace(fitted.outcome, model=fitted.model)
         lengths = np.stack([moments.lengths, moments.length_counts])
         assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
         self._learned = Learned(
@@ -341,7 +342,7 @@ class LanguageModel(WordSpace, ScoresText):
         figures = {
             "bound": self.bound_,
             "validation_bound": self.validation_bound_,
-            "outcome": stored_outcome(self.outcome_),
+            "outcome": self.outcome_.figures(),
         }
         return {**kept, **figures}, tensors
 
@@ -350,7 +351,7 @@ class LanguageModel(WordSpace, ScoresText):
         self.bound_ = figure(learned["bound"])
         held_out = learned["validation_bound"]
         self.validation_bound_ = None if held_out is None else figure(held_out)
-        self.outcome_ = read_outcome(learned["outcome"])
+        self.outcome_ = Outcome.from_figures(self._learned.model, learned["outcome"])
 
     def _stored_settings(self) -> dict[str, Any]:
         weights = list(self.ceiling_.weights) if self.bound == "chains" else None

@@ -41,7 +41,7 @@ class FieldStructure(Estimator):
     gamma
         The hyperparameter of the extended Bayesian information criterion (EBIC): how much it
         disfavours many neighbours among many variables; 0 is BIC.
-    rule
+    combine
         `"and"` selects an edge where each of its variables selects the other, `"or"` where at
         least one does.
     l1_path
@@ -72,14 +72,14 @@ class FieldStructure(Estimator):
         *,
         states: int | None = None,
         gamma: float = 0.25,
-        rule: Literal["and", "or"] = "and",
+        combine: Literal["and", "or"] = "and",
         l1_path: int = 25,
         device: str = "cpu",
         random_state: int = 0,
     ) -> None:
         self.states = states
         self.gamma = gamma
-        self.rule = rule
+        self.combine = combine
         self.l1_path = l1_path
         self.device = device
         self.random_state = random_state
@@ -101,7 +101,7 @@ class FieldStructure(Estimator):
         """
         del y  # scikit-learn passes it to every estimator
         select = NeighbourhoodSelection(
-            gamma=self.gamma, path=self.l1_path, rule=self.rule, seed=self.random_state
+            gamma=self.gamma, path=self.l1_path, rule=self.combine, seed=self.random_state
         )
         table, names = state_table(X)[0], column_names(X)
         if table.shape[1] < 2:

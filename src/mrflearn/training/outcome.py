@@ -83,28 +83,49 @@ class Outcome(Generic[M_co]):
         return self.ending == "stuck"
 
     def figures(self) -> dict[str, Any]:
-        """How training ended, as plain values: all but the model and the history."""
-        return {
-            "value": self.value if math.isfinite(self.value) else None,
-            "iterations": self.iterations,
-            "evaluations": self.evaluations,
-            "ending": self.ending,
-            "reason": self.reason,
-            "seconds": self.seconds,
-        }
+        """How training went, as plain values: all but the model; None stands for nan and inf."""
+        names = ("value", "iterations", "evaluations", "ending", "reason", "seconds")
+        history = [[_finite(entry) for entry in row] for row in self.history]
+        return {name: _finite(getattr(self, name)) for name in names} | {"history": history}
 
     @staticmethod
     def from_figures(model: M, figures: Mapping[str, Any]) -> Outcome[M]:
-        """The outcome whose `figures` these are, without its history."""
-        iterations, evaluations = figures["iterations"], figures["evaluations"]
-        value, seconds = figures["value"], figures["seconds"]
+        """The outcome of that model whose `figures` these are."""
         ending, reason = figures["ending"], figures["reason"]
         if ending not in get_args(Ending) or not isinstance(reason, str):
             raise StorageError("the outcome of training does not say how it ended")
-        numbers = (iterations, evaluations, seconds, 0.0 if value is None else value)
-        if not all(isinstance(number, int | float) for number in numbers):
-            raise StorageError("the outcome of training should be numbers")
-        value = math.nan if value is None else float(value)
         return Outcome(
-            model, value, int(iterations), int(evaluations), ending, reason, (), float(seconds)
+            model,
+            _number(figures["value"]),
+            int(_number(figures["iterations"])),
+            int(_number(figures["evaluations"])),
+            ending,
+            reason,
+            tuple(_row(*row) for row in figures["history"]),
+            _number(figures["seconds"]),
         )
+
+
+def _row(iteration: Any, *others: Any) -> Row:
+    value, norm, step, evaluations, seconds, validation = others
+    return Row(
+        int(_number(iteration)),
+        _number(value),
+        _number(norm),
+        _number(step),
+        int(_number(evaluations)),
+        _number(seconds),
+        None if validation is None else _number(validation),
+    )
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(stored: Any) -> float:
+    if stored is None:
+        return math.nan
+    if not isinstance(stored, int | float):
+        raise StorageError("the outcome of training should be numbers")
+    return float(stored)
