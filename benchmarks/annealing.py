@@ -17,11 +17,10 @@ import torch
 
 from mrflearn.errors import AccuracyWarning
 from mrflearn.graph.builders import grid
-from mrflearn.graph.ising import random_ising
-from mrflearn.graph.neighbour_scores import NeighbourScores
-from mrflearn.inference.annealed import AnnealedImportance
+from mrflearn.graph.gauges import random_ising
+from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.inference.annealed import AnnealedImportance, annealed_ring
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.inference.ring_annealed import annealed_ring
 from mrflearn.inference.transfer import ring_log_partition
 
 SCALES = (0.3, 1.0, 2.0, 4.0, 8.0)

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from mrflearn.features.treebank import TreebankCounts
-from mrflearn.inference.inside_outside import InsideOutside
+from mrflearn.inference.charts import InsideOutside
 from mrflearn.io.ptb import read_trees
 from mrflearn.io.trees import remove_traces
 

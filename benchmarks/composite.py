@@ -20,11 +20,10 @@ from rivals import ask_process, best
 
 from mrflearn.datasets.english import sample_documents
 from mrflearn.features.treebank import TreebankCounts, normal_form
-from mrflearn.inference.inside_outside import InsideOutside
-from mrflearn.inference.parses import ParseSearch
+from mrflearn.inference.charts import InsideOutside, ParseSearch
 from mrflearn.io.ptb import read_trees
 from mrflearn.io.trees import Tree
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.rules import RuleShape
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-composite" / "bin" / "python"

@@ -31,10 +31,9 @@ from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
 from mrflearn.evaluation.similarity import CosineSpace, likeness
 from mrflearn.features.counting import count_text
 from mrflearn.features.moments import merge
+from mrflearn.io.corpus import Vocabulary, count_words, read_sentences, write_sentences
 from mrflearn.io.similarity import read_pairs
-from mrflearn.io.text import read_sentences, write_sentences
 from mrflearn.io.vectors import read_vectors
-from mrflearn.io.vocabulary import Vocabulary, count_words
 from mrflearn.kernels.star_logsumexp import star_logsumexp, star_logsumexp_reference
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ def main():
     import torch
 
     from mrflearn.estimators.crf import CRF
-    from mrflearn.features.compiled import compile_features
+    from mrflearn.features.features import compile_features
 
     torch.set_num_threads(1)
     labels = []

@@ -6,8 +6,8 @@ import time
 
 import torch
 
-from mrflearn.graph.ising import ising
-from mrflearn.graph.pairwise import pairwise
+from mrflearn.graph.builders import pairwise
+from mrflearn.graph.gauges import ising
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.junction_tree import JunctionTree
 

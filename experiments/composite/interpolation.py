@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from mrflearn import CompositeLanguageModel
-from mrflearn.inference.prefix import Prefix
+from mrflearn.inference.charts import Prefix
 from mrflearn.objectives.expected_counts import explain_tokens
-from mrflearn.training.composite_batches import Given, batches
+from mrflearn.training.composite_start import Given, batches
 
 Documents = list[list[list[str]]]
 

@@ -21,8 +21,7 @@ from mrflearn import MarkovField
 from mrflearn.errors import MrflearnError
 from mrflearn.evaluation.recovery import recovery
 from mrflearn.graph.builders import graph_from_text
-from mrflearn.graph.gauges import reference_gauge
-from mrflearn.graph.ising import random_ising
+from mrflearn.graph.gauges import random_ising, reference_gauge
 from mrflearn.graph.potentials import Potentials
 
 L2 = 0.1  # one and the same small price, so that every estimate exists

@@ -22,8 +22,8 @@ from report import write_report
 
 from mrflearn.evaluation.rows import Rows
 from mrflearn.graph.builders import graph_from_text
-from mrflearn.graph.ising import random_ising
-from mrflearn.inference.draw import Drawing
+from mrflearn.graph.gauges import random_ising
+from mrflearn.inference.sampling import Drawing
 
 HERE = Path(__file__).parent
 ESTIMATORS = ("ml", "pl", "lap", "consensus", "bp", "pw")

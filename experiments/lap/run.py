@@ -27,7 +27,7 @@ from report import write_report
 from mrflearn import MarkovField
 from mrflearn.evaluation.rows import Rows
 from mrflearn.graph.builders import graph_from_text
-from mrflearn.inference.draw import Drawing
+from mrflearn.inference.sampling import Drawing
 from mrflearn.models.tabular import TabularModel
 
 GRAPHS = {"figure 2": "grid:4x4", "figure 3": "cube:4x4x4", "figure 4": "chimera:3,3,3"}

@@ -16,8 +16,7 @@ from texts import Sentences, Split
 
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, train_lifted
 from mrflearn.features.counting import count_sentences
-from mrflearn.io.corpus import count_corpus
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Vocabulary, count_corpus
 
 PART, CHOICE = "best bound", "best bound, candidates"
 HELD_OUT = 0.1

@@ -15,14 +15,14 @@ import torch
 from rows import Rows
 from torch import Tensor
 
-from mrflearn.inference.star_bound import star_log_partition
+from mrflearn.inference.lifted import star_log_partition
 from mrflearn.inference.transfer import sentence_log_partitions, sentence_score
 from mrflearn.models.neighbour_lm import ExplicitPairs
 from mrflearn.models.parameters import Layout
 from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.figure import save
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 
 PART = "figure 5"
 TOKENS, WORDS, CONTEXT = 12, 4, 1

@@ -15,9 +15,8 @@ from torch import Tensor
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, train_lifted
 from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments import Moments
-from mrflearn.graph.neighbour_scores import NeighbourScores
-from mrflearn.io.corpus import count_corpus
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.io.corpus import Vocabulary, count_corpus
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.objectives.lifted_bound import Frequencies
 

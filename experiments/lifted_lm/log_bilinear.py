@@ -22,17 +22,14 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.text_score import ScoresText, TextScore
 from mrflearn.execution.device import choose_device
 from mrflearn.features.ngrams import sentence_stream
-from mrflearn.io.corpus import Text, count_corpus, encode_corpus, hold
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
 from mrflearn.models.ngram import TokenScores
 from mrflearn.models.parameters import Layout
-from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.callbacks import EarlyStopping
-from mrflearn.training.epochs import EpochState, check_rate, refuse_l1, run_epoch
 from mrflearn.training.minimise import minimise
-from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome, Verdict
-from mrflearn.training.problem import Problem
+from mrflearn.training.problem import Optimiser, Problem
+from mrflearn.training.sgd import Adagrad, EpochState, check_rate, refuse_l1, run_epoch
 from mrflearn.training.stopping import StopRule
 
 ROWS = 2048  # contexts scored at once; bounds memory, changes no result

@@ -16,8 +16,7 @@ from texts import Sentences, larger
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
 from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments import merge
-from mrflearn.io.corpus import count_corpus
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Vocabulary, count_corpus
 
 PART = "sizes"
 TIMES = (1, 4, 16)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mrflearn.datasets.english import sample_documents
-from mrflearn.io.text import read_sentences
+from mrflearn.io.corpus import read_sentences
 
 Sentences = list[list[str]]
 

@@ -22,8 +22,7 @@ from mrflearn.features.log_ratios import (
     mixed_frequencies,
     positive_log_ratios,
 )
-from mrflearn.io.corpus import count_corpus
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Vocabulary, count_corpus
 
 PART = "choice of vectors"
 DISTANCES = (2, 4, 8, 16)

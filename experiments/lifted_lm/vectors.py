@@ -26,13 +26,11 @@ from mrflearn import WordVectors
 from mrflearn.estimators.lifted_training import LiftedSettings
 from mrflearn.evaluation.similarity import CosineSpace
 from mrflearn.features.counting import count_sentences
-from mrflearn.io.corpus import count_corpus, encode_corpus
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.models.neighbour_lm import LowRankPairs, NeighbourModel
-from mrflearn.models.neighbour_start import log_frequencies
+from mrflearn.io.corpus import Vocabulary, count_corpus, encode_corpus
+from mrflearn.models.neighbour_lm import LowRankPairs, NeighbourModel, log_frequencies
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
-from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.fitting import fit
+from mrflearn.training.sgd import Adagrad
 
 PART = "vectors"
 NEIGHBOURS = 3

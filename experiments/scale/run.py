@@ -27,7 +27,7 @@ from report import write_report
 from mrflearn.datasets.docstrings import docstring_sentences
 from mrflearn.evaluation.rows import Rows
 from mrflearn.features.counting import count_text
-from mrflearn.io.vocabulary import Vocabulary, count_words
+from mrflearn.io.corpus import Vocabulary, count_words
 from mrflearn.kernels.star_logsumexp import star_logsumexp
 
 HERE = Path(__file__).parent

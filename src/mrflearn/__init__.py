@@ -11,7 +11,7 @@ from mrflearn.kinds import KINDS
 if TYPE_CHECKING:
     from mrflearn.estimators.composite import CompositeLanguageModel
     from mrflearn.estimators.crf import CRF
-    from mrflearn.estimators.crf_constraints import Constraints
+    from mrflearn.estimators.crf_answers import Constraints
     from mrflearn.estimators.factorial_crf import FactorialCRF
     from mrflearn.estimators.field import MarkovField
     from mrflearn.estimators.graph_crf import GraphCRF
@@ -54,7 +54,7 @@ __all__ = [
 
 _HOMES = {
     **{name: f"mrflearn.estimators.{kind.home}" for name, kind in KINDS.items()},
-    "Constraints": "mrflearn.estimators.crf_constraints",
+    "Constraints": "mrflearn.estimators.crf_answers",
     "edge": "mrflearn.features.edges",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.features.word_features",

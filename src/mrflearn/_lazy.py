@@ -18,7 +18,7 @@ def lazy(
     package
         The `__name__` of that module.
     homes
-        For each name the module that defines it, such as `mrflearn.io.text`, or `.text` from
+        For each name the module that defines it, such as `mrflearn.io.corpus`, or `.text` from
         within `mrflearn.io`.
     modules
         Modules of the package that can be used without importing them by name first.

@@ -10,7 +10,7 @@ import pytest
 from mrflearn.features.counting import count_text
 from mrflearn.features.moments import Moments
 from mrflearn.features.moments_file import load_moments
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Vocabulary
 from support.command import run
 
 TEXT = "a b a\nb c\n\na a d\n" * 5

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mrflearn.graph.builders import grid
-from mrflearn.graph.ising import ising_parameters, random_ising
-from mrflearn.inference.draw import Drawing
+from mrflearn.graph.gauges import ising_parameters, random_ising
+from mrflearn.inference.sampling import Drawing
 from support.command import run
 
 

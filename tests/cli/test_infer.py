@@ -53,7 +53,7 @@ def test_people_read_a_table_and_the_errors(network: Path) -> None:
 
 def test_too_wide_a_network_is_answered_by_propagation_and_says_so(tmp_path: Path) -> None:
     from mrflearn.graph.builders import complete
-    from mrflearn.graph.ising import random_ising
+    from mrflearn.graph.gauges import random_ising
     from mrflearn.graph.networks import to_uai
     from mrflearn.io.uai import write_network
 

@@ -10,8 +10,8 @@ import pytest
 import mrflearn
 from mrflearn.execution import memory
 from mrflearn.graph.builders import grid
-from mrflearn.graph.ising import random_ising
-from mrflearn.inference.draw import Drawing
+from mrflearn.graph.gauges import random_ising
+from mrflearn.inference.sampling import Drawing
 from support.command import run
 
 

@@ -22,9 +22,9 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Beliefs, Inference, Maximiser, Sampler
 from mrflearn.inference.chain import Chain
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.inference.gibbs import Gibbs
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.mean_field import MeanField
+from mrflearn.inference.sampling import Gibbs
 from mrflearn.inference.tree_reweighted import TreeReweighted
 from support.fields import SHAPES, TREES, fields, random_field, tiny_batch, tiny_field
 

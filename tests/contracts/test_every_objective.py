@@ -14,14 +14,12 @@ from mrflearn.errors import GraphError, SettingsError, TrainingError
 from mrflearn.execution.executor import Serial
 from mrflearn.execution.processes import Processes
 from mrflearn.execution.threads import Threads
-from mrflearn.inference.bethe import beliefs_at
+from mrflearn.inference.belief_propagation import Rest, beliefs_at
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.inference.fixed_point import Rest
-from mrflearn.inference.message_field import Field
-from mrflearn.inference.wiring import Wiring
+from mrflearn.inference.messages import Field, Wiring
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
-from mrflearn.objectives.pieces import named_pieces, split_batch
+from mrflearn.objectives.local_problems import named_pieces, split_batch
 from mrflearn.objectives.reweighted import with_shares
 from support.labelled_fields import (
     PRECISE,

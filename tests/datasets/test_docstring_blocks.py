@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.datasets.docstring_blocks import paragraphs
+from mrflearn.datasets.docstrings import paragraphs
 
 NUMPYDOC = """
     Returns the convolution of two

@@ -13,9 +13,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mrflearn.datasets.english import Sentence, sample_documents, with_articles
-from mrflearn.datasets.english_source import english
-from mrflearn.datasets.grammar_text import label, literal
+from mrflearn.datasets.english import Sentence, english, sample_documents, with_articles
+from mrflearn.datasets.grammar import label, literal
 from mrflearn.errors import DataError
 from mrflearn.io.spans import Span, tags_to_spans
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mrflearn.datasets.english import sample_documents
-from mrflearn.datasets.english_source import english
+from mrflearn.datasets.english import english, sample_documents
 from mrflearn.datasets.english_truth import (
     count_derivations,
     document_log_probability,

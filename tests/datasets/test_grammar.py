@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from mrflearn.datasets.grammar import Grammar, Rule
-from mrflearn.datasets.grammar_sampling import cumulative, derivation_sampler, uniform_numbers
+from mrflearn.datasets.grammar import Grammar, Rule, cumulative, derivation_sampler, uniform_numbers
 from mrflearn.errors import DataError
 from support.grammars import enumerate_strings, random_grammars
 

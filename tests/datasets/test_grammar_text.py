@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.datasets.grammar import Grammar
-from mrflearn.datasets.grammar_text import label, literal, read_grammar
+from mrflearn.datasets.grammar import Grammar, label, literal, read_grammar
 from mrflearn.errors import DataError
 
 TEXT = """# a comment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mrflearn.datasets.inflection import gerund, indefinite_article, past, plural
+from mrflearn.datasets.english import gerund, indefinite_article, past, plural
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.datasets.lexicon import Lexicon, read_lexicon
+from mrflearn.datasets.english import Lexicon, read_lexicon
 from mrflearn.errors import DataError
 
 TEXT = """# a comment

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.datasets.prose import is_sentence, plain, sentences, tokenise
+from mrflearn.datasets.docstrings import is_sentence, plain, sentences, tokenise
 
 READ = {
     "Returns the sum of it. The mean is not computed.": [

@@ -36,7 +36,7 @@ from mrflearn.errors import (
     SettingsError,
     StorageError,
 )
-from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import compile_features
 from mrflearn.io.crfsuite_text import read_crfsuite
 from support.edited import edit
 from support.tagged_items import assert_exact_answers, log_sum, random_data, scores_of

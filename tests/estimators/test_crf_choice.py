@@ -9,10 +9,9 @@ import pytest
 
 from mrflearn import CRF, FactorialCRF, GraphCRF, SkipChainCRF, edge
 from mrflearn.errors import DataError, MrflearnError
-from mrflearn.estimators import crf_choice
-from mrflearn.estimators.crf_choice import choose_for_chains
-from mrflearn.features.compiled import compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.estimators import crf_training
+from mrflearn.estimators.crf_training import choose_for_chains
+from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.features.support import Support, find_support
 from support.command import run
@@ -57,7 +56,7 @@ def test_a_chain_learns_what_the_chosen_one_learns(monkeypatch: pytest.MonkeyPat
     assert auto.choice_.estimator == "ml"
     exact = CRF(n_jobs=1).fit(items(), LABELS)
     assert auto.state_features_ == pytest.approx(exact.state_features_)
-    monkeypatch.setattr(crf_choice, "MANY_CELLS", 10)
+    monkeypatch.setattr(crf_training, "MANY_CELLS", 10)
     auto = CRF(estimator="auto", n_jobs=1).fit(items(on_edges=True), LABELS)
     pieces = CRF(estimator="pwpl", n_jobs=1).fit(items(on_edges=True), LABELS)
     assert auto.choice_.estimator == "pwpl"
@@ -76,7 +75,7 @@ def test_layers_skips_and_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert skips.choice_.estimator == "pw"
     ring = nx.cycle_graph(4)
     assert GraphCRF("auto", n_jobs=1).fit([ring], [list("abab")]).choice_.estimator == "pw"
-    monkeypatch.setattr(crf_choice, "MANY_CELLS", 10)
+    monkeypatch.setattr(crf_training, "MANY_CELLS", 10)
     many = FactorialCRF("auto", n_jobs=1).fit(items(), layers)
     assert (many.choice_.estimator, "joint states" in many.choice_.reason) == ("pwpl", True)
 

@@ -9,9 +9,13 @@ import pytest
 import torch
 
 from mrflearn.errors import DataError, InferenceError
-from mrflearn.estimators.crf_answers import best_labels, marginal_dicts
-from mrflearn.estimators.crf_constraints import Constraints, at_temperature
-from mrflearn.estimators.crf_spans import scored_spans
+from mrflearn.estimators.crf_answers import (
+    Constraints,
+    at_temperature,
+    best_labels,
+    marginal_dicts,
+    scored_spans,
+)
 from mrflearn.io.spans import tags_to_spans
 from support.label_chains import every_labelling, random_label_chains
 

@@ -11,7 +11,7 @@ import pytest
 
 from mrflearn import CRF, Constraints, edge, load
 from mrflearn.errors import DataError
-from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import compile_features
 from mrflearn.io.spans import tags_to_spans
 from mrflearn.models import chain_crf
 from support.tagged_items import assert_exact_answers, log_sum, random_data, scores_of, with_edges

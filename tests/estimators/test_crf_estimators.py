@@ -9,20 +9,18 @@ import torch
 from mrflearn import CRF, edge
 from mrflearn.errors import MrflearnError, SettingsError
 from mrflearn.execution.threads import Threads
-from mrflearn.features.compiled import compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.features.support import find_support
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.chain_blocks import ChainData, make_shards
 from mrflearn.objectives.chain_estimators import (
+    ChainPieces,
     chain_objective,
     chain_objectives,
     field_of_chain,
 )
-from mrflearn.objectives.chain_likelihood import ChainLikelihood
-from mrflearn.objectives.chain_pieces import ChainPieces
+from mrflearn.objectives.chain_likelihood import ChainData, ChainLikelihood, make_shards
 from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.objectives.objective import evaluate
 

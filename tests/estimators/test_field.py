@@ -23,8 +23,8 @@ from mrflearn.errors import (
     StorageError,
 )
 from mrflearn.graph.builders import grid
-from mrflearn.graph.ising import ising_parameters, random_ising
-from mrflearn.inference.draw import Drawing
+from mrflearn.graph.gauges import ising_parameters, random_ising
+from mrflearn.inference.sampling import Drawing
 from support.brute_force import all_assignments, all_probabilities
 from support.edited import edit
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mrflearn import MarkovField
-from mrflearn.estimators.field_choice import choose_estimator
+from mrflearn.estimators.field import choose_estimator
 from mrflearn.graph.builders import graph_from_text
 from support.command import run
 

@@ -12,9 +12,8 @@ from mrflearn import MarkovField
 from mrflearn.errors import DataError, GraphError, MrflearnError
 from mrflearn.graph.builders import cube, grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.graph.gauges import reference_gauge
-from mrflearn.graph.ising import random_ising
-from mrflearn.inference.draw import Drawing
+from mrflearn.graph.gauges import random_ising, reference_gauge
+from mrflearn.inference.sampling import Drawing
 from mrflearn.io.samples import read_samples
 from support.brute_force import all_assignments, all_probabilities
 from support.fields import random_field

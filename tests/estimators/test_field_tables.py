@@ -15,10 +15,10 @@ from mrflearn.errors import DataError, DataWarning, MrflearnError, OutOfMemoryEr
 from mrflearn.estimators import field_training
 from mrflearn.execution import memory
 from mrflearn.graph.builders import complete, grid
-from mrflearn.graph.ising import random_ising
+from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.networks import from_uai
-from mrflearn.inference.draw import Drawing
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.inference.sampling import Drawing
 from mrflearn.io.samples import SampleTable, write_samples
 from mrflearn.io.uai import read_network
 

@@ -13,7 +13,7 @@ import mrflearn
 from mrflearn import GraphCRF
 from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, SettingsError
 from mrflearn.estimators.crf_training import Settings
-from mrflearn.estimators.field_crf_training import FieldSettings, train_field
+from mrflearn.estimators.field_crf import FieldSettings, train_field
 from mrflearn.estimators.graph_inputs import Graphs
 from mrflearn.execution.processes import Processes
 from mrflearn.features.features import Numbering
@@ -21,8 +21,7 @@ from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.templates import find_templates
+from mrflearn.models.loglinear import LogLinearField, find_templates
 from mrflearn.objectives.field_objectives import Principle
 
 ESTIMATORS = ("pw", "pwpl", "pl", "edge-pl", "ml", "bp", "pw-reweighted")

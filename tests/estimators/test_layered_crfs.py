@@ -25,7 +25,7 @@ from mrflearn.errors import (
 from mrflearn.estimators.factorial_crf import FactorialCRF
 from mrflearn.estimators.loading import load
 from mrflearn.estimators.skip_chain_crf import SkipChainCRF
-from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import compile_features
 from mrflearn.models.sequence_batches import sequence_batch
 
 ESTIMATORS = ["pw", "pwpl", "pl", "edge-pl", "pw-reweighted", "bp", "ml"]

@@ -8,7 +8,7 @@ import torch
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import DataError
 from mrflearn.evaluation.cloze import Gap, choose_gaps, cloze, left_guesser, neighbour_guesser
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
 
 TEXT = [line.split() for line in ("the cat sat", "the <unk> sat", "a cat ran")]

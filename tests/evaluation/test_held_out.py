@@ -7,7 +7,7 @@ from mrflearn.errors import DataError
 from mrflearn.evaluation.held_out import held_out
 from mrflearn.evaluation.moments_match import moments_match
 from mrflearn.graph.builders import complete, grid
-from mrflearn.graph.ising import random_ising
+from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.junction_tree import JunctionTree

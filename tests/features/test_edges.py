@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.compiled import compile_features
 from mrflearn.features.edges import MARK, edge
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.features.merging import edge_positions, merged
 from mrflearn.features.support import Support, find_support

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.compiled import CompiledFeatures, compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
 
 
 def read(item: Any) -> dict[str, float]:

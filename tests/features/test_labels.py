@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from mrflearn.errors import DataError
-from mrflearn.features.class_weights import sequence_weights
 from mrflearn.features.features import Numbering
-from mrflearn.features.labels import CompiledLabels, compile_labels
+from mrflearn.features.labels import CompiledLabels, compile_labels, sequence_weights
 
 
 def compiled(y: list[Any], names: Numbering | None = None) -> CompiledLabels:

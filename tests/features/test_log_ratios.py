@@ -17,7 +17,7 @@ from mrflearn.features.log_ratios import (
     mixed_frequencies,
     positive_log_ratios,
 )
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Vocabulary
 
 WORDS = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), min_size=2, max_size=7), min_size=1, max_size=6)

@@ -11,9 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from mrflearn.errors import DataError
 from mrflearn.features.counting import count_sentences
-from mrflearn.features.moments import PairCounts, merge, sum_by_key
-from mrflearn.features.torus_moments import lattice_moments
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.features.moments import PairCounts, lattice_moments, merge, sum_by_key
+from mrflearn.io.corpus import Vocabulary
 
 WORDS = Vocabulary(("<S>", "<unk>", "a"))
 TEXT = count_sentences([["a"], ["a", "b"]], WORDS, 2)

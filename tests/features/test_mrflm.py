@@ -5,9 +5,9 @@ import pytest
 
 from mrflearn.errors import DataError
 from mrflearn.features.counting import count_sentences
-from mrflearn.features.mrflm import read_mrflm, read_mrflm_vocabulary, write_mrflm
-from mrflearn.features.torus_moments import lattice_moments
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.features.moments import lattice_moments
+from mrflearn.features.moments_file import read_mrflm, read_mrflm_vocabulary, write_mrflm
+from mrflearn.io.corpus import Vocabulary
 
 WORDS = Vocabulary(("a", "<S>", "b", "<unk>"))
 # The ring of the corpus "a b a", K = 1, is <S> a b a: four pairs, (b, a) among them once.

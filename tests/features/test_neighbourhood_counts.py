@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from mrflearn.features import neighbourhood_counts as room
-from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.features import observations as room
+from mrflearn.features.observations import Columns, neighbourhood_counts
 
 
 def one_by_one(

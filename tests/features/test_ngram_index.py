@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.features.ngram_index import NgramIndex
-from mrflearn.features.ngrams import sentence_stream
+from mrflearn.features.ngrams import NgramIndex, sentence_stream
 
 STATES, EDGE = 5, 0
 SENTENCES = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=5), min_size=1, max_size=5)

@@ -11,8 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.features.compiled import compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.features.merging import merged, positions
 from mrflearn.features.support import Support, find_support

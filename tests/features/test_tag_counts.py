@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mrflearn.errors import DataError
-from mrflearn.features.tag_counts import TagCounts, count_tags
+from mrflearn.features.tagged_sentences import TagCounts, count_tags
 
 
 def test_counts_by_hand() -> None:

@@ -11,9 +11,8 @@ import pytest
 from mrflearn.errors import DataError
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.execution.executor import Serial
-from mrflearn.features.counting import count_text
-from mrflearn.features.text_shards import count_text_shards
-from mrflearn.io.vocabulary import Vocabulary, count_words
+from mrflearn.features.counting import count_text, count_text_shards
+from mrflearn.io.corpus import Vocabulary, count_words
 from support.text_shards import assert_same_moments, write_shards
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.graph.chart import chart_batches, numbers_of
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.rules import RuleShape
 
 FULL = RuleShape.full(3, 2)
 LISTED = RuleShape(3, 2, *(torch.tensor([symbol]) for symbol in (0, 1, 4)))

@@ -7,9 +7,8 @@ from math import prod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.graph import clique_plan
-from mrflearn.graph.clique_plan import Plan, make_plan
-from mrflearn.graph.elimination import Structure
+from mrflearn.graph import elimination
+from mrflearn.graph.elimination import Plan, Structure, make_plan
 
 
 def dense(states: tuple[int, ...]) -> Structure:
@@ -44,7 +43,7 @@ def test_packs_stay_small_beside_their_clique() -> None:
     first = plan.steps[0]
     assert len(first.packs) > 1
     for axes, _ in first.packs:
-        assert 2 ** len(axes) <= max(clique_plan.PACK, prod(first.sizes) // 32)
+        assert 2 ** len(axes) <= max(elimination.PACK, prod(first.sizes) // 32)
 
 
 def test_axes_of_a_factor_are_brought_into_the_order_of_elimination() -> None:

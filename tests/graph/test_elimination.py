@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.graph.elimination import Elimination, Structure, find_elimination
-from mrflearn.graph.elimination_orders import TooWide
+from mrflearn.graph.elimination import Elimination, Structure, TooWide, find_elimination
 
 structures = st.integers(1, 7).flatmap(
     lambda count: st.builds(

@@ -11,8 +11,7 @@ from torch.testing import assert_close
 from mrflearn.errors import GraphError
 from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.graph.gauges import reference_gauge, zero_sum_gauge
-from mrflearn.graph.ising import ising
+from mrflearn.graph.gauges import ising, reference_gauge, zero_sum_gauge
 from mrflearn.graph.potentials import DenseTable, Potentials
 from support.brute_force import all_probabilities
 from support.fields import random_field

@@ -8,7 +8,7 @@ import torch
 
 from mrflearn.errors import GraphError
 from mrflearn.graph.builders import chain, complete, grid
-from mrflearn.graph.ising import ising, ising_parameters, random_ising
+from mrflearn.graph.gauges import ising, ising_parameters, random_ising
 from mrflearn.graph.potentials import DenseTable, Potentials
 from support.fields import random_field
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from mrflearn.errors import GraphError
+from mrflearn.graph.builders import chimera, complete, cube, grid, torus
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.lattices import chimera, complete, cube, grid, torus
 
 
 def as_networkx(graph: FactorGraph) -> nx.Graph:

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from mrflearn.features.neighbourhood_counts import Columns
-from mrflearn.graph import merged_shapes
+from mrflearn.features.observations import Columns
+from mrflearn.graph import neighbourhood
 from mrflearn.graph.builders import chimera, cube, grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.graph.merged_shapes import merged
-from mrflearn.graph.neighbourhood import Auxiliary, Neighbourhoods, neighbourhoods
+from mrflearn.graph.neighbourhood import Auxiliary, Neighbourhoods, merged, neighbourhoods
 from mrflearn.training.lap import LocalSolver, SolveBlock, blocks_of, lap
 
 GRAPHS = {
@@ -43,7 +42,7 @@ def answers(
 def test_merging_changes_the_time_only(
     name: str, auxiliary: Auxiliary, l1: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merged_shapes, "PADDING", 1 << 20)
+    monkeypatch.setattr(neighbourhood, "PADDING", 1 << 20)
     graph = GRAPHS[name]
     solver = LocalSolver(l2=0.3, l1=l1, tolerance=1e-10)
     apart = neighbourhoods(graph, auxiliary)
@@ -86,7 +85,7 @@ def test_a_lattice_is_left_with_a_few_shapes() -> None:
 
 def test_common_shapes_are_not_padded(monkeypatch: pytest.MonkeyPatch) -> None:
     problems = neighbourhoods(grid(5, 5), "dense")
-    monkeypatch.setattr(merged_shapes, "PADDING", 0)
+    monkeypatch.setattr(neighbourhood, "PADDING", 0)
     assert [hood.shape for hood in merged(problems)] == sorted(
         (hood.shape for hood in problems),
         key=lambda shape: (-shape.cells, -sum(len(h) for h in problems if h.shape == shape)),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import GraphError
-from mrflearn.graph import outside
+from mrflearn.graph import neighbourhood as outside
 from mrflearn.graph.builders import chain, chimera, complete, cube, from_networkx, grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.neighbourhood import Auxiliary, Neighbourhoods, blankets, neighbourhoods

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from mrflearn.graph.elimination import find_replicas
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import batch
-from mrflearn.graph.replicas import find_replicas
 from support.fields import random_field, tiny_batch, tiny_field
 
 

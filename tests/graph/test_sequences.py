@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mrflearn.errors import GraphError
+from mrflearn.graph.builders import chain, chains, factorial_chain, skip_chain
 from mrflearn.graph.factor_graph import disjoint_union
-from mrflearn.graph.sequences import chain, chains, factorial_chain, skip_chain
 
 
 def scopes(graph):

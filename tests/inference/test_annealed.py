@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from mrflearn.errors import AccuracyWarning, InferenceError
-from mrflearn.graph.builders import grid
-from mrflearn.graph.ising import random_ising
-from mrflearn.graph.pairwise import named_group
+from mrflearn.graph.builders import grid, named_group
+from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.potentials import DenseTable, Potentials, batch
 from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.enumeration import Enumeration

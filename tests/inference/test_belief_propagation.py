@@ -15,9 +15,7 @@ from mrflearn.graph.networks import from_uai
 from mrflearn.graph.potentials import DenseTable, Potentials, dense_potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.inference.message_field import Field, LogSweep, Messages
-from mrflearn.inference.soft_sweep import SoftSweep
-from mrflearn.inference.wiring import Wiring, is_forest
+from mrflearn.inference.messages import Field, LogSweep, Messages, SoftSweep, Wiring, is_forest
 from mrflearn.io.uai import read_network
 from support.fields import SHAPES, TREES, fields, random_field, tiny_field
 from support.grids import ising_grid

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
-from mrflearn.inference.best_lists import best_list
+from mrflearn.inference.decoding import best_list
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.junction_tree import JunctionTree
 from support.fields import SHAPES, tiny_field

@@ -13,8 +13,7 @@ from mrflearn.graph.builders import chains
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.beliefs import Inference, Maximiser, Sampler
-from mrflearn.inference.chain import Chain
-from mrflearn.inference.chain_plan import plan_or_reason
+from mrflearn.inference.chain import Chain, plan_or_reason
 from mrflearn.inference.enumeration import Enumeration
 from support.brute_force import all_assignments, belief_entropy
 from support.fields import random_field, tiny_field

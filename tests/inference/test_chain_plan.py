@@ -7,8 +7,7 @@ import torch
 
 from mrflearn.graph.builders import chains, grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.inference.chain import Chain
-from mrflearn.inference.chain_plan import plan_or_reason
+from mrflearn.inference.chain import Chain, plan_or_reason
 
 
 def test_the_component_that_is_not_a_path_is_named():

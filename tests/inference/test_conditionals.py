@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.graph.lattices import chimera, complete, cube, grid
+from mrflearn.graph.builders import chimera, complete, cube, grid
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.conditionals import Conditionals, colouring, draw
+from mrflearn.inference.sampling import Conditionals, colouring, draw
 from support.brute_force import all_assignments
 from support.fields import fields, random_field, tiny_batch
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.inference.constraints import (
+from mrflearn.inference.spans import (
     TransitionMask,
     allowed_moves,
     allowed_states,
@@ -19,7 +19,7 @@ from mrflearn.inference.constraints import (
 )
 from mrflearn.io.spans import SCHEMES, Scheme, tags_to_spans
 from mrflearn.kernels import chain_search, chain_sums
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_sums import Steps
 from support.chains import ChainBatch, every_path, random_chains
 
 LABELS = {

@@ -7,10 +7,9 @@ import re
 import torch
 
 from mrflearn.graph.builders import grid
-from mrflearn.graph.ising import random_ising
-from mrflearn.inference.draw import Drawing
-from mrflearn.inference.gibbs import Gibbs
+from mrflearn.graph.gauges import random_ising
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.inference.sampling import Drawing, Gibbs
 
 WIDE = Drawing(JunctionTree(memory_limit=1), Gibbs(burn_in=50, chains=20, thin=2))
 FIELD = random_ising(grid(3, 3), scale=0.3, seed=4)

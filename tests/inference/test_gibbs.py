@@ -5,9 +5,8 @@ import torch
 
 from mrflearn.errors import InferenceError
 from mrflearn.graph.potentials import Potentials, batch, dense_potentials
-from mrflearn.inference.diagnostics import effective_draws, split_r_hat
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.inference.gibbs import Gibbs
+from mrflearn.inference.sampling import Gibbs, effective_draws, split_r_hat
 from support.fields import random_field, tiny_field
 
 

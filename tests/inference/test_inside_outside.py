@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 
 from mrflearn.errors import GraphError, InferenceError
-from mrflearn.inference.inside_outside import InsideOutside
+from mrflearn.inference.charts import InsideOutside
 from support.charts import all_parses, make_problem, problems
 
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
 from mrflearn.graph.builders import complete, from_networkx
-from mrflearn.graph.clique_plan import planned
+from mrflearn.graph.elimination import planned
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.graph.ising import random_ising
+from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.potentials import DenseTable, Potentials, batch
-from mrflearn.inference import clique_tree
+from mrflearn.inference import junction_tree
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.junction_tree import JunctionTree
 from support.fields import SHAPES, fields, random_field, tiny_field
@@ -93,7 +93,7 @@ def test_samples_of_a_grid_have_its_marginals_and_its_mean_score() -> None:
 def test_blocks_of_any_size_give_the_same_numbers(field: Potentials, data: st.DataObject) -> None:
     size = data.draw(st.sampled_from([1, 2, 5, 12]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clique_tree, "BLOCK", size)
+        patch.setattr(junction_tree, "BLOCK", size)
         found, best = JunctionTree()(field), JunctionTree().best(field)
     truth = Enumeration()(field)
     torch.testing.assert_close(found.log_partition, truth.log_partition)

@@ -9,15 +9,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.inference.chain_bound import (
+from mrflearn.inference.lifted import (
     ChainScores,
+    chain_ceiling,
+    default_weights,
     ring_term,
     rings_of_text,
     rings_of_torus,
+    star_ceiling,
+    star_log_partition,
+    tighten,
 )
-from mrflearn.inference.lifted import chain_ceiling, default_weights, star_ceiling
 from mrflearn.inference.perron import PerronVectors, certify, follow, power_steps
-from mrflearn.inference.star_bound import star_log_partition, tighten
 from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
 from support.rings import all_rings, random_duals, random_model, ring_log_partition
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.ising import ising
-from mrflearn.graph.lattices import grid
+from mrflearn.graph.builders import grid
+from mrflearn.graph.gauges import ising
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.mean_field import MeanField
 from support.brute_force import belief_entropy

@@ -10,8 +10,7 @@ import torch
 from hypothesis import given, settings
 
 from mrflearn.errors import InferenceError
-from mrflearn.inference.inside_outside import InsideOutside
-from mrflearn.inference.parses import ParseSearch
+from mrflearn.inference.charts import InsideOutside, ParseSearch
 from support.charts import all_parses, make_problem, problems
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.graph.neighbour_scores import NeighbourScores
-from mrflearn.inference.chain_bound import ChainScores
+from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.inference.lifted import ChainScores
 from mrflearn.inference.perron import PerronVectors, certify, follow
 
 

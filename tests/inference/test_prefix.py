@@ -7,10 +7,9 @@ import itertools
 import pytest
 import torch
 
-from mrflearn.inference.inside_outside import InsideOutside
-from mrflearn.inference.prefix import Prefix
+from mrflearn.inference.charts import InsideOutside, Prefix
 from mrflearn.kernels.left_corner import ending
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.rules import RuleShape
 from support.charts import normalised
 
 LONGEST = 11  # continuations beyond are too unlikely to matter below
@@ -74,7 +73,7 @@ def test_all_strings_together_have_probability_one():
 @pytest.mark.parametrize(("goes_on", "expected"), [(0.3, 1.0), (0.5, 1.0), (0.75, 1 / 3)])
 def test_endless_derivations_have_their_share(goes_on, expected):
     # S -> S S with probability p, else two words: e = p e^2 + (1 - p), so e = min(1, (1 - p) / p).
-    from mrflearn.kernels.rule_shape import RuleShape
+    from mrflearn.kernels.rules import RuleShape
 
     shape = RuleShape(1, 1, torch.tensor([0, 0]), torch.tensor([0, 1]), torch.tensor([0, 1]))
     rules = torch.tensor([goes_on, 1 - goes_on], dtype=torch.float64)

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from mrflearn.inference.annealed import AnnealedImportance
-from mrflearn.inference.ring_annealed import RingEstimate, annealed_ring
-from mrflearn.inference.sentence_sampling import gibbs_sentences
-from mrflearn.inference.transfer import exact_sentences, ring_log_partition, sentence_score
+from mrflearn.inference.annealed import AnnealedImportance, RingEstimate, annealed_ring
+from mrflearn.inference.transfer import (
+    exact_sentences,
+    gibbs_sentences,
+    ring_log_partition,
+    sentence_score,
+)
 from support.rings import random_model
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.inference.scaled_table import RANGE, ScaledTable, safe_arithmetic
+from mrflearn.inference.junction_tree import RANGE, ScaledTable, safe_arithmetic
 from mrflearn.kernels.table_algebra import LOG_SUM_PRODUCT, SUM_PRODUCT
 
 both = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -10,7 +10,7 @@ from mrflearn.features.joint_moments import count_joint
 from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences
 from mrflearn.inference import expected_moments as expectations
 from mrflearn.inference.expected_moments import expected_moments
-from mrflearn.inference.sentence_tags import SentenceTags
+from mrflearn.inference.lifted_tags import SentenceTags
 from support.tag_rings import random_scores, ring_score, with_separators
 
 SHAPES = [(1, 1), (1, 3), (2, 1), (2, 3)]

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.graph.lattices import complete, grid
-from mrflearn.inference.spanning import Edges, complaint, even_appearance, heaviest_forest
-from mrflearn.inference.tree_reweighted import edges_of
+from mrflearn.graph.builders import complete, grid
+from mrflearn.inference.tree_reweighted import (
+    Edges,
+    complaint,
+    edges_of,
+    even_appearance,
+    heaviest_forest,
+)
 
 
 @st.composite

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mrflearn.inference.spans import ChunkReading, SpanTable, chunks_of, span_probabilities
 from mrflearn.io.spans import Span, tags_to_spans
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_sums import Steps
 from support.chains import ChainBatch, every_path, random_chains
 
 TAG_SETS = [

@@ -8,11 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.tag_scores import CENTRE, LEFT, RIGHT, TagScores
-from mrflearn.inference.tag_chains import Subfield, chain_table, shares, subfields
-from mrflearn.inference.tag_pairs import PairVectors, growth_limits, log_growth, power_steps
-from mrflearn.inference.tag_stars import tag_copies, word_copies
-from mrflearn.objectives.tagger_normaliser import TaggerNormaliser, normaliser
+from mrflearn.graph.lifted_scores import CENTRE, LEFT, RIGHT, TagScores
+from mrflearn.inference.lifted_tags import (
+    PairVectors,
+    Subfield,
+    chain_table,
+    growth_limits,
+    log_growth,
+    power_steps,
+    shares,
+    subfields,
+    tag_copies,
+    word_copies,
+)
+from mrflearn.objectives.tagger_bound import TaggerNormaliser, normaliser
 from support.tag_rings import random_duals, random_scores, ring_log_partition, with_separators
 
 sizes = st.sampled_from([0.0, 0.3, 1.0, 3.0])

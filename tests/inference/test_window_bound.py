@@ -9,10 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.inference.lifted import window_ceiling
+from mrflearn.inference.lifted import WindowScores, window_ceiling
 from mrflearn.inference.perron import PerronVectors, certify, follow
 from mrflearn.inference.transfer import ring_log_partition as exact_log_partition
-from mrflearn.inference.window_bound import WindowScores
 from mrflearn.models.neighbour_lm import NeighbourModel
 from support.rings import random_model, ring_log_partition, with_triples
 

@@ -10,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.io.alignment_records import holds_alignment
-from mrflearn.io.alignments import ALPHABETS, Alignment, read_alignment, write_alignment
+from mrflearn.io.alignments import (
+    ALPHABETS,
+    Alignment,
+    holds_alignment,
+    read_alignment,
+    write_alignment,
+)
 
 
 def place(folder: Path, text: str) -> Path:

@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.io.binarisation import binarise, collapse_unaries, expand_unaries, unbinarise
-from mrflearn.io.trees import Tree, remove_traces
+from mrflearn.io.trees import (
+    Tree,
+    binarise,
+    collapse_unaries,
+    expand_unaries,
+    remove_traces,
+    unbinarise,
+)
 from support.trees import spine, trees
 
 options = st.fixed_dictionaries(

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.io.blocks import LINE_END, read_blocks, words_of
-from mrflearn.io.text import read_sentences
+from mrflearn.io.corpus import LINE_END, read_blocks, read_sentences, words_of
 
 marks = st.sampled_from(["", "\ufeff"])
 texts = st.builds(str.__add__, marks, st.text("ab é\ufeff\u00a0\u3000 \t\r\x0b\n", max_size=60))

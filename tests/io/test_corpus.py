@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import count_corpus, encode_corpus, hold
-from mrflearn.io.vocabulary import LINE_END_ID, Vocabulary
+from mrflearn.io.corpus import LINE_END_ID, Vocabulary, count_corpus, encode_corpus, hold
 
 SENTENCES = [["a", "b"], ["b"], ["c", "a", "a"]]
 

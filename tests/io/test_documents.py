@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mrflearn.errors import DataError
-from mrflearn.io.documents import hold_documents, read_documents, write_documents
+from mrflearn.io.corpus import hold_documents, read_documents, write_documents
 
 DOCUMENTS = [[["a", "b"], ["c"]], [["d"]]]
 

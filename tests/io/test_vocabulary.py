@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.io.vocabulary import LINE_END_ID, Vocabulary, count_words
+from mrflearn.io.corpus import LINE_END_ID, Vocabulary, count_words
 
 COUNTS = {"the": 5, "a": 3, "zoo": 3, "<unk>": 9, "rare": 1}
 

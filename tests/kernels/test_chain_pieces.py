@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mrflearn.kernels import chain_pieces
 from mrflearn.kernels.chain_pieces import PieceSums, sides
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_sums import Steps
 
 KINDS = ("pw", "pwpl")
 Case = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Steps]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mrflearn.kernels import chain_search
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_sums import Steps
 
 LENGTHS = torch.tensor([0, 700, 3, 64, 65, 1])
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_sums import Steps
 
 LENGTHS = st.lists(st.integers(0, 6), max_size=6).map(lambda n: torch.tensor(n, dtype=torch.int64))
 

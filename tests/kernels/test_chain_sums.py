@@ -7,8 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from mrflearn.kernels import chain, chain_sums
-from mrflearn.kernels.chain_scaled import forward_backward, forward_only
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_sums import Steps, forward_backward, forward_only
 from support.chains import random_chains
 
 # State 1 starts e^-100 behind, beneath float32, and wins step by step; nothing mixes the states.

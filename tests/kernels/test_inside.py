@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 
 from mrflearn.errors import GraphError
-from mrflearn.kernels import inside, inside_reference
-from mrflearn.kernels.inside_input import GrammarWeights
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels import chart as inside
+from mrflearn.kernels import inside_reference
+from mrflearn.kernels.chart_dense import GrammarWeights
+from mrflearn.kernels.rules import RuleShape
 from support.charts import make_problem, problems
 
 

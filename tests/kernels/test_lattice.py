@@ -8,8 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.kernels import chain, lattice, lattice_best, lattice_sums
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels import chain, lattice
+from mrflearn.kernels import lattice as lattice_best
+from mrflearn.kernels import lattice as lattice_sums
+from mrflearn.kernels.chain_sums import Steps
 from mrflearn.kernels.lattice import Edges, Lattice
 from support.chains import ChainBatch, random_chains
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from mrflearn.kernels.left_corner import left_corners
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.rules import RuleShape
 
 PHRASES, TERMS = 4, 400
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mrflearn.inference.soft_sweep import Direction
+from mrflearn.inference.messages import Direction
 from mrflearn.kernels.messages import (
     change,
     expect,

@@ -8,19 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from mrflearn.features.observations import Samples
-from mrflearn.graph.builders import grid
-from mrflearn.graph.pairwise import pairwise
+from mrflearn.graph.builders import grid, pairwise
 from mrflearn.kernels import potts_pseudolikelihood as kernel
 from mrflearn.kernels.coded_rows import CodedRows
 from mrflearn.kernels.potts_pseudolikelihood import potts_pseudolikelihood
 from mrflearn.models.potts import PottsModel, gather_pairs, spread
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.potts_pseudolikelihood import (
+from mrflearn.objectives.pseudolikelihood import (
     CodedSamples,
     DensePseudolikelihood,
     PottsPseudolikelihood,
+    Pseudolikelihood,
 )
-from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
 
 SHAPES = [(1, 2, 2), (7, 3, 2), (40, 5, 4), (13, 9, 21)]
 

@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.kernels import second_order_search, second_order_sums
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels import second_order
+from mrflearn.kernels import second_order as second_order_sums
+from mrflearn.kernels.chain_sums import Steps
 
 LENGTHS = torch.tensor([3, 0, 1, 5, 2])
 STATES = 3
@@ -54,9 +55,9 @@ def test_log_partition_and_its_gradients():
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("block", [10, 2**20])
 def test_best_assignments(count, block, monkeypatch):
-    monkeypatch.setattr(second_order_search, "LARGEST_BLOCK", block)
+    monkeypatch.setattr(second_order, "LARGEST_BLOCK", block)
     steps, (unary, near, far) = Steps.of(LENGTHS), tables(seed=1)
-    paths, scores = second_order_search.n_best(steps.pack(unary), near, far, steps, count)
+    paths, scores = second_order.n_best(steps.pack(unary), near, far, steps, count)
     by_token = steps.unpack(paths, len(unary)).split(LENGTHS.tolist())
     for own, values, truth in zip(by_token, scores, by_sequence(unary, near, far), strict=True):
         for rank, (score, path) in enumerate(truth[:count]):
@@ -68,8 +69,8 @@ def test_best_assignments(count, block, monkeypatch):
 def test_viterbi_is_the_first_of_the_best():
     steps, (unary, near, far) = Steps.of(LENGTHS), tables(seed=2)
     rows = steps.pack(unary)
-    path, score = second_order_search.viterbi(rows, near, far, steps)
-    paths, scores = second_order_search.n_best(rows, near, far, steps, 3)
+    path, score = second_order.viterbi(rows, near, far, steps)
+    paths, scores = second_order.n_best(rows, near, far, steps, 3)
     assert torch.equal(path, paths[:, 0])
     torch.testing.assert_close(score, scores[:, 0])
 
@@ -78,7 +79,7 @@ def test_no_sequences_at_all():
     steps = Steps.of(torch.zeros(2, dtype=torch.int64))
     none, table = torch.zeros(0, STATES), torch.zeros(STATES, STATES)
     assert second_order_sums.log_partition(none, table, table, steps).tolist() == [0, 0]
-    assert second_order_search.viterbi(none, table, table, steps)[1].tolist() == [0, 0]
+    assert second_order.viterbi(none, table, table, steps)[1].tolist() == [0, 0]
 
 
 @settings(max_examples=60)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 
 from mrflearn.kernels.chart import ListedChart
-from mrflearn.kernels.inside_input import GrammarWeights, near_one
+from mrflearn.kernels.chart_dense import GrammarWeights, near_one
 from support.charts import Problem, make_problem, problems
 
 
@@ -38,5 +38,5 @@ def test_it_is_its_twin(problem: Problem) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 200, 2**20], ids=str)
 def test_splits_may_come_in_groups(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mrflearn.kernels.span_slices.AT_ONCE", at_once)
+    monkeypatch.setattr("mrflearn.kernels.spans.AT_ONCE", at_once)
     assert_same(make_problem(5, 4, 11, seed=2, dense=False, sentences=3, forbidden=0.1))

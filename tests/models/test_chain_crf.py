@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.estimators.crf_weights import from_weights, state_features, transition_features
-from mrflearn.features.compiled import compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.features.support import find_support
 from mrflearn.kernels import chain_search

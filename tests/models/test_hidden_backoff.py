@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from mrflearn.errors import MrflearnError
-from mrflearn.models.hidden_backoff import Level, common_weights, normalised, normalised_weights
+from mrflearn.models.composite_lm import Level, common_weights, normalised, normalised_weights
 
 
 @given(st.integers(0, 6), st.booleans(), st.booleans())

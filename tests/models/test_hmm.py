@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.estimators import hmm_answers as answers
-from mrflearn.features.tag_counts import count_tags
+from mrflearn.features.tagged_sentences import count_tags
 from mrflearn.models import hmm as room
-from mrflearn.models.hmm import HMM
-from mrflearn.models.suffix_tree import endings, suffix_tree
-from mrflearn.models.tag_transitions import deleted_interpolation, tag_transitions
+from mrflearn.models.hmm import HMM, deleted_interpolation, endings, suffix_tree, tag_transitions
 from support.slow_hmm import SlowHMM, ladder
 
 EVERY_WORD = 10**6  # no word occurs more often, so all of them shape what endings say

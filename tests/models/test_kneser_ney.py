@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from mrflearn.estimators.ngram import NgramLanguageModel
 from mrflearn.features.ngrams import count_ngrams, sentence_stream
-from mrflearn.io.corpus import count_corpus, encode_corpus
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
-from mrflearn.models.ngram import NgramModel
+from mrflearn.io.corpus import Vocabulary, count_corpus, encode_corpus
+from mrflearn.models.ngram import NgramModel, adjusted_counts, discounts, kneser_ney
 from support.kneser_ney import SlowKneserNey
 
 corpora = st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=8), min_size=1)

@@ -7,8 +7,8 @@ import torch
 
 from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments import merge
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.models.neighbour_start import log_frequencies, spectral_start
+from mrflearn.io.corpus import Vocabulary
+from mrflearn.models.neighbour_lm import log_frequencies, spectral_start
 
 LINES = [["a", "b"], ["a", "b", "c"], ["c", "b"]]
 WORDS = Vocabulary(("<S>", "<unk>", "a", "b", "c"))

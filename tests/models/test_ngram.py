@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mrflearn.errors import DataError
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.ngram import BackoffTable, NgramModel
 
 WORDS = Vocabulary(("<S>", "<unk>", "a", "b"))

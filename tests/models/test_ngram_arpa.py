@@ -14,7 +14,7 @@ from mrflearn.estimators.ngram import NgramLanguageModel
 from mrflearn.features.ngrams import sentence_stream
 from mrflearn.io.arpa import Arpa, read_arpa, write_arpa
 from mrflearn.io.corpus import encode_corpus
-from mrflearn.models.ngram_arpa import from_arpa, to_arpa
+from mrflearn.models.ngram import from_arpa, to_arpa
 
 # Made by hand; back-offs may be missing.
 SMALL = r"""\data\

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.models.ngram_level import NgramLevel, bucket_count, with_blind
+from mrflearn.io.corpus import Vocabulary
+from mrflearn.models.ngram import NgramLevel, bucket_count, with_blind
 
 VOCABULARY = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
 STREAM = np.array([0, 2, 3, 2, 0, 2, 2, 4, 0, 3, 0, 2, 3, 4, 0])

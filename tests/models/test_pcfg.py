@@ -11,10 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.inference.inside_outside import InsideOutside
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.models.pcfg import GrammarModel
-from mrflearn.models.pcfg_sampling import TreeSampler
+from mrflearn.inference.charts import InsideOutside
+from mrflearn.io.corpus import Vocabulary
+from mrflearn.models.pcfg import GrammarModel, TreeSampler
 from support.charts import normalised
 
 WORDS = ("<S>", "<unk>", "a", "b", "c")

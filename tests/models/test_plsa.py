@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.models.plsa import PLSA, document_counts
+from mrflearn.models.composite_lm import PLSA, document_counts
 
 COUNTS = document_counts([np.array([0, 1, 1, 3]), np.array([], int), np.array([2, 2, 0])], 4)
 

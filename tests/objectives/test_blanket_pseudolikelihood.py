@@ -7,16 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
-from mrflearn.features.observations import Samples
+from mrflearn.features.observations import Columns, Samples, neighbourhood_counts
 from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import blankets
-from mrflearn.models.tabular import TabularModel
-from mrflearn.models.tabular_layout import ParameterLayout
-from mrflearn.objectives.blanket_pseudolikelihood import BlanketCounts, BlanketPseudolikelihood
+from mrflearn.models.tabular import ParameterLayout, TabularModel
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
-from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
+from mrflearn.objectives.pseudolikelihood import (
+    BlanketCounts,
+    BlanketPseudolikelihood,
+    Pseudolikelihood,
+)
 from support.fields import random_field
 
 # A pair in both orders, a triple, a variable with no factor, a factor given twice.

@@ -16,15 +16,13 @@ from mrflearn import edge
 from mrflearn.errors import TrainingError
 from mrflearn.estimators.crf_weights import edge_features, state_features, transition_features
 from mrflearn.execution.threads import Threads
-from mrflearn.features.compiled import compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.features.support import find_support
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives import chain_blocks
-from mrflearn.objectives.chain_blocks import ChainData, make_shards
-from mrflearn.objectives.chain_likelihood import ChainLikelihood
+from mrflearn.objectives import chain_likelihood
+from mrflearn.objectives.chain_likelihood import ChainData, ChainLikelihood, make_shards
 from mrflearn.objectives.chain_perceptron import ChainPerceptron
 from support.tagged_items import all_paths, log_sum, path_score, random_data, with_edges
 
@@ -155,9 +153,9 @@ def test_blocks_and_threads_change_nothing(
 ) -> None:
     given = case(3, weights=True, blur=blur, edges=edges)
     value, gradient = objective(given)(given.vector)
-    monkeypatch.setattr(chain_blocks, "LEAST_TOKENS", 2)
-    monkeypatch.setattr(chain_blocks, "NUMBERS_IN_BLOCK", 12)
-    monkeypatch.setattr(chain_blocks, "NUMBERS_IN_TABLES", 9)
+    monkeypatch.setattr(chain_likelihood, "LEAST_TOKENS", 2)
+    monkeypatch.setattr(chain_likelihood, "NUMBERS_IN_BLOCK", 12)
+    monkeypatch.setattr(chain_likelihood, "NUMBERS_IN_TABLES", 9)
     shards = make_shards(given.model, given.data, 2)
     assert len(shards) == 2
     blocks = [block for shard in shards for block in shard.blocks]

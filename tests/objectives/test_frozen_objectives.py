@@ -29,7 +29,7 @@ from mrflearn import (
     edge,
 )
 from mrflearn.training import loop
-from mrflearn.training.plan import Plan
+from mrflearn.training.problem import Plan
 from support.toy_language import toy_sentences
 
 FROZEN = Path(__file__).parent / "frozen.safetensors"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.features.torus_moments import lattice_moments
+from mrflearn.features.moments import lattice_moments
 from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
 from mrflearn.objectives.lifted_alternating import AlternatingBound
-from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound
-from mrflearn.objectives.lifted_normaliser import StarNormaliser
+from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, StarNormaliser
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 
 
 @pytest.mark.parametrize("inner", ["subgradient", "lbfgs"])

@@ -9,23 +9,24 @@ import pytest
 import torch
 
 from mrflearn.errors import DataError
-from mrflearn.features.moments import Moments, PairCounts
-from mrflearn.features.triples import TripleCounts
+from mrflearn.features.moments import Moments, PairCounts, TripleCounts
 from mrflearn.models.neighbour_lm import (
     BilinearPairs,
     ExplicitPairs,
     LowRankPairs,
     NeighbourModel,
 )
-from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
-from mrflearn.objectives.lifted_normaliser import (
+from mrflearn.objectives.lifted_bound import (
+    Frequencies,
+    LiftedBound,
+    ScaledL2,
     StarNormaliser,
     chain_normaliser,
     window_normaliser,
 )
 from mrflearn.objectives.objective import Evaluation
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 
 LIKE = torch.zeros(1, dtype=torch.float64)
 

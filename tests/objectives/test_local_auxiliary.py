@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mrflearn.graph import local_products
+from mrflearn.graph import local_shape
 from mrflearn.graph.local_shape import LocalShape
-from mrflearn.objectives import local_auxiliary, local_tables
+from mrflearn.objectives import local_auxiliary
+from mrflearn.objectives import local_auxiliary as local_tables
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from support.local_problems import SHAPES, features, plain_loss, random_counts
 
@@ -141,5 +142,5 @@ def test_tables_made_without_gradients_serve_with_them() -> None:
 
 def test_large_shapes_have_no_matrices() -> None:
     shape = LocalShape((4,) * 10, 1, tuple((0, k) for k in range(1, 10)))
-    assert local_products.design_matrix(shape) is None
-    assert local_products.pair_products(shape) is None
+    assert local_shape.design_matrix(shape) is None
+    assert local_shape.pair_products(shape) is None

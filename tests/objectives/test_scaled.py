@@ -8,8 +8,8 @@ import torch
 from mrflearn.kernels.coded_rows import CodedRows
 from mrflearn.models.parameters import Layout
 from mrflearn.models.potts import PottsModel
-from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, PottsPseudolikelihood
-from mrflearn.objectives.scaled import ScaledL2, ScaledModel, ScaledObjective
+from mrflearn.objectives.penalties import ScaledL2, ScaledModel, ScaledObjective
+from mrflearn.objectives.pseudolikelihood import CodedSamples, PottsPseudolikelihood
 
 
 def test_value_parameters_and_penalty_are_those_of_the_model_within() -> None:

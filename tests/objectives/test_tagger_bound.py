@@ -9,13 +9,17 @@ import torch
 from mrflearn.features.joint_moments import count_joint, with_separators
 from mrflearn.features.spelling import SpellingTable
 from mrflearn.features.tagged_sentences import TaggedSentences
-from mrflearn.graph.tag_scores import PLACES
+from mrflearn.graph.lifted_scores import PLACES
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import JointTaggerModel
-from mrflearn.objectives.tagger_bound import FeatureFrequencies, TaggerBound, TaggerPenalty
-from mrflearn.objectives.tagger_normaliser import normaliser
+from mrflearn.objectives.tagger_bound import (
+    FeatureFrequencies,
+    TaggerBound,
+    TaggerPenalty,
+    normaliser,
+)
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 from support.tag_rings import ring_log_partition, ring_score
 
 LIKE = torch.zeros(0, dtype=torch.float64)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.rules import RuleShape
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from mrflearn.features.document_stream import DocumentStream
-from mrflearn.features.ngram_index import NgramIndex
-from mrflearn.kernels.rule_shape import RuleShape
-from mrflearn.models.composite_lm import CompositeModel, CompositeShape
-from mrflearn.models.hidden_backoff import GIVEN, Level, Tokens
+from mrflearn.features.ngrams import NgramIndex
+from mrflearn.kernels.rules import RuleShape
+from mrflearn.models.composite_lm import GIVEN, CompositeModel, CompositeShape, Level, Tokens
 from mrflearn.objectives.expected_counts import Batch, Expected
-from mrflearn.training.composite_batches import Judged, batches
+from mrflearn.training.composite_start import Judged, batches
 
 STATES, SEPARATOR = 5, 0
 Sentences = list[list[list[int]]]  # documents of sentences of word numbers

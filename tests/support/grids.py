@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mrflearn.graph.ising import random_ising
-from mrflearn.graph.lattices import grid
+from mrflearn.graph.builders import grid
+from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.potentials import Potentials
 
 # Exact log Z by transfer matrix, confirmed by libDAI's junction tree where it could.

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import torch
 
 from mrflearn.estimators.crf_answers import path_scores
-from mrflearn.features.compiled import compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.features.support import find_support
 from mrflearn.models.chain_crf import ChainCRF, ChainScores

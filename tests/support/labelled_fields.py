@@ -12,14 +12,13 @@ from torch import Tensor
 
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import Threads
-from mrflearn.features.compiled import compile_features
+from mrflearn.features.features import compile_features
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import LogLinearField, find_templates
 from mrflearn.models.parameters import Layout
-from mrflearn.models.templates import find_templates
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
 from mrflearn.objectives.objective import ValueAndGradient, evaluate

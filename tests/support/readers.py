@@ -20,26 +20,25 @@ import safetensors.torch
 import torch
 
 import mrflearn
-from mrflearn.datasets.grammar_text import read_grammar
-from mrflearn.datasets.lexicon import read_lexicon
+from mrflearn.datasets.english import read_lexicon
+from mrflearn.datasets.grammar import read_grammar
 from mrflearn.estimators.crf_weights import read_weights
 from mrflearn.features.counting import count_sentences
-from mrflearn.features.moments_file import load_moments, save_moments
-from mrflearn.features.mrflm import (
+from mrflearn.features.moments_file import (
+    load_moments,
     read_mrflm,
     read_mrflm_vocabulary,
+    save_moments,
     write_mrflm,
     write_mrflm_vocabulary,
 )
 from mrflearn.features.recipes import Recipe
 from mrflearn.features.templates import read_template
 from mrflearn.graph.builders import from_edge_file
-from mrflearn.io.blocks import read_blocks
 from mrflearn.io.contacts import read_contacts
-from mrflearn.io.documents import read_documents
+from mrflearn.io.corpus import Vocabulary, read_blocks, read_documents
 from mrflearn.io.samples import read_samples
 from mrflearn.io.tag_files import TagSource
-from mrflearn.io.vocabulary import Vocabulary
 from mrflearn.models import storage
 from mrflearn.training.checkpoint import read_checkpoint, write_checkpoint
 from support.edited import signed

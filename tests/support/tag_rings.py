@@ -7,7 +7,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from mrflearn.graph.tag_scores import CENTRE, PLACES, TagScores, impossible
+from mrflearn.graph.lifted_scores import CENTRE, PLACES, TagScores, impossible
 
 
 def random_scores(

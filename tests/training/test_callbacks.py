@@ -7,8 +7,8 @@ import torch
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.callbacks import EarlyStopping
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 from support.problems import quadratic, rosenbrock
 
 START = torch.full((20,), -1.0, dtype=torch.float64)

@@ -12,14 +12,12 @@ from safetensors.torch import save_file
 
 from mrflearn.errors import StorageError, TrainingError
 from mrflearn.objectives.penalties import L1, L2, ElasticNet
-from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
-from mrflearn.training.fitting import fit
+from mrflearn.training.fitting import fit, minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 from mrflearn.training.owlqn import OWLQN
-from mrflearn.training.sgd import SGD
+from mrflearn.training.sgd import SGD, Adagrad
 from support.problems import LogisticLoss, blank_model, examples, split
 
 

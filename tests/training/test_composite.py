@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from mrflearn.execution.executor import Serial
-from mrflearn.inference.inside_outside import InsideOutside
-from mrflearn.models.hidden_backoff import common_weights
-from mrflearn.models.plsa import PLSA, document_counts
+from mrflearn.inference.charts import InsideOutside
+from mrflearn.models.composite_lm import PLSA, common_weights, document_counts
 from mrflearn.training.composite import RulePrior, TextStep, Trial, WeightStep
-from mrflearn.training.composite_batches import Judged, batches, part
+from mrflearn.training.composite_start import Judged, batches, part
 from mrflearn.training.em import EM
 from support.composites import STATES, batch_of, random_model, text_of
 

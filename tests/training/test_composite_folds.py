@@ -8,12 +8,11 @@ import torch
 from torch.testing import assert_close
 
 from mrflearn.execution.executor import Serial
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.composite_lm import maximise_tables
-from mrflearn.models.ngram_level import NgramLevel
+from mrflearn.models.ngram import NgramLevel
 from mrflearn.objectives.expected_counts import ExpectedCounts
-from mrflearn.training.composite import RulePrior
-from mrflearn.training.composite_folds import FOLDS, Folds, deleted, fold_numbers, total
+from mrflearn.training.composite import FOLDS, Folds, RulePrior, deleted, fold_numbers, total
 from support.composites import batch_of, random_model, text_of
 
 VOCABULARY = Vocabulary(("<S>", "<unk>", "a", "b", "c"))

@@ -12,8 +12,8 @@ from torch import Tensor
 from mrflearn.errors import TrainingWarning
 from mrflearn.objectives.objective import Evaluation
 from mrflearn.objectives.penalties import L1
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 from mrflearn.training.owlqn import OWLQN
 
 EDGE, LOWEST, HIGHER = 1.0, 3.0, 10.0

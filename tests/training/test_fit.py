@@ -10,11 +10,11 @@ from sklearn.linear_model import LogisticRegression
 
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.penalties import L1, L2
-from mrflearn.training.adagrad import Adagrad
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.fitting import fit
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.owlqn import OWLQN
+from mrflearn.training.sgd import Adagrad
 from support.problems import LogisticLoss, LogisticModel, blank_model, examples, split
 
 DATA = examples(400, 12, seed=8)

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from mrflearn.training.interrupt import interruptible
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
+from mrflearn.training.loop import interruptible
 from support.problems import rosenbrock
 
 START = torch.full((50,), -1.0, dtype=torch.float64)
 PROGRAM = """
     import sys, time, torch
     from mrflearn.training.lbfgs import LBFGS
-    from mrflearn.training.minimising import minimise
+    from mrflearn.training.fitting import minimise
 
     def slow(x):
         bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]

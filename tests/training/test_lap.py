@@ -11,21 +11,25 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from mrflearn.errors import DataError, GraphError
-from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
-from mrflearn.features.observations import CliqueCounts
+from mrflearn.features.observations import CliqueCounts, Columns, neighbourhood_counts
 from mrflearn.graph.builders import chain, chimera, complete, cube, grid
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.gauges import reference_gauge, zero_sum_gauge
-from mrflearn.graph.ising import random_ising
+from mrflearn.graph.gauges import random_ising, reference_gauge, zero_sum_gauge
 from mrflearn.graph.neighbourhood import Auxiliary, blankets, neighbourhoods
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.training import lap as room
-from mrflearn.training.consensus import FormOpinion, consensus
-from mrflearn.training.lap import LocalSolver, SolveBlock, blocks_of, lap
-from mrflearn.training.local import LocalNewton
-from mrflearn.training.pieces import pieces
+from mrflearn.training.lap import (
+    FormOpinion,
+    LocalSolver,
+    SolveBlock,
+    blocks_of,
+    consensus,
+    lap,
+    pieces,
+)
+from mrflearn.training.newton import LocalNewton
 from support.brute_force import all_assignments, all_probabilities
 from support.fields import random_field
 

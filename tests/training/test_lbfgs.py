@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 
 from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.objectives.penalties import L1, L2
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 from support.problems import examples, logistic, quadratic, rosenbrock
 
 TIGHT = LBFGS(max_iterations=5000, tolerance=1e-9, delta=None)

@@ -11,10 +11,14 @@ from torch.testing import assert_close
 
 from mrflearn.graph.local_shape import LocalShape
 from mrflearn.objectives.local_auxiliary import LocalFit, LocalLikelihood
-from mrflearn.training import local
-from mrflearn.training.local import LocalNewton, cholesky_with_ridge
-from mrflearn.training.local_missing import complete, solve_with_missing
-from mrflearn.training.local_sparse import LocalProximal
+from mrflearn.training import newton as local
+from mrflearn.training.newton import (
+    LocalNewton,
+    LocalProximal,
+    cholesky_with_ridge,
+    complete,
+    solve_with_missing,
+)
 from support.local_problems import SHAPES, features, plain_loss, random_counts
 
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.training.memory import Memory
+from mrflearn.training.lbfgs import Memory
 
 
 def two_loop(pairs, vector):

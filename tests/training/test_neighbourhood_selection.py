@@ -8,7 +8,7 @@ import torch
 from mrflearn.errors import SettingsError
 from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
-from mrflearn.graph.ising import random_ising
+from mrflearn.graph.gauges import random_ising
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.training.neighbourhood_selection import Lasso, NeighbourhoodSelection, Regressions
 

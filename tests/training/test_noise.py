@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
-from mrflearn.training.noise import measure_noise, noise_of_line
+from mrflearn.training.fitting import minimise
+from mrflearn.training.lbfgs import LBFGS, measure_noise, noise_of_line
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 1e-2])

@@ -10,11 +10,11 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from mrflearn.errors import TrainingError
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.penalties import L1, L2, ElasticNet, LaidPenalty
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import run
-from mrflearn.training.minimising import minimise
 from mrflearn.training.owlqn import OWLQN, pseudo_gradient, shrinkage
-from mrflearn.training.plan import Plan
+from mrflearn.training.problem import Plan
 from support.problems import Examples, examples, logistic, quadratic
 
 TIGHT = OWLQN(max_iterations=3000, tolerance=1e-9, delta=1e-14)

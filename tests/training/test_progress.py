@@ -10,8 +10,8 @@ import torch
 
 from mrflearn.training import progress
 from mrflearn.training.callbacks import EarlyStopping
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 from mrflearn.training.outcome import Row, Verdict
 from mrflearn.training.progress import Lines, Live, Pace, clock, summary
 from mrflearn.training.stopping import StopRule

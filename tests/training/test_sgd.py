@@ -7,10 +7,9 @@ import torch
 
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.penalties import L1, L2
-from mrflearn.training.adagrad import Adagrad
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
-from mrflearn.training.sgd import SGD
+from mrflearn.training.sgd import SGD, Adagrad
 from support.problems import examples, logistic, quadratic, split
 
 DATA = examples(600, 8, seed=3)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 from mrflearn.training.outcome import Row
 from mrflearn.training.stopping import StopRule
 from support.problems import quadratic, rosenbrock

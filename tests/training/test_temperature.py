@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
-from mrflearn.kernels import chain_sampling, chain_sums
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels import chain_search, chain_sums
+from mrflearn.kernels.chain_sums import Steps
 from mrflearn.training.temperature import fit_temperature
 
 
@@ -18,7 +18,7 @@ def test_the_temperature_of_drawn_sequences_is_found_again(true_temperature: flo
     unary = 2 * torch.randn(len(steps), 4, generator=generator, dtype=torch.float64)
     table = 2 * torch.randn(4, 4, generator=generator, dtype=torch.float64)
     cooled = unary / true_temperature, table / true_temperature
-    drawn = chain_sampling.sample(*cooled, steps, 1, generator)[0]
+    drawn = chain_search.sample(*cooled, steps, 1, generator)[0]
     score = unary.gather(1, drawn[:, None])[:, 0]
     score[steps.starting :] += table[drawn[steps.previous], drawn[steps.starting :]]
     truth = steps.totals(score)

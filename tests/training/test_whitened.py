@@ -9,13 +9,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mrflearn.features.neighbourhood_counts import Columns
-from mrflearn.features.observations import CliqueCounts, Samples, clique_counts
+from mrflearn.features.observations import CliqueCounts, Columns, Samples, clique_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import blankets
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.models.tabular import TabularModel
-from mrflearn.models.tabular_layout import ParameterLayout
+from mrflearn.models.tabular import ParameterLayout, TabularModel
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
 from mrflearn.training.lap import blocks_of

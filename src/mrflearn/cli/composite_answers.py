@@ -30,7 +30,7 @@ def sample_documents(
     model: CompositeLanguageModel, count: int, seed: int, output: Path | None
 ) -> None:
     """Tells new documents, or writes them."""
-    from mrflearn.io.documents import write_documents
+    from mrflearn.io.corpus import write_documents
 
     write_documents("-" if output is None else output, model.sample(count, random_state=seed))
 

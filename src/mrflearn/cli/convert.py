@@ -81,7 +81,7 @@ def _is_model_to_be(source: Path, target: Path) -> bool:
 
 def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> None:
     """Writes counts in the layout of MRF-LM, or those in it as a file of our own."""
-    from mrflearn.features import moments_file, mrflm
+    from mrflearn.features import moments_file
 
     if vocabulary is None or {source.suffix, target.suffix} != {MOMENTS, ".dat"}:
         raise SettingsError(
@@ -89,12 +89,12 @@ def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> Non
             "whose words stand in a file of their own: --vocabulary FILE."
         )
     if holds_moments(target):
-        words = mrflm.read_mrflm_vocabulary(vocabulary)
-        moments_file.save_moments(mrflm.read_mrflm(source, words), target)
+        words = moments_file.read_mrflm_vocabulary(vocabulary)
+        moments_file.save_moments(moments_file.read_mrflm(source, words), target)
         return
     moments = moments_file.load_moments(source)
-    mrflm.write_mrflm(moments, target)
-    mrflm.write_mrflm_vocabulary(moments, vocabulary)
+    moments_file.write_mrflm(moments, target)
+    moments_file.write_mrflm_vocabulary(moments, vocabulary)
 
 
 def _convert_model(source: Path, target: Path, *, overwrite: bool) -> None:

@@ -48,8 +48,8 @@ def count(
 
     Example: mrflearn count shards/*.txt.gz --jobs 2 -o text.moments
     """
+    from mrflearn.features.counting import count_text_shards, count_text_shards_like
     from mrflearn.features.moments_file import load_moments, save_moments
-    from mrflearn.features.text_shards import count_text_shards, count_text_shards_like
 
     paths = shard_paths(text, engine)
     with place_to_run(engine, master, jobs) as place:

@@ -60,7 +60,7 @@ def demo(
 
 def _infer_a_large_grid(page: Page, seed: int) -> None:
     from mrflearn.graph.builders import grid
-    from mrflearn.graph.ising import random_ising
+    from mrflearn.graph.gauges import random_ising
     from mrflearn.inference.belief_propagation import BeliefPropagation
     from mrflearn.inference.junction_tree import JunctionTree
     from mrflearn.inference.mean_field import MeanField
@@ -103,8 +103,8 @@ def _learn_a_small_grid(output: Path, page: Page, seed: int) -> _Truth:
     from mrflearn.estimators.field import MarkovField
     from mrflearn.evaluation.recovery import recovery
     from mrflearn.graph.builders import grid
-    from mrflearn.graph.ising import ising_parameters, random_ising
-    from mrflearn.inference.draw import Drawing
+    from mrflearn.graph.gauges import ising_parameters, random_ising
+    from mrflearn.inference.sampling import Drawing
     from mrflearn.plots.couplings import draw_heat_map
     from mrflearn.plots.lattice import draw_lattices, draw_recovery
 

@@ -65,7 +65,7 @@ def _labels(
     crf: CRF, file: Path, scheme: ChunkScheme | None
 ) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
     from mrflearn.errors import DataError
-    from mrflearn.estimators.crf_constraints import Constraints
+    from mrflearn.estimators.crf_answers import Constraints
 
     constraints = Constraints(scheme=scheme.value) if scheme else None
     truth: list[list[str]] = []

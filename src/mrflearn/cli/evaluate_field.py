@@ -10,7 +10,7 @@ from mrflearn.cli.field_rows import Molecule, read_rows, whole_rows
 from mrflearn.cli.pictures import keep
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.field_questions import FieldQuestions
+    from mrflearn.estimators.field_answers import FieldQuestions
 
 
 def evaluate_field(

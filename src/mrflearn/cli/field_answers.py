@@ -12,7 +12,7 @@ from mrflearn.cli.options import LikelihoodMethod
 from mrflearn.errors import InferenceError
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.field_questions import FieldQuestions
+    from mrflearn.estimators.field_answers import FieldQuestions
 
 
 def score_field(

@@ -66,7 +66,7 @@ class Rows:
 
 def is_alignment(path: Path) -> bool:
     """Whether aligned sequences stand in the file, by its name or by its first line."""
-    from mrflearn.io.alignment_records import holds_alignment
+    from mrflearn.io.alignments import holds_alignment
 
     return holds_alignment(path)
 

@@ -49,7 +49,7 @@ def score_neighbours(
 
 def sample_neighbours(model: LanguageModel, count: int, seed: int, output: Path | None) -> None:
     """Tells new sentences, or writes them."""
-    from mrflearn.io.text import write_sentences
+    from mrflearn.io.corpus import write_sentences
 
     remark("lengths as in the training text; words exactly for small vocabularies, else by Gibbs")
     write_sentences("-" if output is None else output, model.sample(count, random_state=seed))

@@ -14,7 +14,7 @@ from mrflearn.cli.pictures import picture_of
 from mrflearn.cli.vector_answers import draw_map
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.nearest_words import WordSpace
+    from mrflearn.estimators.word_vectors import WordSpace
 
 
 def neighbors(

@@ -50,7 +50,7 @@ def continue_document(
     model: CompositeLanguageModel, words: list[str], document: Path | None, n: int, as_json: bool
 ) -> None:
     """Tells the next words of a sentence, given those before it in its document."""
-    from mrflearn.io.documents import read_documents
+    from mrflearn.io.corpus import read_documents
 
     documents = [] if document is None else list(read_documents(document))
     before = documents[-1] if documents else []

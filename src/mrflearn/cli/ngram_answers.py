@@ -29,7 +29,7 @@ def score_text(model: NgramLanguageModel, file: Path, as_json: bool) -> None:
 
 def sample_text(model: NgramLanguageModel, count: int, seed: int, output: Path | None) -> None:
     """Tells new sentences, or writes them."""
-    from mrflearn.io.text import write_sentences
+    from mrflearn.io.corpus import write_sentences
 
     write_sentences("-" if output is None else output, model.sample(count, random_state=seed))
 

@@ -39,7 +39,7 @@ def parse(
 
 def parse_documents(fitted: PCFG | CompositeLanguageModel, file: Path, as_json: bool) -> None:
     """Tells the trees, of some sentences at a time."""
-    from mrflearn.io.documents import read_documents
+    from mrflearn.io.corpus import read_documents
 
     documents = read_documents(file)
     if getattr(fitted, "topics", 1) == 1:

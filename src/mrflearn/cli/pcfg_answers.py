@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def score_sentences(model: PCFG, file: Path, as_json: bool) -> None:
     """Tells the perplexity of a text; sentences without a parse are left out, and reported."""
     from mrflearn.estimators.text_score import TextScore
-    from mrflearn.io.text import read_sentences
+    from mrflearn.io.corpus import read_sentences
 
     sentences = [words for words in read_sentences(file) if len(words)]
     values = model.score_samples(sentences)

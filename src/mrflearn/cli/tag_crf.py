@@ -13,7 +13,7 @@ from mrflearn.cli.options import ChunkScheme
 
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
-    from mrflearn.estimators.crf_constraints import Constraints
+    from mrflearn.estimators.crf_answers import Constraints
     from mrflearn.features.recipes import Example
 
 
@@ -30,7 +30,7 @@ def tag_crf(
     as_json: bool,
 ) -> None:
     """Every sentence as it comes in, with its labels."""
-    from mrflearn.estimators.crf_constraints import Constraints
+    from mrflearn.estimators.crf_answers import Constraints
 
     recipe = with_recipe(crf, folder).recipe_
     constraints = Constraints(scheme=scheme.value) if scheme else None

@@ -13,7 +13,7 @@ from mrflearn.cli.inputs import input_argument
 from mrflearn.errors import DataError
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.nearest_words import WordSpace
+    from mrflearn.estimators.word_vectors import WordSpace
     from mrflearn.features.moments import Moments
 
 MOMENTS = ".moments"

@@ -1,4 +1,9 @@
-"""Built-in real text: the docstrings of the standard library and of installed packages.
+"""Real English out of the docstrings of installed packages.
+
+Three conventions are understood: numpydoc (underlined headings), Google (`Args:` and an indented
+block) and reStructuredText (directives, field lists, literal blocks).
+
+What does not read as a sentence (code, formulas, headings, fragments) is left out.
 
 Sources are parsed, never imported.  Every machine has some; the figures vary with the versions.
 """
@@ -8,17 +13,268 @@ from __future__ import annotations
 import ast
 import gc
 import importlib.util
+import re
 import sysconfig
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from inspect import cleandoc
 from itertools import chain
 from pathlib import Path
 
-from mrflearn.datasets.docstring_blocks import paragraphs
-from mrflearn.datasets.prose import sentences
 from mrflearn.errors import DataError
+
+# The running prose of a docstring: its paragraphs, without code, tables, field lists and
+# headings.
+
+
+# Sections that are tables or code by nature; all others (Notes, Warnings, ...) are prose.
+DROPPED_SECTIONS = frozenset(
+    {
+        *("args", "arguments", "keyword args", "keyword arguments", "kwargs"),
+        *("parameters", "other parameters", "inputs", "outputs", "shape", "fields", "options"),
+        *("return", "returns", "yield", "yields", "receives", "raise", "raises", "warns"),
+        *("attributes", "methods", "properties", "members", "functions", "classes", "routines"),
+        *("example", "examples", "usage", "example usage", "usage example", "sample usage"),
+        *("see also", "references", "authors", "author", "license", "copyright", "todo"),
+    }
+)
+KEPT_DIRECTIVES = frozenset(
+    {"note", "warning", "tip", "hint", "important", "attention", "caution", "danger", "admonition"}
+)
+UNDERLINE = re.compile(r"([-=~^*#\"'`])\1{2,}$")
+HEADING = re.compile(r"([A-Za-z][A-Za-z ]*?)\s*(?:\([^)]*\))?\s*::?$")
+DIRECTIVE = re.compile(r"\.\.\s*([\w-]+)?(?:::)?\s*(.*)")
+FIELD = re.compile(r":[A-Za-z][^:`]*:(?!`)")
+BULLET = re.compile(r"(?:[-*+\u2022]|\(?(?:\d{1,2}|[a-zA-Z])[.)])\s+(?=\S)")
+TABLE = re.compile(r"\S\s{3,}\S|\+-{2,}|-{2,}\+|\|.*\||={3,}\s|-{4,}|={4,}")
+
+
+def paragraphs(docstring: str) -> Iterator[str]:
+    """The paragraphs and list items of a docstring in order, each as one line of text."""
+    reader = _Blocks()
+    for line in cleandoc(docstring).splitlines():
+        yield from reader.read(line)
+    yield from reader.flush()
+
+
+class _Blocks:
+    """What has to be remembered from line to line."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []  # of the paragraph under way
+        self.indent = 0  # of its lines
+        self.hidden: int | None = None  # lines indented deeper than this are skipped
+        self.section: int | None = None  # indentation of a dropped section's heading
+        self.doctest = False
+        self.above = ""  # the last line that was not blank: a heading, if this one is its underline
+
+    def read(self, line: str) -> Iterator[str]:
+        """The paragraphs that this line brings to an end."""
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if not text:
+            self.doctest = False
+            yield from self.flush()
+        elif self._skips(indent, text):
+            pass
+        elif text.startswith(">>>"):
+            self.doctest = True
+            yield from self.flush()
+        elif UNDERLINE.match(text):
+            self._underline(indent)
+        elif match := DIRECTIVE.match(text):
+            yield from self.flush()
+            self._directive(match, indent)
+        elif FIELD.match(text):
+            yield from self.flush()
+            self.hidden = indent
+        elif match := HEADING.match(text):
+            yield from self._heading(text, match[1].lower(), indent)
+        elif TABLE.search(text):
+            self.lines = []  # a table spoils the lines it is glued to
+        else:
+            yield from self._prose(text, indent)
+        self.above = text or self.above
+
+    def flush(self) -> Iterator[str]:
+        """The paragraph under way, if there is one."""
+        if self.lines:
+            paragraph = " ".join(self.lines)
+            self.lines = []
+            if paragraph.endswith("::"):
+                self.hidden = self.indent
+                paragraph = paragraph[:-1]
+            yield paragraph
+
+    def _skips(self, indent: int, text: str) -> bool:
+        if self.hidden is not None:
+            if indent > self.hidden:
+                return True
+            self.hidden = None
+        if self.section is not None:
+            # Its end is the next heading, which is known only by the line below it.
+            return not (UNDERLINE.match(text) and indent <= self.section)
+        return self.doctest
+
+    def _underline(self, indent: int) -> None:
+        title = self.above.lower().rstrip(":")
+        self.section = indent if title in DROPPED_SECTIONS else None
+        self.lines = self.lines[:-1]  # the heading itself
+
+    def _directive(self, match: re.Match[str], indent: int) -> None:
+        if match[1] in KEPT_DIRECTIVES:
+            self.lines, self.indent = [match[2]] if match[2] else [], indent
+        else:
+            self.hidden = indent
+
+    def _heading(self, text: str, title: str, indent: int) -> Iterator[str]:
+        """`Args:` on a line of its own; but a line of prose may end in a colon too."""
+        if title in DROPPED_SECTIONS:
+            yield from self.flush()
+            self.hidden = indent
+        elif not self.lines and len(title.split()) < 3:
+            if text.endswith("::") and title not in KEPT_DIRECTIVES:
+                self.hidden = indent
+        else:
+            yield from self._prose(text, indent)
+
+    def _prose(self, text: str, indent: int) -> Iterator[str]:
+        bullet = BULLET.match(text)
+        if bullet:
+            yield from self.flush()
+            indent += bullet.end()
+            text = text[bullet.end() :]
+        elif indent != self.indent:
+            yield from self.flush()
+        self.indent = indent
+        self.lines.append(text)
+
+
+# Paragraphs of technical English, with reStructuredText marks in them, as tokenised sentences.
+
+
+UNREADABLE = "\x00"  # stands for a formula, an address, an expression: its sentence is dropped
+
+ROLE = re.compile(r":(?:[a-z]+:)?([a-z]+):`([^`]*)`")
+LITERAL = re.compile(r"``(.+?)``")
+LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`__?")
+QUOTED = re.compile(r"`([^`]+)`_{0,2}")
+FOOTNOTE = re.compile(
+    r"(\b(?:in|see|from|of|by|to|and|or|per|with|refs?\.)|,)?\s*\[[^\]\s]{1,20}\]_", re.I
+)
+STRONG = re.compile(r"(?<![\w*])(\*{1,2})(?=[^\s*])([^*]*[^\s*])\1(?![\w*])")
+ADDRESS = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\w+")
+READABLE_CODE = re.compile(r"[-+]?[\w.'\"]+(?:\(\))?")
+
+BREAK = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]?[A-Z])")
+# A capital after one of these does not begin a sentence; after "etc." and "et al." it may.
+SHORT = r"e\.g|i\.e|vs|cf|resp|approx|Figs?|Eqs?|Refs?|Secs?|Ch|No|Vol|pp|Dr|Mr|Mrs|Prof|St"
+ABBREVIATION = re.compile(rf"\b(?:{SHORT}|[A-Z])\.[\"')]*$")
+TOKEN = re.compile(
+    rf"\b(?:{SHORT}|etc|al)\.(?!\w)"  # abbreviations keep their stop
+    r"|(?<![\w)])-?\d+(?:[.,]\d+)*(?![-'./]?\w)%?"  # numbers
+    r"|[A-Z]\.(?=\s[A-Z])"  # initials of names
+    r"|(?<!\S)--?[a-zA-Z][\w-]*"  # options of programs
+    r"|\w+(?:[-'./]\w+)*(?:\(\))?"  # words, compounds, dotted names
+    r"|--|\.\.\.|[.,;:!?()\"'-]"
+)
+WORD = re.compile(r"[A-Za-z]?[a-z]+(?:[-'/][A-Za-z]?[a-z]+)*|[AI]")
+STOPS = frozenset(".!?")
+FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "a an and are as at be been but by can for from has have if in into is it its may must no "
+        "not of on or should so such than that the their then there these this to was we when "
+        "where which will with you your",
+    )
+)
+LEAST_TOKENS, MOST_TOKENS = 5, 60
+LEAST_WORDS = 0.75  # the share of plain words among the tokens that are not punctuation
+
+
+def sentences(paragraph: str) -> Iterator[list[str]]:
+    """The tokens of each sentence of a paragraph, as written (no case is changed)."""
+    for sentence in _split(plain(paragraph)):
+        tokens = tokenise(sentence)
+        if tokens is not None and is_sentence(tokens):
+            yield tokens
+
+
+def plain(text: str) -> str:
+    """The text without its marks; what cannot be read aloud becomes `UNREADABLE`."""
+    text = ROLE.sub(_role, text)
+    text = LITERAL.sub(lambda match: _code(match[1]), text)
+    text = LINK.sub(lambda match: match[1], text)
+    text = ADDRESS.sub(UNREADABLE, text)
+    text = QUOTED.sub(lambda match: _code(match[1]), text)
+    text = FOOTNOTE.sub(lambda match: UNREADABLE if match[1] else "", text)
+    text = STRONG.sub(lambda match: match[2], text)
+    return " ".join(text.translate(_TYPOGRAPHY).split())
+
+
+def tokenise(sentence: str) -> list[str] | None:
+    """Words and punctuation marks; None where something is neither."""
+    tokens = TOKEN.findall(sentence)
+    if sum(map(len, tokens)) < len(sentence) - sentence.count(" "):
+        return None
+    if tokens and len(tokens[-1]) > 1 and tokens[-1][-1] == ".":  # etc. at the end of a sentence
+        tokens[-1:] = [tokens[-1][:-1], "."]
+    return [token.removesuffix("()") for token in tokens]
+
+
+def is_sentence(tokens: list[str]) -> bool:
+    """Whether the tokens look like one whole sentence of English."""
+    if not LEAST_TOKENS <= len(tokens) <= MOST_TOKENS or not tokens[0][0].isupper():
+        return False
+    closing = 1
+    while closing < len(tokens) and tokens[-closing] in "\"')":
+        closing += 1
+    if tokens[-closing] not in STOPS or STOPS.intersection(tokens[:-closing]):
+        return False
+    if tokens.count("(") != tokens.count(")") or tokens.count('"') % 2:
+        return False
+    words = [token for token in tokens if token[-1].isalnum()]
+    plain_words = sum(1 for word in words if WORD.fullmatch(word))
+    return plain_words >= LEAST_WORDS * len(words) and any(
+        token.lower() in FUNCTION_WORDS for token in tokens
+    )
+
+
+_TYPOGRAPHY = {
+    **dict.fromkeys(map(ord, "\u201c\u201d\u00ab\u00bb"), '"'),
+    **dict.fromkeys(map(ord, "\u2018\u2019"), "'"),
+    **dict.fromkeys(map(ord, "\u2013\u2014"), " -- "),
+    0x00A0: " ",
+}
+
+
+def _split(text: str) -> Iterator[str]:
+    start = 0
+    for match in BREAK.finditer(text):
+        end = match.end() - len(match[0]) + len(match[0].rstrip())
+        if not ABBREVIATION.search(text, start, end):
+            yield text[start:end]
+            start = match.end()
+    yield text[start:]
+
+
+def _role(match: re.Match[str]) -> str:
+    role, target = match[1], match[2]
+    if role == "math":
+        return _code(target)
+    target = target.partition("<")[0].strip() or target
+    return _code(target.rpartition(".")[2] if target.startswith("~") else target)
+
+
+def _code(text: str) -> str:
+    words = text.strip().lstrip("~!").split()
+    return " ".join(words) if all(map(READABLE_CODE.fullmatch, words)) else UNREADABLE
+
+
+# Built-in real text: the docstrings of the standard library and of installed packages.
+
 
 PACKAGES = ("stdlib", "torch", "numpy", "scipy")
 # Tests are repetitive, and tables of characters and help texts are no docstrings.

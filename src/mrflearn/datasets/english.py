@@ -1,4 +1,4 @@
-"""Built-in English text whose truth is known: words, tags, chunks, trees, topics, probabilities.
+"""English-like text with known truth: sampled from a grammar with topics and a lexicon.
 
 How a document comes about.  It gets one of 30 mixtures of topics, each as likely as the next: a
 main topic with weight 0.85 and another with 0.15.  Each sentence is a derivation of the grammar in
@@ -13,20 +13,267 @@ nouns.  `english_truth` has the exact entropy and the probability of any text.
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import as_file, files
+from itertools import chain, permutations
 
-from mrflearn.datasets.english_source import English, english
-from mrflearn.datasets.grammar_sampling import Step, cumulative, derivation_sampler, uniform_numbers
-from mrflearn.datasets.grammar_text import label, literal
-from mrflearn.datasets.inflection import indefinite_article
+import numpy as np
+from numpy.typing import NDArray
+
+from mrflearn.datasets.grammar import (
+    Grammar,
+    Step,
+    cumulative,
+    derivation_sampler,
+    label,
+    literal,
+    read_grammar,
+    uniform_numbers,
+)
 from mrflearn.errors import DataError
+from mrflearn.io.files import PathLike, read_lines
 from mrflearn.io.spans import Span, spans_to_tags
 from mrflearn.io.trees import Tree
+
+# Regular English spelling of inflected forms, and the choice between "a" and "an".
+
+
+_SIBILANT = re.compile(r"(s|x|z|ch|sh|[^aeiou]o)$")
+_CONSONANT_Y = re.compile(r"([^aeiou])y$")
+# One syllable that ends in one vowel and one consonant doubles it: stop, stopped.
+_DOUBLING = re.compile(r"^[^aeiou]*[aeiou][bdgklmnprt]$")
+# Vowels are sounds, not letters: an hour, a unit, a European, a one-off.
+_VOWEL = re.compile(r"(?!uni(?!m)|us[eu]|eu|one)[aeiou]|hour|hono|honest|heir", re.IGNORECASE)
+
+
+def plural(noun: str) -> str:
+    """The plural of a regular noun; the same ending makes a verb's third person."""
+    if _SIBILANT.search(noun):
+        return noun + "es"
+    return _CONSONANT_Y.sub(r"\1ie", noun) + "s"
+
+
+def past(verb: str) -> str:
+    """The past tense and past participle of a regular verb."""
+    if verb.endswith("e"):
+        return verb + "d"
+    if _DOUBLING.match(verb):
+        return verb + verb[-1] + "ed"
+    return _CONSONANT_Y.sub(r"\1i", verb) + "ed"
+
+
+def gerund(verb: str) -> str:
+    """The -ing form of a regular verb."""
+    if verb.endswith("e") and not verb.endswith("ee"):
+        return verb[:-1] + "ing"
+    if _DOUBLING.match(verb):
+        return verb + verb[-1] + "ing"
+    return verb + "ing"
+
+
+def indefinite_article(following: str) -> str:
+    """The word "an" before a vowel sound and "a" before any other."""
+    return "an" if _VOWEL.match(following) else "a"
+
+
+# The words of a grammar's word classes, by topic; `english.lexicon` explains the notation.
+
+
+ANY = "any"
+
+
+@dataclass(frozen=True, eq=False)
+class WordClass:
+    """Words and their probabilities, one row a topic, or one row for all of them."""
+
+    words: tuple[str, ...]
+    probabilities: NDArray[np.float64]
+
+    @property
+    def topical(self) -> bool:
+        return len(self.probabilities) > 1
+
+    @cached_property
+    def column(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
+
+    def mixed(self, mixture: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+        """The words' probabilities with the topic summed out."""
+        row: NDArray[np.float64] = (
+            np.asarray(mixture) @ self.probabilities if self.topical else self.probabilities[0]
+        )
+        return row
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """Topics and word classes, each under a symbol such as `NN[per]` or `VBZ[t.obj]`."""
+
+    topics: tuple[str, ...]
+    classes: dict[str, WordClass]
+
+
+@dataclass
+class _Section:
+    kind: str
+    name: str
+    share: float
+    entries: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read_lexicon(path: PathLike) -> Lexicon:
+    """The lexicon of a text file; its topics are in the order in which the file names them."""
+    sections = list(_sections(path))
+    named = (topic for section in sections for topic in section.entries if topic != ANY)
+    topics = tuple(dict.fromkeys(named))
+    classes = {}
+    for section in sections:
+        for tag, form in _FORMS.get(section.kind, {section.kind: _as_is}).items():
+            classes[f"{tag}[{section.name}]"] = _class_of_entry(section, topics, form, path)
+    return Lexicon(topics, classes)
+
+
+def _sections(path: PathLike) -> Iterator[_Section]:
+    section = None
+    for number, line in read_lines(path):
+        pieces = line.partition("# ")[0].split()
+        if not pieces or line.startswith("#"):
+            continue
+        if not line[0].isspace():
+            if section is not None:
+                yield section
+            section = _heading(pieces, path, number)
+        elif section is None:
+            raise DataError("words come before any section.", path=path, line=number)
+        else:
+            section.entries[pieces[0]] = pieces[1:]
+    if section is not None:
+        yield section
+
+
+def _heading(pieces: list[str], path: PathLike, number: int) -> _Section:
+    try:
+        kind, name, share = (*pieces, "1") if len(pieces) == 2 else pieces
+        section = _Section(kind, name, float(share))
+    except ValueError:
+        section = None
+    if section is None or not 0 <= section.share <= 1:
+        raise DataError(
+            f"'{' '.join(pieces)}' is not a section: KIND CLASS, or KIND CLASS SHARE with a share "
+            "from 0 to 1.",
+            path=path,
+            line=number,
+        )
+    return section
+
+
+def _class_of_entry(
+    section: _Section, topics: Sequence[str], form: Callable[[list[str]], str], path: PathLike
+) -> WordClass:
+    """The class of one inflected form."""
+    column: dict[str, int] = {}
+    rows = []
+    for topic in topics if section.share < 1 else (ANY,):
+        row: dict[str, float] = {}
+        for source, share in ((ANY, section.share), (topic, 1 - section.share)):
+            if share == 0:
+                continue
+            words = section.entries.get(source)
+            if not words:
+                raise DataError(f"class '{section.name}' has no words for '{source}'.", path=path)
+            # Sums by fsum are the same on every machine, so that samples are too.
+            total = math.fsum(1 / (rank + 1) for rank in range(1, len(words) + 1))
+            for rank, word in enumerate(words, start=1):
+                written = form(word.split("/"))
+                row[written] = row.get(written, 0.0) + share / (rank + 1) / total
+                column.setdefault(written, len(column))
+        rows.append(row)
+    probabilities = np.array([[row.get(word, 0.0) for word in column] for row in rows])
+    return WordClass(tuple(column), probabilities)
+
+
+def _as_is(forms: list[str]) -> str:
+    return forms[0]
+
+
+def _listed(position: int, regular: Callable[[str], str]) -> Callable[[list[str]], str]:
+    """The form at this position of the entry, or the regular one where the entry is shorter."""
+    return lambda forms: forms[position] if len(forms) > position else regular(forms[0])
+
+
+_FORMS: dict[str, dict[str, Callable[[list[str]], str]]] = {
+    "mass": {"NN": _as_is},
+    "noun": {"NN": _as_is, "NNS": _listed(1, plural)},
+    "adjective": {"JJ": _as_is},
+    "verb": {
+        "VB": _as_is,
+        "VBP": _as_is,
+        "VBZ": lambda forms: plural(forms[0]),
+        "VBD": _listed(1, past),
+        "VBN": _listed(2, past),
+        "VBG": _listed(3, gerund),
+    },
+}
+
+
+# The built-in grammar and lexicon of English, and how topics are mixed in its documents.
+
+
+MAIN_TOPIC = 0.85  # the rest is the weight of the second topic
+
+
+@dataclass(frozen=True, eq=False)
+class English:
+    """A grammar, the words of each of its terminals, and the topics they know."""
+
+    grammar: Grammar
+    topics: tuple[str, ...]
+    word_classes: dict[str, WordClass]
+
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Every word that can occur, sorted; "an" is a spelling of "a"."""
+        words = {word for known in self.word_classes.values() for word in known.words}
+        return tuple(sorted(words | {"an"}))
+
+    @cached_property
+    def mixtures(self) -> tuple[tuple[float, ...], ...]:
+        """The mixtures of topics that a document may have, each as likely as the next."""
+        number = len(self.topics)
+        weights = np.zeros((number, number, number))
+        for main, second in permutations(range(number), 2):
+            weights[main, second, [main, second]] = MAIN_TOPIC, 1 - MAIN_TOPIC
+        return tuple(tuple(row) for row in weights.reshape(-1, number).tolist() if any(row))
+
+
+@cache
+def english() -> English:
+    """The built-in English, read once."""
+    folder = files("mrflearn.datasets")
+    with as_file(folder / "english.pcfg") as path:
+        grammar = read_grammar(path)
+    with as_file(folder / "english.lexicon") as path:
+        lexicon = read_lexicon(path)
+    classes = {symbol: _word_class(symbol, lexicon.classes) for symbol in grammar.terminals}
+    return English(grammar, lexicon.topics, classes)
+
+
+def _word_class(symbol: str, classes: dict[str, WordClass]) -> WordClass:
+    if symbol in classes:
+        return classes[symbol]
+    tag_and_word = literal(symbol)
+    if tag_and_word is None:
+        raise DataError(f"the grammar asks for '{symbol}', which has neither rules nor words.")
+    return WordClass((tag_and_word[1],), np.ones((1, 1)))
+
+
+# Built-in English text whose truth is known: words, tags, chunks, trees, topics, probabilities.
+
 
 Trees = tuple[Tree, ...]
 

@@ -20,10 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, logsumexp
 
-from mrflearn.datasets.english import Document, with_articles
-from mrflearn.datasets.english_source import english
+from mrflearn.datasets.english import Document, WordClass, english, with_articles
 from mrflearn.datasets.grammar_inside import InsideAlgorithm
-from mrflearn.datasets.lexicon import WordClass
 from mrflearn.errors import DataError
 
 Array = NDArray[np.float64]

@@ -14,12 +14,17 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_answers as answers
 from mrflearn.estimators import crf_weights as weights
 from mrflearn.estimators.base import Estimator
-from mrflearn.estimators.crf_constraints import Constraints, Given, at_temperature
-from mrflearn.estimators.crf_spans import ScoredSpan, scored_spans
+from mrflearn.estimators.crf_answers import (
+    Constraints,
+    Given,
+    ScoredSpan,
+    at_temperature,
+    scored_spans,
+)
 from mrflearn.estimators.crf_validation import accuracy, check_n
 from mrflearn.execution.threads import Threads
-from mrflearn.features.compiled import CompiledFeatures, compile_features
 from mrflearn.features.edges import MARK
+from mrflearn.features.features import CompiledFeatures, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.models.chain_crf import ChainCRF, ChainScores
 from mrflearn.training.temperature import fit_temperature

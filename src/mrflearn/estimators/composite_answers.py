@@ -1,33 +1,36 @@
-"""What a trained composite model answers: scores, parses, continuations, topics, new documents."""
+"""What a composite language model answers: scores, parses, topics, samples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
-from mrflearn.inference.prefix import Prefix
-from mrflearn.io.documents import Document
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.models.composite_lm import CompositeModel
-from mrflearn.models.hidden_backoff import Tokens
-from mrflearn.models.ngram_arpa import END
-from mrflearn.models.ngram_level import with_blind
+from mrflearn.features.treebank import usual_form
+from mrflearn.inference.charts import ParseSearch, Prefix
+from mrflearn.io.corpus import Document, Vocabulary
+from mrflearn.io.trees import PART, Tree
+from mrflearn.models.composite_lm import CompositeModel, Tokens
+from mrflearn.models.ngram import END, with_blind
 from mrflearn.objectives.expected_counts import (
     Batch,
     explain_tokens,
     sentence_log_likelihoods,
 )
-from mrflearn.training.composite_batches import Given, batches, encode
-from mrflearn.training.composite_fit import CompositeFit
-from mrflearn.training.composite_folding import Folded, fold_in
+from mrflearn.training.composite import CompositeFit
+from mrflearn.training.composite_start import Folded, Given, batches, encode, fold_in
+
+# What a trained composite model answers: scores, parses, continuations, topics, new documents.
+
 
 Figures: TypeAlias = NDArray[np.float64]
 
@@ -184,3 +187,144 @@ class Answers:
     def name(self, word: int) -> str:
         """A word as users see it, `</s>` for the sentence end."""
         return END if word == self.vocabulary.separator else self.vocabulary.words[word]
+
+
+# New documents from a composite model: topic shares, derivations, then words left to right.
+
+
+def sample_documents(
+    answers: Answers, n: int, sentences: int, seed: int, longest: int
+) -> list[list[list[str]]]:
+    """`n` documents of new sentences, empty ones left out; each draws its own topic shares."""
+    generator = np.random.default_rng(seed)
+    documents = []
+    for _ in range(n):
+        # The prior of folding in: a document's shares, worth that many draws.
+        drawn = generator.gamma(np.maximum(answers.fit.strength * answers.fit.prior, 1e-3))
+        shares = drawn / drawn.sum() if drawn.sum() > 0 else answers.fit.prior
+        document = []
+        for _ in range(sentences):
+            ids = list(_sentence(answers, shares, generator, longest))
+            document.append(answers.vocabulary.decode(ids))
+        documents.append([words for words in document if words])
+    return documents
+
+
+def _sentence(
+    answers: Answers, shares: Figures, generator: np.random.Generator, longest: int
+) -> Iterator[int]:
+    context: list[int] = []
+    tags = _derivation(answers.model, generator) if answers.grammar else _endless()
+    for tag in tags:
+        if len(context) >= longest:
+            return
+        total = np.cumsum(answers.emission(context, shares)[:, tag])
+        drawn = int(np.searchsorted(total, generator.uniform(0, total[-1]), side="right"))
+        word = min(drawn, len(total) - 1)
+        if word == answers.vocabulary.separator:
+            return
+        context.append(word)
+        yield word
+
+
+def _endless() -> Iterator[int]:
+    while True:
+        yield 0
+
+
+def _derivation(model: CompositeModel, generator: np.random.Generator) -> Iterator[int]:
+    """The preterminals of a new derivation, from left to right."""
+    wiring = model.shape.grammar
+    assert wiring is not None  # noqa: S101 - the caller made sure
+    parent, left, right = (
+        getattr(wiring, name).cpu().numpy() for name in ("parent", "left", "right")
+    )
+    rules = np.exp(model.rules.double().cpu().numpy())
+    start = np.exp(model.start.double().cpu().numpy())
+    mine = [np.flatnonzero(parent == phrase) for phrase in range(wiring.phrases)]
+    stack = [int(generator.choice(len(start), p=start / start.sum()))]
+    while stack:
+        symbol = stack.pop()
+        if symbol >= wiring.phrases:
+            yield symbol - wiring.phrases
+            continue
+        own = rules[mine[symbol]]
+        rule = mine[symbol][generator.choice(len(own), p=own / own.sum())]
+        stack += [int(right[rule]), int(left[rule])]
+
+
+# Parses of a chart as trees with names, as a treebank has them.
+
+
+class Spans(Protocol):
+    """A parse: (start, end, symbol) of every constituent, parents first, left before right."""
+
+    @property
+    def spans(self) -> Sequence[tuple[int, int, int]]: ...
+
+
+def tree_of(
+    parse: Spans | None, words: Sequence[str], names: Sequence[str], binarised: bool
+) -> Tree | None:
+    """The tree of a parse; the nodes that binarisation put into treebank trees are taken out."""
+    if parse is None or not parse.spans:
+        return None
+    done: list[tuple[int, Tree]] = []  # with where they start, the leftmost on top
+    for start, end, symbol in reversed(parse.spans):
+        name = names[symbol]
+        if end - start == 1:
+            done.append((start, Tree(name, (), words[start])))
+            continue
+        children = []
+        while done and done[-1][0] < end:
+            children.append(done.pop()[1])
+        done.append((start, Tree(name, tuple(children))))
+    ((_, tree),) = done
+    return usual_form(tree) if binarised else tree
+
+
+# The most probable trees of sentences under a composite model, many sentences at once.
+
+
+def parse_sentences(
+    answers: Answers, sentences: Sequence[Sequence[str]], document: Document
+) -> list[Tree | None]:
+    """The best tree of each sentence right after a document, None where there is none."""
+    shares = answers.document_topics([document])
+    spoken = [words for words in sentences if len(words)]
+    found = iter(_best_trees(answers, [[words] for words in spoken], shares))
+    return [next(found) if len(words) else None for words in sentences]
+
+
+def parse_documents(answers: Answers, documents: Sequence[Document]) -> list[list[Tree | None]]:
+    """The best tree of each sentence after those before it in its document."""
+    found = iter(_best_trees(answers, documents, answers.topics_before(documents)))
+    return [[next(found) if len(words) else None for words in d] for d in documents]
+
+
+def _best_trees(
+    answers: Answers, documents: Sequence[Document], shares: Figures
+) -> list[Tree | None]:
+    """The trees of all sentences that have words; `shares` has one row for each, or for all."""
+    wiring, model = answers.model.shape.grammar, answers.model
+    if wiring is None:
+        raise SettingsError("this model was trained without a grammar; it has no trees to give.")
+    spoken = [words for sentences in documents for words in sentences if len(words)]
+    topics = torch.from_numpy(shares).to(model.weights).expand(len(spoken), -1)
+    trees: list[Tree | None] = [None] * len(spoken)
+    start = _of_whole_trees(answers)
+    for numbers, batch in answers.ready(documents)[1]:
+        scores = answers.scores(batch, topics).log()
+        found = ParseSearch(wiring).best(scores, batch.tokens.lengths, model.rules, start)
+        for number, parse in zip(numbers.tolist(), found, strict=True):
+            trees[number] = tree_of(parse, spoken[number], answers.names, answers.binarised)
+    return trees
+
+
+def _of_whole_trees(answers: Answers) -> Float[Tensor, "s"]:
+    """Scores of start symbols; a part of a split node is none, though text may be likely as one."""
+    start = answers.model.start
+    if not answers.binarised:
+        return start
+    parts = [name.startswith(PART) for name in answers.names]
+    return start.masked_fill(torch.tensor(parts, device=start.device), -torch.inf)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.treebank import TreebankCounts
+from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.trees import Tree
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.rules import RuleShape
 from mrflearn.training.composite_start import GrammarStart, tag_shares_of_words
 
 GrammarLike: TypeAlias = str | tuple[int, int] | Iterable[Tree] | None

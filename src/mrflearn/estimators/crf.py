@@ -1,10 +1,10 @@
-"""`CRF`: a linear-chain conditional random field; takes the place of `sklearn_crfsuite.CRF`."""
+"""Linear-chain CRFs, in place of sklearn_crfsuite."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -14,37 +14,75 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import SettingsError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.chain_questions import ChainQuestions
-from mrflearn.estimators.crf_choice import (
+from mrflearn.estimators.crf_training import (
     Choice,
+    Settings,
     Wanted,
     choose_for_chains,
+    estimate_memory,
     estimator_of,
     keep_choice,
+    restore_training,
+    stored_training,
+    train,
 )
-from mrflearn.estimators.crf_inputs import compiled
-from mrflearn.estimators.crf_outcome import restore_training, stored_training
-from mrflearn.estimators.crf_training import Settings, estimate_memory, train
 from mrflearn.estimators.crf_validation import HeldOut, Validation, pair_of
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device, choose_dtype
-from mrflearn.features.class_weights import sequence_weights
-from mrflearn.features.compiled import CompiledFeatures
-from mrflearn.features.labels import CompiledLabels, warn_of_single_label
+from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
+from mrflearn.features.labels import (
+    CompiledLabels,
+    compile_labels,
+    sequence_weights,
+    warn_of_single_label,
+)
 from mrflearn.features.merging import merged
 from mrflearn.features.recipes import Recipe
 from mrflearn.features.support import Support, find_support
+from mrflearn.io.crfsuite_text import AttributeSequence
 from mrflearn.io.files import PathLike
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.storage import figure
-from mrflearn.objectives.chain_blocks import ChainData
+from mrflearn.objectives.chain_likelihood import ChainData
 from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
+
+# What users hand to a chain CRF, as features and labels by number.
+
+
+def compiled(
+    X: Any, y: Iterable[Any] | None, known: Iterable[str] = ()
+) -> tuple[CompiledFeatures, CompiledLabels]:
+    """Features and labels by number; without y, X yields sequences that hold their labels."""
+    if y is None:
+        y = []
+        X = _split(X, y)
+    features = X if isinstance(X, CompiledFeatures) else compile_features(X)
+    labels = compile_labels(y, features.lengths, Numbering(known))
+    if not len(labels.names):
+        raise DataError("there is nothing to learn from: no sequence has a label.")
+    return features, labels
+
+
+def _split(sequences: Iterable[Any], labels: list[Any]) -> Iterator[Any]:
+    for number, sequence in enumerate(sequences):
+        if not isinstance(sequence, AttributeSequence):
+            raise DataError(
+                f"y is missing, and sequence {number} has no labels of its own "
+                f"(it is a {type(sequence).__name__}): fit(X, y)."
+            )
+        labels.append(sequence.labels)
+        yield sequence.features
+
+
+# `CRF`: a linear-chain conditional random field; takes the place of `sklearn_crfsuite.CRF`.
+
 
 # Options of sklearn_crfsuite.CRF that do nothing here, each with the values that are CRFsuite's
 # defaults: these are accepted and ignored.  The line search is always More and Thuente's, there are

@@ -1,20 +1,37 @@
-"""What a chain CRF says of sequences, as plain lists: labels, probabilities, n best, samples."""
+"""What a chain CRF answers: labels, n-best, marginals, spans, samples, under constraints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, Shaped
+from jaxtyping import Bool, Float, Int64, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mrflearn.errors import DataError, InferenceError, SettingsError
 from mrflearn.features.labels import CompiledLabels
-from mrflearn.kernels import chain_sampling, chain_search, chain_sums
-from mrflearn.kernels.chain_steps import scores_along
+from mrflearn.inference.spans import (
+    ChunkReading,
+    TransitionMask,
+    allowed_moves,
+    allowed_states,
+    chunks_of,
+    forbidden_moves,
+    legal_chunks,
+    span_probabilities,
+)
+from mrflearn.io.spans import Scheme
+from mrflearn.kernels import chain_search, chain_sums
+from mrflearn.kernels import chain_search as chain_sampling
+from mrflearn.kernels.chain_sums import scores_along
 from mrflearn.models.chain_crf import ChainScores
+
+# What a chain CRF says of sequences, as plain lists: labels, probabilities, n best, samples.
+
 
 Labels = Sequence[str]
 T = TypeVar("T")
@@ -119,3 +136,174 @@ def _runs(tokens: list[T], lengths: list[int]) -> Iterator[list[T]]:
     for length in lengths:
         yield tokens[begin : begin + length]
         begin += length
+
+
+# Chunks that a chain CRF finds, each with the exact probability that it is one.
+
+
+class ScoredSpan(NamedTuple):
+    """What lies from `start` up to, but not at, `end`, and the probability that it is a chunk."""
+
+    start: int
+    end: int
+    label: str
+    probability: float
+
+
+def scored_spans(
+    chains: ChainScores, labels: Sequence[str], n_best: int = 1
+) -> list[list[ScoredSpan]]:
+    """The chunks of each sequence's best labelling, or of its n best, from left to right."""
+    unary, table, steps = chains.unary, chains.table, chains.steps
+    state = chains.chain.label(torch.arange(chains.chain.states, device=unary.device))
+    reading = ChunkReading.of(labels).lifted(state.cpu()).to(unary.device)
+    paths, scores = chain_search.n_best(unary, table, steps, n_best)
+    # A sequence with fewer labellings than n: its best one stands in for those there are not.
+    real = (scores > -torch.inf)[steps.sequence]
+    spans = chunks_of(torch.where(real, paths, paths[:, :1]), steps, reading)
+    chance = span_probabilities(unary, table, steps, spans, reading)
+    columns = (spans.sequence, spans.start, spans.end, spans.label, chance.double())
+    found: list[list[ScoredSpan]] = [[] for _ in range(len(steps.lengths))]
+    for i, start, end, label, p in zip(*(part.tolist() for part in columns), strict=True):
+        found[i].append(ScoredSpan(start, end, reading.names[label], p))
+    return found
+
+
+# `Constraints` on the labels of an answer: scores of -inf before any question is asked.
+
+
+Pairs = Collection[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What the labels of an answer must obey.
+
+    Parameters
+    ----------
+    scheme
+        Only chunk tags that are well-formed in `"IOB1"`, `"IOB2"` or `"BIOES"`.
+    allowed
+        The only (label, next label) pairs there may be; None: all.
+    forbidden
+        Pairs (label, next label) there may not be.
+    forced
+        For each example the labels that are known, laid out like y: a label, a set of labels, or
+        None (any).
+    mask
+        For each sequence a boolean array (tokens x labels in the order of `classes_`), True where
+        a label may be; None in place of an array: anything may be.
+
+    Notes
+    -----
+    CRFs on graphs, factorial and skip-chain ones among them, take `forced` alone.
+
+    """
+
+    scheme: Scheme | None = None
+    allowed: Pairs | None = None
+    forbidden: Pairs = ()
+    forced: Sequence[Any] | None = None
+    mask: Sequence[Any] | None = None
+
+    @classmethod
+    def of(cls, given: Constraints | Iterable[Any]) -> Constraints:
+        """The constraints that a user gave: as they are, or as known labels laid out like y."""
+        return given if isinstance(given, Constraints) else cls(forced=list(given))
+
+    def part(self, first: int, end: int) -> Constraints:
+        """The same for the sequences from `first` up to `end` alone."""
+        forced = None if self.forced is None else self.forced[first:end]
+        return replace(
+            self, forced=forced, mask=None if self.mask is None else self.mask[first:end]
+        )
+
+    def apply(self, chains: ChainScores, labels: Sequence[str]) -> ChainScores:
+        """The scores, -inf wherever a constraint is violated; `InferenceError` if none is left."""
+        unary, table, chain = chains.unary, chains.table, chains.chain
+        state = chain.label(torch.arange(chain.states, device=unary.device)).cpu()
+        for mask in self._transitions(labels):
+            unary, table = mask.lifted(state).apply(unary, table, chains.steps)
+        for tokens in self._tokens(labels, chains.steps.lengths.tolist()):
+            allowed = chain.allowed(chains.steps.pack(tokens.to(unary.device)))
+            unary = unary.masked_fill(~allowed, -torch.inf)
+        obeying = replace(chains, unary=unary, table=table)
+        _check(obeying)
+        return obeying
+
+    def _transitions(self, labels: Sequence[str]) -> Iterable[TransitionMask]:
+        if self.scheme is not None:
+            yield legal_chunks(labels, self.scheme)
+        if self.allowed is not None:
+            yield allowed_moves(labels, self.allowed)
+        if self.forbidden:
+            yield forbidden_moves(labels, self.forbidden)
+
+    def _tokens(self, labels: Sequence[str], lengths: list[int]) -> Iterable[Bool[Tensor, "k s"]]:
+        if self.forced is not None:
+            _check_lengths("forced labels", [len(own) for own in self.forced], lengths)
+            yield allowed_states(labels, [choice for own in self.forced for choice in own])
+        if self.mask is not None:
+            yield _joined(self.mask, lengths, len(labels))
+
+
+def _joined(masks: Sequence[Any], lengths: list[int], labels: int) -> Bool[Tensor, "k s"]:
+    """The masks of all sequences end to end."""
+    if len(masks) != len(lengths):
+        raise DataError(f"there are masks for {len(masks)} sequences, but {len(lengths)} in X.")
+    parts = [np.ones((0, labels), dtype=bool)]
+    for number, (own, length) in enumerate(zip(masks, lengths, strict=True)):
+        part = np.ones((length, labels), dtype=bool) if own is None else np.asarray(own, dtype=bool)
+        if part.shape != (length, labels):
+            raise DataError(
+                f"the mask of sequence {number} has shape {part.shape}; it has {length} items "
+                f"and there are {labels} labels."
+            )
+        parts.append(part)
+    return torch.from_numpy(np.concatenate(parts))
+
+
+Given = Constraints | Iterable[Any] | None  # as methods take them
+
+
+def known_labels(given: Given) -> Sequence[Any] | None:
+    """The labels that are known; `SettingsError` where there is anything else to obey."""
+    if given is None:
+        return None
+    own = Constraints.of(given)
+    others = {"scheme": own.scheme, "allowed": own.allowed, "mask": own.mask}
+    others["forbidden"] = own.forbidden or None
+    for name, value in others.items():
+        if value is not None:
+            raise SettingsError(
+                f"Constraints({name}=...) are for chains (`CRF`); CRFs on graphs take known labels "
+                "alone, Constraints(forced=...)."
+            )
+    return own.forced
+
+
+def at_temperature(chains: ChainScores, temperature: float) -> ChainScores:
+    """The same with all scores divided: probabilities are softer above 1, sharper below."""
+    if temperature == 1.0:
+        return chains
+    return replace(chains, unary=chains.unary / temperature, table=chains.table / temperature)
+
+
+def _check_lengths(what: str, found: list[int], lengths: list[int]) -> None:
+    if found == lengths:
+        return
+    if len(found) != len(lengths):
+        raise DataError(f"there are {what} for {len(found)} sequences, but {len(lengths)} in X.")
+    number = next(i for i, n in enumerate(lengths) if found[i] != n)
+    raise DataError(
+        f"sequence {number} has {lengths[number]} items but {what} for {found[number]}."
+    )
+
+
+def _check(chains: ChainScores) -> None:
+    total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
+    if bool((total == -torch.inf).any()):
+        raise InferenceError(
+            f"sequence {int((total == -torch.inf).int().argmax())} has no labelling that the "
+            "constraints allow. Do forced labels contradict the scheme, or each other?"
+        )

@@ -1,38 +1,52 @@
-"""How a chain CRF is trained: CRFsuite's algorithms by their names and settings."""
+"""How CRFs are trained: settings, choice of estimator, validation, what is kept of it.
+
+The rules follow measured trade-offs (docs/start/crf-estimators.md): exact likelihood is best where
+graphs have no loops, and quick unless every transition has a large table of its own; pieces come
+close to it, and are best on loops; their pseudolikelihood costs the states of one label at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import SettingsError
+from mrflearn.errors import SettingsError, StorageError
 from mrflearn.execution.threads import Threads
+from mrflearn.features.support import Support
+from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
+from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.chain_blocks import NUMBERS_IN_BLOCK, ChainData, make_shard, make_shards
-from mrflearn.objectives.chain_estimators import chain_objective, chain_objectives
-from mrflearn.objectives.chain_likelihood import ChainLikelihood
+from mrflearn.objectives.chain_estimators import chain_objective, chain_objectives, shifted
+from mrflearn.objectives.chain_likelihood import (
+    NUMBERS_IN_BLOCK,
+    ChainData,
+    ChainLikelihood,
+    make_shard,
+    make_shards,
+)
 from mrflearn.objectives.chain_perceptron import ChainPerceptron
-from mrflearn.objectives.field_objectives import Criterion
+from mrflearn.objectives.field_objectives import Criterion, Pieces
 from mrflearn.objectives.objective import ValueAndGradient, evaluate
 from mrflearn.objectives.penalties import ElasticNet, NoPenalty
-from mrflearn.objectives.tied import shifted
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import run
-from mrflearn.training.optimiser import Optimiser
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
-from mrflearn.training.plan import Plan
+from mrflearn.training.problem import Optimiser, Plan
 from mrflearn.training.sgd import SGD
+
+# How a chain CRF is trained: CRFsuite's algorithms by their names and settings.
+
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap")
 # How long each runs where max_iterations is None: CRFsuite's own limits.
@@ -253,3 +267,96 @@ def _run(
         in_double=None if in_double is None else lambda: pulled(in_double()),
     )
     return run(plan, settings.callbacks, settings.progress, settings.checkpoint, settings.resume)
+
+
+# Which estimator suits a CRF, and why: what `estimator="auto"` does.
+
+
+Wanted = Criterion | Literal["auto"]
+MANY_CELLS = 50_000_000  # of all tables: exact likelihood then takes over half a second at a time
+
+
+class Choice(NamedTuple):
+    """An estimator, and one sentence on why it was chosen."""
+
+    estimator: Criterion
+    reason: str
+
+
+def choose_for_chains(
+    support: Support, tokens: int, *, algorithm: str = "lbfgs", device: str = "cpu"
+) -> Choice:
+    """The estimator for so many tokens of chains."""
+    if support.triples is not None:
+        return Choice("ml", "chains of order 2 have no other")
+    if algorithm == "ap" or device != "cpu":
+        return Choice("ml", f"{'the perceptron' if algorithm == 'ap' else 'a GPU'} has no other")
+    labels = len(support.labels)
+    if not len(support.edges):
+        return Choice("ml", "exact likelihood is quick where all transitions share one table")
+    if tokens * labels**2 < MANY_CELLS:
+        return Choice("ml", f"with {labels} labels exact likelihood is quick enough")
+    return Choice(
+        "pwpl",
+        f"{tokens:,} transitions have tables of {labels} x {labels} labels of their own, and it "
+        "needs a row and a column of each",
+    )
+
+
+def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice:
+    """The estimator for labelled graphs, and for pieces where they are named."""
+    if pieces not in (None, "factors"):
+        return Choice("pw", "pieces are named")
+    cells = cells_of_tables(batch)
+    if cells >= MANY_CELLS:
+        return Choice(
+            "pwpl", f"the factors have {cells:,} joint states, and it needs few of them at a time"
+        )
+    if is_forest(batch.graph):
+        return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
+    return Choice("pw", "the graphs have loops, where pieces did best")
+
+
+def estimator_of(model: Any, choice: Choice | None) -> Criterion:
+    """The estimator that was chosen, or else the one that the model's user asked for."""
+    estimator: Criterion = model.estimator if choice is None else choice.estimator
+    return estimator
+
+
+def keep_choice(model: Any, choice: Choice | None) -> None:
+    """Sets `choice_` where there was a choice, and removes that of an earlier fit where not."""
+    if choice is None:
+        vars(model).pop("choice_", None)
+    else:
+        model.choice_ = choice
+
+
+def cells_of_tables(batch: FieldBatch) -> int:
+    """How many joint states the factors of several variables have, all together."""
+    graph = batch.graph
+    groups = [group for group in graph.groups if group.arity > 1]
+    return sum(int(graph.states[group.scope].prod(dim=1).sum()) for group in groups)
+
+
+# How the training of a CRF went, on disk and back: the outcome's figures, the estimator chosen.
+
+
+def stored_training(model: Any) -> dict[str, Any]:
+    """`outcome_` and `choice_` as plain values, where the model has them."""
+    outcome: Outcome[Any] | None = getattr(model, "outcome_", None)
+    choice: Choice | None = getattr(model, "choice_", None)
+    return {
+        "outcome": None if outcome is None else outcome.figures(),
+        "choice": None if choice is None else choice._asdict(),
+    }
+
+
+def restore_training(model: Any, learned: Mapping[str, Any]) -> None:
+    """Gives the model, whose `model_` is restored, the attributes that `stored_training` read."""
+    if learned["outcome"] is not None:
+        model.outcome_ = Outcome.from_figures(model.model_, learned["outcome"])
+    if learned["choice"] is not None:
+        choice = Choice(**learned["choice"])
+        if choice.estimator not in get_args(Criterion) or not isinstance(choice.reason, str):
+            raise StorageError("the choice of an estimator does not say which and why")
+        model.choice_ = choice

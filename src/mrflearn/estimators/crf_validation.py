@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.crf_answers import best_labels
-from mrflearn.features.compiled import CompiledFeatures, compile_features
+from mrflearn.features.features import CompiledFeatures, compile_features
 from mrflearn.features.support import Support
 from mrflearn.io.spans import are_chunk_tags, tags_to_spans
 from mrflearn.models.chain_crf import ChainCRF

@@ -21,9 +21,8 @@ import torch
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.features.compiled import CompiledFeatures
 from mrflearn.features.edges import MARK
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import CompiledFeatures, Numbering
 from mrflearn.features.support import NO_EDGES, Support
 from mrflearn.io.files import PathLike, read_lines, write_text
 from mrflearn.models.chain_crf import ChainCRF

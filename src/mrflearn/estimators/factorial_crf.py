@@ -9,9 +9,9 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.crf_constraints import Given, known_labels
+from mrflearn.estimators.crf_answers import Given, known_labels
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.field_crf_answers import log_probabilities
+from mrflearn.estimators.field_crf import log_probabilities
 from mrflearn.estimators.layered_sequences import (
     Decoded,
     LayerArrays,
@@ -21,8 +21,7 @@ from mrflearn.estimators.layered_sequences import (
     split_layers,
 )
 from mrflearn.execution.executor import Executor
-from mrflearn.features.compiled import compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.io.files import PathLike
 from mrflearn.training.checkpoint import Checkpoint, Stages

@@ -1,19 +1,25 @@
-"""`MarkovField`: an untied Markov random field learned from samples of all its variables."""
+"""Markov random fields of tables of samples.
+
+The rules follow measured trade-offs (docs/start/field-estimators.md): exact likelihood errs least
+and is quick on narrow graphs; pseudolikelihood comes within a few percent of it on any graph; so
+does LAP, at a cost linear in the cliques, and it learns from rows with values missing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal, Self, cast
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import GraphError
+from mrflearn.errors import DataError, GraphError, SettingsError
 from mrflearn.estimators.base import Parts
-from mrflearn.estimators.field_choice import Choice, choose_estimator
+from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import (
     Table,
     check_observed,
@@ -23,24 +29,179 @@ from mrflearn.estimators.field_inputs import (
     state_table,
     tell_codes,
 )
-from mrflearn.estimators.field_questions import FieldQuestions
-from mrflearn.estimators.field_shards import Shards, first_table, learn_from_shards
-from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
+from mrflearn.estimators.field_training import FieldCriterion, FieldTraining, Fitted
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import executor_for
-from mrflearn.features.neighbourhood_counts import Columns
-from mrflearn.features.observations import CliqueCounts, check_states
+from mrflearn.features.observations import CliqueCounts, Columns, check_states
+from mrflearn.features.shards import CountShard, Histograms, Scope, count_shards
+from mrflearn.graph.builders import BYTES_A_PAIR
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.lattices import BYTES_A_PAIR
-from mrflearn.graph.neighbourhood import Auxiliary
+from mrflearn.graph.neighbourhood import Auxiliary, too_crowded
 from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
+from mrflearn.io.samples import SampleTable, read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
+from mrflearn.training.lap import Block, SolveBlock, blocks_of, lap, lap_refuses
+from mrflearn.training.newton import LocalSolution
 from mrflearn.training.outcome import Outcome
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.field_training import FieldCriterion
+
+
+# Which estimator suits a field, and why: what `estimator="auto"` does.
+
+
+QUICK = JunctionTree(memory_limit=64 * 2**20)  # exact inference in about a second
+MANY_CLIQUES = 20_000  # from here on training every parameter at once takes minutes
+
+
+class Choice(NamedTuple):
+    """An estimator, and one sentence on why it was chosen."""
+
+    estimator: FieldCriterion
+    reason: str
+
+
+def choose_estimator(
+    graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
+) -> Choice:
+    """The estimator for a graph, and samples with or without missing values.
+
+    With `counts_alone` the samples themselves are not at hand, which pseudolikelihood needs.
+    """
+    if missing:
+        refusal = None if counts_alone else lap_refuses(graph, missing=True)
+        if refusal:
+            return Choice(
+                "pl", f"some values are missing, and lap is not for this graph: {refusal}"
+            )
+        return Choice("lap", "some values are missing, and lap learns from such rows")
+    if QUICK.refuses(graph) is None:
+        return Choice("ml", "the graph is narrow enough for exact likelihood")
+    if counts_alone:
+        return Choice("lap", "the graph is too wide to be exact; lap needs counts alone")
+    cliques = sum(map(len, graph.groups))
+    if cliques >= MANY_CLIQUES and not too_crowded(graph):
+        return Choice(
+            "lap",
+            f"the graph is too wide to be exact, and lap is linear in its {cliques:,} cliques",
+        )
+    return Choice("pl", "the graph is too wide to be exact; pseudolikelihood comes close to it")
+
+
+# A field from samples in many files, counted and solved wherever an executor runs.
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Files of samples, the columns that are variables, and whether values may be missing.
+
+    `codes` are those of the states, where they are not counted from 0.
+    """
+
+    paths: Sequence[PathLike]
+    columns: Sequence[str | int] | None = None
+    missing: bool = False
+    codes: StateCodes | None = None
+
+    def count(self, scopes: Sequence[Scope], graph: FactorGraph, executor: Executor) -> Histograms:
+        """How often each joint state of each scope stands in all files together."""
+        task = CountShard(scopes, graph.states, self.missing, self.columns, self.codes)
+        return count_shards(task, self.paths, executor)
+
+
+def first_table(
+    paths: Sequence[PathLike], columns: Sequence[str | int] | None = None
+) -> SampleTable:
+    """The first rows of the first file, which show the columns and, mostly, the states."""
+    if not paths:
+        raise DataError("no files of samples were given.")
+    with closing(read_sample_chunks(paths[0], columns=columns)) as tables:
+        return next(tables)
+
+
+def learn_from_shards(
+    training: FieldTraining,
+    graph: FactorGraph,
+    shards: Shards,
+    executor: Executor,
+    first: Table,
+) -> Fitted:
+    """The field that all rows of all files together give; no row travels, only histograms do.
+
+    `first` are the rows that were looked at for the columns: the search for "ml" and "bp" takes its
+    coordinates from them.
+    """
+    if training.estimator == "lap":
+        return _by_neighbourhoods(training, graph, shards, executor)
+    if shards.missing:
+        raise DataError(
+            f"missing values in many files can only be learned from by 'lap', not by "
+            f"'{training.estimator}'; in one file by 'pl' too."
+        )
+    if training.estimator not in ("ml", "bp", "pw"):
+        raise SettingsError(
+            f"estimator '{training.estimator}' needs whole rows, which shards do not hand out; "
+            "give it samples in one file, or use 'lap', 'ml', 'bp' or 'pw'."
+        )
+    shapes = [graph.shape(g) if len(g) else (1,) * g.arity for g in graph.groups]
+    scopes = [(g.scope, shape) for g, shape in zip(graph.groups, shapes, strict=True)]
+    seen = shards.count(scopes, graph, executor)
+    counts = tuple(
+        table.T.reshape(len(group), *shape)
+        for table, group, shape in zip(seen.counts, graph.groups, shapes, strict=True)
+    )
+    total = torch.tensor([seen.total], dtype=torch.float64)
+    some = Columns.of(first.astype(np.int64)) if len(first) else None
+    return training.from_clique_counts(graph, CliqueCounts(counts, total), some)
+
+
+def _by_neighbourhoods(
+    training: FieldTraining, graph: FactorGraph, shards: Shards, executor: Executor
+) -> Fitted:
+    """Counts of a block are added up and solved where they are: its parameters alone come home."""
+    problems = training.local_problems(graph, missing=shards.missing)
+    blocks = blocks_of(problems, missing=shards.missing)
+    task = SolveBlock(training.local_solver(), missing=shards.missing)
+
+    def solved(_: Callable[..., Any], blocks: Iterable[Block]) -> Iterable[LocalSolution]:
+        held = list(blocks)
+        scopes = [(block.problems.scope, block.problems.shape.sizes) for block in held]
+        count = CountShard(scopes, graph.states, shards.missing, shards.columns, shards.codes)
+        return executor.map_totals(CountParts(count), shards.paths, SolveCounted(held, task))
+
+    return lap(graph, blocks, task, solved, training.checkpoint, training.resume)
+
+
+@dataclass(frozen=True, eq=False)
+class CountParts:
+    """The histograms of one file, block by block."""
+
+    count: CountShard
+
+    def __call__(self, path: PathLike) -> tuple[Tensor, ...]:
+        return self.count(path).counts
+
+
+@dataclass(frozen=True, eq=False)
+class SolveCounted:
+    """The solution of the block of a given number, from what all files together have seen."""
+
+    blocks: Sequence[Block]
+    solve: SolveBlock
+
+    def __call__(self, summed: tuple[int, Tensor]) -> LocalSolution:
+        number, counts = summed
+        return self.solve(replace(self.blocks[number], counts=counts))
+
+
+# `MarkovField`: an untied Markov random field learned from samples of all its variables.
 
 
 class MarkovField(FieldQuestions):

@@ -1,21 +1,33 @@
-"""What every fitted field can be asked, whatever it was learned by: functions of its potentials."""
+"""What a fitted field answers: likelihoods, samples, strongest couplings."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from abc import abstractmethod
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mrflearn.errors import SettingsError
+from mrflearn.estimators.base import Estimator
+from mrflearn.estimators.field_inputs import state_rows
 from mrflearn.features.observations import check_states
 from mrflearn.graph.gauges import zero_sum_gauge
+from mrflearn.graph.networks import to_uai
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.inference.sampling import Drawing
+from mrflearn.io.files import PathLike
+from mrflearn.io.state_codes import StateCodes
+from mrflearn.io.uai import write_network
 from mrflearn.objectives.pseudolikelihood import log_conditionals
+
+# What every fitted field can be asked, whatever it was learned by: functions of its potentials.
+
 
 Method = Literal["exact", "ais", "pl"]
 PartitionMethod = Literal["auto", "exact", "ais"]
@@ -119,3 +131,251 @@ def _pseudolikelihoods(potentials: Potentials, rows: Tensor) -> NDArray[np.float
     chunk = max(1, GATHERED // max(1, widest * int(graph.states.max())))
     values = torch.cat([log_conditionals(potentials, part) for part in rows.split(chunk)])
     return np.asarray(values.detach().cpu(), dtype=np.float64)
+
+
+# What every fitted field can be asked, whatever it was learned by: read off its potentials.
+
+
+class FieldQuestions(Estimator):
+    """The questions that `MarkovField` and `PottsField` share."""
+
+    usual_method: ClassVar[Method]  # of `log_likelihood`
+    random_state: int
+    spins_: bool = False  # learned from spins: -1 and 1 stand for the states 0 and 1
+    codes_: StateCodes | None = None  # of columns whose states are not counted from 0
+
+    @property
+    @abstractmethod
+    def potentials_(self) -> Potentials:
+        """The learned field."""
+
+    def log_likelihood(self, X: ArrayLike, method: Method | None = None) -> NDArray[np.float64]:
+        """The log-probability of each row, in nats.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from, without missing values.
+        method
+            `"exact"` by junction tree; `"ais"` with log Z estimated by annealed importance
+            sampling; `"pl"` the sum of the log-probabilities of each variable given all the others;
+            None is the `usual_method`.
+
+        Returns
+        -------
+        ndarray of float
+            One value per row.
+
+        """
+        chosen = self.usual_method if method is None else method
+        potentials = self.potentials_
+        rows = torch.as_tensor(self.encode(X), device=potentials.graph.device)
+        return log_likelihoods(potentials, rows, chosen, self.random_state)
+
+    def log_partition(self, method: PartitionMethod = "auto") -> LogPartition:
+        """log Z in the gauge in which `fields_` and `couplings_` are shown, and its kind.
+
+        For two states this is the spin form: Z is the sum over all s in {-1, 1}^n of
+        exp(sum_i h_i s_i + sum_ij J_ij s_i s_j).  `potentials_`, `export` and `mrflearn infer` have
+        another constant: their log Z is smaller by `gauge_constant_`.
+
+        Parameters
+        ----------
+        method
+            `"exact"` by junction tree, `"ais"` by annealed importance sampling; `"auto"` is exact
+            where the width of the graph allows.
+
+        Returns
+        -------
+        LogPartition
+            `value` in nats, `kind` (`"exact"` or `"approximation"`) and `standard_error`.
+
+        """
+        return log_partition(zero_sum_gauge(self.potentials_), method, self.random_state)
+
+    @property
+    def gauge_constant_(self) -> float:
+        """log Z as `log_partition` counts it, minus log Z of `potentials_`; in nats."""
+        return gauge_constant(self.potentials_)
+
+    @property
+    def fields_(self) -> NDArray[np.float64]:
+        """Zero-sum scores of each variable's states; for two states the spin field h.
+
+        Where numbers of states differ: an array of objects, one table per variable.
+        """
+        return zero_sum_tables(self.potentials_, 1)
+
+    @property
+    def couplings_(self) -> NDArray[np.float64]:
+        """Zero-sum scores of each edge's states; for two states the spin coupling J.
+
+        Where numbers of states differ: an array of objects, one table per edge.
+        """
+        return zero_sum_tables(self.potentials_, 2)
+
+    @property
+    def edges_(self) -> NDArray[np.int64]:
+        """The two variables of each edge, in the order of `couplings_`."""
+        return pairs(self.potentials_)
+
+    @property
+    def strengths_(self) -> NDArray[np.float64]:
+        """One number per edge: the spin coupling, or with more states the norm of its table."""
+        tables = tables_of(self.potentials_, 2)
+        parts = [
+            table[:, 1, 1] if table.shape[1:] == (2, 2) else np.linalg.norm(table, axis=(1, 2))
+            for table in tables
+        ]
+        return np.concatenate([np.zeros(0), *parts])
+
+    @property
+    def signed_(self) -> NDArray[np.bool_]:
+        """Which of `strengths_` are couplings with a sign: those of two variables of two states."""
+        tables = tables_of(self.potentials_, 2)
+        parts = [np.full(len(table), table.shape[1:] == (2, 2)) for table in tables]
+        return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
+
+    @property
+    def strength_matrix_(self) -> NDArray[np.float64]:
+        """`strengths_` as a symmetric matrix of all variables; 0 where there is no edge."""
+        size = self.potentials_.graph.variables
+        matrix = np.zeros((size, size))
+        first, second = self.edges_.T
+        matrix[first, second] = matrix[second, first] = self.strengths_
+        return matrix
+
+    @property
+    def variable_names_(self) -> list[str]:
+        """The names of the columns learned from, or their numbers."""
+        size = self.potentials_.graph.variables
+        return [str(name) for name in getattr(self, "feature_names_in_", range(size))]
+
+    def strongest(self, n: int) -> NDArray[np.int64]:
+        """The positions in `edges_` of the couplings of largest magnitude.
+
+        Parameters
+        ----------
+        n
+            How many.
+
+        Returns
+        -------
+        ndarray of int
+            Positions, strongest first.
+
+        """
+        order: NDArray[np.int64] = (-np.abs(self.strengths_)).argsort(kind="stable")
+        return order[:n]
+
+    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+        """`log_likelihood` of each row by its usual method, in nats.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from, without missing values.
+
+        Returns
+        -------
+        ndarray of float
+            One value per row.
+
+        """
+        return self.log_likelihood(X)
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """The mean of `score_samples`, in nats per row.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from, without missing values.
+        y
+            Ignored.
+
+        Returns
+        -------
+        float
+            Nats per row.
+
+        """
+        del y  # scikit-learn passes it to every estimator
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n: int = 1, *, random_state: int | None = None) -> NDArray[np.int64]:
+        """New rows: exact samples where the treewidth allows, else by Gibbs sampling.
+
+        Parameters
+        ----------
+        n
+            How many.
+        random_state
+            The seed; None is that of the estimator.
+
+        Returns
+        -------
+        ndarray of int
+            Rows as those learned from: spins where these were spins, and a column's own codes where
+            its states are not counted from 0.
+
+        """
+        return self.draw(n, random_state=random_state).samples
+
+    def draw(self, n: int = 1, *, random_state: int | None = None) -> FieldSamples:
+        """`sample`, together with how the rows were made.
+
+        Parameters
+        ----------
+        n
+            How many.
+        random_state
+            The seed; None is that of the estimator.
+
+        Returns
+        -------
+        FieldSamples
+            `samples`, and the `method` in words.
+
+        """
+        seed = self.random_state if random_state is None else random_state
+        drawn = Drawing()(self.potentials_, n, seed=seed)
+        states = np.asarray(drawn.samples.cpu())
+        if self.spins_:
+            states = 2 * states - 1
+        elif self.codes_ is not None:
+            states = self.codes_.decode(states)
+        return FieldSamples(states, drawn.method)
+
+    def encode(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The states of rows, counted from 0.
+
+        Parameters
+        ----------
+        X
+            Rows as those learned from: states, codes or spins.
+
+        Returns
+        -------
+        ndarray of int
+            States; -1 is a missing value.
+
+        """
+        rows = state_rows(X, spins=self.spins_)
+        return rows if self.codes_ is None else np.asarray(self.codes_.encode(rows))
+
+    def export(self, path: PathLike) -> None:
+        """Writes the field as a network in UAI format, which other inference programs read.
+
+        It has the tables of `potentials_`, so its log Z is less than `log_partition` by
+        `gauge_constant_`; states are numbered from 0, in the order of their codes.
+
+        Parameters
+        ----------
+        path
+            The file to write: a name in .uai, or .uai.gz.
+
+        """
+        if Path(str(path).removesuffix(".gz")).suffix != ".uai":
+            raise SettingsError(f"{path}: a field is exported to a name in .uai.")
+        write_network(path, to_uai(self.potentials_))

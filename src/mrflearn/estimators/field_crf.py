@@ -1,50 +1,327 @@
-"""What all CRFs on graphs share: training, answers and storage of a log-linear field."""
+"""CRFs on factor graphs: what factorial, skip-chain and graph CRFs share.
+
+Letters in shapes: v: variables; c: examples; s: states.
+"""
 
 from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
-from jaxtyping import Bool
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from mrflearn.errors import SettingsError
+from mrflearn.errors import InferenceError, SettingsError
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.crf_choice import (
+from mrflearn.estimators.crf_training import (
     Choice,
+    Settings,
     Wanted,
+    calibrate,
     choose_for_graphs,
+    descent,
     estimator_of,
     keep_choice,
+    quasi_newton,
+    restore_training,
+    stored_training,
 )
-from mrflearn.estimators.crf_outcome import restore_training, stored_training
-from mrflearn.estimators.crf_training import Settings
-from mrflearn.estimators.field_crf_answers import (
-    FieldMarginals,
-    Labelling,
-    Method,
-    best_states,
-    marginals,
-)
-from mrflearn.estimators.field_crf_training import FieldSettings, train_field
 from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
+from mrflearn.execution.threads import Threads
+from mrflearn.graph.evidence import restrict
+from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.belief_propagation import BeliefPropagation
+from mrflearn.inference.chain import Chain
+from mrflearn.inference.decoding import best_list
+from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.inference.tree_reweighted import TreeReweighted
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField, weights_of
-from mrflearn.models.templates import Template, find_templates
-from mrflearn.objectives.field_objectives import Criterion, Pieces, Principle, natural_pieces
-from mrflearn.objectives.reweighted import Shares
+from mrflearn.models.loglinear import SHARES, LogLinearField, Template, find_templates, weights_of
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.chain_estimators import tied
+from mrflearn.objectives.distributed import Distributed
+from mrflearn.objectives.field_likelihood import FieldLikelihood, spans_of
+from mrflearn.objectives.field_objectives import (
+    Criterion,
+    Pieces,
+    Principle,
+    field_objective,
+    natural_pieces,
+)
+from mrflearn.objectives.objective import ValueAndGradient
+from mrflearn.objectives.penalties import ElasticNet, NoPenalty
+from mrflearn.objectives.reweighted import Shares, with_shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.loop import run
 from mrflearn.training.outcome import Outcome
+from mrflearn.training.problem import Optimiser, Plan
+
+# Best labels and probabilities on any graphs, exact wherever the width allows.
+
+
+Method = Literal["auto", "exact", "bp", "trw"]
+Answering = Chain | JunctionTree | BeliefPropagation | TreeReweighted
+EXACT = JunctionTree(memory_limit=2**30)
+APPROXIMATE = BeliefPropagation(max_sweeps=500, tolerance=1e-5, damping=0.3)
+
+
+@dataclass(frozen=True, eq=False)
+class Labelling:
+    """The best states found, their scores, and for each example how they were found.
+
+    `kind` is "exact" (surely the best) or "approximation" (max-product, then climbing).
+    """
+
+    assignment: Int64[Tensor, "v"]
+    score: Float[Tensor, "c"]
+    kind: tuple[str, ...]
+    converged: Bool[Tensor, "c"]
+
+
+@dataclass(frozen=True, eq=False)
+class FieldMarginals:
+    """Probabilities of the states of every variable, log Z, and for each example their kind."""
+
+    variables: Float[Tensor, "v s"]
+    log_partition: Float[Tensor, "c"]
+    kind: tuple[str, ...]
+    converged: Bool[Tensor, "c"]
+
+
+def best_states(model: LogLinearField, batch: FieldBatch, method: Method = "auto") -> Labelling:
+    """The best labels among the allowed ones."""
+    if method == "trw":
+        raise InferenceError("inference='trw' bounds probabilities; for best labels take 'bp'.")
+    graph = batch.graph
+    assignment = torch.zeros(graph.variables, dtype=torch.int64)
+    score = torch.zeros(graph.components, dtype=torch.float64)
+    converged = torch.ones(graph.components, dtype=torch.bool)
+    kinds: list[str] = [""] * graph.components
+    for examples, variables, potentials, answering in _asked(model, batch, method):
+        assert not isinstance(answering, TreeReweighted)  # noqa: S101 - refused above
+        found = answering.best(potentials)
+        assignment[variables] = found.assignment
+        score[examples] = found.score.double()
+        converged[examples] = found.converged
+        for example in examples.tolist():
+            kinds[example] = found.kind
+    if bool((score == -torch.inf).any()):
+        example = int((score == -torch.inf).int().argmax())
+        raise InferenceError(
+            f"example {example} has no labelling that is allowed. Do forced labels contradict "
+            "each other?"
+        )
+    return Labelling(assignment, score, tuple(kinds), converged)
+
+
+def marginals(model: LogLinearField, batch: FieldBatch, method: Method = "auto") -> FieldMarginals:
+    """The probabilities of all labels, given that only allowed ones occur."""
+    graph = batch.graph
+    variables = torch.zeros(graph.variables, graph.most_states, dtype=torch.float64)
+    value = torch.zeros(graph.components, dtype=torch.float64)
+    converged = torch.ones(graph.components, dtype=torch.bool)
+    kinds: list[str] = [""] * graph.components
+    for examples, members, potentials, answering in _asked(model, batch, method):
+        found = answering(potentials)
+        variables[members, : found.variables.shape[1]] = found.variables.double()
+        value[examples] = found.log_partition.double()
+        converged[examples] = found.converged
+        for example in examples.tolist():
+            kinds[example] = found.kind
+    return FieldMarginals(variables, value, tuple(kinds), converged)
+
+
+Question = tuple[Tensor, Tensor, Potentials, Answering]  # examples, variables, field, method
+
+
+@torch.no_grad()
+def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator[Question]:
+    """The examples in parts that fit in memory, each with the method that answers for it."""
+    if method not in get_args(Method):
+        raise InferenceError(f"inference '{method}' is not one of {', '.join(get_args(Method))}.")
+    model.check(batch)
+    # Graphs of one form are solved as one: those of one size come together.
+    sizes = torch.bincount(batch.graph.component, minlength=batch.graph.components)
+    order = sizes.argsort(stable=True)
+    for first, end in spans_of(batch, 1, order):
+        yield from _part(model, batch, order[first:end].sort().values, method)
+
+
+def _part(
+    model: LogLinearField, batch: FieldBatch, examples: Int64[Tensor, "b"], method: Method
+) -> Iterator[Question]:
+    own = batch.examples(examples).compact()
+    answering = _chosen(own, method)
+    if isinstance(answering, BeliefPropagation) and method == "auto" and len(examples) > 1:
+        # One wide graph shall not make the others' answers approximate.
+        for half in examples.tensor_split(2):
+            yield from _part(model, batch, half, method)
+        return
+    potentials = model.potentials(own)
+    allowed = own.allowed_states()
+    if not bool((allowed == own.graph.legal()).all()):
+        potentials = restrict(potentials, allowed)
+    inside = torch.zeros(batch.graph.components, dtype=torch.bool)
+    inside[examples] = True
+    yield examples, inside[batch.graph.component].nonzero().squeeze(1), potentials, answering
+
+
+def _chosen(batch: FieldBatch, method: Method) -> Answering:
+    graph = batch.graph
+    if method == "bp":
+        return APPROXIMATE
+    if method == "trw":
+        return TreeReweighted(tolerance=1e-5)
+    if Chain().refuses(graph) is None:
+        return Chain()
+    reason = EXACT.refuses(graph)
+    if reason is None:
+        return EXACT
+    if method == "exact":
+        raise InferenceError(reason)
+    return APPROXIMATE
+
+
+@torch.no_grad()
+def best_lists(
+    model: LogLinearField, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None, count: int
+) -> Iterator[list[tuple[Int64[Tensor, "v"], float]]]:
+    """The `count` best (states, score) of each example, exactly."""
+    model.check(batch)
+    for example in range(batch.graph.components):
+        own = batch.part(example, example + 1).compact()
+        inside = batch.graph.component == example
+        mask = None if allowed is None else allowed[inside]
+        yield best_list(model.potentials(own), count, EXACT, mask)
+
+
+def log_probabilities(
+    model: LogLinearField, batch: FieldBatch, method: Method = "auto"
+) -> list[float]:
+    """log p of the allowed labels of each example: that of its labels where they are known."""
+    free = marginals(model, batch.unlabelled(), method).log_partition
+    bound = marginals(model, batch, method).log_partition
+    return [float(value) for value in bound - free]
+
+
+# How a CRF on any graphs is trained: the estimator, the optimiser and where the work runs.
+
+
+NOT_CONVERGED = "In the last evaluation belief propagation did not converge on every graph."
+PARTITIONS = 8  # of the examples, where an executor adds them up
+
+
+@dataclass(frozen=True)
+class FieldSettings:
+    """What is made small (`principle`), by what (as for chains), and where (None: here).
+
+    With `tie`, weight i of all is free weight `tie[i]`.
+    """
+
+    principle: Principle
+    optimisation: Settings
+    executor: Executor | None = None
+    tie: Int64[Tensor, "p"] | None = None
+
+
+def train_field(
+    start: LogLinearField, batch: FieldBatch, settings: FieldSettings
+) -> Outcome[LogLinearField]:
+    """The trained field, starting from `start`."""
+    optimisation = settings.optimisation
+    start = with_shares(start, settings.principle.shares)
+    if optimisation.algorithm == "ap":
+        raise SettingsError("algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here.")
+    with Threads(optimisation.cores) as threads:
+        if optimisation.algorithm == "lbfgs":
+            function = _whole(start, batch, settings, threads)
+
+            def in_double() -> list[ValueAndGradient]:
+                doubled = {name: own.double() for name, own in start.parameters().items()}
+                return [_whole(start.with_parameters(doubled), batch, settings, threads)]
+
+            outcome = _run(start, [function], quasi_newton(optimisation), settings, in_double)
+            if isinstance(function, FieldLikelihood | Distributed) and not function.converged:
+                return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
+            return outcome
+        if settings.executor is not None:
+            raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
+        functions = [
+            field_objective(start, part, settings.principle, threads)
+            for part in _minibatches(batch, optimisation)
+        ]
+        first = Layout.of(start.parameters()).flatten(start.parameters())
+        rate = calibrate(functions, first, optimisation)
+        return _run(start, functions, descent(optimisation, rate), settings)
+
+
+def _whole(
+    start: LogLinearField, batch: FieldBatch, settings: FieldSettings, threads: Threads
+) -> ValueAndGradient:
+    if settings.executor is None:
+        return field_objective(start, batch, settings.principle, threads)
+    parts = list(batch.parts(PARTITIONS))
+    return Distributed(start, settings.principle, parts, settings.executor)
+
+
+def _minibatches(batch: FieldBatch, settings: Settings) -> Iterator[FieldBatch]:
+    """Examples in a random order, so many at a time."""
+    order = np.random.default_rng(settings.seed).permutation(batch.graph.components)
+    for chosen in torch.from_numpy(order).split(settings.batch_size):
+        yield batch.examples(chosen).compact()
+
+
+def _run(
+    start: LogLinearField,
+    functions: Sequence[ValueAndGradient],
+    optimiser: Optimiser[Any],
+    settings: FieldSettings,
+    in_double: Callable[[], list[ValueAndGradient]] | None = None,
+) -> Outcome[LogLinearField]:
+    layout, tie = Layout.of(start.parameters()), settings.tie
+    vector = layout.flatten(start.parameters())
+    own, laid = settings.optimisation, layout
+    if tie is not None:
+        if start.shares is not None:
+            raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
+        vector = vector.new_zeros(int(tie.max()) + 1).index_copy_(0, tie, vector)
+        laid = Layout(("weights",), (vector.shape,))
+
+    def freed(functions: Sequence[ValueAndGradient]) -> Sequence[ValueAndGradient]:
+        return functions if tie is None else [tied(function, tie) for function in functions]
+
+    def rebuild(free: Tensor) -> LogLinearField:
+        return start.with_parameters(layout.unflatten(free if tie is None else free[tie]))
+
+    priced = own.c1 or own.c2
+    kept = () if start.shares is None else (SHARES,)
+    plan = Plan(
+        freed(functions),
+        vector,
+        laid,
+        rebuild,
+        type(start).__name__,
+        optimiser,
+        ElasticNet(own.c1, own.c2, kept) if priced else NoPenalty(),
+        own.seed,
+        in_double=None if in_double is None else lambda: freed(in_double()),
+    )
+    return run(plan, own.callbacks, own.progress, own.checkpoint, own.resume)
+
+
+# What all CRFs on graphs share: training, answers and storage of a log-linear field.
 
 
 class TopFeature(NamedTuple):

@@ -9,9 +9,8 @@ from torch import Tensor
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_storage import packed, unpacked
 from mrflearn.features.features import Numbering
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import LogLinearField, Template
 from mrflearn.models.storage import texts
-from mrflearn.models.templates import Template
 
 
 def stored(model: LogLinearField) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -14,14 +14,13 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.field_inputs import column_name, tell
 from mrflearn.execution.memory import require_memory
-from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
-from mrflearn.features.observations import CliqueCounts, Samples
+from mrflearn.features.observations import CliqueCounts, Columns, Samples, neighbourhood_counts
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.merged_shapes import merged
 from mrflearn.graph.neighbourhood import (
     Auxiliary,
     Neighbourhoods,
     blankets,
+    merged,
     neighbourhoods,
     too_crowded,
 )
@@ -29,37 +28,39 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.parameters import Layout
-from mrflearn.models.tabular import TabularModel, parameter_count
-from mrflearn.models.tabular_layout import ParameterLayout
-from mrflearn.objectives.available_pseudolikelihood import (
-    AvailableCases,
-    AvailablePseudolikelihood,
-    available_terms,
-)
-from mrflearn.objectives.blanket_pseudolikelihood import BlanketCounts, BlanketPseudolikelihood
+from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import LaidPenalty
-from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, DensePseudolikelihood
-from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
+from mrflearn.objectives.pseudolikelihood import (
+    AvailableCases,
+    AvailablePseudolikelihood,
+    BlanketCounts,
+    BlanketPseudolikelihood,
+    CodedSamples,
+    DensePseudolikelihood,
+    Pseudolikelihood,
+    available_terms,
+)
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.consensus import FormOpinion, consensus
 from mrflearn.training.fitting import fit
 from mrflearn.training.lap import (
     Block,
+    FormOpinion,
     LocalSolver,
     Mapper,
     SolveBlock,
     blocks_of,
+    consensus,
     lap,
     lap_refuses,
+    pieces,
 )
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.local import LocalNewton
+from mrflearn.training.newton import LocalNewton
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
-from mrflearn.training.pieces import pieces
 from mrflearn.training.pseudo_moments import pseudo_moments
 from mrflearn.training.whitened import (
     MOST_PARAMETERS,

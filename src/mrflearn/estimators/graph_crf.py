@@ -11,19 +11,18 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.crf_constraints import Given, known_labels
+from mrflearn.estimators.crf_answers import Given, known_labels
 from mrflearn.estimators.crf_validation import check_n
-from mrflearn.estimators.field_crf import FieldCRF
-from mrflearn.estimators.field_crf_answers import best_lists, log_probabilities
+from mrflearn.estimators.field_crf import FieldCRF, best_lists, log_probabilities
 from mrflearn.estimators.graph_inputs import Graphs
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering
 from mrflearn.features.labels import warn_of_single_label
-from mrflearn.inference.constraints import allowed_states
+from mrflearn.inference.spans import allowed_states
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import Template
 from mrflearn.models.storage import texts
-from mrflearn.models.templates import Template
 from mrflearn.training.checkpoint import Checkpoint
 
 

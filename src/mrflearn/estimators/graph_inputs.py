@@ -21,13 +21,12 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
-from mrflearn.features.compiled import CompiledFeatures, compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
 from mrflearn.graph.parts import connected_parts
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.templates import Template
+from mrflearn.models.loglinear import Template
 
 BIAS = "bias"
 NODE, EDGE = "node", "edge"

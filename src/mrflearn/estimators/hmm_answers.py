@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Int, Shaped
 from numpy.typing import NDArray
 
-from mrflearn.kernels import lattice, lattice_best, lattice_sums
+from mrflearn.kernels import lattice
+from mrflearn.kernels import lattice as lattice_best
+from mrflearn.kernels import lattice as lattice_sums
 from mrflearn.models.hmm import Laid
 
 

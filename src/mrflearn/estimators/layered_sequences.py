@@ -15,19 +15,20 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_validation import check_n
-from mrflearn.estimators.field_crf import FieldCRF
-from mrflearn.estimators.field_crf_answers import best_lists
+from mrflearn.estimators.field_crf import FieldCRF, best_lists
 from mrflearn.execution.executor import Executor
-from mrflearn.features.class_weights import sequence_weights
-from mrflearn.features.compiled import CompiledFeatures, compile_features
-from mrflearn.features.features import Numbering
-from mrflearn.features.labels import CompiledLabels, compile_labels, warn_of_single_label
+from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
+from mrflearn.features.labels import (
+    CompiledLabels,
+    compile_labels,
+    sequence_weights,
+    warn_of_single_label,
+)
 from mrflearn.features.recipes import Recipe
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import LogLinearField, Template
 from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
 from mrflearn.models.storage import texts
-from mrflearn.models.templates import Template
 from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.training.checkpoint import Stages
 

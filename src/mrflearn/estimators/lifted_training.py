@@ -1,4 +1,4 @@
-"""Moments in, a fitted neighbour model out, by the lifted bounds."""
+"""Training of the lifted language model: bounds, pseudolikelihood, exact likelihood."""
 
 from __future__ import annotations
 
@@ -6,25 +6,157 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, final
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import SettingsError
-from mrflearn.estimators.lifted_choice import ChosenBound
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.memory import require_memory
-from mrflearn.features.moments import Moments
-from mrflearn.inference.lifted import BoundName, Ceiling, default_weights
+from mrflearn.features.moments import MOST_STATES, Moments
+from mrflearn.inference.lifted import (
+    BoundName,
+    Ceiling,
+    chain_ceiling,
+    default_weights,
+    star_ceiling,
+    window_ceiling,
+)
+from mrflearn.inference.transfer import check_windows
 from mrflearn.io.files import PathLike
-from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
-from mrflearn.models.neighbour_start import log_frequencies, spectral_start
-from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, ScaledL2
+from mrflearn.models.neighbour_lm import (
+    BilinearPairs,
+    ExplicitPairs,
+    LowRankPairs,
+    NeighbourModel,
+    log_frequencies,
+    spectral_start,
+)
+from mrflearn.objectives.lifted_bound import (
+    Frequencies,
+    LiftedBound,
+    Normaliser,
+    ScaledL2,
+    SpectralNormaliser,
+    StarNormaliser,
+    chain_normaliser,
+    window_normaliser,
+)
+from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
+from mrflearn.objectives.penalties import L2
+from mrflearn.objectives.ring_likelihood import RingLikelihood
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, Stages
+from mrflearn.training.fitting import fit, minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 from mrflearn.training.outcome import Outcome
+from mrflearn.training.sgd import Adagrad
+
+# Which bound a language model is learned by, and what that needs.
+
+
+WINDOW_START = (0.7, 0.3)  # of the two offsets, where training by windows begins
+# Work grows with the cube of the words: beyond these a step takes minutes, or fills the memory.
+MOST_WORDS = {"cpu": 4_000, "cuda": 20_000}
+
+
+@final
+@dataclass(frozen=True)
+class ChosenBound:
+    """A bound by name, and the weight of each offset in it, or in its start."""
+
+    name: BoundName
+    weights: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        name: BoundName,
+        weights: Sequence[float] | None,
+        moments: Moments,
+        *,
+        triples: bool = False,
+    ) -> ChosenBound:
+        """The bound for these moments; weights not given are the default ones."""
+        offsets = len(moments.offsets)
+        if triples:
+            _check_triples(name, moments)
+        if name == "stars":
+            return cls(name, (1 / (offsets + 1),) * offsets)
+        if name == "chains":
+            return cls(name, _sum_one(weights, offsets))
+        if name != "windows":
+            raise SettingsError(f"bound {name!r} is not one of 'chains', 'stars', 'windows'.")
+        if moments.offsets != ((1,), (2,)):
+            raise SettingsError(
+                f"windows of two words are for a context of 2, not of {moments.context}. Try "
+                "chains: for a context of 1 they are as exact."
+            )
+        return cls(name, WINDOW_START)
+
+    def normaliser(self, duals: Float[Tensor, "k c"]) -> Normaliser:
+        """What training evaluates."""
+        if self.name == "stars":
+            return StarNormaliser()
+        if self.name == "windows":
+            _check_size(duals)
+            return window_normaliser(duals[0])
+        rho = torch.tensor(self.weights).to(duals)
+        return chain_normaliser(rho, duals, recorded=duals.is_cuda)
+
+    def ceiling(
+        self, model: NeighbourModel, duals: Float[Tensor, "k c"], after: Normaliser | None = None
+    ) -> Ceiling:
+        """log Z from above, proven; `after` a training, from where its vectors are."""
+        scores = model.scores()
+        if self.name == "stars":
+            return star_ceiling(scores, duals)
+        start = after.committed.right if isinstance(after, SpectralNormaliser) else None
+        if self.name == "windows":
+            _check_size(duals)
+            return window_ceiling(scores, start)
+        return chain_ceiling(scores, duals, self.weights, start)
+
+
+def _check_size(duals: Float[Tensor, "k c"]) -> None:
+    states, most = duals.shape[1], MOST_WORDS[duals.device.type]
+    if states > most:
+        raise SettingsError(
+            f"{states:,} words are too many for windows of two (at most {most:,} here). Try a GPU "
+            "(device cuda), a smaller vocabulary, or chains."
+        )
+
+
+def _check_triples(name: BoundName, moments: Moments) -> None:
+    if name != "windows":
+        raise SettingsError(
+            f"scores of three words in a row are bounded by windows, not by {name}: choose "
+            "bound windows (it needs a context of 2)."
+        )
+    if moments.states > MOST_STATES:
+        raise SettingsError(
+            f"{moments.states:,} words have {moments.states**3:,} triples; scores of triples are "
+            f"for at most {MOST_STATES} words. Try a smaller vocabulary."
+        )
+    if moments.triples is None:
+        raise SettingsError("these moments hold no counts of triples; count the text itself.")
+
+
+def _sum_one(weights: Sequence[float] | None, offsets: int) -> tuple[float, ...]:
+    if weights is None:
+        return default_weights(offsets)
+    given = [float(weight) for weight in weights]
+    if len(given) != offsets or min(given) <= 0:
+        raise SettingsError(
+            f"weights={list(weights)}: {offsets} offsets need {offsets} numbers above 0."
+        )
+    return tuple(weight / sum(given) for weight in given)
+
+
+# Moments in, a fitted neighbour model out, by the lifted bounds.
+
 
 Form = Literal["low-rank", "bilinear", "explicit"]
 NumberType = Literal["float32", "float64"]
@@ -216,3 +348,61 @@ def _watchers(
         return bound.validation_bound(vector, seen)
 
     return [EarlyStopping(validate, patience=settings.patience, every=CHECK_EVERY)]
+
+
+# A fitted neighbour model by pseudolikelihood or, for small vocabularies, maximum likelihood.
+
+
+Direct = Literal["pl", "pl-sgd", "ml"]
+WORDS_A_BATCH = {"pl": 1024, "pl-sgd": 100}
+EPOCHS, RATE = 5, 0.05
+TOLERANCES = {"pl": 1e-6, "ml": 1e-8}  # of the relative norm of the gradient
+
+
+def train_direct(
+    estimator: Direct, moments: Moments, ids: NDArray[np.int32] | None, settings: LiftedSettings
+) -> LiftedFit:
+    """The model that is best by the likelihood itself (`ml`) or by each word given the others.
+
+    `pl` is by L-BFGS over the whole text, `pl-sgd` by minibatches of 100 words with rates that
+    fall by Adagrad.  The penalty is that of the bounds: `l2` times the number of positions.
+    """
+    chosen = ChosenBound.of(settings.bound, settings.weights, moments, triples=settings.triples)
+    device = choose_device(settings.device)
+    if estimator == "ml":
+        instead = "Try estimator='bound' or 'pl', or a smaller vocabulary."
+        check_windows(moments.states, len(moments.offsets), instead)
+    start = starting_point(moments, settings, chosen.weights).model.to(
+        torch.float64 if estimator == "ml" else torch.float32, device
+    )
+    outcome: Outcome[NeighbourModel]
+    if estimator == "ml":
+        outcome = fit(
+            start,
+            Frequencies.of(moments, start.unary),
+            RingLikelihood(moments.positions),
+            _lbfgs(estimator, settings),
+            penalty=L2(settings.l2, exclude=("unary",)),
+            progress=settings.progress,
+        )
+    else:
+        assert ids is not None and moments.separator is not None  # noqa: S101, PT018
+        gaps = Gaps.of(ids, moments.separator, start.offsets).to(device)
+        by_epochs = Adagrad(rate=RATE, epochs=EPOCHS)
+        outcome = fit(
+            start,
+            gaps.split(WORDS_A_BATCH[estimator]),
+            NeighbourPseudolikelihood(moments.separator),
+            by_epochs if estimator == "pl-sgd" else _lbfgs(estimator, settings),
+            penalty=L2(settings.l2 * moments.positions, exclude=("unary",)),
+            progress=settings.progress,
+            seed=settings.seed,
+        )
+    model = outcome.model
+    duals = model.unary.new_zeros(model.offsets, model.states)
+    return LiftedFit(model, duals, chosen.ceiling(model, duals), outcome)
+
+
+def _lbfgs(estimator: Direct, settings: LiftedSettings) -> LBFGS:
+    tolerance = TOLERANCES[estimator] if settings.tolerance is None else settings.tolerance
+    return LBFGS(settings.max_iterations, tolerance=tolerance)

@@ -16,12 +16,20 @@ from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.text_score import ScoresText, TextScore, refuse_marks, unknown_policy
 from mrflearn.features.ngrams import count_ngrams, sentence_stream
 from mrflearn.io.arpa import read_arpa, write_arpa
-from mrflearn.io.corpus import Text, count_corpus, encode_corpus, hold
+from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
 from mrflearn.io.files import PathLike
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.models.kneser_ney import adjusted_counts, discounts, kneser_ney
-from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramModel, TokenScores
-from mrflearn.models.ngram_arpa import END, from_arpa, to_arpa
+from mrflearn.models.ngram import (
+    END,
+    TABLE_PARTS,
+    BackoffTable,
+    NgramModel,
+    TokenScores,
+    adjusted_counts,
+    discounts,
+    from_arpa,
+    kneser_ney,
+    to_arpa,
+)
 from mrflearn.models.storage import figure, texts
 
 

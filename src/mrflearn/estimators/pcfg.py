@@ -14,20 +14,17 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.composite_trees import tree_of
+from mrflearn.estimators.composite_answers import tree_of
 from mrflearn.estimators.text_score import ScoresText, TextScore
 from mrflearn.execution.threads import one_thread
 from mrflearn.features.treebank import Side, TreebankCounts, usual_form
-from mrflearn.inference.inside_outside import InsideOutside
-from mrflearn.inference.parses import ParseSearch
-from mrflearn.inference.prefix import Prefix
+from mrflearn.inference.charts import InsideOutside, ParseSearch, Prefix
+from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.ptb import held_trees, read_trees
 from mrflearn.io.trees import Tree
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.kernels.rule_shape import RuleShape
-from mrflearn.models.ngram_arpa import END
-from mrflearn.models.pcfg import GrammarModel
-from mrflearn.models.pcfg_sampling import TreeSampler
+from mrflearn.kernels.rules import RuleShape
+from mrflearn.models.ngram import END
+from mrflearn.models.pcfg import GrammarModel, TreeSampler
 from mrflearn.models.storage import texts
 
 Trees: TypeAlias = Iterable[Tree | str] | str | os.PathLike[str]

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
+from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
-from mrflearn.estimators.field_questions import FieldQuestions
 from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.features.observations import check_states
 from mrflearn.features.sequence_weights import sequence_weights

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators.crf_constraints import Given, known_labels
+from mrflearn.estimators.crf_answers import Given, known_labels
 from mrflearn.estimators.crf_validation import accuracy
-from mrflearn.estimators.field_crf_answers import log_probabilities
+from mrflearn.estimators.field_crf import log_probabilities
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Words, joined_tokens
 from mrflearn.execution.executor import Executor
-from mrflearn.features.compiled import compile_features
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
 from mrflearn.features.skips import SKIP_RULES, SkipRule, Skips, apply_rule
 from mrflearn.io.files import PathLike

@@ -22,8 +22,8 @@ from mrflearn.estimators.field_inputs import (
 )
 from mrflearn.execution.device import choose_device
 from mrflearn.features.observations import Samples, check_states
+from mrflearn.graph.builders import pairwise
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.pairwise import pairwise
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.training.neighbourhood_selection import NeighbourhoodSelection
 

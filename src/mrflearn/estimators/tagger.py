@@ -16,18 +16,24 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.crf_validation import accuracy, check_n, marginal_dicts, pair_of
-from mrflearn.estimators.tagger_file import LearnedTagger, restore, store
-from mrflearn.estimators.tagger_learning import Learning, TaggerPlan, learn
-from mrflearn.estimators.tagger_training import TaggerSettings
+from mrflearn.estimators.tagger_training import (
+    LearnedTagger,
+    Learning,
+    TaggerPlan,
+    TaggerSettings,
+    learn,
+    restore,
+    store,
+)
 from mrflearn.execution.threads import one_thread
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.features.tagged_sentences import Tags, check_tags
-from mrflearn.graph.tag_scores import PLACES
-from mrflearn.inference.sentence_tags import SentenceTags
+from mrflearn.graph.lifted_scores import PLACES
+from mrflearn.inference.lifted_tags import SentenceTags
 from mrflearn.io.files import PathLike
 from mrflearn.io.tag_files import TagSource
 from mrflearn.models.storage import figure
-from mrflearn.objectives.tagger_normaliser import BOUNDS, TagCeiling, TaggerBoundName
+from mrflearn.objectives.tagger_bound import BOUNDS, TagCeiling, TaggerBoundName
 from mrflearn.training.checkpoint import Checkpoint, Stages
 from mrflearn.training.outcome import Outcome
 

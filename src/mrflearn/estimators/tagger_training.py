@@ -1,25 +1,50 @@
-"""Joint moments in, a fitted tagger out."""
+"""Training of the joint tagger: bounds on labelled text, EM on unlabelled text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, final
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, final
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
+from mrflearn.errors import DataError
 from mrflearn.execution.device import choose_device
-from mrflearn.features.joint_moments import JointMoments
+from mrflearn.features.joint_moments import JointMoments, count_joint
 from mrflearn.features.spelling import SpellingTable
+from mrflearn.features.tagged_sentences import (
+    UNKNOWN,
+    TaggedSentences,
+    Tags,
+    number_sentences,
+)
+from mrflearn.features.word_clusters import cluster_words
+from mrflearn.graph.lifted_scores import CENTRE, PLACES, TagScores
+from mrflearn.inference.expected_moments import expected_moments
 from mrflearn.kernels.sparse_product import SparseMatrix
-from mrflearn.models.joint_tagger import JointTaggerModel
-from mrflearn.objectives.tagger_bound import FeatureFrequencies, TaggerBound, TaggerPenalty
-from mrflearn.objectives.tagger_normaliser import TagCeiling, TaggerBoundName, normaliser
+from mrflearn.models.joint_tagger import NAMES, TRANSITIONS, JointTaggerModel, places_named
+from mrflearn.models.storage import record, texts
+from mrflearn.objectives.tagger_bound import (
+    FeatureFrequencies,
+    TagCeiling,
+    TaggerBound,
+    TaggerBoundName,
+    TaggerPenalty,
+    normaliser,
+)
 from mrflearn.training.checkpoint import Stages
+from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.minimising import minimise
 from mrflearn.training.outcome import Outcome
+
+# Joint moments in, a fitted tagger out.
+
 
 MILD = 0.1  # the penalty on transitions over that on features: there are few, all seen often
 
@@ -90,3 +115,271 @@ def train_tagger(
     mean = float(bound.mean_score(outcome.model))
     reached = mean - ceiling.per_position(moments.positions)
     return TaggerFit(model, ceiling, reached, bound.named(outcome.model), outcome)
+
+
+# What a fitted tagger is, and the way there and back to what storage keeps.
+
+
+SEPARATOR = "<S>"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LearnedTagger:
+    """A tagger's words and tags, the separator first in both, its model and the bound on log Z."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    model: JointTaggerModel
+    ceiling: TagCeiling
+    spelling: dict[int, SpellingTable]
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """The number of each word; a text's own `<S>` is a word like any other."""
+        return numbers(self.words)
+
+    @cached_property
+    def scores(self) -> TagScores:
+        """Scores of the words that training saw."""
+        device = self.model.transitions.device
+        features = {
+            place: SparseMatrix.of(table.matrix, torch.float32, device)
+            for place, table in self.spelling.items()
+        }
+        with torch.no_grad():
+            return self.model.scores(features)
+
+    def read(self, sentences: Sequence[Sequence[str]]) -> tuple[TagScores, Int[Tensor, "n"]]:
+        """Scores of all words that come in the sentences, new ones last, and their numbers."""
+        known, new = self.number, dict[str, int]()
+        found = np.fromiter(
+            (
+                known[word] if word in known else new.setdefault(word, len(self.words) + len(new))
+                for sentence in sentences
+                for word in sentence
+            ),
+            np.int64,
+        )
+        words = torch.from_numpy(found).to(self.model.transitions.device)
+        return (self._with_new(list(new)) if new else self.scores), words
+
+    def _with_new(self, words: list[str]) -> TagScores:
+        transitions, known = self.scores
+        tables = {id(table): table for table in self.spelling.values()}
+        rows = {
+            key: SparseMatrix.of(table.rows(words), torch.float32, transitions.device)
+            for key, table in tables.items()
+        }
+        added = {p: rows[id(self.spelling[p])] @ own for p, own in self.model.weights.items()}
+        return TagScores(transitions, {p: torch.cat([known[p], added[p]]) for p in known})
+
+
+def numbers(words: Sequence[str]) -> dict[str, int]:
+    """The number of each word but the separator's, which comes first."""
+    return {word: index for index, word in enumerate(words) if index}
+
+
+def spelling_tables(
+    words: Sequence[str], places: Sequence[int], rare_from: int
+) -> dict[int, SpellingTable]:
+    """The features of a vocabulary at each place; those beside a tag have one table."""
+    beside = SpellingTable.of(words, None) if len(places) > 1 else None
+    below = SpellingTable.of(words, rare_from)
+    return {place: below if place == CENTRE or beside is None else beside for place in places}
+
+
+def store(learned: LearnedTagger) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What goes into a model directory."""
+    kept = {
+        "words": list(learned.words),
+        "tags": list(learned.tags),
+        "rare_from": learned.spelling[CENTRE].rare_from,
+        "ceiling": asdict(learned.ceiling),
+    }
+    return kept, learned.model.parameters()
+
+
+def restore(kept: dict[str, Any], tensors: dict[str, Tensor]) -> LearnedTagger:
+    """What came out of a model directory, checked to be whole."""
+    words, tags = texts(kept, "words"), texts(kept, "tags")
+    places = places_named(list(tensors))
+    template = JointTaggerModel(tensors["transitions"], {place: torch.empty(0) for place in places})
+    model = template.with_parameters(tensors)
+    spelling = spelling_tables(words, places, int(kept["rare_from"]))
+    learned = LearnedTagger(words, tags, model, record(TagCeiling, kept["ceiling"]), spelling)
+    _check(learned)
+    return learned
+
+
+def _check(learned: LearnedTagger) -> None:
+    model, tags = learned.model, len(learned.tags)
+    sizes = {place: len(table.number) for place, table in learned.spelling.items()}
+    sound = (
+        learned.words[:1] == learned.tags[:1] == (SEPARATOR,)
+        and model.places in PLACES.values()
+        and model.transitions.shape[1:] == (tags, tags)
+        and all(w.shape == (sizes[p], tags) for p, w in model.weights.items())
+    )
+    if not sound:
+        raise DataError("words, tags and weights do not belong together")
+
+
+# Sentences in, a learned tagger out, whether all of their tags are known, some, or none.
+
+
+RARE_COUNT = 5  # a word that comes at most so often is rare
+ROUND_ITERATIONS = 30  # of L-BFGS in a round, which begins where the one before it ended
+
+
+@final
+@dataclass(frozen=True)
+class TaggerPlan:
+    """What to learn, and how to go on where tags are unknown; see `JointTagger` for each."""
+
+    distances: int
+    places: tuple[int, ...]
+    settings: TaggerSettings
+    tags: int | None
+    rounds: int
+    weight: float
+    seed: int
+    saved: Stages | None = None
+
+
+class Learning(NamedTuple):
+    """A learned tagger, and how its last training went."""
+
+    learned: LearnedTagger
+    fit: TaggerFit
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Sentences by number, with their words and tags, the separator first in both."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    read: TaggedSentences
+    plan: TaggerPlan
+    spelling: dict[int, SpellingTable]
+
+    @classmethod
+    def of(
+        cls,
+        sentences: Sequence[Sequence[str]],
+        tags: Sequence[Tags],
+        labels: tuple[str, ...],
+        plan: TaggerPlan,
+    ) -> Corpus:
+        counts = Counter(word for sentence in sentences for word in sentence)
+        words = (SEPARATOR, *sorted(counts, key=lambda word: (-counts[word], word)))
+        read = number_sentences(sentences, tags, numbers(words), numbers(labels))
+        rare_from = 1 + sum(count > RARE_COUNT for count in counts.values())
+        return cls(words, labels, read, plan, spelling_tables(words, plan.places, rare_from))
+
+    def moments(self, read: TaggedSentences) -> JointMoments:
+        """The counts of some of the sentences."""
+        shape = len(self.words), len(self.tags)
+        return count_joint(read, shape, self.plan.distances, self.plan.places)
+
+    def train(
+        self,
+        moments: JointMoments,
+        settings: TaggerSettings,
+        start: Mapping[str, Tensor] | None = None,
+    ) -> Learning:
+        """The tagger of these counts."""
+        fit = train_tagger(moments, self.spelling, settings, start, self.plan.saved)
+        learned = LearnedTagger(self.words, self.tags, fit.model, fit.ceiling, self.spelling)
+        return Learning(learned, fit)
+
+
+def learn(sentences: Sequence[Sequence[str]], tags: Sequence[Tags], plan: TaggerPlan) -> Learning:
+    """The tagger of sentences whose tags are known, or are summed out by expectation-maximisation.
+
+    Each round trains on the counts of what is known and on those expected of the rest by the
+    tagger of the round before.
+    """
+    corpus = Corpus.of(sentences, tags, _labels(tags, plan.tags), plan)
+    whole = corpus.read.known
+    base = _of_whole_sentences(sentences, tags, corpus) if whole.any() else None
+    if base is not None and (whole.all() or plan.weight == 0):
+        return base
+    known, open_ones = corpus.moments(corpus.read.part(whole)), corpus.read.part(~whole)
+    if base is None:
+        expected, start, weight = _first_guess(corpus), None, 1.0
+    else:
+        expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
+        start, weight = _carried_over(base, corpus.spelling), plan.weight
+    settings = replace(plan.settings, max_iterations=ROUND_ITERATIONS)
+    for _ in range(plan.rounds):
+        found = corpus.train(
+            known + expected * weight, plan.settings if start is None else settings, start
+        )
+        expected, start = expected_moments(found.learned.scores, open_ones), found.fit.parameters
+    return found
+
+
+def _labels(tags: Sequence[Tags], count: int | None) -> tuple[str, ...]:
+    seen = sorted({tag for some in tags for tag in some or () if tag is not None})
+    if count is None and not seen:
+        raise DataError("no word has a tag; say how many tags to look for, such as tags=12.")
+    wanted = max(count or 0, len(seen)) - len(seen)
+    free = (name for name in (f"tag{i}" for i in itertools.count(1)) if name not in seen)
+    return (SEPARATOR, *seen, *itertools.islice(free, wanted))
+
+
+def _of_whole_sentences(
+    sentences: Sequence[Sequence[str]], tags: Sequence[Tags], corpus: Corpus
+) -> Learning:
+    """The tagger of the sentences all of whose tags are known.
+
+    Words that only others have are new to it: were they in its vocabulary, it would have learned
+    that they never come.
+    """
+    whole = corpus.read.known
+    pairs = [(s, t) for s, t, k in zip(sentences, tags, whole, strict=True) if k]
+    own = corpus
+    if not whole.all():
+        own = Corpus.of([s for s, _ in pairs], [t for _, t in pairs], corpus.tags, corpus.plan)
+    return own.train(own.moments(own.read), own.plan.settings)
+
+
+def _first_guess(corpus: Corpus) -> JointMoments:
+    """The counts expected where no sentence is known: by the tags of some words, or by classes."""
+    read = corpus.read
+    if (read.tags != UNKNOWN).any():
+        return expected_moments(_nothing(corpus), read)
+    clusters = cluster_words(read, len(corpus.words), len(corpus.tags) - 1, corpus.plan.seed)
+    return corpus.moments(replace(read, tags=clusters[read.words] + 1))
+
+
+def _carried_over(base: Learning, spelling: dict[int, SpellingTable]) -> dict[str, Tensor]:
+    """A tagger's parameters in the places that a larger vocabulary has for them."""
+    start = {TRANSITIONS: base.learned.model.transitions}
+    for place, own in base.learned.model.weights.items():
+        number = spelling[place].number
+        kept = [
+            (row, number[name])
+            for name, row in base.learned.spelling[place].number.items()
+            if name in number
+        ]
+        old, new = torch.tensor(kept, device=own.device).unbind(dim=1)
+        start[NAMES[place]] = own.new_zeros(len(number), own.shape[1]).index_copy(0, new, own[old])
+    return start
+
+
+def _for_words(base: LearnedTagger, words: tuple[str, ...]) -> TagScores:
+    """A tagger's scores of other words, in their order."""
+    scores, found = base.read([words[1:]])
+    rows = torch.cat([found.new_zeros(1), found])
+    return TagScores(scores.transitions, {p: own[rows] for p, own in scores.words.items()})
+
+
+def _nothing(corpus: Corpus) -> TagScores:
+    """Scores under which all tags are alike."""
+    tags, plan = len(corpus.tags), corpus.plan
+    words = {place: torch.zeros(len(corpus.words), tags) for place in plan.places}
+    return TagScores(torch.zeros(plan.distances, tags, tags), words)

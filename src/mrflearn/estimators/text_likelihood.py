@@ -1,29 +1,77 @@
-"""How probable a text is under a neighbour model: a proven bound, exact, or an estimate."""
+"""What a language model learned, on disk and back, and the likelihoods of text under it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators.language_model_file import Learned
 from mrflearn.estimators.text_score import TextScore, TextScoreKind
 from mrflearn.features.moments import Moments
-from mrflearn.graph.neighbour_scores import NeighbourScores
-from mrflearn.inference.ring_annealed import annealed_ring
+from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.inference.annealed import annealed_ring
+from mrflearn.inference.lifted import Ceiling
 from mrflearn.inference.transfer import (
     ring_log_partition,
     sentence_log_partitions,
     sentence_score,
 )
-from mrflearn.io.vocabulary import LINE_END_ID
+from mrflearn.io.corpus import LINE_END_ID, Vocabulary
+from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
+from mrflearn.models.storage import record, texts
 from mrflearn.objectives.lifted_bound import Frequencies
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, log_conditionals
+
+# What a fitted language model is, and the way there and back to what storage keeps.
+
+
+FORMS: dict[str, Any] = {
+    "low-rank": LowRankPairs,
+    "bilinear": BilinearPairs,
+    "explicit": ExplicitPairs,
+}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A model, the duals and normaliser of its bound, words, and sentence lengths with counts."""
+
+    model: NeighbourModel
+    duals: Float[Tensor, "k c"]
+    ceiling: Ceiling
+    vocabulary: Vocabulary
+    lengths: NDArray[np.int64]
+
+
+def store(learned: Learned) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The plain values and the tensors to keep."""
+    values = {"ceiling": asdict(learned.ceiling), "words": list(learned.vocabulary.words)}
+    own = {"duals": learned.duals, "lengths": torch.from_numpy(learned.lengths)}
+    return values, {**learned.model.parameters(), **own}
+
+
+def restore(form: str, kept: dict[str, Any], tensors: dict[str, Tensor]) -> Learned:
+    """A model of this form, as `store` was given it."""
+    scores = dict(tensors)
+    ceiling = record(Ceiling, kept["ceiling"])
+    vocabulary = Vocabulary(texts(kept, "words"))
+    duals, lengths = scores.pop("duals"), scores.pop("lengths")
+    unary, triples = scores.pop("unary"), scores.pop("triples", None)
+    model = NeighbourModel(unary, FORMS[form](**scores), triples)
+    if len(vocabulary) != model.states or duals.shape != (model.offsets, model.states):
+        raise DataError("words, duals and scores differ in number")
+    return Learned(model, duals, ceiling, vocabulary, lengths.cpu().numpy())
+
+
+# How probable a text is under a neighbour model: a proven bound, exact, or an estimate.
+
 
 WORDS_AT_A_TIME = 256
 POSITIONS_AT_A_TIME = 1024

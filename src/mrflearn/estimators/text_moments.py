@@ -7,8 +7,7 @@ import os
 from mrflearn.errors import DataError
 from mrflearn.features.counting import MomentsCounter
 from mrflearn.features.moments import Moments
-from mrflearn.io.corpus import Text, count_corpus, encode_corpus, hold
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
 
 
 def checked_moments(moments: Moments, context: int) -> Moments:

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.vocabulary import UNKNOWN, Vocabulary
-from mrflearn.models.ngram import TokenScores
-from mrflearn.models.ngram_arpa import BEGIN, END
+from mrflearn.io.corpus import UNKNOWN, Vocabulary
+from mrflearn.models.ngram import BEGIN, END, TokenScores
 
 TextScoreKind = Literal["exact", "bound", "ring", "ais", "pl"]
 MOST_NATS = 700.0  # per token; the exponential of more overflows

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from mrflearn.errors import DataError
-from mrflearn.graph.neighbour_scores import NeighbourScores
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.io.corpus import Vocabulary
 
 GAPS_AT_A_TIME = 1024
 # (gaps, how many) -> the best words for each gap, best first.

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from mrflearn.features.observations import Samples, clique_counts
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.draw import Drawing
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.inference.sampling import Drawing
 
 Array = NDArray[np.float64]
 

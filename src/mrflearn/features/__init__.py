@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.features.moments import Moments
+    from mrflearn.features.moments import Moments, lattice_moments
     from mrflearn.features.moments_file import load_moments, save_moments
     from mrflearn.features.observations import CliqueCounts, Samples, clique_counts
-    from mrflearn.features.torus_moments import lattice_moments
 
 __all__ = [
     "CliqueCounts",
@@ -29,7 +28,7 @@ __getattr__, __dir__ = lazy(
         "Moments": ".moments",
         "Samples": ".observations",
         "clique_counts": ".observations",
-        "lattice_moments": ".torus_moments",
+        "lattice_moments": ".moments",
         "load_moments": ".moments_file",
         "save_moments": ".moments_file",
     },

@@ -1,19 +1,33 @@
-"""One streaming pass over text into moments; memory follows distinct pairs, not the corpus."""
+"""Counting moments of text, in one process or by shards.
+
+Sentences meet separators alone on both sides, so the counts of files are those of the whole text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.features.moments import Counts, Moments, PairCounts, sum_by_key
-from mrflearn.features.triples import MOST_STATES, TripleCounts
-from mrflearn.io.blocks import read_blocks
+from mrflearn.execution.executor import Executor
+from mrflearn.features.moments import (
+    MOST_STATES,
+    Counts,
+    Moments,
+    PairCounts,
+    TripleCounts,
+    sum_by_key,
+)
+from mrflearn.io.corpus import LINE_END_ID, Vocabulary, count_words, read_blocks
 from mrflearn.io.files import PathLike
-from mrflearn.io.vocabulary import LINE_END_ID, Vocabulary
+
+# One streaming pass over text into moments; memory follows distinct pairs, not the corpus.
+
 
 SENTENCES_AT_A_TIME = 20_000
 
@@ -131,3 +145,57 @@ class _Runs:
         keys = np.concatenate([run[0] for run in last]).astype(np.int64)
         counts = np.concatenate([run[1] for run in last]).astype(np.int64)
         self._runs[-number:] = [sum_by_key(keys, counts)]
+
+
+# Moments of a text that lies in many files, counted wherever an executor runs.
+
+
+@final
+@dataclass(frozen=True)
+class CountText:
+    """The task of one worker: the moments of a text file."""
+
+    vocabulary: Vocabulary
+    context: int
+
+    def __call__(self, path: PathLike) -> Moments:
+        return count_text([path], self.vocabulary, self.context)
+
+
+def count_text_shards(
+    paths: Sequence[PathLike],
+    executor: Executor,
+    *,
+    context: int = 2,
+    size: int | None = None,
+    min_count: int = 1,
+) -> Moments:
+    """The moments of all files over their common vocabulary; each file is read twice."""
+    _refuse_standard_input(paths)
+    counts = executor.total(count_words, paths)
+    vocabulary = Vocabulary.from_counts(counts, size=size, min_count=min_count)
+    return _counted(vocabulary, context, paths, executor)
+
+
+def count_text_shards_like(
+    other: Moments, paths: Sequence[PathLike], executor: Executor
+) -> Moments:
+    """The moments of all files over the vocabulary and context of others."""
+    _refuse_standard_input(paths)
+    if other.vocabulary is None:
+        raise DataError("the moments to be like have no vocabulary; count them from a text.")
+    return _counted(other.vocabulary, other.context, paths, executor)
+
+
+def _counted(
+    vocabulary: Vocabulary, context: int, paths: Sequence[PathLike], executor: Executor
+) -> Moments:
+    moments = executor.total(CountText(vocabulary, context), paths)
+    if not moments.words:
+        raise DataError("there are no words in these files. Are they empty?")
+    return moments
+
+
+def _refuse_standard_input(paths: Sequence[PathLike]) -> None:
+    if any(str(path) == "-" for path in paths):
+        raise DataError("standard input flows by once only; give the text as files.")

@@ -19,8 +19,7 @@ from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.features.compiled import CompiledFeatures
-from mrflearn.features.features import UNKNOWN
+from mrflearn.features.features import UNKNOWN, CompiledFeatures
 from mrflearn.features.labels import CompiledLabels
 
 MARK = "\x01edge\x01"  # no text has this: scripts that know nothing of edges mean the same as ever

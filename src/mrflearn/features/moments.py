@@ -1,4 +1,6 @@
-"""All that the lifted language model reads of a corpus: word counts and pair counts at offsets.
+"""Moments of a text: counts of words and of pairs and triples at fixed offsets.
+
+A table of scores for all triples has C^3 numbers, too many for more than a hundred words or so.
 
 A corpus is one ring of positions [Jernite, Rush, Sontag 2015, section 4.1]: every sentence is
 preceded by K separators, K the largest offset.  A sentence thus meets separators alone on both
@@ -17,8 +19,38 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.features.triples import TripleCounts
-from mrflearn.io.vocabulary import Vocabulary
+from mrflearn.io.corpus import Vocabulary
+
+# How often three states stand in a row: counted where the vocabulary is small.
+
+
+MOST_STATES = 128
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TripleCounts:
+    """Triples as rising codes `(first * states + second) * states + third`, with their counts."""
+
+    codes: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+    def plus(self, others: Sequence[TripleCounts]) -> TripleCounts:
+        """The counts of all as one; counts of zero are dropped."""
+        parts = [self, *others]
+        codes, place = np.unique(np.concatenate([p.codes for p in parts]), return_inverse=True)
+        count = np.zeros(len(codes), np.int64)
+        np.add.at(count, place, np.concatenate([p.count for p in parts]))
+        return TripleCounts(codes[count != 0], count[count != 0])
+
+    def plus_repeats(self, state: int, states: int, times: int) -> TripleCounts:
+        """The counts with so many more (or fewer) triples of one state alone."""
+        code = np.array([state * (states * states + states + 1)])
+        return self.plus([TripleCounts(code, np.array([times]))])
+
+
+# All that the lifted language model reads of a corpus: word counts and pair counts at offsets.
+
 
 Offset: TypeAlias = tuple[int, ...]
 Counts: TypeAlias = NDArray[np.int64]
@@ -226,3 +258,45 @@ def _check_pairs(pair: PairCounts, states: int, positions: int, offset: Offset) 
             f"{pair.count.sum()} pairs at offset {offset}, but {positions} positions; on a ring "
             "every position has one right neighbour at each offset."
         )
+
+
+# The moments of an image, or of any lattice of states, wrapped into a torus.
+
+
+def lattice_moments(
+    image: ArrayLike, offsets: Sequence[Offset] = ((0, 1), (1, 0)), *, states: int | None = None
+) -> Moments:
+    """Moments of a torus of states (grey levels), of any number of dimensions.
+
+    A pair at offset (i, j) is a position and the one i rows down and j columns to the right.
+    """
+    grid = np.asarray(image)
+    if grid.size == 0 or not np.issubdtype(grid.dtype, np.integer) or grid.min() < 0:
+        raise DataError(
+            f"an image of states needs whole numbers from 0, at least one; this one has the shape "
+            f"{grid.shape} and the type {grid.dtype}. Round grey levels to a few bins first."
+        )
+    grid = grid.astype(np.int64)
+    states = int(grid.max()) + 1 if states is None else states
+    if grid.max() >= states:
+        raise DataError(f"the image holds the state {grid.max()}; states={states} ends before it.")
+    none = np.zeros(0, np.int64)
+    return Moments(
+        offsets=tuple(offsets),
+        unary=np.bincount(grid.ravel(), minlength=states),
+        pairs=tuple(_lattice_pairs(grid, offset, states) for offset in offsets),
+        lengths=none,
+        length_counts=none,
+        separator=None,
+    )
+
+
+def _lattice_pairs(grid: Counts, offset: Offset, states: int) -> PairCounts:
+    if len(offset) != grid.ndim:
+        raise DataError(
+            f"offset {offset} has {len(offset)} numbers, but the image has {grid.ndim} dimensions."
+        )
+    back = tuple(-step for step in offset)
+    right = np.roll(grid, back, axis=tuple(range(grid.ndim)))
+    codes, count = np.unique(grid * states + right, return_counts=True)
+    return PairCounts.from_codes(codes, count.astype(np.int64), states)

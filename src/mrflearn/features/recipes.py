@@ -17,10 +17,10 @@ from mrflearn.features.templates import Templates, read_template
 from mrflearn.features.word_features import word_features
 from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
 from mrflearn.io.conversion import FORMATS, guess_format
+from mrflearn.io.corpus import read_sentences, split_tokens
 from mrflearn.io.crfsuite_text import read_crfsuite
 from mrflearn.io.files import PathLike, read_lines
 from mrflearn.io.grmm import read_grmm
-from mrflearn.io.text import read_sentences, split_tokens
 
 MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
 SENTENCE_FORMATS = tuple(name for name, known in FORMATS.items() if known.to_columns)

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.execution.executor import Executor
-from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
-from mrflearn.features.observations import check_states
+from mrflearn.features.observations import Columns, check_states, neighbourhood_counts
 from mrflearn.io.files import PathLike
 from mrflearn.io.sample_rows import Columns as Names
 from mrflearn.io.samples import read_sample_chunks

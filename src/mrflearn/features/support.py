@@ -20,9 +20,8 @@ from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.features.compiled import CompiledFeatures
 from mrflearn.features.edges import edge_names, find_edges
-from mrflearn.features.features import UNKNOWN, Numbering
+from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
 from mrflearn.features.labels import CompiledLabels
 
 ATTRIBUTES_AT_ONCE = 2**18

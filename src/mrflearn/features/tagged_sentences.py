@@ -1,16 +1,22 @@
-"""Sentences and their tags as numbers, laid end to end; a tag may be unknown."""
+"""Tagged sentences as arrays, and the counts that an HMM needs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias, final
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
 from mrflearn.errors import DataError
+
+# Sentences and their tags as numbers, laid end to end; a tag may be unknown.
+
 
 UNKNOWN = -1
 Tags: TypeAlias = Sequence[str | None] | None
@@ -79,3 +85,106 @@ def check_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> None
 
 def _numbers(values: Iterable[int]) -> NDArray[np.int64]:
     return np.fromiter(values, np.int64)
+
+
+# How often words have tags, and tags follow tags: all that a hidden Markov model learns from.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TagCounts:
+    """Counts of (tag before, tag, word, times) and of (tag two before, tag before, tag, times).
+
+    Tags and words are given by number, and `len(tags)` is the edge of a sentence: two of them come
+    before its first tag, and one is counted after its last.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    emission: Int[np.ndarray, "k 4"]
+    trigram: Int[np.ndarray, "g 4"]
+
+    def __post_init__(self) -> None:
+        sound = (
+            self.emission.shape[1:] == self.trigram.shape[1:] == (4,)
+            and len(self.emission) > 0
+            and _within(self.emission[:, 0], self.edge + 1)
+            and _within(self.emission[:, 1], self.edge)
+            and _within(self.emission[:, 2], len(self.words))
+            and _within(self.trigram[:, :3].ravel(), self.edge + 1)
+            and bool((self.emission[:, 3] > 0).all() and (self.trigram[:, 3] > 0).all())
+        )
+        if not sound:
+            raise DataError(
+                "counts of tags name a word or a tag that is not there, or are not above 0."
+            )
+
+    @property
+    def edge(self) -> int:
+        """The number of the edge of a sentence."""
+        return len(self.tags)
+
+    @cached_property
+    def lexicon(self) -> csr_array:
+        """How often each word (a row) has each tag (a column)."""
+        _, tag, word, times = self.emission.T
+        shape = (len(self.words), len(self.tags))
+        return coo_array((times.astype(np.float64), (word, tag)), shape=shape).tocsr()
+
+    @cached_property
+    def tag_total(self) -> Float[np.ndarray, "t"]:
+        """How often each tag occurs."""
+        return np.asarray(self.lexicon.sum(axis=0), dtype=np.float64)
+
+    @cached_property
+    def word_total(self) -> Float[np.ndarray, "w"]:
+        """How often each word occurs."""
+        return np.asarray(self.lexicon.sum(axis=1), dtype=np.float64)
+
+
+def count_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> TagCounts:
+    """The counts of tagged sentences; words and tags are numbered as they come."""
+    emissions: Counter[tuple[str | None, str, str]] = Counter()
+    trigrams: Counter[tuple[str | None, ...]] = Counter()
+    if len(sentences) != len(tags):
+        raise DataError(f"there are {len(sentences)} sentences and tags for {len(tags)}.")
+    for number, words in enumerate(sentences):
+        own = _known(words, tags[number], number)
+        line = (None, None, *own, None)
+        emissions.update(zip(line[1:], own, words, strict=False))
+        if len(own):
+            trigrams.update(zip(line, line[1:], line[2:], strict=False))
+    if not emissions:
+        raise DataError("there are no tagged words to learn from. Is the file empty?")
+    names = tuple(dict.fromkeys(tag for _, tag, _ in emissions))
+    word = {name: i for i, name in enumerate(dict.fromkeys(word for _, _, word in emissions))}
+    number_of: dict[str | None, int] = {name: i for i, name in enumerate(names)}
+    number_of[None] = len(names)
+    rows = [(number_of[b], number_of[t], word[w], n) for (b, t, w), n in emissions.items()]
+    triples = [(*(number_of[t] for t in three), n) for three, n in trigrams.items()]
+    return TagCounts(tuple(word), names, np.array(rows), np.array(triples))
+
+
+def _known(words: Sequence[str], tags: Tags, number: int) -> tuple[str, ...]:
+    """The tags of a sentence, each of which must be there."""
+    if isinstance(words, str):
+        raise DataError(f"sentence {number} is one string; give a list of words.")
+    known = tuple(tag for tag in tags or () if isinstance(tag, str))
+    odd = [tag for tag in tags or () if tag is not None and not isinstance(tag, (str, set))]
+    if odd:
+        raise DataError(
+            f"sentence {number}: the tag {odd[0]!r} is a {type(odd[0]).__name__}; tags are "
+            "strings. Try str(...) around it."
+        )
+    if tags is None or len(known) < len(tags):
+        raise DataError(
+            f"sentence {number} has words without a tag. A hidden Markov model counts tags, so "
+            "that all must be known; a joint tagger learns from gaps too."
+        )
+    if len(words) != len(known):
+        raise DataError(f"sentence {number} has {len(words)} words and {len(known)} tags.")
+    return known
+
+
+def _within(numbers: Int[np.ndarray, "n"], size: int) -> bool:
+    return bool(((numbers >= 0) & (numbers < size)).all())

@@ -17,9 +17,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.io.binarisation import binarise, collapse_unaries, expand_unaries, unbinarise
-from mrflearn.io.trees import Tree, remove_traces, strip_functions
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.io.trees import (
+    Tree,
+    binarise,
+    collapse_unaries,
+    expand_unaries,
+    remove_traces,
+    strip_functions,
+    unbinarise,
+)
+from mrflearn.kernels.rules import RuleShape
 
 Side = Literal["left", "right"]
 

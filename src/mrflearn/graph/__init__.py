@@ -7,16 +7,32 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.graph.builders import from_edge_file, from_networkx, graph_from_text
+    from mrflearn.graph.builders import (
+        chain,
+        chains,
+        chimera,
+        complete,
+        cube,
+        factorial_chain,
+        from_edge_file,
+        from_networkx,
+        graph_from_text,
+        grid,
+        skip_chain,
+        torus,
+    )
     from mrflearn.graph.contacts import contact_scores, strongest_pairs
     from mrflearn.graph.evidence import condition, expand_beliefs
     from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
-    from mrflearn.graph.gauges import reference_gauge, zero_sum_gauge
-    from mrflearn.graph.ising import IsingParameters, ising_parameters, random_ising
-    from mrflearn.graph.lattices import chimera, complete, cube, grid, torus
+    from mrflearn.graph.gauges import (
+        IsingParameters,
+        ising_parameters,
+        random_ising,
+        reference_gauge,
+        zero_sum_gauge,
+    )
     from mrflearn.graph.networks import from_uai, to_uai
     from mrflearn.graph.potentials import DenseTable, LogTable, Potentials, batch, dense_potentials
-    from mrflearn.graph.sequences import chain, chains, factorial_chain, skip_chain
 
 __all__ = [
     "DenseTable",
@@ -58,33 +74,33 @@ __getattr__, __dir__ = lazy(
         "DenseTable": ".potentials",
         "FactorGraph": ".factor_graph",
         "FactorGroup": ".factor_graph",
-        "IsingParameters": ".ising",
+        "IsingParameters": ".gauges",
         "LogTable": ".potentials",
         "Potentials": ".potentials",
         "batch": ".potentials",
-        "chain": ".sequences",
-        "chains": ".sequences",
-        "chimera": ".lattices",
-        "complete": ".lattices",
+        "chain": ".builders",
+        "chains": ".builders",
+        "chimera": ".builders",
+        "complete": ".builders",
         "condition": ".evidence",
         "contact_scores": ".contacts",
-        "cube": ".lattices",
+        "cube": ".builders",
         "dense_potentials": ".potentials",
         "disjoint_union": ".factor_graph",
         "expand_beliefs": ".evidence",
-        "factorial_chain": ".sequences",
+        "factorial_chain": ".builders",
         "from_edge_file": ".builders",
         "from_networkx": ".builders",
         "from_uai": ".networks",
         "graph_from_text": ".builders",
-        "grid": ".lattices",
-        "ising_parameters": ".ising",
-        "random_ising": ".ising",
+        "grid": ".builders",
+        "ising_parameters": ".gauges",
+        "random_ising": ".gauges",
         "reference_gauge": ".gauges",
-        "skip_chain": ".sequences",
+        "skip_chain": ".builders",
         "strongest_pairs": ".contacts",
         "to_uai": ".networks",
-        "torus": ".lattices",
+        "torus": ".builders",
         "zero_sum_gauge": ".gauges",
     },
 )

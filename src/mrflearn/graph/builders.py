@@ -1,19 +1,258 @@
-"""Every graph builder under one name, and graphs from networkx, from edge files and from text."""
+"""Factor graphs of common shapes: lattices, chains, complete and pairwise graphs, text.
+
+All are pairwise graphs with the groups "unary" and "pairwise"; see `pairwise` for `tied`.
+
+Groups are untied unless `tied`: then all factors of a group read its table 0, as in a CRF without
+observations.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NoReturn
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
-from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.lattices import chimera, complete, cube, grid, torus
-from mrflearn.graph.pairwise import States, pairwise, state_counts
-from mrflearn.graph.sequences import chain, chains, factorial_chain, skip_chain
+from mrflearn.execution.memory import require_memory
+from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.io.files import PathLike, read_lines
+
+# A pairwise graph from its edges: one unary factor a variable, one pairwise factor an edge.
+
+
+States = int | Sequence[int] | Int[Tensor, "v"]
+
+
+def pairwise(
+    states: Int[Tensor, "v"],
+    edges: Int[Tensor, "e 2"],
+    *,
+    tied: bool = False,
+    component: Int[Tensor, "v"] | None = None,
+    components: int = 0,
+) -> FactorGraph:
+    """A graph with the groups "unary" and "pairwise", in the order of variables and of edges.
+
+    `tied`: all factors of a group read table 0; else each has a table of its own.  Variables with
+    unequal state counts give a group for each shape, such as "unary 3" and "pairwise 3x2".
+    """
+    singles = torch.arange(len(states), device=states.device).unsqueeze(1)
+    groups = _groups("unary", states, singles, tied) + _groups("pairwise", states, edges, tied)
+    owner = torch.zeros_like(states) if component is None else component
+    return FactorGraph(states, groups, owner, components=components)
+
+
+def state_counts(states: States, variables: int) -> Int[Tensor, "v"]:
+    """One state count a variable, from a number for all of them or from a list."""
+    if isinstance(states, int):
+        return torch.full((variables,), states, dtype=torch.int64)
+    counts = torch.as_tensor(states, dtype=torch.int64)
+    if counts.shape != (variables,):
+        raise GraphError(
+            f"{len(counts)} state counts were given for {variables} variables. "
+            "Give one number for all, or one a variable."
+        )
+    return counts
+
+
+def named_group(graph: FactorGraph, name: str) -> int:
+    """The position of the group with this name."""
+    names = [group.name for group in graph.groups]
+    if name not in names:
+        found = ", ".join(f"'{known}'" for known in names) or "none"
+        raise GraphError(
+            f"the graph has no group '{name}' (it has: {found}). "
+            "Build it with a builder such as grid(), and equal state counts."
+        )
+    return names.index(name)
+
+
+def _groups(
+    name: str, states: Int[Tensor, "v"], scope: Int[Tensor, "f a"], tied: bool
+) -> tuple[FactorGroup, ...]:
+    make = FactorGroup.tied if tied else FactorGroup
+    if not len(scope) or int(states.min()) == int(states.max()):
+        return (make(name, scope),)
+    shapes, member = torch.unique(states[scope], dim=0, return_inverse=True)
+    if len(shapes) == 1:
+        return (make(name, scope),)
+    labels = ["x".join(map(str, shape)) for shape in shapes.tolist()]
+    return tuple(make(f"{name} {label}", scope[member == i]) for i, label in enumerate(labels))
+
+
+# Lattices and other regular graphs, built without a loop over variables.
+
+
+MOST_VARIABLES = 10**9
+BYTES_A_PAIR = 64  # of a graph: scope, table and multiplicity, and the scope again on the way
+
+
+def grid(rows: int, columns: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
+    """A grid, numbered row by row; edges go node by node, to the right first, then down."""
+    return _lattice((rows, columns), states, wrap=False, tied=tied)
+
+
+def torus(rows: int, columns: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
+    """A grid whose last row and column lead on to the first; edges in the order of `grid`.
+
+    A side of one or two nodes is not wrapped: it would join a node to itself or a pair twice.
+    """
+    return _lattice((rows, columns), states, wrap=True, tied=tied)
+
+
+def cube(x: int, y: int, z: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
+    """A lattice in three dimensions; node (i, j, k) has the number (i * y + j) * z + k.
+
+    Edges go node by node, to the neighbour along z first, then y, then x.
+    """
+    return _lattice((x, y, z), states, wrap=False, tied=tied)
+
+
+def chimera(m: int, n: int, t: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
+    """Chimera C(m, n, t): m rows of n cells, each a complete bipartite graph of t and t nodes.
+
+    Node k of side u in cell (i, j) has the number ((i * n + j) * 2 + u) * t + k.  Side 0 is joined
+    to the same node of the cell below, side 1 to that of the cell to the right.  Edges are sorted.
+    """
+    _insist_positive(m, n, t)
+    number = torch.arange(m * n * 2 * t).reshape(m, n, 2, t)
+    left, right = number[:, :, 0, :, None], number[:, :, 1, None, :]
+    inside = torch.stack(torch.broadcast_tensors(left, right), dim=-1)
+    below = torch.stack([number[:-1, :, 0], number[1:, :, 0]], dim=-1)
+    beside = torch.stack([number[:, :-1, 1], number[:, 1:, 1]], dim=-1)
+    edges = torch.cat([part.reshape(-1, 2) for part in (inside, below, beside)])
+    order = (edges[:, 0] * number.numel() + edges[:, 1]).argsort()
+    return pairwise(state_counts(states, number.numel()), edges[order], tied=tied)
+
+
+def complete(n: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
+    """Every pair of n variables is joined; edges (i, j) with i < j, sorted."""
+    _insist_positive(n)
+    require_memory(
+        BYTES_A_PAIR * (n * (n - 1) // 2),
+        f"a complete graph of {n:,} variables",
+        "Name a graph with fewer edges, or use fewer variables.",
+    )
+    edges = torch.triu_indices(n, n, offset=1).t().contiguous()
+    return pairwise(state_counts(states, n), edges, tied=tied)
+
+
+def _lattice(shape: tuple[int, ...], states: States, *, wrap: bool, tied: bool) -> FactorGraph:
+    _insist_positive(*shape)
+    number = torch.arange(torch.Size(shape).numel()).reshape(shape)
+    edges = _lattice_edges(number, wrap)
+    return pairwise(state_counts(states, number.numel()), edges, tied=tied)
+
+
+def _lattice_edges(number: Int[Tensor, "*shape"], wrap: bool) -> Int[Tensor, "e 2"]:
+    heads, inside = [], []
+    for axis in reversed(range(number.ndim)):
+        side = number.shape[axis]
+        heads.append(number.roll(-1, dims=axis))
+        place = torch.arange(side).reshape([-1 if k == axis else 1 for k in range(number.ndim)])
+        leads_on = torch.ones_like(place) if wrap and side > 2 else place < side - 1
+        inside.append(leads_on.bool().expand(number.shape))
+    head, keep = torch.stack(heads, dim=-1), torch.stack(inside, dim=-1)
+    tail = number.unsqueeze(-1).expand_as(head)
+    return torch.stack([tail[keep], head[keep]], dim=-1)
+
+
+def _insist_positive(*sizes: int) -> None:
+    seen = " x ".join(map(str, sizes))
+    if min(sizes) < 1:
+        raise GraphError(f"a graph of size {seen}: every size must be at least 1.")
+    if prod(sizes) > MOST_VARIABLES:
+        raise GraphError(f"a graph of size {seen}: more than {MOST_VARIABLES:,} nodes, too many.")
+
+
+# Chains and what grows out of them: batches, factorial chains, skip chains.
+
+
+def chain(length: int, states: States = 2, *, tied: bool = False) -> FactorGraph:
+    """One sequence; groups "unary" and "pairwise" (position t to t + 1)."""
+    return chains([length], states, tied=tied)
+
+
+def chains(
+    lengths: Sequence[int] | Int[Tensor, "c"], states: States = 2, *, tied: bool = False
+) -> FactorGraph:
+    """A batch of sequences laid end to end, one component each; groups as in `chain`."""
+    counts = torch.as_tensor(lengths, dtype=torch.int64).cpu()
+    component = _owners(counts)
+    within = (component[1:] == component[:-1]).nonzero().squeeze(1)
+    return pairwise(
+        state_counts(states, len(component)),
+        torch.stack([within, within + 1], dim=1),
+        tied=tied,
+        component=component,
+        components=len(counts),
+    )
+
+
+def factorial_chain(
+    length: int,
+    states_per_layer: Sequence[int],
+    *,
+    coupled: Sequence[tuple[int, int]] | None = None,
+    tied: bool = False,
+) -> FactorGraph:
+    """Several chains side by side, joined where they stand at the same position.
+
+    Variable (t, layer) has the number t * layers + layer.  For each layer i there are groups
+    "unary i" and "pairwise i", for each coupled pair "cotemporal i,j"; adjacent layers are
+    coupled unless pairs are chosen.
+    """
+    layers = len(states_per_layer)
+    pairs = [(i, i + 1) for i in range(layers - 1)] if coupled is None else list(coupled)
+    _check_layers(length, layers, pairs)
+    number = torch.arange(length * layers).reshape(length, layers)
+    make = FactorGroup.tied if tied else FactorGroup
+    steps = torch.stack([number[:-1], number[1:]], dim=-1)
+    groups = [make(f"unary {i}", number[:, i : i + 1]) for i in range(layers)]
+    groups += [make(f"pairwise {i}", steps[:, i]) for i in range(layers)]
+    groups += [make(f"cotemporal {i},{j}", number[:, [i, j]]) for i, j in pairs]
+    states = torch.as_tensor(states_per_layer, dtype=torch.int64).repeat(length)
+    return FactorGraph(states, tuple(groups))
+
+
+def skip_chain(
+    length: int,
+    states: States,
+    skips: Sequence[tuple[int, int]] | Int[Tensor, "k 2"],
+    *,
+    tied: bool = False,
+) -> FactorGraph:
+    """A chain with further edges between the given pairs of positions, in a group "skip"."""
+    base = chain(length, states, tied=tied)
+    scope = torch.as_tensor(skips, dtype=torch.int64).reshape(-1, 2)
+    make = FactorGroup.tied if tied else FactorGroup
+    return FactorGraph(base.states, (*base.groups, make("skip", scope)))
+
+
+def _owners(lengths: Int[Tensor, "c"]) -> Int[Tensor, "v"]:
+    if lengths.ndim != 1 or (len(lengths) and int(lengths.min()) < 0):
+        raise GraphError(f"lengths must be a list of numbers from 0 on, not {lengths.tolist()}.")
+    return torch.repeat_interleave(torch.arange(len(lengths)), lengths)
+
+
+def _check_layers(length: int, layers: int, pairs: list[tuple[int, int]]) -> None:
+    if length < 1 or layers < 1:
+        raise GraphError(f"{layers} layers of length {length}: each must be at least 1.")
+    for i, j in pairs:
+        if i == j or not (0 <= i < layers and 0 <= j < layers):
+            raise GraphError(
+                f"layers {i} and {j} cannot be coupled: name two of the {layers} layers "
+                f"(0 to {layers - 1})."
+            )
+
+
+# Every graph builder under one name, and graphs from networkx, from edge files and from text.
+
 
 __all__ = [
     "chain",

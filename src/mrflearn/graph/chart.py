@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.rules import RuleShape
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,205 @@
-"""The cheapest way found to sum all variables out: an order, and the tree of tables it leads to."""
+"""Elimination orders and the plan of a junction tree.
+
+Finding the best order is NP-hard, so several rules are tried.  Greedy ones, by the size of tables
+and by fill [Kjaerulff 1990], are best on irregular graphs; on lattices a sweep from one corner to
+the other is (a 20x20 grid: min-fill meets tables over 27 variables, a sweep over 21).
+
+Variables are labelled by the step that eliminates them, so the first axis of every table of step k
+is k itself, and the message of step k has the other axes of its clique.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from weakref import WeakKeyDictionary
 
-from mrflearn.graph.elimination_orders import HOPELESS, Neighbours, TooWide, orders
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mrflearn.graph.factor_graph import FactorGraph
+
+# Orders in which to sum variables out, by rules that are cheap to follow.
+
+
+Neighbours = list[set[int]]
+Key = tuple[float, ...]
+
+HOPELESS = 40.0  # log2 of the table entries at which an order is given up
+FILL_LIMIT = 5000  # variables beyond which min-fill, the slowest rule, is left out
+FILL_EFFORT = 6000  # variables to order by min-fill in all, over restarts with other ties
+MOST_RESTARTS = 16
+
+
+@dataclass(frozen=True)
+class TooWide:
+    """Every order tried meets a table over `variables` variables, of 2^`log2_entries`, or more."""
+
+    variables: int
+    log2_entries: float
+
+
+def orders(near: Neighbours, weights: list[float]) -> Iterator[list[int] | TooWide]:
+    """Orders worth following, the quickest to find first; `weights` are log2 of state counts."""
+    core = _densest_core(near)
+    if core > HOPELESS:  # every variable has two states or more
+        yield TooWide(core + 1, core + 1.0)
+        return
+    yield _greedy(near, weights, fill=False, seed=0)
+    yield _sweep(near, weights)
+    if len(near) <= FILL_LIMIT:
+        for seed in range(max(1, min(MOST_RESTARTS, FILL_EFFORT // max(1, len(near))))):
+            yield _greedy(near, weights, fill=True, seed=seed)
+
+
+def _greedy(
+    near: Neighbours, weights: list[float], *, fill: bool, seed: int
+) -> list[int] | TooWide:
+    """Always the variable of least cost next, in the graph as it has become; ties at random.
+
+    The cost is the size of the table or, with `fill`, the edges to add, and then the size.
+    """
+    near = [set(others) for others in near]
+    sizes = [weights[v] + sum(weights[u] for u in others) for v, others in enumerate(near)]
+    ties = random.Random(seed)
+    noise = [ties.random() for _ in near]
+
+    def key_of(v: int) -> Key:
+        added = (_fill(near, weights, v),) if fill else ()
+        return (*added, round(sizes[v], 6), noise[v], v)
+
+    keys = [key_of(v) for v in range(len(near))]
+    queued = list(keys)  # never above the true key: a cost that rose is looked up when it comes up
+    heap = list(keys)
+    heapq.heapify(heap)
+    order: list[int] = []
+    while heap:
+        key = heapq.heappop(heap)
+        variable = int(key[-1])
+        if key is not queued[variable]:
+            continue
+        if key is not keys[variable]:
+            queued[variable] = keys[variable]
+            heapq.heappush(heap, keys[variable])
+            continue
+        order.append(variable)
+        if sizes[variable] > HOPELESS:
+            return TooWide(len(near[variable]) + 1, sizes[variable])
+        for other in _join_neighbours(near, weights, sizes, variable, wide=fill):
+            keys[other] = key_of(other)
+            if keys[other] < queued[other]:
+                queued[other] = keys[other]
+                heapq.heappush(heap, keys[other])
+    return order
+
+
+def _join_neighbours(
+    near: Neighbours, weights: list[float], sizes: list[float], variable: int, *, wide: bool
+) -> set[int]:
+    """Takes a variable out, joins its neighbours, and gives those whose cost may have changed.
+
+    Fill (`wide`) changes also for whoever sees both ends of a new edge.  Sizes are kept up to date
+    by what comes and goes: summed up anew they would cost a hub its whole degree every time.
+    """
+    clique = near[variable]
+    changed = set(clique)
+    for other in clique:
+        near[other].discard(variable)
+        missing = clique - near[other]
+        missing.discard(other)
+        near[other] |= missing
+        sizes[other] += sum(weights[far] for far in missing) - weights[variable]
+        if wide:
+            for far in missing:
+                changed |= near[other] & near[far]
+    changed.discard(variable)
+    return changed
+
+
+def _fill(near: Neighbours, weights: list[float], variable: int) -> float:
+    """The edges to add, each weighted by the entries of its table."""
+    clique = list(near[variable])
+    fill = 0.0
+    for i, one in enumerate(clique):
+        others = near[one]
+        for other in clique[i + 1 :]:
+            if other not in others:
+                fill += 2.0 ** (weights[one] + weights[other])
+    return round(fill, 3)
+
+
+def _sweep(near: Neighbours, weights: list[float]) -> list[int] | TooWide:
+    """Across the graph from one end: the front variable that lets in the least goes next."""
+    order: list[int] = []
+    gone = [False] * len(near)
+    for start in range(len(near)):
+        if gone[start]:
+            continue
+        front = {_far_end(near, _far_end(near, start)): 0}  # variable: when it came in
+        while front:
+            newcomers = {v: [u for u in near[v] if not gone[u] and u not in front] for v in front}
+            variable = min(
+                front,
+                key=lambda v: (
+                    round(sum(weights[u] for u in newcomers[v]) - weights[v], 6),
+                    front[v],
+                ),
+            )
+            size = sum(weights[v] for v in front) + sum(weights[u] for u in newcomers[variable])
+            if size > HOPELESS:
+                return TooWide(len(front) + len(newcomers[variable]), size)
+            del front[variable]
+            gone[variable] = True
+            order.append(variable)
+            for other in sorted(newcomers[variable]):
+                front[other] = len(order)
+    return order
+
+
+def _far_end(near: Neighbours, start: int) -> int:
+    """A variable as far from the start as any, with few neighbours."""
+    seen, level, last = {start}, [start], [start]
+    while level:
+        last = level
+        level = sorted({u for v in level for u in near[v] if u not in seen})
+        seen.update(level)
+    return min(last, key=lambda v: (len(near[v]), v))
+
+
+def _densest_core(near: Neighbours) -> int:
+    """A k such that some subgraph has k neighbours for every variable, so that width >= k.
+
+    The largest there is (the degeneracy, by smallest degree last [Matula and Beck 1983]), or the
+    first found beyond hope.
+    """
+    near = [set(others) for others in near]
+    heap = [(len(others), v) for v, others in enumerate(near)]
+    heapq.heapify(heap)
+    core, gone = 0, [False] * len(near)
+    while heap:
+        degree, variable = heapq.heappop(heap)
+        if gone[variable] or degree != len(near[variable]):
+            continue
+        gone[variable] = True
+        core = max(core, degree)
+        if core > HOPELESS:  # more would not matter, and dense graphs have many edges to go
+            break
+        for other in near[variable]:
+            near[other].discard(variable)
+            heapq.heappush(heap, (len(near[other]), other))
+    return core
+
+
+# The cheapest way found to sum all variables out: an order, and the tree of tables it leads to.
+
 
 CHEAP = 2**23  # table entries in all that are not worth a search for fewer
 
@@ -89,3 +283,209 @@ def _follow(structure: Structure, near: Neighbours, order: list[int]) -> Elimina
         if later:
             waiting[parent[-1]] |= later
     return Elimination(tuple(order), tuple(cliques), tuple(parent), largest, total, kept)
+
+
+# Components of one structure, found so that they can be worked on together.
+
+
+@dataclass(frozen=True, eq=False)
+class Replicas:
+    """n components whose variables and factors, numbered within each, are the same.
+
+    `variables[i, m]` is the variable of the graph that is number m in the i-th of them, and
+    `factors[g][i, k]` the factor of group g that is its k-th there; `structure.scopes` names the
+    factors group after group.
+    """
+
+    structure: Structure
+    components: Int[Tensor, "n"]
+    variables: Int[Tensor, "n m"]
+    factors: tuple[Int[Tensor, "n k"], ...]
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """(g, k) for every factor of the structure."""
+        return [(g, k) for g, block in enumerate(self.factors) for k in range(block.shape[1])]
+
+    def part(self, start: int, stop: int) -> Replicas:
+        """Some of the components."""
+        factors = tuple(numbers[start:stop] for numbers in self.factors)
+        return Replicas(
+            self.structure, self.components[start:stop], self.variables[start:stop], factors
+        )
+
+
+def find_replicas(graph: FactorGraph) -> list[Replicas]:
+    """All components of a graph that have variables, those of equal structure together."""
+    component = graph.component.cpu().numpy()
+    members = _sorted_by(component, graph.components)
+    within = np.empty(graph.variables, dtype=np.int64)
+    for inside in members:
+        within[inside] = np.arange(len(inside))
+    states = graph.states.cpu().numpy()
+    owners, scopes = [], []
+    for group in graph.groups:
+        scope = group.scope.cpu().numpy()
+        owners.append(_sorted_by(component[scope[:, 0]], graph.components))
+        scopes.append(within[scope])
+    alike: dict[tuple[bytes, ...], list[int]] = {}
+    for number, inside in enumerate(members):
+        parts = (
+            scope[owner[number]].tobytes() for scope, owner in zip(scopes, owners, strict=True)
+        )
+        if len(inside):
+            alike.setdefault((states[inside].tobytes(), *parts), []).append(number)
+    found = []
+    for numbers in alike.values():
+        first = numbers[0]
+        rows = [scope[owner[first]] for scope, owner in zip(scopes, owners, strict=True)]
+        structure = Structure(
+            tuple(states[members[first]].tolist()),
+            tuple(tuple(scope) for block in rows for scope in block.tolist()),
+        )
+        found.append(_gather(graph.device, structure, numbers, members, owners))
+    return found
+
+
+def _sorted_by(owner: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
+    """For each owner the things it owns, ascending."""
+    order = np.argsort(owner, kind="stable")
+    ends = np.cumsum(np.bincount(owner, minlength=count))
+    return np.split(order, ends[:-1])
+
+
+def _gather(
+    device: torch.device,
+    structure: Structure,
+    numbers: list[int],
+    members: list[NDArray[np.int64]],
+    owners: list[list[NDArray[np.int64]]],
+) -> Replicas:
+    def stack(lists: list[NDArray[np.int64]]) -> Tensor:
+        return torch.from_numpy(np.stack([lists[number] for number in numbers])).to(device)
+
+    return Replicas(
+        structure,
+        torch.tensor(numbers, device=device),
+        stack(members),
+        tuple(stack(owner) for owner in owners),
+    )
+
+
+# The steps of an elimination, laid out for computing: which tables meet where, over which axes.
+
+
+Axes = tuple[int, ...]
+
+BLOCK = 2**18  # entries of a clique's table that are worked on at a time
+PACK = 2**10  # entries of a product of factors that is always worth forming first
+
+
+@dataclass(frozen=True)
+class Step:
+    """One clique: its axes and their sizes, the steps it hears from, the factors it takes in.
+
+    Factors are packed: each pack is the product of some, over the axes it names.
+    """
+
+    axes: Axes
+    sizes: tuple[int, ...]
+    children: tuple[int, ...]
+    packs: tuple[tuple[Axes, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about a structure that does not depend on numbers."""
+
+    elimination: Elimination
+    steps: tuple[Step, ...]
+    factor_axes: tuple[Axes, ...]  # of each factor, without its single-state variables
+    orders: tuple[tuple[int, ...], ...]  # how to permute a factor's own axes into ascending ones
+
+    @property
+    def entries(self) -> int:
+        """Table entries in memory at the worst moment, for one copy.
+
+        All messages are kept; at each step those of its children are there in both directions.
+        """
+        messages = [prod(step.sizes[1:]) for step in self.steps]
+        twice = max(
+            (sum(messages[child] for child in step.children) for step in self.steps), default=0
+        )
+        work = 2 * max(messages, default=0) + 4 * BLOCK
+        return self.elimination.kept + self._packed() + twice + work
+
+    def _packed(self) -> int:
+        """Entries of all packs of factors."""
+        total = 0
+        for step in self.steps:
+            size = dict(zip(step.axes, step.sizes, strict=True))
+            total += sum(prod(size[axis] for axis in axes) for axes, _ in step.packs)
+        return total
+
+
+Planned = list[tuple[Plan | TooWide, Replicas]]
+_PLANNED: WeakKeyDictionary[FactorGraph, Planned] = WeakKeyDictionary()
+
+
+def planned(graph: FactorGraph) -> Planned:
+    """All components, those of one structure together with its plan; kept while the graph lives."""
+    if graph not in _PLANNED:
+        found = find_replicas(graph)
+        _PLANNED[graph] = [(make_plan(replicas.structure), replicas) for replicas in found]
+    return _PLANNED[graph]
+
+
+@lru_cache(maxsize=256)  # for graphs that are made anew around the same components
+def make_plan(structure: Structure) -> Plan | TooWide:
+    """The steps of the best elimination found."""
+    elimination = find_elimination(structure)
+    if isinstance(elimination, TooWide):
+        return elimination
+    place = {variable: k for k, variable in enumerate(elimination.order)}
+    orders = [
+        tuple(sorted(range(len(scope)), key=lambda i: place[scope[i]]))
+        for scope in structure.scopes
+    ]
+    factor_axes = [
+        _free_axes([scope[i] for i in order], place, structure.states)
+        for scope, order in zip(structure.scopes, orders, strict=True)
+    ]
+    inside: list[list[int]] = [[] for _ in elimination.order]
+    for factor, axes in enumerate(factor_axes):
+        inside[axes[0]].append(factor)
+    children: list[list[int]] = [[] for _ in elimination.order]
+    for k, parent in enumerate(elimination.parent):
+        if parent >= 0:
+            children[parent].append(k)
+    steps = []
+    for k, clique in enumerate(elimination.cliques):
+        size = {place[variable]: structure.states[variable] for variable in clique}
+        packs = _pack(k, inside[k], factor_axes, size)
+        steps.append(Step(tuple(size), tuple(size.values()), tuple(children[k]), packs))
+    return Plan(elimination, tuple(steps), tuple(factor_axes), tuple(orders))
+
+
+def _free_axes(ordered: list[int], place: dict[int, int], states: tuple[int, ...]) -> Axes:
+    """The labels of a factor's variables that have a choice (or of one, where none has)."""
+    free = [place[variable] for variable in ordered if states[variable] > 1]
+    return tuple(free or [place[ordered[0]]])
+
+
+def _pack(
+    k: int, factors: list[int], axes: list[Axes], size: dict[int, int]
+) -> tuple[tuple[Axes, tuple[int, ...]], ...]:
+    """Factors put together while their product stays small beside the clique's own table."""
+    most = max(PACK, prod(size.values()) // 32)
+    packs: list[tuple[set[int], list[int]]] = []
+    for factor in sorted(factors, key=lambda i: axes[i]):
+        union = packs[-1][0] | set(axes[factor]) if packs else set()
+        if packs and prod(size[axis] for axis in union) <= most:
+            packs[-1][0].update(union)
+            packs[-1][1].append(factor)
+        else:
+            packs.append((set(axes[factor]), [factor]))
+    if not packs:  # nothing is said of this variable: an empty product
+        packs = [({k}, [])]
+    return tuple((tuple(sorted(union)), tuple(members)) for union, members in packs)

@@ -1,4 +1,4 @@
-"""The same distribution written with other numbers.
+"""Equivalent parametrisations of a field: gauges, and Ising models in spins.
 
 Adding a function of x_i to a pair table and taking it from the table of x_i alone changes nothing
 that can be observed.  A gauge removes that freedom by a projection A on every axis of a table:
@@ -16,16 +16,21 @@ this is the physicists' spin form, with h_i = table_i(1) and J_ij = table_ij(1, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.graph.builders import named_group
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials
+
+# The same distribution written with other numbers.
+
 
 Projection = Callable[[Tensor, int], Tensor]
 
@@ -128,3 +133,75 @@ def _orders(
     turn = (home.unsqueeze(2) == scope.unsqueeze(1)).to(torch.int64).argmax(dim=2)
     for order in turn[here].unique(dim=0):
         yield order.tolist(), (here & (turn == order).all(dim=1)).nonzero().squeeze(1)
+
+
+# Ising parameters as potentials on a pairwise graph, and back.
+
+
+SPINS = (-1.0, 1.0)  # state 0 is the spin -1
+
+
+@dataclass(frozen=True, eq=False)
+class IsingParameters:
+    """Score = constant + sum_i fields[i] s_i + sum_e couplings[e] s_i s_j, with s = -1 or +1."""
+
+    fields: Float[Tensor, "v"]
+    couplings: Float[Tensor, "e"]
+    constant: Float[Tensor, ""]
+
+
+def ising(
+    graph: FactorGraph, fields: Float[Tensor, "t"], couplings: Float[Tensor, "u"]
+) -> Potentials:
+    """Potentials of spins -1 (state 0) and +1 (state 1): one field a table, one coupling a table.
+
+    On an untied graph that is one field a variable and one coupling an edge.
+    """
+    h, J = torch.as_tensor(fields), torch.as_tensor(couplings)
+    spins = torch.tensor(SPINS, dtype=h.dtype, device=h.device)
+    both = torch.outer(spins, spins).to(J.dtype)
+    return _laid_on(graph, h[:, None] * spins, J[:, None, None] * both)
+
+
+def random_ising(graph: FactorGraph, scale: float = 1.0, seed: int = 0) -> Potentials:
+    """Fields uniform in (-1, 1), couplings uniform in (-scale, scale), in float64, from a seed."""
+    unary, pair = (graph.groups[named_group(graph, name)] for name in ("unary", "pairwise"))
+    draw = np.random.default_rng(seed)
+    fields = torch.from_numpy(draw.uniform(-1, 1, _tables(unary.table)))
+    couplings = torch.from_numpy(scale * draw.uniform(-1, 1, _tables(pair.table)))
+    return ising(graph, fields, couplings)
+
+
+def ising_parameters(potentials: Potentials) -> IsingParameters:
+    """The only spin parameters that give every assignment of a binary pairwise field its score."""
+    graph = potentials.graph
+    if graph.variables and bool((graph.states != 2).any()):
+        raise GraphError("spins have two states; some variables here have other numbers of states.")
+    unary, pair = _scores(potentials)
+    a, b = graph.groups[named_group(graph, "pairwise")].scope.unbind(dim=1)
+    own = graph.groups[named_group(graph, "unary")].scope[:, 0]
+    fields = unary.new_zeros(graph.variables).index_add(0, own, (unary[:, 1] - unary[:, 0]) / 2)
+    fields = fields.index_add(0, a, (pair[:, 1] - pair[:, 0]).sum(dim=1) / 4)
+    fields = fields.index_add(0, b, (pair[:, :, 1] - pair[:, :, 0]).sum(dim=1) / 4)
+    couplings = (pair[:, 0, 0] + pair[:, 1, 1] - pair[:, 0, 1] - pair[:, 1, 0]) / 4
+    constant = unary.sum() / 2 + pair.sum() / 4
+    return IsingParameters(fields, couplings, constant)
+
+
+def _scores(potentials: Potentials) -> tuple[Tensor, Tensor]:
+    unary = potentials.factor_scores(named_group(potentials.graph, "unary"))
+    return unary, potentials.factor_scores(named_group(potentials.graph, "pairwise"))
+
+
+def _laid_on(graph: FactorGraph, unary: Tensor, pair: Tensor) -> Potentials:
+    tables = {"unary": DenseTable(unary), "pairwise": DenseTable(pair)}
+    for name in tables:
+        named_group(graph, name)
+    if len(graph.groups) != 2:
+        extra = [group.name for group in graph.groups if group.name not in tables]
+        raise GraphError(f"groups {extra}: Ising fields have unary and pairwise ones.")
+    return Potentials(graph, tuple(tables[group.name] for group in graph.groups))
+
+
+def _tables(table: Tensor) -> int:
+    return int(table.max()) + 1 if len(table) else 0

@@ -1,29 +1,190 @@
-"""The 1-neighbourhoods of all cliques, grouped by shape [Mizrahi 2014, section 3].
+"""The auxiliary model of each clique (LAP): its neighbourhood and what it inherits.
+
+Summing out a connected set of variables joins all variables that it touches in one new clique.  So
+the structure of the marginal over a neighbourhood follows from the connected components of the rest
+of the graph.  They are looked for close by first, for all neighbourhoods at once: on a lattice the
+rest is one piece, and that shows within a few steps.
 
 A_q holds the variables of clique q and all that share a clique with one of them.  Everything is
 done for thousands of cliques at a time; neighbours are put in an order (states, which variables of
 the clique they meet, number) under which the cliques of a lattice have few shapes.
+
+The cliques at the border of a lattice have many shapes, and each shape costs a few milliseconds
+however few cliques have it.  A problem fits into any larger shape with the same clique:
+
+- a place that it has no variable for is taken by a copy of another neighbour, and every term on
+  that place is absent (held at zero).  Given the neighbours, a copy of one says nothing new; in a
+  joint field a variable without terms is independent of the others;
+- terms that it does not have are absent, and terms that the larger shape lacks are added to it.
+
+So the answers are those of each shape by itself (tested); only the time differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
+from math import log
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.incidence import Incidence, Integers, crowding, distinct_rows, incidence
-from mrflearn.graph.local_shape import LocalShape, given_last, largest_free, places_of, subsets_of
-from mrflearn.graph.outside import inherited_cliques
+from mrflearn.graph.factor_graph import (
+    FactorGraph,
+    Incidence,
+    Integers,
+    crowding,
+    distinct_rows,
+    incidence,
+)
+from mrflearn.graph.local_shape import (
+    LocalShape,
+    Places,
+    given_last,
+    largest_free,
+    places_of,
+    subsets_of,
+)
+
+# What a marginal field inherits from the variables that were summed out.
+
+
+# How many variables may be visited, in all, to tell apart pieces that do not meet close by.  Pieces
+# that are not told apart are taken as one, which adds terms and keeps the estimate consistent
+# [Mizrahi 2014, after Proposition 4].
+VISITS = 20_000_000
+LEAST_VISITS = 64
+
+
+def inherited_cliques(known: Incidence, inside: Integers) -> Integers:
+    """For each neighbourhood (q, n) the cliques (q, k) that the outside leaves, as bit masks.
+
+    Bit i stands for the variable in column i; rows are padded with 0.
+    """
+    near = _Near.around(known, inside)
+    labels = near.components()
+    masks, is_open = near.summary(labels)
+    unsettled = np.nonzero(is_open.sum(axis=1) > 1)[0]
+    reach = max(LEAST_VISITS, VISITS // max(1, len(unsettled)))
+    for row in unsettled:
+        _settle(known, near, labels[row], masks[row], is_open[row], int(row), reach)
+    masks = -np.sort(-masks, axis=1)
+    return masks[:, : int((masks > 0).sum(axis=1).max(initial=0))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Near:
+    """The variables outside each neighbourhood, up to two steps away from it."""
+
+    inside: Integers  # (q, n) padded
+    ball: Integers  # (q, b) padded, rows ascending
+    links: Integers  # (q, b, d) places of each one's neighbours in the ball; b where there is none
+    touches: Integers  # (q, b) bit mask: which of the inside it is joined to
+    leads_away: NDArray[np.bool_]  # (q, b) joined to something neither inside nor in the ball
+
+    @classmethod
+    def around(cls, known: Incidence, inside: Integers) -> _Near:
+        none, count = known.variables, len(inside)
+        ball = np.zeros((count, 0), dtype=np.int64)
+        frontier = inside
+        for _ in range(2):
+            reached = known.neighbours_of[frontier].reshape(count, -1)
+            joined = np.concatenate([ball, reached], axis=1)
+            joined[_position(inside, joined, none) >= 0] = none
+            ball = frontier = distinct_rows(joined, none)
+        beyond = known.neighbours_of[ball]
+        flat = beyond.reshape(count, -1)
+        at = _position(ball, flat, none).reshape(beyond.shape)
+        bit = _position(inside, flat, none).reshape(beyond.shape)
+        touches = np.bitwise_or.reduce(np.where(bit >= 0, 1 << np.maximum(bit, 0), 0), axis=2)
+        away = ((beyond < none) & (at < 0) & (bit < 0)).any(axis=2)
+        links = np.where(at < 0, ball.shape[1], at)
+        return cls(inside, ball, links, touches.astype(np.int64), np.asarray(away))
+
+    def components(self) -> Integers:
+        """A label for every variable of the ball: the first place that it is connected to."""
+        count, width = self.ball.shape
+        labels = np.tile(np.arange(width + 1), (count, 1))
+        rows = np.arange(count)[:, None, None]
+        while True:
+            least = np.minimum(labels[:, :-1], labels[rows, self.links].min(axis=2, initial=width))
+            # Following labels of labels halves the way at each turn.
+            least = np.take_along_axis(least, least, axis=1)
+            if np.array_equal(least, labels[:, :-1]):
+                return least
+            labels[:, :-1] = least
+
+    def summary(self, labels: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """What each component touches inside, and whether it goes on beyond the ball."""
+        masks = np.zeros_like(labels)
+        rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)
+        np.bitwise_or.at(masks, (rows, labels), self.touches)
+        is_open = np.zeros(labels.shape, dtype=bool)
+        np.logical_or.at(is_open, (rows, labels), self.leads_away)
+        return masks, is_open
+
+
+def _position(rows: Integers, wanted: Integers, none: int) -> Integers:
+    """The column of each row's entry among that row's `rows`; -1 where it is not there."""
+    order = np.argsort(rows, axis=1)
+    offset = np.arange(len(rows))[:, None] * (none + 1)
+    ordered = (np.take_along_axis(rows, order, axis=1) + offset).ravel()
+    if not len(ordered):
+        return np.full(wanted.shape, -1)
+    key = wanted + offset
+    place = np.minimum(np.searchsorted(ordered, key), len(ordered) - 1)
+    found = (ordered[place] == key) & (wanted < none)
+    return np.where(found, order.ravel()[place], -1)
+
+
+def _settle(
+    known: Incidence,
+    near: _Near,
+    labels: Integers,
+    masks: Integers,
+    is_open: NDArray[np.bool_],
+    row: int,
+    reach: int,
+) -> None:
+    """Merges, in `masks`, the open components of one row that meet farther away."""
+    none = known.variables
+    blocked = set(near.inside[row].tolist()) | {none}
+    home = {int(v): int(k) for v, k in zip(near.ball[row], labels, strict=True) if v < none}
+    waiting = np.nonzero(is_open)[0].tolist()
+    visits = reach
+    while len(waiting) > 1 and visits > 0:
+        first = waiting.pop(0)
+        queue = deque(v for v, k in home.items() if k == first)
+        seen = blocked | set(queue)
+        while queue and waiting and visits > 0:
+            for other in known.neighbours_of[queue.popleft()].tolist():
+                if other not in seen:
+                    seen.add(other)
+                    queue.append(other)
+                    visits -= 1
+                    met = home.get(other, first)
+                    if met in waiting:
+                        waiting.remove(met)
+                        masks[first] |= masks[met]
+                        masks[met] = 0
+        if queue and waiting:  # the search ended early: take the rest as one with it
+            waiting.append(first)
+    for left in waiting[1:] if visits <= 0 else ():
+        masks[waiting[0]] |= masks[left]
+        masks[left] = 0
+
+
+# The 1-neighbourhoods of all cliques, grouped by shape [Mizrahi 2014, section 3].
+
 
 Auxiliary = Literal["exact", "dense", "pairwise"]
 CLIQUES_AT_ONCE = 8192
@@ -293,3 +454,145 @@ def _grouped(rows: Integers) -> Iterator[tuple[Integers, Integers]]:
     ends = np.cumsum(np.bincount(group))
     for members, where in zip(np.split(order, ends[:-1]), first, strict=True):
         yield members, rows[where]
+
+
+# Local problems of rare shapes put in with those of a common one, so that they run together.
+
+
+# Table entries, over all problems, that a merger may add: so much work costs what a shape costs.
+PADDING = 1 << 16
+MERGED_SHAPES_KEPT = 1024  # pairs of shapes of which it is known how one fits into the other
+
+
+@dataclass(frozen=True, eq=False)
+class _Guest:
+    """Problems to be laid into a larger shape: `places[i]` is where their variable i goes."""
+
+    problems: Neighbourhoods
+    places: Places
+
+
+@dataclass(eq=False)
+class _Host:
+    """A shape, and all problems that were laid into it so far."""
+
+    shape: LocalShape
+    guests: list[_Guest]
+    problems: int
+
+
+def merged(problems: Sequence[Neighbourhoods]) -> list[Neighbourhoods]:
+    """The same problems under fewer shapes; only their own cliques are named in `factors`."""
+    hosts: list[_Host] = []
+    for hood in sorted(problems, key=lambda h: (-h.shape.cells, -len(h))):
+        if not any(_took_in(host, hood) for host in hosts):
+            places = tuple(range(len(hood.shape.sizes)))
+            hosts.append(_Host(hood.shape, [_Guest(hood, places)], len(hood)))
+    return [
+        host.guests[0].problems if len(host.guests) == 1 else _joined(host.shape, host.guests)
+        for host in hosts
+    ]
+
+
+def _took_in(host: _Host, hood: Neighbourhoods) -> bool:
+    """Whether these problems fit into the host at little cost; if so, they are its guests now."""
+    places = _fit(hood.shape, host.shape)
+    if places is None:
+        return False
+    wider, together = _widened(host.shape, hood.shape, places), host.problems + len(hood)
+    before = host.shape.work * host.problems + hood.shape.work * len(hood)
+    if wider.work * together - before > PADDING:
+        return False
+    host.shape, host.problems = wider, together
+    host.guests.append(_Guest(hood, places))
+    return True
+
+
+@lru_cache(maxsize=MERGED_SHAPES_KEPT)
+def _fit(small: LocalShape, large: LocalShape) -> Places | None:
+    """Where the variables of a shape go in a larger one, in order; None where they do not fit."""
+    own = small.own
+    alike = own == large.own and small.sizes[:own] == large.sizes[:own]
+    if not alike or (small.inside is None) != (large.inside is None):
+        return None
+    wanted: Sequence[object] = small.neighbours
+    offered: Sequence[object] = large.neighbours
+    if small.given:  # such shapes are rare: a few more terms cost less than one more shape
+        wanted, offered = small.sizes[own:], large.sizes[own:]
+    at = _first_copied(small) - own  # up to there both must be the same
+    if bool(small.given) != bool(large.given) or wanted[:at] != offered[:at]:
+        return None
+    begin = own + at
+    if _first_copied(large) != begin or not {*large.sizes[begin:]} <= {*small.sizes[begin:]}:
+        return None  # nothing to copy into some place
+    places = list(range(own + at))
+    for neighbour in wanted[at:]:
+        while at < len(offered) and offered[at] != neighbour:
+            at += 1
+        if at == len(offered):
+            return None
+        places.append(own + at)
+        at += 1
+    return tuple(places)
+
+
+def _first_copied(shape: LocalShape) -> int:
+    """The first place whose variable may be copied: of those given, where there are any."""
+    return shape.summed if shape.given else shape.own
+
+
+@lru_cache(maxsize=MERGED_SHAPES_KEPT)
+def _widened(large: LocalShape, small: LocalShape, places: Places) -> LocalShape:
+    """The larger shape with all terms of the smaller one."""
+    touching = dict.fromkeys([*large.touching, *_moved(small.touching, places)])
+    inside = dict.fromkeys([*(large.inside or ()), *_moved(small.inside or (), places)])
+    if len(touching) == len(large.touching) and len(inside) == len(large.inside or ()):
+        return large
+    every = None if large.inside is None else tuple(inside)
+    return replace(large, touching=tuple(touching), inside=every)
+
+
+def _moved(sets: Sequence[Places], places: Places) -> list[Places]:
+    # Places ascend in every set, before and after: equal sets are equal tuples.
+    return [tuple([places[place] for place in scope]) for scope in sets]
+
+
+def _joined(shape: LocalShape, guests: Sequence[_Guest]) -> Neighbourhoods:
+    """All guests in one shape."""
+    scopes = [guest.problems.scope[:, _sources(shape, guest)] for guest in guests]
+    counts = torch.tensor([len(guest.problems) for guest in guests])
+    sets = shape.touching + (shape.inside or ())
+    lacking = np.array([_lacking(sets, guest) for guest in guests])
+    absent = torch.from_numpy(lacking.repeat([shape.free(places) for places in sets], axis=1).T)
+    surplus = torch.tensor([_surplus(shape, guest) for guest in guests], dtype=torch.float64)
+    device = scopes[0].device
+    return Neighbourhoods(
+        shape,
+        torch.cat(scopes),
+        torch.cat([guest.problems.factors[:, :1] for guest in guests]),
+        absent.repeat_interleave(counts, dim=1).to(device),
+        surplus.repeat_interleave(counts).to(device),
+    )
+
+
+def _sources(shape: LocalShape, guest: _Guest) -> list[int]:
+    """Which of the guest's variables stands at each place, its own or a copy of a neighbour."""
+    sizes, first = guest.problems.shape.sizes, _first_copied(guest.problems.shape)
+    place_of = {place: variable for variable, place in enumerate(guest.places)}
+    return [
+        place_of[place] if place in place_of else sizes.index(size, first)
+        for place, size in enumerate(shape.sizes)
+    ]
+
+
+def _lacking(sets: Sequence[Places], guest: _Guest) -> list[bool]:
+    """Which of these sets of places have no term in the guest."""
+    small = guest.problems.shape
+    present = {*_moved(small.touching + (small.inside or ()), guest.places)}
+    return [places not in present for places in sets]
+
+
+def _surplus(shape: LocalShape, guest: _Guest) -> float:
+    """What copies add to log Z of a joint field, where they are free to be in any state."""
+    copied = shape.cells // guest.problems.shape.cells
+    return 0.0 if shape.inside is None or shape.given else log(copied)

@@ -18,15 +18,20 @@ if TYPE_CHECKING:
         Sampler,
         with_gradient,
     )
-    from mrflearn.inference.best_lists import best_list
     from mrflearn.inference.chain import Chain
-    from mrflearn.inference.chain_bound import rings_of_torus
-    from mrflearn.inference.diagnostics import effective_draws, split_r_hat
-    from mrflearn.inference.draw import Draw, Drawing
+    from mrflearn.inference.decoding import best_list
     from mrflearn.inference.enumeration import Enumeration
-    from mrflearn.inference.gibbs import Gibbs, GibbsRun
     from mrflearn.inference.junction_tree import JunctionTree
+    from mrflearn.inference.lifted import rings_of_torus
     from mrflearn.inference.mean_field import MeanField
+    from mrflearn.inference.sampling import (
+        Draw,
+        Drawing,
+        Gibbs,
+        GibbsRun,
+        effective_draws,
+        split_r_hat,
+    )
     from mrflearn.inference.tree_reweighted import TreeReweighted
 
 __all__ = [
@@ -65,21 +70,21 @@ __getattr__, __dir__ = lazy(
         "Beliefs": ".beliefs",
         "Chain": ".chain",
         "Decoding": ".beliefs",
-        "Draw": ".draw",
-        "Drawing": ".draw",
+        "Draw": ".sampling",
+        "Drawing": ".sampling",
         "Enumeration": ".enumeration",
-        "Gibbs": ".gibbs",
-        "GibbsRun": ".gibbs",
+        "Gibbs": ".sampling",
+        "GibbsRun": ".sampling",
         "Inference": ".beliefs",
         "JunctionTree": ".junction_tree",
         "Maximiser": ".beliefs",
         "MeanField": ".mean_field",
         "Sampler": ".beliefs",
         "TreeReweighted": ".tree_reweighted",
-        "best_list": ".best_lists",
-        "effective_draws": ".diagnostics",
-        "rings_of_torus": ".chain_bound",
-        "split_r_hat": ".diagnostics",
+        "best_list": ".decoding",
+        "effective_draws": ".sampling",
+        "rings_of_torus": ".lifted",
+        "split_r_hat": ".sampling",
         "with_gradient": ".beliefs",
     },
 )

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from mrflearn.features.joint_moments import JointMoments, count_joint
 from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences
-from mrflearn.graph.tag_scores import SEPARATOR, TagScores
-from mrflearn.inference.sentence_tags import SentenceTags
+from mrflearn.graph.lifted_scores import SEPARATOR, TagScores
+from mrflearn.inference.lifted_tags import SentenceTags
 
 LARGEST_BATCH = 2**22  # scores of states held at once; bounds memory, changes no result
 

@@ -14,10 +14,9 @@ from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Beliefs, insist, with_gradient
-from mrflearn.inference.conditionals import Conditionals, colouring
 from mrflearn.inference.decoding import climb
-from mrflearn.inference.starting import possible_states
-from mrflearn.inference.wiring import Wiring, refuse_lifted
+from mrflearn.inference.messages import Wiring, refuse_lifted
+from mrflearn.inference.sampling import Conditionals, colouring, possible_states
 from mrflearn.kernels.messages import expect
 
 START_CHAINS = 16  # that look for a possible state

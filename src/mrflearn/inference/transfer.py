@@ -1,8 +1,10 @@
-"""Exact answers for texts over small vocabularies: windows of K words as the states of a chain.
+"""Exact log Z of a ring by its transfer operator, and sentences drawn from it.
 
 A ring has log Z = log trace(T^N), T the C^K x C^K matrix that moves the window on by one word.
 A sentence of M words between K separators on either side is a forward pass over windows
 [Jernite, Rush, Sontag 2015, eq. 3].
+
+[Jernite, Rush, Sontag 2015, section 3]  The length comes first; then words between separators.
 """
 
 from __future__ import annotations
@@ -14,7 +16,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
+from mrflearn.graph.lifted_scores import NeighbourScores
 from mrflearn.kernels.safe_logsumexp import safe_logsumexp
+
+# Exact answers for texts over small vocabularies: windows of K words as the states of a chain.
+
 
 MOST_WINDOW_STATES = 4096
 MOST_STEP_ENTRIES = 1 << 24
@@ -182,3 +188,46 @@ def _closing(steps: Tensor, separator: int) -> Float[Tensor, "*window"]:
 def _words_only(steps: Tensor, separator: int) -> Float[Tensor, "*window c"]:
     banned = torch.arange(steps.shape[-1], device=steps.device) == separator
     return steps.masked_fill(banned, -torch.inf)
+
+
+# New sentences of given lengths from a neighbour model, by Gibbs sampling.
+
+
+@torch.no_grad()
+def gibbs_sentences(
+    scores: NeighbourScores,
+    separator: int,
+    lengths: Int[Tensor, "n"],
+    sweeps: int,
+    generator: torch.Generator,
+) -> list[Int[Tensor, "m"]]:
+    """One sentence for each length; every sweep draws each word anew given its neighbours.
+
+    Sentences start from independent words and do not touch, so all are swept together.
+    """
+    offsets, longest = scores.offsets, int(lengths.max()) if len(lengths) else 0
+    single = scores.unary.clone()
+    single[separator] = -torch.inf
+    rows = scores.unary.new_zeros(len(lengths), 1, dtype=torch.int64)
+    lines = torch.full_like(rows.expand(-1, longest + 2 * offsets), separator)
+    places = torch.arange(offsets, device=lines.device)
+    for sweep in range(sweeps + 1):
+        for position in range(longest):
+            here = (lengths > position).nonzero().squeeze(1).to(lines.device)
+            at = position + offsets
+            if sweep == 0:
+                choice = single.expand(len(here), -1)
+            else:
+                own = lines[here]
+                choice = scores.conditional(own[:, at - 1 - places], own[:, at + 1 + places])
+                choice[:, separator] = -torch.inf
+            lines[here, at] = _draw(choice, generator)
+    return [
+        line[offsets : offsets + length]
+        for line, length in zip(lines, lengths.tolist(), strict=True)
+    ]
+
+
+def _draw(scores: Tensor, generator: torch.Generator) -> Int[Tensor, "n"]:
+    chances = torch.softmax(scores, dim=1)
+    return torch.multinomial(chances, 1, generator=generator).squeeze(1)

@@ -1,4 +1,7 @@
-"""Tree-reweighted belief propagation: an upper bound on log Z of pairwise fields."""
+"""Tree-reweighted belief propagation: an upper bound on log Z from spanning trees.
+
+Letters: e: edges, parallel ones each on their own; v: variables.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,139 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
+from scipy.sparse.csgraph import connected_components, maximum_flow, minimum_spanning_tree
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.belief_propagation import EXACT_RESIDUAL, Passing, Rest, beliefs_at
 from mrflearn.inference.beliefs import Beliefs, Kind, insist, with_gradient
-from mrflearn.inference.bethe import beliefs_at
-from mrflearn.inference.fixed_point import EXACT_RESIDUAL, Passing, Rest
-from mrflearn.inference.message_field import Field, Messages
-from mrflearn.inference.spanning import Edges, complaint, even_appearance, heaviest_forest
-from mrflearn.inference.wiring import Wiring, refuse_lifted
+from mrflearn.inference.messages import Field, Messages, Wiring, refuse_lifted
+
+# Spanning forests of a graph, and how often an edge appears in them.
+
+
+# Averaged over by `even_appearance`: enough that each edge's share is known to a percent.
+FORESTS = 100
+# Every subset of variables is checked up to this many variables times edges.
+CHECKED_SIZE = 50_000
+FLOW_UNIT = 2**20  # capacities are whole numbers: one unit of weight
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Edges of an undirected graph; an edge that is not `real` closes no cycle."""
+
+    ends: Int[np.ndarray, "e 2"]
+    real: Bool[np.ndarray, "e"]
+    variables: int
+
+    def cheapest_forest(self, cost: Float[np.ndarray, "e"]) -> Bool[np.ndarray, "e"]:
+        """Which edges are in the spanning forest of least cost; costs must be positive."""
+        chosen = ~self.real
+        real = np.nonzero(self.real)[0]
+        low, high = np.sort(self.ends[real], axis=1).T
+        order = np.lexsort((cost[real], high, low))
+        pairs, first = np.unique((low * self.variables + high)[order], return_index=True)
+        cheapest = order[first]  # of parallel edges only one may enter
+        ends = (low[cheapest], high[cheapest])
+        costs = sparse_graph(cost[real][cheapest], *ends, self.variables)
+        rows, columns = minimum_spanning_tree(costs).nonzero()
+        entered = np.searchsorted(pairs, rows.astype(np.int64) * self.variables + columns)
+        chosen[real[cheapest[entered]]] = True
+        return chosen
+
+    def pieces(self) -> Int[np.ndarray, "v"]:
+        """The connected piece of every variable, by real edges."""
+        low, high = self.ends[self.real].T
+        links = sparse_graph(np.ones(len(low)), low, high, self.variables)
+        return np.asarray(connected_components(links, directed=False)[1])
+
+
+def even_appearance(edges: Edges) -> Float[np.ndarray, "e"]:
+    """How often each edge appears in an even mixture of spanning forests; never 0.
+
+    Each forest prefers the edges that came up least so far.  A mixture of forests is in the
+    spanning-forest polytope by construction, whatever the graph.
+    """
+    count, forests = np.zeros(len(edges.ends)), 0
+    while forests < FORESTS or (len(count) and count.min() == 0):
+        chosen = edges.cheapest_forest(count + 1.0)
+        if chosen.all():
+            return np.ones(len(count))
+        count += chosen
+        forests += 1
+    return count / forests
+
+
+def heaviest_forest(edges: Edges, gain: Float[np.ndarray, "e"]) -> Float[np.ndarray, "e"]:
+    """1 for the edges of a spanning forest of greatest total gain, 0 for the others."""
+    top = gain.max(initial=0.0)
+    return edges.cheapest_forest(top - gain + max(top, 1.0)).astype(np.float64)
+
+
+def complaint(edges: Edges, weight: Float[np.ndarray, "e"]) -> str | None:
+    """Why weights are no appearance probabilities of spanning forests, or None.
+
+    Always checked: the range, and that no connected piece holds more than its variables less one.
+    Where variables times edges are at most 50,000, the same is checked of every subset of
+    variables by one minimum cut for each of them, which is the whole of the forest polytope.
+    """
+    if weight.shape != (len(edges.ends),):
+        return f"{weight.size} edge weights for {len(edges.ends)} pairwise factors; one each."
+    outside = ~((weight > 0) & (weight <= 1))
+    if outside.any():
+        edge = int(np.nonzero(outside)[0][0])
+        return f"edge weight {edge} is {weight[edge]:g}; each must be above 0 and at most 1."
+    piece = edges.pieces()
+    load = np.bincount(piece[edges.ends[edges.real, 0]], weight[edges.real], piece.max() + 1)
+    room = np.bincount(piece) - 1
+    if (load > room + TOLERANCE).any():
+        worst = int(np.argmax(load - room))
+        return (
+            f"the edge weights of a connected piece of {room[worst] + 1} variables add up to "
+            f"{load[worst]:g}; a forest has at most {room[worst]} edges there."
+        )
+    if edges.variables * int(edges.real.sum()) > CHECKED_SIZE:
+        return None
+    return _crowded(edges, weight)
+
+
+def _crowded(edges: Edges, weight: Float[np.ndarray, "e"]) -> str | None:
+    """A set of variables with more weight inside than a forest can have, in words, or None.
+
+    [Padberg and Wolsey 1983]: choosing an edge earns its weight and needs both ends, which cost 1
+    each, but for one end that is free; the best choice is the complement of a minimum cut.
+    """
+    ends, own = edges.ends[edges.real], weight[edges.real]
+    count, source = len(ends), len(ends) + edges.variables
+    earn = np.floor(own * FLOW_UNIT).astype(np.int32)
+    edge = np.arange(count)
+    free_flow = np.full(count, FLOW_UNIT, dtype=np.int32)
+    for root in np.unique(ends):
+        cost = np.full(edges.variables, FLOW_UNIT, dtype=np.int32)
+        cost[root] = 0
+        rows = [np.full(count, source), edge, edge, count + np.arange(edges.variables)]
+        columns = [edge, count + ends[:, 0], count + ends[:, 1]]
+        columns.append(np.full(edges.variables, source + 1))
+        capacity = np.concatenate([earn, free_flow, free_flow, cost])
+        arcs = (np.concatenate(rows), np.concatenate(columns))
+        network = sparse_graph(capacity, *arcs, source + 2)
+        flow = maximum_flow(network, source, source + 1)
+        surplus = (int(earn.sum()) - int(flow.flow_value)) / FLOW_UNIT
+        if surplus > TOLERANCE:
+            return (
+                f"around variable {root} some variables have {surplus:.3g} more edge weight among "
+                "them than any mixture of forests can have (their number less one)."
+            )
+    return None
+
+
+# Tree-reweighted belief propagation: an upper bound on log Z of pairwise fields.
 
 
 @final

@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from mrflearn.io.conllu import ConlluSentence, Row, read_conllu, write_conllu
     from mrflearn.io.contacts import read_contacts, write_contacts
     from mrflearn.io.conversion import convert_file
+    from mrflearn.io.corpus import (
+        Vocabulary,
+        count_words,
+        read_documents,
+        read_sentences,
+        write_documents,
+        write_sentences,
+    )
     from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite, write_crfsuite
-    from mrflearn.io.documents import read_documents, write_documents
     from mrflearn.io.files import read_lines, write_text
     from mrflearn.io.graphs import LabelledGraph, read_graphs, write_graphs
     from mrflearn.io.grmm import LayeredSequence, read_grmm, write_grmm
@@ -32,7 +39,6 @@ if TYPE_CHECKING:
     from mrflearn.io.spans import Span, convert_tags, spans_to_tags, tags_to_spans
     from mrflearn.io.state_codes import StateCodes
     from mrflearn.io.tagged import TaggedSentence, read_tagged, write_tagged
-    from mrflearn.io.text import read_sentences, write_sentences
     from mrflearn.io.trees import Tree
     from mrflearn.io.uai import (
         UaiNetwork,
@@ -46,7 +52,6 @@ if TYPE_CHECKING:
         write_partition,
     )
     from mrflearn.io.vectors import NamedVectors, read_vectors, write_vectors
-    from mrflearn.io.vocabulary import Vocabulary, count_words
 
 __all__ = [
     "Alignment",
@@ -141,11 +146,11 @@ __getattr__, __dir__ = lazy(
         "TaggedSentence": ".tagged",
         "Tree": ".trees",
         "UaiNetwork": ".uai",
-        "Vocabulary": ".vocabulary",
+        "Vocabulary": ".corpus",
         "WordPair": ".similarity",
         "convert_file": ".conversion",
         "convert_tags": ".spans",
-        "count_words": ".vocabulary",
+        "count_words": ".corpus",
         "read_alignment": ".alignments",
         "read_analogies": ".similarity",
         "read_arpa": ".arpa",
@@ -153,7 +158,7 @@ __getattr__, __dir__ = lazy(
         "read_conllu": ".conllu",
         "read_contacts": ".contacts",
         "read_crfsuite": ".crfsuite_text",
-        "read_documents": ".documents",
+        "read_documents": ".corpus",
         "read_evidence": ".uai",
         "read_graphs": ".graphs",
         "read_grmm": ".grmm",
@@ -166,7 +171,7 @@ __getattr__, __dir__ = lazy(
         "read_samples": ".samples",
         "read_seminar": ".seminars",
         "read_seminars": ".seminars",
-        "read_sentences": ".text",
+        "read_sentences": ".corpus",
         "read_tagged": ".tagged",
         "read_trees": ".ptb",
         "read_vectors": ".vectors",
@@ -179,7 +184,7 @@ __getattr__, __dir__ = lazy(
         "write_conllu": ".conllu",
         "write_contacts": ".contacts",
         "write_crfsuite": ".crfsuite_text",
-        "write_documents": ".documents",
+        "write_documents": ".corpus",
         "write_evidence": ".uai",
         "write_graphs": ".graphs",
         "write_grmm": ".grmm",
@@ -189,7 +194,7 @@ __getattr__, __dir__ = lazy(
         "write_partition": ".uai",
         "write_samples": ".samples",
         "write_seminar": ".seminars",
-        "write_sentences": ".text",
+        "write_sentences": ".corpus",
         "write_tagged": ".tagged",
         "write_text": ".files",
         "write_trees": ".ptb",

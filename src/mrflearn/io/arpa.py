@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
+from mrflearn.io.corpus import split_tokens
 from mrflearn.io.files import PathLike, binary_lines, open_binary, write_text
-from mrflearn.io.text import split_tokens
 
 Figures: TypeAlias = NDArray[np.float32]
 COUNT = re.compile(rb"ngram[ \t]+([0-9]{1,9})[ \t]*=[ \t]*([0-9]{1,15})")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from mrflearn.errors import DataError
+from mrflearn.io.corpus import split_tokens
 from mrflearn.io.files import PathLike, read_lines, write_text
-from mrflearn.io.text import split_tokens
 
 DOCUMENT_MARK = "-DOCSTART-"
 _ENDS = re.compile(r"[\n\r]").search

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.errors import DataError
-from mrflearn.io.alignment_records import ENDINGS
-from mrflearn.io.alignments import read_alignment, write_alignment
+from mrflearn.io.alignments import ENDINGS, read_alignment, write_alignment
 from mrflearn.io.arpa import read_arpa, write_arpa
 from mrflearn.io.columns import ColumnSentence, read_columns, write_columns
 from mrflearn.io.conllu import ConlluSentence, read_conllu, write_conllu
+from mrflearn.io.corpus import read_sentences, write_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite, write_crfsuite
 from mrflearn.io.files import PathLike
 from mrflearn.io.graphs import SUFFIXES, read_graphs, write_graphs
@@ -27,7 +27,6 @@ from mrflearn.io.samples import read_samples, write_samples
 from mrflearn.io.seminars import Seminar, read_seminar, write_seminar
 from mrflearn.io.spans import Scheme, convert_tags, spans_to_tags
 from mrflearn.io.tagged import TaggedSentence, read_tagged, write_tagged
-from mrflearn.io.text import read_sentences, write_sentences
 from mrflearn.io.trees import Tree, remove_traces
 from mrflearn.io.uai import read_network, write_network
 from mrflearn.io.vectors import read_vectors, write_vectors

@@ -1,21 +1,332 @@
-"""A corpus as users hand it over (a path, or lists of words), counted and turned into numbers."""
+"""Text: sentences and documents from files, vocabularies, words as numbers.
+
+Words and lines are those of `data/text`: ASCII white space separates words, newlines end sentences.
+
+A file without blank lines is one document; a folder stands for all files in it, by name.
+"""
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.blocks import read_blocks
-from mrflearn.io.files import PathLike
-from mrflearn.io.text import read_sentences
-from mrflearn.io.vocabulary import LINE_END_ID, Vocabulary, count_words
+from mrflearn.io.files import PathLike, open_binary, read_lines, write_text
+
+# Tokenised text: one sentence a line, tokens set apart by white space.
+
+
+# ASCII white space alone separates: no-break and ideographic spaces are part of a token, which
+# str.split() would break.
+split_tokens = re.compile(r"[^ \t\n\r\f\v]+").findall
+
+
+def read_sentences(*paths: PathLike, keep_blank: bool = False) -> Generator[list[str]]:
+    """The tokens of each line of the files in turn, read as they are asked for; `-` is stdin.
+
+    Lines without a token are skipped, or are empty lists with `keep_blank` (corpora such as
+    WikiText count them as sentences).
+    """
+    for path in paths:
+        with closing(read_lines(path)) as lines:
+            for _, line in lines:
+                tokens = split_tokens(line)
+                if tokens or keep_blank:
+                    yield tokens
+
+
+def write_sentences(path: PathLike, sentences: Iterable[Sequence[str]]) -> None:
+    """Writes one sentence a line, tokens joined by one space; the file appears when complete."""
+    with write_text(path) as stream:
+        for number, tokens in enumerate(sentences, start=1):
+            line = " ".join(tokens)
+            if split_tokens(line) != list(tokens):
+                raise DataError(
+                    f"sentence {number} has an empty token or one with white space inside, which "
+                    f"this format cannot hold: {list(tokens)[:10]!r}.",
+                    path=path,
+                )
+            stream.write(line + "\n")
+
+
+# Text in large blocks of bytes, for passes over corpora of any size at the speed of
+# `bytes.split`.
+
+
+BLOCK_BYTES = 1 << 22
+# The byte 255 occurs nowhere in UTF-8, so no word of a text can be mistaken for this mark.
+LINE_END = b"\xff"
+SPACES = (b" ", b"\t", b"\n", b"\r", b"\f", b"\v")
+
+
+def read_blocks(*paths: PathLike, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """UTF-8 text of the files in turn, cut between words; every file ends with a newline.
+
+    A byte order mark at the beginning of a file is no part of its first word.
+    """
+    for path in paths:
+        with open_binary(path) as stream:
+            yield from _checked(_cut_between_words(stream, size, path), path)
+
+
+def words_of(block: bytes) -> list[bytes]:
+    """The words of a block in order, with `LINE_END` wherever a line ends."""
+    return block.replace(b"\n", b" " + LINE_END + b" ").split()
+
+
+def _cut_between_words(stream: BinaryIO, size: int, path: PathLike) -> Iterator[bytes]:
+    rest = b""
+    mark = codecs.BOM_UTF8
+    while read := stream.read(size):
+        block = rest + read.removeprefix(mark)
+        mark = b""
+        cut = max(block.rfind(space, len(rest)) for space in SPACES) + 1
+        if cut > 0:
+            yield block[:cut]
+            rest = block[cut:]
+        elif len(block) >= 2 * size:
+            raise DataError(
+                f"{len(block):,} bytes without a space or a newline. Is this a text file, with its "
+                "words set apart by white space?",
+                path=path,
+            )
+        else:
+            rest = block
+    yield rest + b"\n"
+
+
+def _checked(blocks: Iterable[bytes], path: PathLike) -> Iterator[bytes]:
+    lines = 0
+    for block in blocks:
+        try:
+            block.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                "this line is not UTF-8 text. Is this a text file? "
+                "If it is in another encoding, convert it first (iconv -t utf-8).",
+                path=path,
+                line=lines + block.count(b"\n", 0, error.start) + 1,
+            ) from error
+        lines += block.count(b"\n")
+        yield block
+
+
+# Documents in text files: one sentence a line, a blank line between documents.
+
+
+Document: TypeAlias = Sequence[Sequence[str]]
+Documents: TypeAlias = PathLike | Iterable[Document]
+
+
+def read_documents(*paths: PathLike) -> Iterator[list[list[str]]]:
+    """The documents of files and folders in turn, each a list of sentences; `-` is stdin."""
+    for path in paths:
+        for file in _files(path):
+            yield from _of_file(file)
+
+
+def hold_documents(documents: Documents) -> list[Document]:
+    """Documents as users hand them over, as a list; a path is read."""
+    if isinstance(documents, (str, os.PathLike)):
+        return list(read_documents(documents))
+    held = list(documents)
+    for number, document in enumerate(held, start=1):
+        if not _holds_sentences(document):
+            raise DataError(
+                f"document {number} is not a list of sentences, each a list of words. Split its "
+                "text first, or give the path of a file with one sentence a line and a blank line "
+                "between documents. For a single document give [document]."
+            )
+    return held
+
+
+def write_documents(path: PathLike, documents: Iterable[Document]) -> None:
+    """Writes one sentence a line, a blank line between documents."""
+    with write_text(path) as stream:
+        for number, document in enumerate(documents, start=1):
+            if number > 1:
+                stream.write("\n")
+            for words in document:
+                line = " ".join(words)
+                if not words or split_tokens(line) != list(words):
+                    raise DataError(
+                        f"document {number} has an empty sentence, or a word that is empty or has "
+                        f"white space inside: {list(words)[:10]!r}.",
+                        path=path,
+                    )
+                stream.write(line + "\n")
+
+
+def _holds_sentences(document: Any) -> bool:
+    """Whether it is a list of lists, as far as a look at each sentence tells."""
+    if isinstance(document, (str, bytes)) or not isinstance(document, Iterable):
+        return False
+    return not any(
+        isinstance(sentence, (str, bytes)) or not isinstance(sentence, Iterable)
+        for sentence in document
+    )
+
+
+def _files(path: PathLike) -> list[PathLike]:
+    folder = Path(path)
+    if str(path) == "-" or not folder.is_dir():
+        return [path]
+    found = [file for file in sorted(folder.iterdir()) if file.is_file()]
+    if not found:
+        raise DataError("this folder has no files in it.", path=path)
+    return list(found)
+
+
+def _of_file(path: PathLike) -> Iterator[list[list[str]]]:
+    document: list[list[str]] = []
+    with closing(read_sentences(path, keep_blank=True)) as sentences:
+        for words in sentences:
+            if words:
+                document.append(words)
+            elif document:
+                yield document
+                document = []
+    if document:
+        yield document
+
+
+# Words and their numbers: chosen by count, kept as plain text, applied to whole corpora.
+
+
+SEPARATOR = "<S>"
+UNKNOWN = "<unk>"
+LINE_END_ID = -1
+Word = TypeVar("Word", str, bytes)
+
+
+@final
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words in the order of their ids; `<S>` and `<unk>` are always among them.
+
+    A text's own `<S>` would break its sentence in two, so it is read as an unknown word.
+    """
+
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        counts = Counter(self.words)
+        word, times = counts.most_common(1)[0] if counts else ("", 0)
+        if times > 1:
+            raise DataError(f"a vocabulary lists each word once, but {word!r} comes {times} times.")
+        for special in (SEPARATOR, UNKNOWN):
+            if special not in counts:
+                raise DataError(
+                    f"a vocabulary needs the entry {special}; `Vocabulary.from_counts` adds it."
+                )
+
+    @classmethod
+    def from_counts(
+        cls, counts: Mapping[str, int], *, size: int | None = None, min_count: int = 1
+    ) -> Vocabulary:
+        """`<S>`, `<unk>`, then the words seen `min_count` times, most frequent first.
+
+        `size` is the length of the whole list, the two special entries counted in; words of
+        equal count stand in the order of their code points.
+        """
+        if size is not None and size < 3:
+            raise DataError(
+                f"a vocabulary of {size} has no room for a word beside {SEPARATOR} and {UNKNOWN}; "
+                "ask for 3 or more."
+            )
+        seen = {word for word, count in counts.items() if count >= min_count}
+        ranked = sorted(seen - {SEPARATOR, UNKNOWN}, key=lambda word: (-counts[word], word))
+        return cls((SEPARATOR, UNKNOWN, *ranked)[:size])
+
+    @classmethod
+    def load(cls, path: PathLike) -> Vocabulary:
+        """The vocabulary of a text file with one word a line, ids counted from 0."""
+        words = tuple(line for _, line in read_lines(path))
+        try:
+            return cls(words)
+        except DataError as error:
+            raise DataError(error.problem, path=path) from error
+
+    def save(self, path: PathLike) -> None:
+        """Writes one word a line, in the order of the ids."""
+        for index, word in enumerate(self.words):
+            if "\n" in word or word.endswith("\r"):
+                raise DataError(f"word {index}, {word!r}, cannot be one line of a text file.")
+        with write_text(path) as stream:
+            stream.writelines(f"{word}\n" for word in self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._ids
+
+    @cached_property
+    def separator(self) -> int:
+        return self.words.index(SEPARATOR)
+
+    @cached_property
+    def unknown(self) -> int:
+        return self.words.index(UNKNOWN)
+
+    def encode(self, words: Iterable[str]) -> NDArray[np.int32]:
+        """The id of each word, `<unk>`'s where the vocabulary lacks it."""
+        return np.fromiter(map(self._ids.__getitem__, words), np.int32)
+
+    def encode_block(self, block: bytes) -> NDArray[np.int32]:
+        """The id of each word of a block of UTF-8 text, and `LINE_END_ID` where a line ends."""
+        words = words_of(block)
+        return np.fromiter(map(self._byte_ids.__getitem__, words), np.int32, count=len(words))
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The word of each id."""
+        return [self.words[index] for index in ids]
+
+    @cached_property
+    def _ids(self) -> _Ids[str]:
+        pairs = ((word, index) for index, word in enumerate(self.words) if word != SEPARATOR)
+        return _Ids(self.unknown, pairs)
+
+    @cached_property
+    def _byte_ids(self) -> _Ids[bytes]:
+        pairs = [(word.encode("utf-8"), index) for word, index in self._ids.items()]
+        return _Ids(self.unknown, [*pairs, (LINE_END, LINE_END_ID)])
+
+
+class _Ids(dict[Word, int]):
+    """A dictionary that answers the id of the unknown word for any other."""
+
+    def __init__(self, unknown: int, pairs: Iterable[tuple[Word, int]]) -> None:
+        super().__init__()
+        self.update(pairs)
+        self.unknown = unknown
+
+    def __missing__(self, word: Word) -> int:
+        return self.unknown
+
+
+def count_words(*paths: PathLike) -> Counter[str]:
+    """How often each word occurs in the text files, read once in blocks; `-` is stdin."""
+    counts: Counter[bytes] = Counter()
+    for block in read_blocks(*paths):
+        counts.update(block.split())
+    return Counter({word.decode("utf-8"): count for word, count in counts.items()})
+
+
+# A corpus as users hand it over (a path, or lists of words), counted and turned into numbers.
+
 
 Text: TypeAlias = PathLike | Iterable[Sequence[str]]
 Held: TypeAlias = PathLike | list[Sequence[str]]

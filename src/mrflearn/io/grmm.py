@@ -11,8 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from mrflearn.errors import DataError
+from mrflearn.io.corpus import split_tokens
 from mrflearn.io.files import PathLike, read_lines, write_text
-from mrflearn.io.text import split_tokens
 
 SEPARATOR = "----"
 

@@ -12,8 +12,8 @@ from mrflearn.errors import DataError, StorageError
 from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
 from mrflearn.io.conllu import ConlluSentence, read_conllu
 from mrflearn.io.conversion import FORMATS, guess_format
+from mrflearn.io.corpus import read_sentences, split_tokens
 from mrflearn.io.files import PathLike, read_lines
-from mrflearn.io.text import read_sentences, split_tokens
 
 Tags = tuple[str | None, ...]
 # Formats with a column of words and one or more of tags, and the names of those.

@@ -1,6 +1,9 @@
-"""Parse trees as plain records, and the usual clean-up of treebank trees.
+"""Phrase-structure trees, and their binarisation.
 
 Nothing here recurses, so a tree may be as deep as memory allows.
+
+`collapse_unaries` and then `binarise` leave only binary nodes above words; `unbinarise` and then
+`expand_unaries` give exactly the tree one began with.
 """
 
 from __future__ import annotations
@@ -9,8 +12,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal
 
 from mrflearn.errors import DataError
+
+# Parse trees as plain records, and the usual clean-up of treebank trees.
+
 
 TRACE = "-NONE-"
 
@@ -125,3 +132,122 @@ def _from_flat(flat: tuple[tuple[str, str | None, int], ...]) -> Tree:
     for label, word, count in reversed(flat):
         done.append(Tree(label, tuple([done.pop() for _ in range(count)]), word))
     return done.pop()
+
+
+# Trees without unary chains and with at most two children (Chomsky normal form), and back.
+
+
+JOINT = "+"  # S+VP: an S whose only child is a VP
+PARENT = "^"  # NP^S: an NP below an S
+PART = "@"  # @NP>DT_JJ: the rest of an NP after DT and JJ
+
+
+def collapse_unaries(tree: Tree, joint: str = JOINT) -> Tree:
+    """The tree with each chain of only children made one node, down to and with the tag.
+
+    (S (VP (VB Go))) becomes (S+VP+VB Go).
+    """
+
+    def collapse(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        _refuse(joint in node.label, node.label, f"'{joint}' joins collapsed labels; try joint='~'")
+        if len(children) != 1:
+            return (Tree(node.label, children, node.word),)
+        child = children[0]
+        return (Tree(node.label + joint + child.label, child.children, child.word),)
+
+    return rebuild(tree, collapse)[0]
+
+
+def expand_unaries(tree: Tree, joint: str = JOINT) -> Tree:
+    """The tree with every collapsed chain drawn out again."""
+
+    def expand(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        *above, lowest = node.label.split(joint)
+        result = Tree(lowest, children, node.word)
+        for label in reversed(above):
+            result = Tree(label, (result,))
+        return (result,)
+
+    return rebuild(tree, expand)[0]
+
+
+def binarise(
+    tree: Tree,
+    side: Literal["left", "right"] = "right",
+    horizontal: int | None = None,
+    vertical: int = 0,
+) -> Tree:
+    """The tree with new nodes such that none has more than two children.
+
+    Right: (NP DT JJ NN) becomes (NP DT (@NP>DT JJ NN)), and left it becomes
+    (NP (@NP>NN DT JJ) NN).  A new node remembers the `horizontal` last children split off before
+    it (None: all of them), and labels of constituents get the `vertical` nearest ancestors
+    (NP^S^ROOT): the Markov orders of Klein and Manning (2003), "Accurate unlexicalized parsing".
+    """
+    if side not in ("left", "right") or vertical < 0 or (horizontal is not None and horizontal < 0):
+        raise DataError(
+            f"side={side!r}, horizontal={horizontal}, vertical={vertical}: side is 'left' or "
+            "'right', orders are 0 or more."
+        )
+    labels = reversed(list(_with_ancestors(tree, vertical)))  # as rebuild goes
+
+    def split(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        label = next(labels)
+        if node.word is not None:
+            return (node,)
+        reserved = node.label.startswith(PART) or PARENT in node.label
+        _refuse(reserved, node.label, f"{PART} and {PARENT} mark binarised labels; rename it")
+        return (_split(label, children, side, horizontal),)
+
+    return rebuild(tree, split)[0]
+
+
+def unbinarise(tree: Tree) -> Tree:
+    """The tree without the nodes and marks of `binarise`, whatever its options were."""
+
+    def join(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:
+        if node.word is not None:
+            return (node,)
+        if node.label.startswith(PART):
+            return children
+        return (Tree(_plain(node.label), children),)
+
+    joined = rebuild(tree, join)
+    if len(joined) != 1:
+        raise DataError(f"the root '{tree.label}' is a part of a binarised node, not a whole tree.")
+    return joined[0]
+
+
+def _split(label: str, children: tuple[Tree, ...], side: str, horizontal: int | None) -> Tree:
+    """A node with these children, as a chain of binary ones built from its far end."""
+    if len(children) <= 2:
+        return Tree(label, children)
+    outward = children if side == "right" else children[::-1]
+    names = [_plain(child.label) for child in outward]
+    rest = outward[-1]
+    for position in range(len(outward) - 2, -1, -1):
+        first = 0 if horizontal is None else max(0, position - horizontal)
+        memory = "_".join(names[first:position])
+        name = label if position == 0 else f"{PART}{label}>{memory}" if memory else PART + label
+        pair = (outward[position], rest)
+        rest = Tree(name, pair if side == "right" else pair[::-1])
+    return rest
+
+
+def _with_ancestors(tree: Tree, order: int) -> Iterator[str]:
+    """The labels of `tree.nodes()`, each with up to `order` ancestors behind it."""
+    stack: list[tuple[Tree, tuple[str, ...]]] = [(tree, ())]
+    while stack:
+        node, ancestors = stack.pop()
+        yield PARENT.join((node.label, *ancestors))
+        below = (node.label, *ancestors)[:order]
+        stack.extend((child, below) for child in reversed(node.children))
+
+
+def _plain(label: str) -> str:
+    return label.partition(PARENT)[0]
+
+
+def _refuse(reserved: bool, label: str, reason: str) -> None:
+    if reserved:
+        raise DataError(f"label '{label}' cannot be taken: {reason}.")

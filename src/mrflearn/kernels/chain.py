@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.kernels import chain_sampling, chain_search, chain_sums
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels import chain_search, chain_sums
+from mrflearn.kernels import chain_search as chain_sampling
+from mrflearn.kernels.chain_sums import Steps
 
 
 def log_partition(

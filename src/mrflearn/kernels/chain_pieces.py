@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_sums import Steps
 
 # Sums below this are done again in log space: what underflowed in them might matter.
 SMALLEST = {torch.float32: 1e-20, torch.float64: 1e-200}

@@ -1,4 +1,13 @@
-"""log Z, marginals and entropy of chains laid out by `Steps`: fast in linear space, safe in log.
+"""Forward-backward on packed chains: log-partition functions, marginals, expected counts.
+
+The longest sequence comes first: step t is then one slice of rows, and it continues the first
+rows of the slice before it.  A recursion over such slices is plain matrix products.
+
+Letters in shapes: b: sequences; n: positions; r: rows, one a token; q: rows that have a row before
+them (all rows but those of step 0); s: states.
+
+Letters in shapes: r: rows (tokens) laid out by `Steps`; q: rows with a row before them; s: states;
+b: sequences.  The transition table is shared (s s) or one for each step into a row (q s s).
 
 Sequences whose numbers leave the float range are done again in log space and in float64.
 Letters in shapes as in `chain_scaled`.
@@ -6,17 +15,245 @@ Letters in shapes as in `chain_scaled`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from mrflearn.kernels import chain_reference
-from mrflearn.kernels.chain_scaled import Messages, forward_backward, forward_only
-from mrflearn.kernels.chain_steps import Steps
+
+# Sequences of different lengths laid out step by step, so that no row is padding.
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The layout: `source[row]` is where a row stands among the tokens of the caller.
+
+    `rank[row]` is the place of its sequence in `order` (longest first), `sizes[t]` the number of
+    rows of step t.
+    """
+
+    lengths: Int[Tensor, "b"]
+    order: Int[Tensor, "b"]
+    rank: Int[Tensor, "r"]
+    source: Int[Tensor, "r"]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, lengths: Int[Tensor, "b"], width: int | None = None) -> Steps:
+        """The layout of sequences laid end to end, or padded to `width` tokens each."""
+        first = lengths.cumsum(0) - lengths
+        if width is not None:
+            first = torch.arange(len(lengths), device=lengths.device) * width
+        return cls._of(lengths, first)
+
+    @classmethod
+    def _of(cls, lengths: Int[Tensor, "b"], first: Int[Tensor, "b"]) -> Steps:
+        order = lengths.argsort(descending=True, stable=True)
+        ordered = lengths[order]
+        longest = int(ordered[0]) if len(ordered) else 0
+        places = torch.arange(longest, device=lengths.device)
+        # How many lengths exceed each place: the lengths are sorted, so this is a search.
+        sizes = torch.searchsorted(ordered.flip(0), places, right=True)
+        sizes = len(ordered) - sizes
+        place = places.repeat_interleave(sizes)
+        begin = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
+        rank = torch.arange(len(place), device=lengths.device) - begin
+        return cls(lengths, order, rank, first[order[rank]] + place, tuple(sizes.tolist()))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @cached_property
+    def slices(self) -> tuple[slice, ...]:
+        """The rows of each step."""
+        ends = torch.tensor([0, *self.sizes]).cumsum(0).tolist()
+        return tuple(slice(a, b) for a, b in pairwise(ends))
+
+    @property
+    def starting(self) -> int:
+        """How many rows have no row before them."""
+        return self.sizes[0] if self.sizes else 0
+
+    @cached_property
+    def sequence(self) -> Int[Tensor, "r"]:
+        """Which sequence each row belongs to."""
+        return self.order[self.rank]
+
+    @cached_property
+    def previous(self) -> Int[Tensor, "q"]:
+        """The row before each row that has one."""
+        sizes = torch.tensor(self.sizes, dtype=torch.int64, device=self.rank.device)
+        back = sizes[:-1].repeat_interleave(sizes[1:])
+        return torch.arange(self.starting, len(self), device=self.rank.device) - back
+
+    def tables(self, transition: Float[Tensor, "*q s s"], t: int) -> Float[Tensor, "*k s s"]:
+        """The transition tables of the step to t: the shared one, or one for each of its rows."""
+        if transition.ndim == 2:
+            return transition
+        rows = self.slices[t]
+        return transition[rows.start - self.starting : rows.stop - self.starting]
+
+    def to(self, device: torch.device | str) -> Steps:
+        """The same layout on another device."""
+        return Steps(
+            self.lengths.to(device),
+            self.order.to(device),
+            self.rank.to(device),
+            self.source.to(device),
+            self.sizes,
+        )
+
+    def pack(self, tokens: Shaped[Tensor, "k *rest"]) -> Shaped[Tensor, "r *rest"]:
+        """The rows of this layout from values in the caller's order."""
+        return tokens.index_select(0, self.source)
+
+    def unpack(self, rows: Shaped[Tensor, "r *rest"], tokens: int) -> Shaped[Tensor, "k *rest"]:
+        """Values in the caller's order; zero where no row stands."""
+        return rows.new_zeros(tokens, *rows.shape[1:]).index_copy(0, self.source, rows)
+
+    def totals(self, values: Shaped[Tensor, "r"]) -> Shaped[Tensor, "b"]:
+        """The sum of the rows' values over each sequence."""
+        return values.new_zeros(len(self.lengths)).index_add(0, self.sequence, values)
+
+
+def scores_along(
+    table: Float[Tensor, "*q s s"], before: Int[Tensor, "q"], after: Int[Tensor, "q"]
+) -> Float[Tensor, "q"]:
+    """The score of moving from one given state to another, row by row."""
+    if table.ndim == 2:
+        return table[before, after]
+    return table[torch.arange(len(table), device=table.device), before, after]
+
+
+def scores_into(
+    table: Float[Tensor, "*k s s"], state: Int[Tensor, "*d k"]
+) -> Float[Tensor, "*d k s"]:
+    """The scores of moving from each state to the given one of each row."""
+    if table.ndim == 2:
+        return table.t()[state]
+    return table.transpose(1, 2)[torch.arange(len(table), device=table.device), state]
+
+
+# Scaled forward-backward over chains in linear space: one matrix product a step.
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """What the recursion leaves: with k the row after i in its sequence,
+
+    P(y_i) = forward_i * backward_i  and  P(y_i, y_k) = forward_i (outer) arriving_k * kernel_k.
+    """
+
+    forward: Float[Tensor, "r s"]
+    backward: Float[Tensor, "r s"]
+    arriving: Float[Tensor, "r s"]
+    kernel: Float[Tensor, "*q s s"]
+    log_partition: Float[Tensor, "b"]
+    trusted: Bool[Tensor, "b"]  # False: something underflowed that may matter; use log space
+
+
+def forward_backward(
+    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
+) -> Messages:
+    """Both recursions, and for which sequences float range was enough."""
+    weight, kernel, log_shift = _weights(unary, transition, steps)
+    forward, scale = _forward(weight, kernel, steps)
+    log_partition = steps.totals(scale.log() + log_shift)
+    weight /= scale[:, None]
+    backward, arriving = _backward(weight, kernel, steps)
+    trusted = _trusted(backward.amax(dim=1) / scale, log_partition, steps, unary.shape[1])
+    return Messages(forward, backward, arriving, kernel, log_partition, trusted)
+
+
+def forward_only(
+    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
+) -> tuple[Float[Tensor, "b"], Bool[Tensor, "b"]]:
+    """log Z, and for which sequences float range was surely enough."""
+    weight, kernel, log_shift = _weights(unary, transition, steps)
+    _, scale = _forward(weight, kernel, steps)
+    # No weight exceeds 1, so no continuation gains more than the product of these 1 / scale.
+    gain = steps.totals(-scale.log().clamp(max=0.0)).nan_to_num(nan=torch.inf)
+    trusted = gain < math.log(_limit(unary.dtype, steps, unary.shape[1]))
+    return steps.totals(scale.log() + log_shift), trusted
+
+
+def _weights(unary: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, Tensor, Tensor]:
+    """exp of the scores, scaled to a maximum of 1 in each row and in each kernel column."""
+    # Column maxima move from the table to the row they lead to: the state that is best on arrival
+    # then weighs 1, however far the scores of other columns reach.
+    column = _finite(transition.amax(dim=-2))
+    scores = unary.clone()
+    scores[steps.starting :] += column
+    log_shift = _finite(scores.amax(dim=1))
+    weight = scores.sub_(log_shift[:, None]).exp_()
+    return weight, (transition - column.unsqueeze(-2)).exp_(), log_shift
+
+
+def _forward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
+    message, scale = torch.empty_like(weight), weight.new_empty(len(weight))
+    ones = weight.new_ones(weight.shape[1])
+    for t, rows in enumerate(steps.slices):
+        here = message[rows]
+        if t:
+            before = message[steps.slices[t - 1]][: steps.sizes[t]]
+            _move(before, steps.tables(kernel, t), here)
+            here *= weight[rows]
+        else:
+            here.copy_(weight[rows])
+        torch.mv(here, ones, out=scale[rows])
+        here /= scale[rows, None]
+    return message, scale
+
+
+def _backward(weight: Tensor, kernel: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
+    message, arriving = torch.ones_like(weight), weight  # in place: memory traffic is the cost
+    turned = kernel.transpose(-1, -2)
+    for t in range(len(steps.sizes) - 1, -1, -1):
+        rows = steps.slices[t]
+        arriving[rows] *= message[rows]
+        if t:
+            # Rows beyond the size of step t end here, and keep their ones.
+            before = message[steps.slices[t - 1]][: steps.sizes[t]]
+            _move(arriving[rows], steps.tables(turned, t), before)
+    return message, arriving
+
+
+def _move(source: Tensor, kernel: Tensor, target: Tensor) -> None:
+    if kernel.ndim == 2:
+        torch.mm(source, kernel, out=target)
+    else:
+        torch.bmm(source[:, None], kernel, out=target[:, None])
+
+
+def _trusted(gain: Tensor, log_partition: Tensor, steps: Steps, states: int) -> Tensor:
+    # Mass that underflows at a row is below the least normal number; division by the row's scale
+    # and the backward message are what it would have grown by.  So a bound on their product, the
+    # gain, bounds the relative error of Z.
+    largest = gain.new_zeros(len(steps.lengths))
+    gain = gain.nan_to_num(nan=torch.inf)
+    largest = largest.scatter_reduce(0, steps.sequence, gain, "amax")
+    return (largest < _limit(gain.dtype, steps, states)) & log_partition.isfinite()
+
+
+def _limit(dtype: torch.dtype, steps: Steps, states: int) -> float:
+    """How far lost mass may grow before it shows in the last digits."""
+    number = torch.finfo(dtype)
+    return number.eps / number.tiny / (states**2 * max(len(steps.sizes), 1))
+
+
+def _finite(values: Tensor) -> Tensor:
+    return values.nan_to_num(neginf=0.0)
+
+
+# log Z, marginals and entropy of chains laid out by `Steps`: fast in linear space, safe in log.
+
 
 LARGEST_RESCUE = 2**24  # pair probabilities held at once while sequences are done again
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.kernels.rules import RuleShape
 
 
 def probability(

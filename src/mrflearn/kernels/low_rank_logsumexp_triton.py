@@ -1,4 +1,7 @@
-"""Row log-sum-exp of low-rank scores on a GPU: Triton kernels, as accurate as float32 arithmetic.
+"""Row log-sum-exp of low-rank scores in one Triton kernel.
+
+high = half(x) and low = half(x - high) hold 22 bits together, and a product takes three dots:
+high high + high low + low high.  That costs half of three TF32 products, to the same accuracy.
 
 Scores are in base 2 and products are those of `float16_halves`.  Tensor cores cut off the last
 bits when they add up, so each tile's product starts from zero and is added in ordinary arithmetic.
@@ -7,24 +10,223 @@ Nothing here waits for the device, so that callers may record a CUDA graph.
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
+import torch
 import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 from triton.language import constexpr
 
-from mrflearn.kernels.float16_halves import (
-    HEADROOM,
-    LARGEST,
-    LOG2_E,
-    Halves,
-    balance,
-    offset_step,
-    product,
-    split,
-    split_weighted,
-    weight_scale,
-)
+# Matrices as sums of two float16 halves, for products on tensor cores as accurate as float32's.
+
+
+# Numbers are brought up to 2 ** HEADROOM, so that the halves of much smaller ones still count.
+HEADROOM = tl.constexpr(14)
+LARGEST = tl.constexpr(2.0**14)
+LOG2_E = tl.constexpr(math.log2(math.e))
+PADDING = 128
+NARROWEST_DOT = 16
+
+
+class Halves(NamedTuple):
+    """Left and right vectors, balanced, as halves; biases in base 2; what padding adds is 0.
+
+    `norms` holds the largest sizes before; k is 1 where all offsets share their vectors.
+    """
+
+    left: Float[Tensor, "#k 2 m w"]
+    right: Float[Tensor, "#k 2 n w"]
+    bias: Float[Tensor, "k n"]
+    norms: Float[Tensor, "2"]
+
+
+class WeightedHalves(NamedTuple):
+    """Left vectors times the weights of their rows, as halves, with shifts and weights of rows."""
+
+    left: Float[Tensor, "k 2 m w"]
+    rows: Float[Tensor, "k 2 m"]
+    heaviest: Float[Tensor, ""]
+
+
+def split(
+    left: Float[Tensor, "k r d"], right: Float[Tensor, "k c d"], bias: Float[Tensor, "k c"]
+) -> Halves:
+    """Left vectors (times log2 e), right vectors and biases, ready for the kernels."""
+    norms = left.new_empty(2)
+    torch.linalg.vector_norm(left, math.inf, out=norms[0])
+    torch.linalg.vector_norm(right, math.inf, out=norms[1])
+    left_halves, right_halves = _room(left), _room(right)
+    padded_bias = bias.new_empty(len(bias), right_halves.shape[2])
+    blocks = max(left_halves.shape[2], right_halves.shape[2]) // PADDING
+    _split_kernel[blocks, 2 * len(bias)](
+        left, right, bias, norms, left_halves, right_halves, padded_bias,
+        *left.stride(), *right.stride(), *bias.stride(),
+        *left.shape[1:], right.shape[1], offset_step(left_halves), offset_step(right_halves),
+        WIDTH=left_halves.shape[3], ROWS=PADDING,
+    )  # fmt: skip
+    return Halves(left_halves, right_halves, padded_bias, norms)
+
+
+def split_weighted(
+    left: Float[Tensor, "k r d"],
+    value: Float[Tensor, "k r"],
+    weight: Float[Tensor, "k r"],
+    norms: Float[Tensor, "2"],
+) -> WeightedHalves:
+    """Left vectors times the weights of their rows, and the rows' shifts and weights."""
+    heaviest = torch.linalg.vector_norm(weight, math.inf)
+    halves = _room(left, copies=len(left))
+    rows = weight.new_empty(halves.shape[:3])
+    _weigh_kernel[halves.shape[2] // PADDING, len(left)](
+        left, value, weight, norms, heaviest, halves, rows,
+        *left.stride(), *weight.stride(), *left.shape[1:],
+        WIDTH=halves.shape[3], ROWS=PADDING,
+    )  # fmt: skip
+    return WeightedHalves(halves, rows, heaviest)
+
+
+def offset_step(halves: Float[Tensor, "#k 2 m w"]) -> int:
+    """Numbers from one offset to the next: none where all offsets share their vectors."""
+    return halves.stride(0) if len(halves) > 1 else 0
+
+
+def _room(vectors: Float[Tensor, "k n d"], copies: int | None = None) -> Float[Tensor, "#k 2 m w"]:
+    """Room for high and low halves; one copy where all offsets share their vectors."""
+    offsets, count, dims = vectors.shape
+    width = max(NARROWEST_DOT, triton.next_power_of_2(dims))
+    padded = triton.cdiv(count, PADDING) * PADDING
+    copies = copies or (1 if vectors.stride(0) == 0 else offsets)
+    return vectors.new_empty(copies, 2, padded, width, dtype=torch.float16)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def balance(norms: tl.tensor) -> tl.tensor:
+    """A factor that brings `left * factor` and `right / factor` to one magnitude."""
+    ratio = tl.load(norms + 1) / tl.load(norms)
+    return tl.where((ratio > 0) & (ratio < float("inf")), tl.sqrt(ratio), 1.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def weight_scale(norms: tl.tensor, heaviest: tl.tensor) -> tl.tensor:
+    """A factor that brings the weighted left vectors into the range of float16."""
+    largest = tl.load(heaviest) * tl.load(norms)
+    scale = 1.0 / largest * LARGEST
+    return tl.where((scale > 0) & (scale < float("inf")), scale, 1.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def product(
+    high: tl.tensor,
+    low: tl.tensor,
+    other_high: tl.tensor,
+    other_low: tl.tensor,
+    start: tl.tensor,
+) -> tl.tensor:
+    """`start` plus the product of two matrices given as halves; low low is below float32."""
+    start = tl.dot(high, other_low, start)
+    start = tl.dot(low, other_high, start)
+    return tl.dot(high, other_high, start)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _store_halves(
+    exact: tl.tensor,
+    halves: tl.tensor,
+    row: tl.tensor,
+    padded: tl.tensor,
+    WIDTH: constexpr,
+) -> None:
+    high = exact.to(tl.float16)
+    target = halves + row * WIDTH + tl.arange(0, WIDTH)[None, :]
+    tl.store(target, high, row < padded)
+    low = (exact - high.to(tl.float32)).to(tl.float16)
+    tl.store(target + padded * WIDTH, low, row < padded)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _split_kernel(
+    left: tl.tensor,
+    right: tl.tensor,
+    bias: tl.tensor,
+    norms: tl.tensor,
+    left_halves: tl.tensor,
+    right_halves: tl.tensor,
+    padded_bias: tl.tensor,
+    left_offset: tl.tensor,
+    left_row: tl.tensor,
+    left_dim: tl.tensor,
+    right_offset: tl.tensor,
+    right_row: tl.tensor,
+    right_dim: tl.tensor,
+    bias_offset: tl.tensor,
+    bias_column: tl.tensor,
+    rows: tl.tensor,
+    dims: tl.tensor,
+    columns: tl.tensor,
+    left_step: tl.tensor,
+    right_step: tl.tensor,
+    WIDTH: constexpr,
+    ROWS: constexpr,
+) -> None:
+    """Even programs split left vectors; odd ones right vectors, and pad the bias with -inf."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    dim = tl.arange(0, WIDTH)[None, :]
+    offset = tl.program_id(1).to(tl.int64) // 2
+    factor = balance(norms)
+    if tl.program_id(1) % 2 == 0:
+        padded = tl.cdiv(rows, ROWS) * ROWS
+        source = left + offset * left_offset + row * left_row + dim * left_dim
+        exact = tl.load(source, (row < rows) & (dim < dims), 0.0) * (factor * LOG2_E)
+        _store_halves(exact, left_halves + offset * left_step, row, padded, WIDTH)
+    else:
+        padded = tl.cdiv(columns, ROWS) * ROWS
+        source = right + offset * right_offset + row * right_row + dim * right_dim
+        exact = tl.load(source, (row < columns) & (dim < dims), 0.0) / factor
+        _store_halves(exact, right_halves + offset * right_step, row, padded, WIDTH)
+        column_bias = bias + offset * bias_offset + row * bias_column
+        base_two = tl.load(column_bias, row < columns, -float("inf")) * LOG2_E
+        tl.store(padded_bias + offset * padded + row, base_two, row < padded)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _weigh_kernel(
+    left: tl.tensor,
+    value: tl.tensor,
+    weight: tl.tensor,
+    norms: tl.tensor,
+    heaviest: tl.tensor,
+    halves: tl.tensor,
+    row_numbers: tl.tensor,
+    left_offset: tl.tensor,
+    left_row: tl.tensor,
+    left_dim: tl.tensor,
+    weight_offset: tl.tensor,
+    weight_row: tl.tensor,
+    rows: tl.tensor,
+    dims: tl.tensor,
+    WIDTH: constexpr,
+    ROWS: constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    dim = tl.arange(0, WIDTH)[None, :]
+    offset = tl.program_id(1).to(tl.int64)
+    padded = tl.cdiv(rows, ROWS) * ROWS
+    source = left + offset * left_offset + row * left_row + dim * left_dim
+    exact = tl.load(source, (row < rows) & (dim < dims), 0.0)
+    row_weight = tl.load(weight + offset * weight_offset + row * weight_row, row < rows, 0.0)
+    exact *= row_weight * weight_scale(norms, heaviest)
+    _store_halves(exact, halves + offset * 2 * padded * WIDTH, row, padded, WIDTH)
+    shift = tl.load(value + offset * rows + row, row < rows, -float("inf")) * LOG2_E - HEADROOM
+    row_numbers += offset * 2 * padded + row
+    # A row without finite scores has the weights of an empty softmax: zeros, not nan.
+    tl.store(row_numbers, tl.where(shift == -float("inf"), float("inf"), shift))
+    tl.store(row_numbers + padded, row_weight)
+
+
+# Row log-sum-exp of low-rank scores on a GPU: Triton kernels, as accurate as float32 arithmetic.
 
 
 def forward(

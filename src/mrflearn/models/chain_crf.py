@@ -1,4 +1,14 @@
-"""A linear-chain conditional random field: weights in, scores of labels and of transitions out.
+"""Linear-chain CRFs: weights of attributes, transitions and edges, of order one and two.
+
+A chain of the second order is one of the first over pairs: state (a, b) goes to (b, c) only, and
+the first token has the state (start, b).
+
+Letters in shapes: s: labels; p: states; e: weighted label pairs; g: weighted label triples;
+r: rows laid out by `Steps`; q: rows that have a row before them.
+
+Laid out as the weights of attributes and labels are (`state_weights`), with a pair of labels in
+place of a label.  Letters in shapes: h: weights; w: rows of the table of wide weights; p: states;
+q: rows laid out by `Steps` that have a row before them.
 
 score(y, x) = sum_t [ sum_a value_a(x_t) state[a, y_t] + dense(x_t) . dense[:, y_t] ]
             + sum_t [ transition[y_t-1, y_t] + sum_a value_a(x_t) edge[a, y_t-1, y_t] ]
@@ -13,18 +23,200 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.features import CompiledFeatures
 from mrflearn.features.merging import edge_positions, label_places, positions
 from mrflearn.features.support import Support
-from mrflearn.kernels.chain_steps import Steps
-from mrflearn.models.edge_weights import Edges, edge_plan
-from mrflearn.models.label_chain import LabelChain, label_chain
-from mrflearn.models.state_weights import WeightPlan, incidence
+from mrflearn.kernels.chain_sums import Steps
+from mrflearn.models.state_weights import Bags, Singles, WeightPlan, incidence
+
+# Labels as the states of a chain: one label a state, or a pair of neighbouring labels a state.
+
+
+class LabelChain(Protocol):
+    """How scores of labels and weights of transitions become a chain, and counts come back."""
+
+    @property
+    def states(self) -> int: ...
+
+    def table(self, weights: Float[Tensor, "e"]) -> Float[Tensor, "p p"]:
+        """Scores of steps from state to state."""
+
+    def unary(
+        self, scores: Float[Tensor, "r s"], weights: Float[Tensor, "e"], steps: Steps
+    ) -> Float[Tensor, "r p"]:
+        """Scores of states."""
+
+    def of_labels(self, single: Float[Tensor, "r p"]) -> Float[Tensor, "r s"]:
+        """Sums over the states of each label."""
+
+    def of_weights(
+        self, single: Float[Tensor, "r p"], pair: Float[Tensor, "p p"], steps: Steps
+    ) -> Float[Tensor, "e"]:
+        """How often each transition weight counts, given sums over states and pairs of states."""
+
+    def path(self, labels: Int64[Tensor, "r"], steps: Steps) -> Int64[Tensor, "r"]:
+        """The states of labelled rows; -1 where the chain has no such state."""
+
+    def label(self, states: Int64[Tensor, "*n"]) -> Int64[Tensor, "*n"]:
+        """The labels of states."""
+
+    def allowed(self, labels: Bool[Tensor, "r s"]) -> Bool[Tensor, "r p"]:
+        """The states whose labels are allowed."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FirstOrder:
+    """A state is a label; a pair of labels without a weight scores 0."""
+
+    states: int
+    code: Int64[Tensor, "e"]  # first * states + second
+
+    @classmethod
+    def of(cls, support: Support) -> FirstOrder:
+        states = len(support.labels)
+        return cls(states, support.source * states + support.target)
+
+    def table(self, weights: Float[Tensor, "e"]) -> Float[Tensor, "p p"]:
+        flat = weights.new_zeros(self.states**2).index_copy(
+            0, self.code.to(weights.device), weights
+        )
+        return flat.view(self.states, self.states)
+
+    def unary(self, scores: Tensor, weights: Tensor, steps: Steps) -> Tensor:  # noqa: ARG002
+        return scores
+
+    def of_labels(self, single: Tensor) -> Tensor:
+        return single
+
+    def of_weights(self, single: Tensor, pair: Tensor, steps: Steps) -> Tensor:  # noqa: ARG002
+        return pair.flatten()[self.code.to(pair.device)]
+
+    def path(self, labels: Tensor, steps: Steps) -> Tensor:  # noqa: ARG002
+        return labels
+
+    def label(self, states: Tensor) -> Tensor:
+        return states
+
+    def allowed(self, labels: Tensor) -> Tensor:
+        return labels
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SecondOrder:
+    """A state is (start, label) or a weighted pair of labels; other pairs are impossible.
+
+    Weights are those of pairs, then those of triples; a triple without a weight scores 0.
+    """
+
+    labels: int
+    states: int
+    last: Int64[Tensor, "p"]  # the label of each state
+    pair: Int64[Tensor, "s s"]  # the state of each pair, or -1
+    legal: Int64[Tensor, "l"]  # first state * states + second state
+    code: Int64[Tensor, "g"]  # the same for the weighted triples
+
+    @classmethod
+    def of(cls, support: Support, triples: Int64[Tensor, "g 3"]) -> SecondOrder:
+        labels, pairs = len(support.labels), len(support.source)
+        pair = torch.full((labels, labels), -1)
+        pair[support.source, support.target] = torch.arange(pairs) + labels
+        last = torch.cat([torch.arange(labels), support.target])
+        begins = torch.cat([torch.full((labels,), -1), support.source])
+        legal = (last[:, None] == begins[None, :]).flatten().nonzero().squeeze(1)
+        states = labels + pairs
+        first, middle, third = triples.unbind(dim=1)
+        code = pair[first, middle] * states + pair[middle, third]
+        return cls(labels, states, last, pair, legal, code)
+
+    def table(self, weights: Float[Tensor, "e"]) -> Float[Tensor, "p p"]:
+        device = weights.device
+        flat = weights.new_full((self.states**2,), -torch.inf)
+        flat = flat.index_fill(0, self.legal.to(device), 0.0)
+        triples = weights[self.states - self.labels :]
+        return flat.index_copy(0, self.code.to(device), triples).view(self.states, self.states)
+
+    def unary(self, scores: Tensor, weights: Tensor, steps: Steps) -> Tensor:
+        unary = scores[:, self.last.to(scores.device)]
+        unary[:, self.labels :] += weights[: self.states - self.labels]
+        unary[: steps.starting, self.labels :] = -torch.inf
+        unary[steps.starting :, : self.labels] = -torch.inf
+        return unary
+
+    def of_labels(self, single: Tensor) -> Tensor:
+        total = single.new_zeros(len(single), self.labels)
+        return total.index_add_(1, self.last.to(single.device), single)
+
+    def of_weights(self, single: Tensor, pair: Tensor, steps: Steps) -> Tensor:
+        pairs = single[steps.starting :, self.labels :].sum(dim=0)
+        return torch.cat([pairs, pair.flatten()[self.code.to(pair.device)]])
+
+    def path(self, labels: Tensor, steps: Steps) -> Tensor:
+        before, after = labels[steps.previous], labels[steps.starting :]
+        return torch.cat([labels[: steps.starting], self.pair.to(labels.device)[before, after]])
+
+    def label(self, states: Tensor) -> Tensor:
+        return self.last.to(states.device)[states]
+
+    def allowed(self, labels: Tensor) -> Tensor:
+        return labels[:, self.last.to(labels.device)]
+
+
+def label_chain(support: Support) -> LabelChain:
+    """The chain of the support's order."""
+    if support.triples is None:
+        return FirstOrder.of(support)
+    return SecondOrder.of(support, support.triples)
+
+
+# Transition tables of single tokens, from the weights of attributes of transitions.
+
+
+def edge_plan(support: Support) -> WeightPlan:
+    """Where each weight of an attribute and two labels lies."""
+    size = len(support.labels)
+    attribute, source, target = support.edges.unbind(dim=1)
+    return WeightPlan.over(attribute, source * size + target, len(support.attributes), size**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Which weights the transition into each row is made of, beside the shared ones."""
+
+    bags: Bags
+    singles: Singles
+
+    @classmethod
+    def of(cls, plan: WeightPlan, tokens: CompiledFeatures, dtype: torch.dtype) -> Edges | None:
+        """Those of rows that have a row before them; None where none has such an attribute."""
+        edges = cls(*incidence(plan, tokens, dtype))
+        return edges if len(edges.bags.index) or len(edges.singles.place) else None
+
+    def tables(
+        self,
+        weights: Float[Tensor, "h"],
+        wide: Float[Tensor, "w p*p"],
+        shared: Float[Tensor, "p p"],
+    ) -> Float[Tensor, "q p p"]:
+        """The scores of steps from state to state into each row."""
+        scores = self.bags.sums(wide)
+        self.singles.add_scores(weights, scores)
+        return scores.view(-1, *shared.shape).add_(shared)
+
+    def to(self, device: torch.device) -> Edges:
+        """The same on another device."""
+        return Edges(self.bags.to(device), self.singles.to(device))
+
+
+# A linear-chain conditional random field: weights in, scores of labels and of transitions out.
+
 
 NUMBERS_IN_TABLES = 2**22  # rows times states squared, where rows have tables of their own
 

@@ -1,4 +1,16 @@
-"""The composite language model [Wang 2005]: n-gram, grammar and topics in one directed field.
+"""Composite language models: n-gram, grammar and topics with hidden back-off.
+
+theta(uvAh -> w) = sum_l lambda(b, A, l) theta_l(what level l sees of uvAh -> w)
+
+A level sees the last words, the preterminal A and the topic h, or some of them; three more levels
+are given, not learned: an n-gram model that is told A, the same one blind to A, and the uniform
+distribution.  Which level a word came from is hidden, so that EM learns through the smoothing and
+never falls.  The weights lambda depend
+on A and on a bucket b of how well the words before are known.  Tables hold a row for
+each n-gram that was seen and no other; see `NgramIndex` for the two rows at their end.
+
+Letters in shapes: t: tokens; a: preterminals; h: topics; k: rows of a table; b: buckets;
+l: levels, the given ones last.  A level that does not see A or h has 1 in that place.
 
 A document draws nothing but its topic shares theta(d -> h).  A sentence is a derivation of the
 grammar, theta(A -> B C), down to preterminals; each preterminal A then makes a word out of the
@@ -7,20 +19,208 @@ words before it, itself and a topic, theta(u v A h -> w); see `hidden_backoff`.
 Sentence ends are counted alike whatever is switched off: every variant is a distribution over
 sentences of any length that sums to 1.  With a grammar the derivation says where a sentence ends,
 and words are given that it goes on; without one the end is the last word, made as the others are.
+
+p(w | d) = sum_h theta(d -> h) theta(h -> w).  Only the non-zero counts are visited: with
+r = n(d, w) / p(w | d) there, the expected counts are theta(d -> h) sum_w r theta(h -> w) and
+theta(h -> w) sum_d r theta(d -> h), products of a sparse matrix with narrow dense ones.
+
+Before each sentence the shares are those that the sentences *before* it make most probable, after
+a Dirichlet prior around the shares of the training text.  So no sentence is scored with the help
+of its own words, and the scores of a document's sentences multiply to a probability of the whole.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from itertools import pairwise
+from typing import TypeAlias, final
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
-from mrflearn.features.ngram_index import NgramIndex
-from mrflearn.kernels.rule_shape import RuleShape
-from mrflearn.models.hidden_backoff import Level, Tables, normalised
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.features.ngrams import NgramIndex
+from mrflearn.kernels.rules import RuleShape
+
+# theta(u v A h -> w) as a mixture over hidden back-off levels, for many words at once.
+
+
+LETTERS = "qrstuv"
+GIVEN = 3  # levels that are not learned
+Tables: TypeAlias = tuple[Float[Tensor, "k a h"], ...]
+
+
+@final
+@dataclass(frozen=True)
+class Level:
+    """What a level sees: so many words before, the preterminal, the topic.  `str()`: "uvAh"."""
+
+    words: int
+    tag: bool
+    topic: bool
+
+    @classmethod
+    def read(cls, name: str) -> Level:
+        """The level called so: the last letters of "uv", then A, then h, each if it sees them."""
+        found = re.fullmatch(f"([{LETTERS}]*)(A?)(h?)", name)
+        if found is None or not LETTERS.endswith(found[1]):
+            raise SettingsError(
+                f"no level is called {name!r}; a name is v or uv for the words before, A for the "
+                "preterminal and h for the topic, such as 'vAh', 'Ah', 'h' or ''."
+            )
+        return cls(len(found[1]), bool(found[2]), bool(found[3]))
+
+    def __str__(self) -> str:
+        words = LETTERS[len(LETTERS) - self.words :]
+        return f"{words}{'A' if self.tag else ''}{'h' if self.topic else ''}"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """Words to be explained: their rows in the tables of each order, buckets, documents.
+
+    `given` is what the n-gram model makes of each preterminal there, `blind` what it makes of the
+    words before alone, and `lengths` says how many tokens each sentence has.
+    """
+
+    rows: Int[Tensor, "o t"]
+    bucket: Int[Tensor, "t"]
+    document: Int[Tensor, "t"]
+    given: Float[Tensor, "t a"]
+    blind: Float[Tensor, "t"]
+    lengths: Int[Tensor, "s"]
+
+    def __len__(self) -> int:
+        return len(self.bucket)
+
+    def to(self, device: torch.device, kind: torch.dtype) -> Tokens:
+        """The same on a device, probabilities as numbers of a kind."""
+        rows, bucket, document = (x.to(device) for x in (self.rows, self.bucket, self.document))
+        given, blind = (x.to(device, kind) for x in (self.given, self.blind))
+        return Tokens(rows, bucket, document, given, blind, self.lengths)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """What each level makes of each token: `values`, weighed; `scores`, their sum over levels."""
+
+    values: tuple[Float[Tensor, "t a h"], ...]  # of the learned levels, before weighing
+    means: Float[Tensor, "t a l"]  # of all levels, topics summed out
+    weights: Float[Tensor, "t a l"]
+    scores: Float[Tensor, "t a"]
+
+
+def explain(
+    levels: Sequence[Level],
+    tables: Tables,
+    weights: Float[Tensor, "b a l"],
+    uniform: float,
+    tokens: Tokens,
+    topics: Float[Tensor, "t h"],
+) -> Explained:
+    """p(token | preterminal), topics summed out [Wang 2005, section 3, alpha_ii], and its parts."""
+    values, means = [], []
+    tags = weights.shape[1]
+    for level, table in zip(levels, tables, strict=True):
+        value = table[tokens.rows[level.words]]
+        mean = (value * topics.unsqueeze(1)).sum(dim=2) if level.topic else value[:, :, 0]
+        values.append(value)
+        means.append(mean.expand(-1, tags))
+    means += [tokens.given, tokens.blind.unsqueeze(1).expand(-1, tags)]
+    means.append(torch.full_like(tokens.given, uniform))
+    stacked, weighed = torch.stack(means, dim=2), weights[tokens.bucket]
+    return Explained(tuple(values), stacked, weighed, (stacked * weighed).sum(dim=2))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LevelCounts:
+    """Expected counts of table entries, of levels in buckets, and of topics at tokens."""
+
+    tables: Tables
+    weights: Float[Tensor, "b a l"]
+    topics: Float[Tensor, "t h"]
+
+
+def expected_levels(
+    levels: Sequence[Level],
+    tables: Tables,
+    tokens: Tokens,
+    topics: Float[Tensor, "t h"],
+    explained: Explained,
+    tags: Float[Tensor, "t a"],
+    buckets: int,
+) -> LevelCounts:
+    """How often each level, entry and topic was used, given the expected preterminals.
+
+    A topic is drawn only where the level looks at it, which changes no probability of words and
+    leaves less hidden: EM is quicker than if every token drew one.
+    """
+    share = tags / torch.where(explained.scores > 0, explained.scores, 1.0)
+    drawn = torch.zeros_like(topics)
+    counts = []
+    for place, (level, table) in enumerate(zip(levels, tables, strict=True)):
+        used = share * explained.weights[:, :, place]
+        used = used if level.tag else used.sum(dim=1, keepdim=True)
+        used = used.unsqueeze(2) * explained.values[place]
+        if level.topic:
+            used = used * topics.unsqueeze(1)
+            drawn += used.sum(dim=1)
+        counts.append(torch.zeros_like(table).index_add_(0, tokens.rows[level.words], used))
+    each = share.unsqueeze(2) * explained.weights * explained.means
+    weights = each.new_zeros(buckets, *each.shape[1:]).index_add_(0, tokens.bucket, each)
+    return LevelCounts(tuple(counts), weights, drawn)
+
+
+def normalised(
+    counts: Float[Tensor, "k a h"],
+    before: Float[Tensor, "k a h"],
+    context: Int[Tensor, "n"],
+    contexts: int,
+) -> Float[Tensor, "k a h"]:
+    """Counts as probabilities of the last word after each context; the rows at the end stay.
+
+    After a context that was never used any probabilities are right, and those before stay.
+    """
+    inner, kept = counts[: len(context)], before[: len(context)]
+    total = inner.new_zeros(contexts, *inner.shape[1:]).index_add_(0, context, inner)[context]
+    new = torch.where(total > 0, inner / torch.where(total > 0, total, 1.0), kept)
+    return torch.cat([new, before[len(context) :]])
+
+
+def normalised_weights(
+    counts: Float[Tensor, "b a l"], centre: Float[Tensor, "b a l"], prior: float, tied: bool
+) -> Float[Tensor, "b a l"]:
+    """Counts of levels as weights, after a Dirichlet prior of this strength around `centre`.
+
+    Tied, they are the same for all preterminals.  A level without weight in the centre has none.
+    """
+    raised = counts + prior * centre
+    if tied:
+        raised = raised.sum(dim=1, keepdim=True).expand_as(counts)
+    return raised / raised.sum(dim=2, keepdim=True)
+
+
+def common_weights(counts: Float[Tensor, "b a l"], prior: float) -> Float[Tensor, "b a l"]:
+    """The weights of a bucket's levels, the same for all preterminals.
+
+    Buckets lean on the weights over all of them, as preterminals are to lean on these.
+    """
+    everywhere, here = counts.sum(dim=(0, 1), keepdim=True), counts.sum(dim=1, keepdim=True)
+    raised = here + prior * everywhere / everywhere.sum()
+    return (raised / raised.sum(dim=2, keepdim=True)).expand_as(counts)
+
+
+# The composite language model [Wang 2005]: n-gram, grammar and topics in one directed field.
+
 
 RULE_COLUMNS = ("parent", "left", "right")
 
@@ -106,3 +306,137 @@ def maximise_rules(
     parent = wiring.parent
     total = counts.new_zeros(wiring.phrases).index_add_(0, parent, counts)[parent]
     return torch.where(total > 0, (counts / torch.where(total > 0, total, 1.0)).log(), before)
+
+
+# Probabilistic latent semantic analysis [Hofmann 2001]: documents as mixtures of topics.
+
+
+Figures: TypeAlias = NDArray[np.float64]
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PLSA:
+    """theta(h -> w), one row a word, and theta(d -> h), one row a document."""
+
+    words: Figures  # (words, topics); every column sums to 1
+    documents: Figures  # (documents, topics); every row sums to 1
+
+    @classmethod
+    def random(cls, documents: int, words: int, topics: int, seed: int) -> PLSA:
+        """A start without symmetries: uniform numbers, normalised."""
+        generator = np.random.default_rng(seed)
+        # Far from zero, so that no topic is out of a word's reach from the beginning.
+        drawn = generator.uniform(0.5, 1.5, (words, topics))
+        shares = generator.uniform(0.5, 1.5, (documents, topics))
+        return cls(drawn / drawn.sum(axis=0), shares / shares.sum(axis=1, keepdims=True))
+
+    def log_likelihood(self, counts: csr_array) -> float:
+        """log p of all the words given their documents, in nats."""
+        return _expect(self.documents, self.words, counts)[2]
+
+    def step(self, counts: csr_array, temperature: float = 1.0) -> tuple[float, PLSA]:
+        """The log-likelihood, and the parameters after one EM step.
+
+        Below a temperature of 1 the posterior of topics is flattened, p(h | d, w)^temperature
+        up to a factor (tempered EM [Hofmann 2001, section 3.2]): slower, and less over-fitted.
+        """
+        heated = self if temperature == 1 else self._heated(temperature)
+        ratio, documents, value = _expect(heated.documents, heated.words, counts)
+        if heated is not self:
+            value = self.log_likelihood(counts)
+        words = heated.words * (ratio.T @ heated.documents)
+        return value, PLSA(_normalised(words, 0, self.words), _rows(documents, self.documents))
+
+    def fold_in(self, counts: csr_array, iterations: int = 50) -> Figures:
+        """theta(d -> h) of new documents, topics held as they are; one row a document.
+
+        A document without known words gets every topic alike.
+        """
+        topics = self.words.shape[1]
+        shares = np.full((counts.shape[0], topics), 1 / topics)
+        for _ in range(iterations):
+            _, grown, _ = _expect(shares, self.words, counts)
+            shares = _rows(grown, shares)
+        return shares
+
+    def _heated(self, temperature: float) -> PLSA:
+        return PLSA(self.words**temperature, self.documents**temperature)
+
+
+def document_counts(documents: list[NDArray[np.int64]], words: int) -> csr_array:
+    """The sparse (documents, words) matrix of how often each word occurs in each document."""
+    for number, ids in enumerate(documents, start=1):
+        if len(ids) and not 0 <= ids.min() <= ids.max() < words:
+            raise DataError(f"document {number} has a word number outside 0 to {words - 1}.")
+    found = [np.unique(ids, return_counts=True) for ids in documents]
+    indices = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in found)])
+    data = np.concatenate([np.zeros(0), *(times for _, times in found)]).astype(np.float64)
+    starts = np.cumsum([0, *(len(ids) for ids, _ in found)])
+    return csr_array((data, indices, starts), shape=(len(documents), words))
+
+
+def _expect(
+    documents: Figures, words: Figures, counts: csr_array
+) -> tuple[csr_array, Figures, float]:
+    """(n(d, w) / p(w | d), expected counts of topics in documents, log-likelihood).
+
+    One document at a time: its rows of `words`, gathered once, stay in the cache for both products.
+    """
+    ratio, topics, value = np.empty(counts.nnz), np.empty_like(documents), 0.0
+    starts = counts.indptr.tolist()
+    for d, (first, last) in enumerate(pairwise(starts)):
+        seen, times = words[counts.indices[first:last]], counts.data[first:last]
+        mixed = seen @ documents[d]
+        with np.errstate(divide="ignore"):
+            value += float(times @ np.log(mixed))
+        share = times / np.maximum(mixed, TINY)
+        topics[d] = documents[d] * (share @ seen)
+        ratio[first:last] = share
+    return csr_array((ratio, counts.indices, counts.indptr), shape=counts.shape), topics, value
+
+
+def _rows(values: Figures, before: Figures) -> Figures:
+    return _normalised(values, 1, before)
+
+
+def _normalised(values: Figures, axis: int, before: Figures) -> Figures:
+    """Values that sum to 1 along an axis; where there are none, what was there before."""
+    total = values.sum(axis=axis, keepdims=True)
+    return np.where(total > 0, values / np.where(total > 0, total, 1), before)
+
+
+# Topic shares of unseen documents: folding in, sentence by sentence.
+
+
+def shares_before_each(
+    by_topic: Figures,
+    otherwise: Figures,
+    ends: NDArray[np.int64],
+    prior: Figures,
+    strength: float,
+    steps: int = 5,
+) -> Iterator[Figures]:
+    """The topic shares before each sentence of one document, and a last row after all of them.
+
+    by_topic: (tokens, topics), what each topic gives a token; otherwise: what it has from levels
+    that look at no topic; ends: where each sentence ends among the tokens.
+    """
+    shares = prior
+    yield shares
+    for end in ends.tolist():
+        for _ in range(steps):
+            shares = fold_step(by_topic[:end], otherwise[:end], shares, prior, strength)
+        yield shares
+
+
+def fold_step(
+    by_topic: Figures, otherwise: Figures, shares: Figures, prior: Figures, strength: float
+) -> Figures:
+    """One EM step for the shares of a document: expected draws of topics and the prior's."""
+    total = otherwise + by_topic @ shares
+    drawn = shares * ((1 / np.maximum(total, np.finfo(np.float64).tiny)) @ by_topic)
+    raised = drawn + strength * prior
+    whole = raised.sum()
+    return np.asarray(raised / whole) if whole > 0 else prior

@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.features.compiled import CompiledFeatures
-from mrflearn.features.features import UNKNOWN
+from mrflearn.features.features import UNKNOWN, CompiledFeatures
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 
 NOBODY = torch.zeros(0, dtype=torch.int64)

@@ -1,24 +1,429 @@
-"""A hidden Markov model of tagged text, in the manner of TnT and hunpos [Brants 2000]."""
+"""Hidden Markov models for tagging: transitions, word and suffix emissions, lattices.
+
+Letters in shapes: t: tags; k: words asked about; n: endings.
+
+Letters in shapes: t: tags; x: tags and the edge of a sentence; c: contexts; g: counted trigrams.
+
+Letters in shapes: w: words; k: (word, tag) entries; t: tags.
+
+Letters in shapes: k: counted (tag before, tag, word); n: what is asked about.
+
+Letters in shapes: r: rows (tokens) laid out by `Steps`; n: nodes; k: some nodes; e: edges;
+b: sentences that have words, longest first.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from scipy.sparse import csr_array, vstack
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import coo_array, csr_array, vstack
 
-from mrflearn.features.tag_counts import TagCounts
-from mrflearn.kernels.chain_steps import Steps
-from mrflearn.models.suffix_tree import SuffixTree, suffix_tree
-from mrflearn.models.tag_lattice import TagLattice, tag_lattice
-from mrflearn.models.tag_transitions import TagTransitions, tag_transitions
-from mrflearn.models.word_context import WordContext, word_context
-from mrflearn.models.word_tags import WordTags
+from mrflearn.features.tagged_sentences import TagCounts
+from mrflearn.kernels.chain_sums import Steps
+from mrflearn.kernels.lattice import Edges, Lattice
+
+# What the ending of a word says of its tag, learned from rare words [Brants 2000, section 2.3].
+
+
+# How many words seen with an ending weigh as much as all that shorter endings say; chosen on
+# validation sentences, see docs/decisions/hmm-tagger.md.
+STRENGTH = 6.0
+_DIGIT = re.compile(r"\d")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SuffixTree:
+    """How many rare words with each ending had each tag."""
+
+    number: dict[str, int]
+    counts: csr_array  # n t
+    longest: int
+
+    def shares(self, words: Sequence[str]) -> Float[np.ndarray, "k t"]:
+        """P(tag | ending) of each word, every ending smoothed by the next shorter one."""
+        result = np.zeros((len(words), self.counts.shape[1]))
+        ladders = [endings(word, self.longest) for word in words]
+        for level in range(self.longest + 2):
+            found = [
+                (row, self.number[ladder[level]])
+                for row, ladder in enumerate(ladders)
+                if level < len(ladder) and ladder[level] in self.number
+            ]
+            if not found:
+                break
+            rows, numbers = np.array(found).T
+            counts = self.counts[numbers].toarray()
+            # [Brants 2000, eq. 7] with theta = STRENGTH / count: the more words, the more trust.
+            strength = STRENGTH if level else 0.0
+            total = counts.sum(axis=1, keepdims=True) + strength
+            result[rows] = (counts + strength * result[rows]) / total
+        return result
+
+
+def suffix_tree(words: Sequence[str], seen: csr_array, longest: int) -> SuffixTree:
+    """The tree of words and the tags they were seen with; how often does not count."""
+    number: dict[str, int] = {}
+    ladders = [endings(word, longest) for word in words]
+    rows = [number.setdefault(ending, len(number)) for ladder in ladders for ending in ladder]
+    word = np.repeat(np.arange(len(words)), [len(ladder) for ladder in ladders])
+    has = coo_array((np.ones(len(rows)), (rows, word)), shape=(len(number), len(words)))
+    return SuffixTree(number, csr_array(has.tocsr() @ (seen > 0).astype(np.float64)), longest)
+
+
+def endings(word: str, longest: int) -> list[str]:
+    """The endings of a word from the empty one on, digits all alike.
+
+    Words of different shapes have trees of their own, which meet in the empty ending.
+    """
+    form = _DIGIT.sub("0", word)
+    kind = shape(word)
+    return ["", *(kind + form[len(form) - n :] for n in range(min(longest, len(form)) + 1))]
+
+
+def shape(word: str) -> str:
+    """One letter: has digits (0), all capitals (X), a capital (A), a hyphen (-), others (a)."""
+    if _DIGIT.search(word):
+        return "0"
+    if word[:1].isupper():
+        return "X" if len(word) > 1 and word.isupper() else "A"
+    return "-" if "-" in word else "a"
+
+
+# Which tag comes next: trigrams or bigrams of tags, smoothed by deleted interpolation.
+
+
+Numbers: TypeAlias = Int[np.ndarray, "n"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TagTransitions:
+    """`log_probability[context[u, v]]` is of the tag after u and v, in nats; the last is the edge.
+
+    Trigram contexts that were never seen share the row of their second tag.
+    """
+
+    context: Int[np.ndarray, "x x"]
+    log_probability: Float[np.ndarray, "c x"]
+    weights: tuple[float, ...]
+
+    @property
+    def edge(self) -> int:
+        """The number of the edge of a sentence."""
+        return len(self.context) - 1
+
+
+def tag_transitions(counts: TagCounts, order: int) -> TagTransitions:
+    """Interpolated transitions: of order 2 after two tags, of order 1 after one."""
+    size = len(counts.tags) + 1
+    first, second, third, times = counts.trigram.T
+    unigram = _table(third, times, size)
+    bigram = _table(second * size + third, times, size**2).reshape(size, size)
+    levels = [_shares(unigram[None]), _shares(bigram)]
+    weights = deleted_interpolation(counts, order)
+    if order == 1:
+        context = np.broadcast_to(np.arange(size), (size, size))
+        return TagTransitions(context, _mixed(levels, weights), weights)
+    pairs, row = np.unique(first * size + second, return_inverse=True)
+    context = np.broadcast_to(np.arange(size), (size, size)).copy()
+    context.reshape(-1)[pairs] = size + np.arange(len(pairs))
+    trigram = _table(row * size + third, times, len(pairs) * size).reshape(-1, size)
+    # Rows: every second tag behind an unseen first one, then every pair that was seen.
+    levels[1] = levels[1][np.concatenate([np.arange(size), pairs % size])]
+    levels.append(np.concatenate([np.zeros((size, size)), _shares(trigram)]))
+    return TagTransitions(context, _mixed(levels, weights), weights)
+
+
+def deleted_interpolation(counts: TagCounts, order: int) -> tuple[float, ...]:
+    """The weights of unigrams, bigrams (and trigrams), which sum to 1.
+
+    Each n-gram votes, as often as it occurs, for the order that would foretell it best were this
+    one occurrence not counted [Brants 2000, figure 1].  Ties share the vote, and each order has
+    one vote to begin with, so that nothing is impossible.
+    """
+    size = len(counts.tags) + 1
+    first, second, third, times = counts.trigram.T
+    pair = second * size + third
+    votes = [
+        _left_out(_table(third, times, size)[third], np.full(len(third), times.sum())),
+        _left_out(_table(pair, times, size**2)[pair], _table(second, times, size)[second]),
+    ]
+    if order == 2:
+        before = first * size + second
+        votes.append(_left_out(times, _table(before, times, size**2)[before]))
+    shares = np.stack(votes)
+    best = shares == shares.max(axis=0)
+    total = 1.0 + ((best / best.sum(axis=0)) * times).sum(axis=1)
+    return tuple((total / total.sum()).tolist())
+
+
+def _left_out(count: Numbers, context: Numbers) -> Float[np.ndarray, "g"]:
+    result: Float[np.ndarray, "g"] = (count - 1) / np.maximum(context - 1, 1)
+    return result
+
+
+def _table(place: Numbers, times: Numbers, size: int) -> Numbers:
+    return np.bincount(place, weights=times, minlength=size).astype(np.int64)
+
+
+def _shares(counts: Int[np.ndarray, "c x"]) -> Float[np.ndarray, "c x"]:
+    result: Float[np.ndarray, "c x"] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return result
+
+
+def _mixed(
+    levels: list[Float[np.ndarray, "_ x"]], weights: tuple[float, ...]
+) -> Float[np.ndarray, "c x"]:
+    mixed = np.zeros_like(levels[-1])
+    for weight, level in zip(weights, levels, strict=True):
+        mixed += weight * level
+    # A context that was never seen has no shares of its own: the other levels take its weight.
+    result: Float[np.ndarray, "c x"] = np.log(mixed / mixed.sum(axis=1, keepdims=True))
+    return result
+
+
+# The tags that each word may have, with log P(word | tag).
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class WordTags:
+    """Word i has the entries from `begin[i]` to `begin[i + 1]`."""
+
+    begin: Int[np.ndarray, "w+1"]
+    tag: Int[np.ndarray, "k"]
+    score: Float[np.ndarray, "k"]
+
+    @classmethod
+    def of(cls, share: csr_array, prior: Float[np.ndarray, "t"]) -> WordTags:
+        """P(word | tag) = P(tag | word) P(word) / P(tag), by shares P(tag | word) P(word)."""
+        tag = share.indices.astype(np.int64)
+        return cls(share.indptr.astype(np.int64), tag, np.log(share.data / prior[tag]))
+
+    def __add__(self, other: WordTags) -> WordTags:
+        """These words, and others after them."""
+        return WordTags(
+            np.concatenate([self.begin, self.begin[-1] + other.begin[1:]]),
+            np.concatenate([self.tag, other.tag]),
+            np.concatenate([self.score, other.score]),
+        )
+
+
+# P(word | tag, tag before it): counted pairs of tags mixed with P(word | tag), as in hunpos.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class WordContext:
+    """`score[i]` is log P(word | tags) of the counted `code[i]`; codes rise.
+
+    What was never counted has P(word | tag) times `left`.
+    """
+
+    code: Int[np.ndarray, "k"]
+    score: Float[np.ndarray, "k"]
+    left: float
+    words: int
+    tags: int
+
+    def scores(
+        self,
+        before: Int[np.ndarray, "n"],
+        tag: Int[np.ndarray, "n"],
+        word: Int[np.ndarray, "n"],
+        alone: Float[np.ndarray, "n"],
+    ) -> Float[np.ndarray, "n"]:
+        """log P(word | tag, tag before), given log P(word | tag); new words have high numbers."""
+        wanted = _codes(before, tag, word, self.words, self.tags)
+        wanted[word >= self.words] = -1
+        place = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
+        found = self.code[place] == wanted
+        result: Float[np.ndarray, "n"] = np.where(
+            found, self.score[place], alone + np.log(self.left)
+        )
+        return result
+
+
+def word_context(counts: TagCounts, entries: WordTags) -> WordContext:
+    """Counts of words after pairs of tags, mixed by deleted interpolation with `entries`."""
+    before, tag, word, times = counts.emission.T
+    pair = before * (counts.edge + 1) + tag
+    pairs = np.bincount(pair, weights=times)[pair]
+    alone = np.asarray(counts.lexicon[word, tag]).ravel()
+    ours = (times - 1) / np.maximum(pairs - 1, 1)
+    theirs = (alone - 1) / np.maximum(counts.tag_total[tag] - 1, 1)
+    # Each word votes for what would foretell it best were it not counted; ties share the vote.
+    votes = times * ((theirs > ours) + 0.5 * (theirs == ours))
+    left = float((votes.sum() + 1) / (times.sum() + 2))
+    code = _codes(before, tag, word, len(counts.words), len(counts.tags))
+    mixed = (1 - left) * times / pairs + left * np.exp(_looked_up(entries, word, tag))
+    order = np.argsort(code)
+    return WordContext(code[order], np.log(mixed[order]), left, len(counts.words), len(counts.tags))
+
+
+def _codes(
+    before: Int[np.ndarray, "n"],
+    tag: Int[np.ndarray, "n"],
+    word: Int[np.ndarray, "n"],
+    words: int,
+    tags: int,
+) -> Int[np.ndarray, "n"]:
+    result: Int[np.ndarray, "n"] = (before * tags + tag) * words + word
+    return result
+
+
+def _looked_up(
+    entries: WordTags, word: Int[np.ndarray, "n"], tag: Int[np.ndarray, "n"]
+) -> Float[np.ndarray, "n"]:
+    """log P(word | tag) of given pairs, -inf where the tag is not among the word's."""
+    tags = int(max(entries.tag.max(), tag.max())) + 1
+    own = np.repeat(np.arange(len(entries.begin) - 1), np.diff(entries.begin)) * tags + entries.tag
+    order = np.argsort(own)
+    wanted = word * tags + tag
+    place = np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)
+    found = own[order[place]] == wanted
+    return np.where(found, entries.score[order[place]], -np.inf)
+
+
+# Sentences as lattices: a node is a tag that a word may have, or a pair of them in a row.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TagLattice:
+    """A lattice, and the row and the tag of each of its nodes."""
+
+    lattice: Lattice
+    row: Int[np.ndarray, "n"]
+    tag: Int[np.ndarray, "n"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """How the tags of words become nodes: node j of a row is tag j % own, behind tag j // own.
+
+    The second is a tag of the row before, or nothing at all where a node is one tag alone.
+    """
+
+    own: Int[np.ndarray, "r"]  # tags of the row's word
+    degree: Int[np.ndarray, "r"]  # edges into each node of the row
+    stride: Int[np.ndarray, "r"]  # from one source of a node to the next
+    previous: Int[np.ndarray, "r"]  # the row before; -1: there is none
+    begin: Int[np.ndarray, "r+1"]  # the first node of the row
+
+    @classmethod
+    def of(cls, word: Int[np.ndarray, "r"], steps: Steps, entries: WordTags, pairs: bool) -> Rows:
+        """The layout of words; nodes are pairs of tags, or single ones."""
+        own = np.diff(entries.begin)[word]
+        previous = np.full(len(word), -1)
+        previous[steps.starting :] = steps.previous.numpy()
+        behind = np.where(previous < 0, 1, own[previous])
+        if not pairs:
+            begin = np.concatenate([[0], np.cumsum(own)])
+            return cls(own, behind, np.ones_like(own), previous, begin)
+        begin = np.concatenate([[0], np.cumsum(own * behind)])
+        return cls(own, behind[previous], own[previous], previous, begin)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """For every node its row, its tag and that tag's entry, and the tag it stands behind."""
+
+    row: Int[np.ndarray, "n"]
+    behind: Int[np.ndarray, "n"]  # by place among the tags of the row before
+    entry: Int[np.ndarray, "n"]
+    tag: Int[np.ndarray, "n"]
+    before: Int[np.ndarray, "n"]
+
+    @classmethod
+    def of(cls, word: Int[np.ndarray, "r"], rows: Rows, entries: WordTags, edge: int) -> Nodes:
+        """The nodes of all rows; `edge` stands before the first row of a sentence."""
+        row = np.repeat(np.arange(len(word)), np.diff(rows.begin))
+        behind, own = np.divmod(np.arange(len(row)) - rows.begin[row], rows.own[row])
+        entry = entries.begin[word[row]] + own
+        previous = rows.previous[row]
+        before = entries.tag[entries.begin[word[previous]] + behind]
+        before[previous < 0] = edge
+        return cls(row, behind, entry, entries.tag[entry], before)
+
+
+def tag_lattice(
+    word: Int[np.ndarray, "r"],
+    steps: Steps,
+    entries: WordTags,
+    transitions: TagTransitions,
+    words_in_context: WordContext | None,
+) -> TagLattice:
+    """The lattice of sentences laid out by `steps`, whose rows hold the numbers of words.
+
+    Words in context need pairs of tags for nodes; else nodes are single tags.
+    """
+    rows = Rows.of(word, steps, entries, pairs=words_in_context is not None)
+    nodes = Nodes.of(word, rows, entries, transitions.edge)
+    score = entries.score[nodes.entry]
+    if words_in_context is not None:
+        score = words_in_context.scores(nodes.before, nodes.tag, word[nodes.row], score)
+    context, last = transitions.context[nodes.before, nodes.tag], _last_rows(steps)
+    edge, table = transitions.edge, transitions.log_probability
+    starts, ends = rows.previous[nodes.row] < 0, _marked(last, len(word))[nodes.row]
+    score[starts] += table[transitions.context[edge, edge], nodes.tag[starts]]
+    score[ends] += table[context[ends], edge]
+    bounds = tuple(rows.begin[np.concatenate([[0], np.cumsum(steps.sizes)]).astype(int)].tolist())
+    lattice = Lattice(
+        score,
+        lambda some: _edges(some, rows, nodes, context, table),
+        steps.sizes,
+        bounds,
+        rows.begin[last],
+        rows.begin[last + 1],
+    )
+    return TagLattice(lattice, nodes.row, nodes.tag)
+
+
+def _edges(
+    some: Int[np.ndarray, "k"],
+    rows: Rows,
+    nodes: Nodes,
+    context: Int[np.ndarray, "n"],
+    table: Float[np.ndarray, "c x"],
+) -> Edges:
+    """The edges into nodes: from those of the row before that end in the tag they stand behind."""
+    row = nodes.row[some]
+    degree = rows.degree[row]
+    begin = np.cumsum(degree) - degree
+    place = np.arange(degree.sum()) - np.repeat(begin, degree)
+    start = rows.begin[rows.previous[row]] + nodes.behind[some]
+    source = np.repeat(start, degree) + place * np.repeat(rows.stride[row], degree)
+    return Edges(source, table[context[source], np.repeat(nodes.tag[some], degree)], begin, degree)
+
+
+def _last_rows(steps: Steps) -> Int[np.ndarray, "b"]:
+    """The last row of each sentence that has one, longest sentence first."""
+    first = np.concatenate([[0], np.cumsum(steps.sizes)]).astype(np.int64)
+    length = steps.lengths[steps.order].numpy()
+    length = length[length > 0]
+    result: Int[np.ndarray, "b"] = first[length - 1] + np.arange(len(length))
+    return result
+
+
+def _marked(places: Int[np.ndarray, "b"], size: int) -> Bool[np.ndarray, "r"]:
+    marks = np.zeros(size, dtype=bool)
+    marks[places] = True
+    return marks
+
+
+# A hidden Markov model of tagged text, in the manner of TnT and hunpos [Brants 2000].
+
 
 # How many occurrences of a known word weigh as much as what its ending says of its tags; chosen on
 # validation sentences, see docs/decisions/hmm-tagger.md.

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.graph.tag_scores import CENTRE, LEFT, RIGHT, TagScores, impossible
+from mrflearn.graph.lifted_scores import CENTRE, LEFT, RIGHT, TagScores, impossible
 from mrflearn.kernels.sparse_product import SparseMatrix
 
 NAMES = {CENTRE: "centre", LEFT: "left", RIGHT: "right"}

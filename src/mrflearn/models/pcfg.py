@@ -1,4 +1,4 @@
-"""A probabilistic context-free grammar with names for its symbols and words for its tags.
+"""Probabilistic context-free grammars, and trees sampled from them.
 
 Letters in shapes: r: rules; s: symbols; p: preterminals; v: words of the vocabulary.
 """
@@ -9,14 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.features.treebank import TreebankCounts
-from mrflearn.io.binarisation import PART
-from mrflearn.io.vocabulary import Vocabulary
-from mrflearn.kernels.rule_shape import RuleShape
+from mrflearn.io.corpus import Vocabulary
+from mrflearn.io.trees import PART, Tree
+from mrflearn.kernels.rules import RuleShape
+
+# A probabilistic context-free grammar with names for its symbols and words for its tags.
 
 
 @final
@@ -76,3 +80,59 @@ class GrammarModel:
         ids = self.vocabulary.encode(word for words in sentences for word in words)
         lengths = torch.tensor([len(words) for words in sentences], dtype=torch.int64)
         return self.words[torch.from_numpy(ids).long()], lengths
+
+
+# New trees from a grammar, drawn without recursion.
+
+
+Numbers = NDArray[np.float64]
+
+
+class TreeSampler:
+    """Draws trees in normal form; words outside the vocabulary come out as `<unk>`."""
+
+    def __init__(self, model: GrammarModel) -> None:
+        parent = model.shape.parent.numpy()
+        order = np.argsort(parent, kind="stable")
+        self.model = model
+        self.first = np.searchsorted(parent[order], np.arange(model.shape.phrases + 1))
+        self.left, self.right = (x.numpy()[order] for x in (model.shape.left, model.shape.right))
+        self.rules = np.exp(model.rules.numpy()[order])
+        self.start = np.exp(model.start.numpy()).cumsum()
+        self.words = np.exp(model.words.numpy()).cumsum(axis=0)
+
+    def draw(self, generator: np.random.Generator, longest: int) -> Tree | None:
+        """A tree, or None if it gets more than `longest` words."""
+        phrases = self.model.shape.phrases
+        made: list[tuple[int, int]] = []  # symbols, parents first, and the word of a tag (else -1)
+        waiting = [_pick(self.start, generator)]
+        leaves = 0
+        while waiting:
+            symbol = waiting.pop()
+            if symbol < phrases:
+                chosen = slice(self.first[symbol], self.first[symbol + 1])
+                rule = chosen.start + _pick(self.rules[chosen].cumsum(), generator)
+                waiting += [int(self.right[rule]), int(self.left[rule])]
+                made.append((symbol, -1))
+            else:
+                made.append((symbol, _pick(self.words[:, symbol - phrases], generator)))
+                leaves += 1
+            if leaves + len(waiting) > longest:
+                return None
+        return self._tree(made)
+
+    def _tree(self, made: list[tuple[int, int]]) -> Tree:
+        names, words = self.model.names, self.model.vocabulary.words
+        done: list[Tree] = []  # the leftmost on top
+        for symbol, word in reversed(made):
+            if word >= 0:
+                done.append(Tree(names[symbol], (), words[word]))
+            else:
+                done.append(Tree(names[symbol], (done.pop(), done.pop())))
+        return done.pop()
+
+
+def _pick(ends: Numbers, generator: np.random.Generator) -> int:
+    """An index drawn by the upper ends of the choices."""
+    chosen = int(np.searchsorted(ends, generator.random() * ends[-1], "right"))
+    return min(chosen, len(ends) - 1)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from mrflearn.graph.lattices import complete
+from mrflearn.graph.builders import complete
 from mrflearn.graph.potentials import DenseTable, Potentials
 
 

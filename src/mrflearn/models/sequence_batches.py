@@ -24,12 +24,11 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.features.compiled import CompiledFeatures
-from mrflearn.features.features import UNKNOWN, Numbering
+from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
 from mrflearn.features.labels import CompiledLabels
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.templates import attributes_of
+from mrflearn.models.loglinear import attributes_of
 
 FeaturesOn = Literal["edges", "nodes", "both"]
 BIAS = "(bias)"  # the name of the constant that every factor has

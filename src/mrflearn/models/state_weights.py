@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from mrflearn.features.compiled import CompiledFeatures
+from mrflearn.features.features import CompiledFeatures
 from mrflearn.features.support import Support
 
 # An attribute is narrow if it has weights for at most this share of the labels (or for one only).

@@ -1,4 +1,9 @@
-"""A linear-chain CRF trained by any estimator: its weights as those of a log-linear field.
+"""Estimators of chain CRFs other than exact likelihood.
+
+    value = sum over pieces of log Z(piece) - score of its labels
+    gradient = expected minus observed counts of every weight
+
+Letters in shapes as in `chain_blocks`.
 
 Tokens have a factor "state" with their attributes, neighbours a factor "transition" with one
 weight for each pair of labels and those of attributes of transitions.  A piece is a transition
@@ -10,33 +15,203 @@ Letters in shapes: p: all weights of the chain; z: attributes of all tokens.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal, final
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import SettingsError
 from mrflearn.execution.threads import Threads
-from mrflearn.features.compiled import CompiledFeatures
-from mrflearn.features.features import Numbering
+from mrflearn.features.features import CompiledFeatures, Numbering
+from mrflearn.graph.builders import chains
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.sequences import chains
+from mrflearn.kernels.chain_pieces import (
+    PieceSums,
+    Side,
+    given_neighbours,
+    sides,
+    whole_pieces,
+)
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.templates import Template
-from mrflearn.objectives.chain_blocks import ChainData, make_shard, make_shards
-from mrflearn.objectives.chain_pieces import ChainPieces, suits
+from mrflearn.models.loglinear import LogLinearField, Template
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.chain_likelihood import (
+    Block,
+    ChainData,
+    EdgeSlopes,
+    Laid,
+    Shard,
+    block_scores,
+    carry_back,
+    lay,
+    make_shard,
+    make_shards,
+    total,
+)
 from mrflearn.objectives.field_objectives import (
     Criterion,
     Principle,
     field_objective,
     natural_pieces,
 )
-from mrflearn.objectives.objective import ValueAndGradient
-from mrflearn.objectives.tied import tied
+from mrflearn.objectives.objective import Evaluation, Objective, ValueAndGradient, evaluate
+
+# Piecewise likelihood and pseudolikelihood of chains that share one transition table.
+
+
+Kind = Literal["pw", "pwpl"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """The pieces of a block: how much each row counts, and of `pwpl` what is on its sides."""
+
+    block: Block
+    amount: Float[Tensor, "r"]
+    sides: tuple[Side, Side] | None
+
+    @classmethod
+    def of(cls, model: ChainCRF, block: Block, kind: Kind) -> Pieces:
+        """Those of a block whose labels are known."""
+        assert block.gold is not None  # noqa: S101 - `suits` made sure
+        steps = block.steps
+        amount = model.state.new_ones(len(steps))
+        if block.weight is not None:
+            amount = block.weight[steps.sequence]
+        if kind == "pw":
+            return cls(block, amount, None)
+        return cls(block, amount, sides(block.gold, steps, amount, model.chain.states))
+
+    def sums(self, unary: Float[Tensor, "r s"], table: Float[Tensor, "s s"]) -> PieceSums:
+        """The losses of the pieces, and their slopes."""
+        gold = self.block.gold
+        assert gold is not None  # noqa: S101 - `Pieces.of` made sure
+        if self.sides is None:
+            return whole_pieces(unary, table, gold, self.block.steps, self.amount)
+        return given_neighbours(unary, table, gold, *self.sides)
+
+
+@dataclass(frozen=True, eq=False)
+class PiecedShard:
+    """A shard, and the pieces of its blocks."""
+
+    shard: Shard
+    pieces: tuple[Pieces, ...]
+
+    @classmethod
+    def of(cls, model: ChainCRF, shard: Shard, kind: Kind) -> PiecedShard:
+        """The same shard, ready for `kind`."""
+        return cls(shard, tuple(Pieces.of(model, block, kind) for block in shard.blocks))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ChainPieces:
+    """Minus the piecewise log-likelihood as a function of the flat vector of weights.
+
+    `pw` normalises each transition with the tokens at its ends [Sutton and McCallum 2009, eq. 8],
+    `pwpl` each of those tokens given the other [eq. 36, 37].
+    """
+
+    model: ChainCRF  # support and type count; its weights do not
+    shards: list[PiecedShard]
+    threads: Threads
+
+    @classmethod
+    def of(cls, model: ChainCRF, shards: list[Shard], kind: Kind, threads: Threads) -> ChainPieces:
+        """The objective of these shards."""
+        return cls(model, [PiecedShard.of(model, own, kind) for own in shards], threads)
+
+    @torch.no_grad()
+    def __call__(self, vector: Float[Tensor, "v"]) -> tuple[Tensor, Tensor]:
+        """Nats, summed over the weights of the sequences; and the gradient."""
+        laid = lay(self.model, Layout.of(self.model.parameters()).unflatten(vector))
+        return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
+
+    @torch.no_grad()
+    def _shard(self, laid: Laid, pieced: PiecedShard) -> tuple[Tensor, Tensor]:
+        shard, values = pieced.shard, []
+        slopes = laid.state.new_empty(shard.rows, laid.table.shape[1])
+        pairs = torch.zeros_like(laid.steps)
+        for own in pieced.pieces:
+            found = own.sums(block_scores(laid, shard, own.block), laid.steps)
+            values.append(found.value)
+            slopes[own.block.rows] = found.single
+            pairs += found.pair
+        steps = pieced.pieces[0].block.steps
+        moves = self.model.chain.of_weights(slopes, pairs, steps)
+        gradient = carry_back(self.model, slopes, moves, EdgeSlopes.zeros(self.model), shard)
+        return torch.stack(values).sum(), gradient
+
+
+def suits(model: ChainCRF, data: ChainData) -> bool:
+    """Whether all transitions share one table and every label is known."""
+    shared = model.edge_plan is None and model.support.triples is None
+    return shared and not len(data.labels.uncertain)
+
+
+# A function of weights as a function of other, free ones that they are made of.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reparametrised:
+    """`function` at `weights(free)`, with its gradient pulled back to the free weights.
+
+    `pull_back` takes that gradient and the free weights.
+    """
+
+    function: ValueAndGradient
+    weights: Callable[[Tensor], Tensor]
+    pull_back: Callable[[Tensor, Tensor], Tensor]
+
+    def __call__(self, free: Float[Tensor, "q"]) -> Evaluation:
+        found = evaluate(self.function, self.weights(free))
+        return replace(found, gradient=self.pull_back(found.gradient, free))
+
+    @property
+    def branches(self) -> bool:
+        """Whether the value may leap from one branch of solutions to another."""
+        return isinstance(self.function, Objective) and self.function.branches
+
+    def commit(self) -> None:
+        """Keep the warm start of the last evaluation."""
+        if isinstance(self.function, Objective):
+            self.function.commit()
+
+    def state(self) -> dict[str, Tensor]:
+        """The committed warm start."""
+        return self.function.state() if isinstance(self.function, Objective) else {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+        if isinstance(self.function, Objective):
+            self.function.restore(state)
+
+
+def tied(function: ValueAndGradient, number: Int64[Tensor, "p"]) -> Reparametrised:
+    """The function of free weights where weight i is free weight `number[i]`."""
+    return Reparametrised(
+        function,
+        lambda free: free[number],
+        lambda gradient, free: torch.zeros_like(free).index_add_(0, number, gradient),
+    )
+
+
+def shifted(function: ValueAndGradient, origin: Float[Tensor, "p"]) -> Reparametrised:
+    """The function of the difference from `origin`."""
+    return Reparametrised(
+        function, lambda free: free + origin.to(free), lambda gradient, _free: gradient
+    )
+
+
+# A linear-chain CRF trained by any estimator: its weights as those of a log-linear field.
+
 
 BIAS = "every transition"
 

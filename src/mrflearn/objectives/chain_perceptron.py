@@ -19,10 +19,12 @@ from mrflearn.execution.threads import Threads
 from mrflearn.kernels import chain_search
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.chain_blocks import Block, Shard, transition_counts
-from mrflearn.objectives.chain_edges import EdgeSlopes, add_path
 from mrflearn.objectives.chain_likelihood import (
+    Block,
+    EdgeSlopes,
     Laid,
+    Shard,
+    add_path,
     block_scores,
     block_table,
     carry_back,
@@ -30,6 +32,7 @@ from mrflearn.objectives.chain_likelihood import (
     lay,
     observe,
     total,
+    transition_counts,
 )
 
 

@@ -13,9 +13,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.inference.inside_outside import InsideOutside
-from mrflearn.models.composite_lm import CompositeModel
-from mrflearn.models.hidden_backoff import Explained, Tables, Tokens, expected_levels, explain
+from mrflearn.inference.charts import InsideOutside
+from mrflearn.models.composite_lm import (
+    CompositeModel,
+    Explained,
+    Tables,
+    Tokens,
+    expected_levels,
+    explain,
+)
 
 
 @final

@@ -28,14 +28,12 @@ from mrflearn.graph.evidence import restrict
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Inference
-from mrflearn.inference.message_field import Messages
-from mrflearn.inference.wiring import is_forest
+from mrflearn.inference.messages import Messages, is_forest
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField, whole_incidence
+from mrflearn.models.loglinear import Incidence, LogLinearField, whole_incidence
 from mrflearn.models.parameters import Layout
-from mrflearn.models.slices import Incidence
+from mrflearn.objectives.local_problems import observed_counts
 from mrflearn.objectives.objective import Evaluation
-from mrflearn.objectives.observed import observed_counts
 
 # log Z and the score of the labels are both large, and Bethe's value adds up thousands of terms of
 # both signs: in float32 what is left of them is off by more than the last falls of the value in

@@ -20,12 +20,10 @@ from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.field_likelihood import FieldLikelihood
-from mrflearn.objectives.local_blocks import lay_out
-from mrflearn.objectives.local_likelihood import LocalLikelihood
-from mrflearn.objectives.local_problems import Problems, find_problems
+from mrflearn.objectives.local_likelihood import LocalLikelihood, lay_out
+from mrflearn.objectives.local_problems import Problems, find_problems, named_pieces, split_batch
 from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems
 from mrflearn.objectives.objective import ValueAndGradient, evaluate
-from mrflearn.objectives.pieces import named_pieces, split_batch
 from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
 
 Criterion = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.inference.star_bound import star_log_partition, tighten
+from mrflearn.inference.lifted import star_log_partition, tighten
 from mrflearn.models.neighbour_lm import NeighbourModel
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.lifted_bound import Frequencies

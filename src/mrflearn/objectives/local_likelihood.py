@@ -1,4 +1,8 @@
-"""Minus the sum of log p(free | given) over local problems: value and gradient, on all cores.
+"""Sums of local conditional likelihoods: pl, edge-pl, pw, pwpl.
+
+Letters in shapes: r: rows of a pool; l: cells; n: problems of a block.
+
+Letters in shapes: n: problems of one block; l: cells of their free variables.
 
     value = sum over problems of log sum exp(scores) - score of the labels
     gradient = expected minus observed counts of every weight
@@ -11,20 +15,292 @@ Letters in shapes: p: all weights of a model; n: problems of a block; l: cells.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, final
+from typing import NamedTuple, TypeVar, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.execution.threads import Threads
-from mrflearn.models.loglinear import DENSE, SHARES, LogLinearField
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import DENSE, SHARES, Incidence, LogLinearField, Members, SlicePlan
 from mrflearn.models.parameters import Layout
-from mrflearn.models.slices import Incidence
-from mrflearn.objectives.local_blocks import Block, Laid
-from mrflearn.objectives.local_pools import Key
+from mrflearn.models.state_weights import Bags
+from mrflearn.objectives.local_problems import Part, Problems, observed_counts, times_of
+
+# Scores that several problems read, computed once: on a chain a token is in two pieces.
+
+
+NUMBERS_IN_POOL = 2**26  # a larger pool is not held: its scores are computed where they are read
+NUMBERS_AT_ONCE = 700_000
+LEAST_READERS = 1.5  # of each row, on average
+
+
+class Key(NamedTuple):
+    """A template and its free axes; `pool`: scores of a pool, not weights."""
+
+    group: int
+    free: tuple[int, ...]
+    pool: bool = False
+
+    def pooled(self) -> Key:
+        """The scores of the pool of this plan."""
+        return self._replace(pool=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Rows of a pool that problems read."""
+
+    bags: Bags
+    back: tuple[Int64[Tensor, "u"], Bags]
+
+    def scores(self, weights: Tensor, table: Float[Tensor, "r l"], dense: Tensor) -> Tensor:  # noqa: ARG002
+        """The sums of the rows of every problem."""
+        return self.bags.sums(table)
+
+    def add_gradient(
+        self,
+        slopes: Float[Tensor, "n l"],
+        weights: Tensor,  # noqa: ARG002
+        table: Float[Tensor, "r l"],
+        dense: Tensor,  # noqa: ARG002
+    ) -> None:
+        """Adds the slopes to the rows that were read."""
+        used, bags = self.back
+        table.index_add_(0, used, bags.sums(slopes))
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Distinct (features, given states) of a plan: their codes, and blocks of their incidences."""
+
+    codes: Int64[Tensor, "r"]
+    others: int
+    cells: int
+    blocks: list[tuple[slice, Incidence]]
+
+    def gather(self, members: Members) -> Gathered:
+        """Which rows problems read."""
+        row = torch.searchsorted(self.codes, members.row * self.others + members.other).int()
+        counts = torch.bincount(members.problem, minlength=members.problems)
+        bags = Bags(row, (counts.cumsum(0) - counts).int(), None)
+        return Gathered(bags, bags.transposed())
+
+
+def find_pools(
+    model: LogLinearField,
+    batch: FieldBatch,
+    plans: dict[Key, SlicePlan],
+    used: dict[Key, list[Members]],
+) -> dict[Key, Pool]:
+    """A pool for every plan whose rows have several readers."""
+    pools = {}
+    for key, plan in plans.items():
+        codes = torch.cat([own.row * plan.others + own.other for own in used[key]])
+        distinct = codes.unique()
+        cells = plan.weights.labels
+        several = len(used[key]) > 1 and len(codes) >= LEAST_READERS * len(distinct)
+        if several and len(distinct) * cells <= NUMBERS_IN_POOL:
+            pools[key] = _pool(model, batch, key, plan, distinct)
+    return pools
+
+
+def _pool(
+    model: LogLinearField, batch: FieldBatch, key: Key, plan: SlicePlan, codes: Int64[Tensor, "r"]
+) -> Pool:
+    cells, blocks = plan.weights.labels, []
+    most = max(1, NUMBERS_AT_ONCE // cells)
+    for begin in range(0, len(codes), most):
+        own = codes[begin : begin + most]
+        number = torch.arange(len(own))
+        row, other = own.div(plan.others, rounding_mode="floor"), own % plan.others
+        placed = plan.place(
+            batch.features[key.group], Members(len(own), number, row, other), model.dtype
+        )
+        blocks.append((slice(begin, begin + len(own)), placed))
+    return Pool(codes, plan.others, cells, blocks)
+
+
+# Local problems cut into blocks that fit the cache, and blocks dealt out to cores.
+
+
+NUMBERS_IN_BLOCK = 700_000  # problems times cells: a handful of such arrays stays near the cores
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What one kind of factor adds to the scores of a block, in the shape of `view`."""
+
+    key: Key
+    incidence: Incidence | Gathered
+    view: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """The known labels of problems: each (problem, cell) once, and how often it was seen."""
+
+    problem: Int64[Tensor, "g"]
+    cell: Int64[Tensor, "g"]
+    times: Float[Tensor, "g"]
+
+    @classmethod
+    def of(cls, batch: FieldBatch, own: Problems) -> Gold:
+        cell = torch.zeros(len(own), dtype=torch.int64)
+        for variables in own.scope.T:
+            cell = cell * batch.graph.states[variables] + batch.states[variables]
+        return cls(torch.arange(len(own)), cell, own.weight)
+
+    def merged(self, number: Int64[Tensor, "g"], cells: int) -> Gold:
+        """The same labels, problem i being problem `number[i]` now."""
+        code, place = torch.unique(number * cells + self.cell, return_inverse=True)
+        times = torch.zeros(len(code), dtype=torch.float64).index_add_(0, place, self.times)
+        return Gold(code.div(cells, rounding_mode="floor"), code % cells, times)
+
+    def between(self, begin: int, end: int, kind: torch.dtype) -> Gold:
+        """The labels of the problems from `begin` on and before `end`, numbered from 0."""
+        low, high = torch.searchsorted(self.problem, torch.tensor([begin, end])).tolist()
+        some = slice(low, high)
+        return Gold(self.problem[some] - begin, self.cell[some], self.times[some].to(kind))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Problems whose labels are known: their scores add up what the sources say."""
+
+    count: int
+    shape: tuple[int, ...]
+    weight: Float[Tensor, "n"] | None  # None: each counts once
+    sources: tuple[Source, ...]
+    gold: Gold
+    place: tuple[int, slice]  # which record of problems, and where in it
+
+
+@dataclass(frozen=True, eq=False)
+class Laid:
+    """Blocks, the plans and pools they use, and the sum of the features of the known labels."""
+
+    plans: dict[Key, SlicePlan]
+    pools: dict[Key, Pool]
+    blocks: list[Block]
+    observed: Float[Tensor, "p"]
+
+
+def lay_out(
+    model: LogLinearField,
+    batch: FieldBatch,
+    problems: list[Problems],
+    *,
+    least: int = 1,
+    merge: bool = True,
+) -> Laid:
+    """Problems of known labels, ready to be solved; at least `least` blocks where that can be.
+
+    With `merge`, problems that read the same scores become one that counts so many times.
+    """
+    plans: dict[Key, SlicePlan] = {}
+    members: list[list[Members]] = []
+    for own in problems:
+        for part in own.parts:
+            key = Key(part.group, part.free)
+            if key not in plans:
+                plans[key] = SlicePlan.of(model.templates[part.group], part.free)
+        members.append(
+            [_members(batch, part, plans[Key(part.group, part.free)]) for part in own.parts]
+        )
+    used: dict[Key, list[Members]] = {}
+    for own, inside in zip(problems, members, strict=True):
+        for part, member in zip(own.parts, inside, strict=True):
+            used.setdefault(Key(part.group, part.free), []).append(member)
+    pools = find_pools(model, batch, plans, used) if merge else {}
+    blocks: list[Block] = []
+    for number, (own, inside) in enumerate(zip(problems, members, strict=True)):
+        cut = _Cut(model, batch, plans, pools, least, merge)
+        blocks.extend(cut(own, inside, number))
+    return Laid(plans, pools, blocks, observed_counts(model, batch, times_of(batch, problems)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """How problems are cut into blocks."""
+
+    model: LogLinearField
+    batch: FieldBatch
+    plans: dict[Key, SlicePlan]
+    pools: dict[Key, Pool]
+    least: int
+    merge: bool
+
+    def __call__(self, own: Problems, members: list[Members], number: int) -> Iterator[Block]:
+        shape = tuple(int(n) for n in self.batch.graph.states[own.scope[0]])
+        gold = Gold.of(self.batch, own)
+        if self.merge:
+            own, members, gold = _merged(own, members, gold, math.prod(shape))
+        count = len(own.weight)
+        most = max(1, min(NUMBERS_IN_BLOCK // math.prod(shape), -(-count // self.least)))
+        plain = bool((own.weight == 1).all())
+        for begin in range(0, count, most):
+            end = min(begin + most, count)
+            parts = zip(
+                own.parts, (_between(member, begin, end) for member in members), strict=True
+            )
+            yield Block(
+                end - begin,
+                shape,
+                None if plain else own.weight[begin:end].to(self.model.dtype),
+                tuple(
+                    self._source(part, inside, shape) for part, inside in parts if len(inside.row)
+                ),
+                gold.between(begin, end, self.model.dtype),
+                (number, slice(begin, end)),
+            )
+
+    def _source(self, part: Part, inside: Members, shape: tuple[int, ...]) -> Source:
+        key = Key(part.group, part.free)
+        view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
+        if key in self.pools:
+            return Source(key.pooled(), self.pools[key].gather(inside), view)
+        features = self.batch.features[part.group]
+        return Source(key, self.plans[key].place(features, inside, self.model.dtype), view)
+
+
+def _members(batch: FieldBatch, part: Part, plan: SlicePlan) -> Members:
+    group = batch.graph.groups[part.group]
+    other = plan.other(batch.states[group.scope[part.factor]])
+    return Members(int(part.problem.max()) + 1, part.problem, group.table[part.factor], other)
+
+
+def _merged(
+    own: Problems, members: list[Members], gold: Gold, cells: int
+) -> tuple[Problems, list[Members], Gold]:
+    """The same problems, those of one member that read the same scores merged into one."""
+    if len(members) != 1 or len(members[0].row) != len(own):
+        return own, members, gold
+    alike = torch.stack([members[0].row, members[0].other], dim=1)
+    distinct, number = alike.unique(dim=0, return_inverse=True)
+    if len(distinct) == len(own):
+        return own, members, gold
+    weight = torch.zeros(len(distinct), dtype=torch.float64).index_add_(0, number, own.weight)
+    row, other = distinct.unbind(dim=1)
+    merged = Members(len(row), torch.arange(len(row)), row, other)
+    problems = Problems(own.scope[: len(row)], weight, own.parts)
+    return problems, [merged], gold.merged(number, cells)
+
+
+def _between(members: Members, begin: int, end: int) -> Members:
+    low, high = torch.searchsorted(members.problem, torch.tensor([begin, end])).tolist()
+    inside = slice(low, high)
+    problem: Int64[Tensor, "k"] = members.problem[inside] - begin
+    return Members(end - begin, problem, members.row[inside], members.other[inside])
+
+
+# Minus the sum of log p(free | given) over local problems: value and gradient, on all cores.
+
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Which local problems an estimator solves: variables left free, and the factors that score them.
+"""Local problems of an estimator: which variables are free, which factors count.
 
 Every estimator that needs no inference is a sum of log p(free variables | the others) over small
 problems, and differs from the rest only in which variables are free and which factors count:
@@ -14,11 +14,13 @@ With `with_ends`, the piece of a factor of several variables takes the factors o
 variables with it (pieces may overlap: section 3.1).
 
 Letters in shapes: n: problems; k: free variables of each; m: members; a: arity of a factor.
+
+Letters in shapes: f: factors of one group; p: all weights of a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -28,8 +30,14 @@ from jaxtyping import Bool, Float, Int64
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.splitting import split_nodes
 from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import LogLinearField, attributes_of, cells_of
+
+# Which local problems an estimator solves: variables left free, and the factors that score them.
+
 
 Local = Literal["pl", "edge-pl", "pw", "pwpl"]
 Pairs = tuple[Int64[Tensor, "m"], Int64[Tensor, "m"]]
@@ -186,3 +194,94 @@ def _with_parts(batch: FieldBatch, scope: Int64[Tensor, "n k"], members: Members
     if batch.weight is not None:
         weight = batch.weight.double()[graph.component[scope[:, 0]]]
     return Problems(scope, weight, tuple(parts))
+
+
+# How often each weight counts in the scores of known labels.
+
+
+def observed_counts(
+    model: LogLinearField, batch: FieldBatch, counts: list[Float[Tensor, "f"]]
+) -> Float[Tensor, "p"]:
+    """How often each weight counts in the scores of known labels, given how often factors do."""
+    pieces: list[Tensor] = []
+    for index, (count, template) in enumerate(zip(counts, model.templates, strict=True)):
+        seen = count.nonzero().squeeze(1)
+        scope = batch.graph.groups[index].scope[seen]
+        cell = cells_of(batch.states[scope], template.shape)
+        pieces.extend(_observed(model, batch, index, seen, cell, count[seen]))
+    return torch.cat(pieces)
+
+
+def times_of(batch: FieldBatch, problems: list[Problems]) -> list[Float[Tensor, "f"]]:
+    """How often each factor takes part in problems."""
+    counts = [torch.zeros(len(own), dtype=torch.float64) for own in batch.graph.groups]
+    for own in problems:
+        for part in own.parts:
+            counts[part.group].index_add_(0, part.factor, own.weight[part.problem])
+    return counts
+
+
+def _observed(
+    model: LogLinearField,
+    batch: FieldBatch,
+    index: int,
+    seen: Tensor,
+    cell: Tensor,
+    count: Tensor,
+) -> Iterator[Tensor]:
+    template, features = model.templates[index], batch.features[index]
+    row = batch.graph.groups[index].table[seen]
+    place, owner = attributes_of(features, row)
+    code = features.attributes[place].long() * template.cells + cell[owner]
+    value = count[owner]
+    if features.values is not None:
+        value = value * features.values[place]
+    codes = template.attribute * template.cells + template.cell
+    total = torch.zeros(len(codes), dtype=torch.float64)
+    if len(codes):
+        found = torch.searchsorted(codes, code).clamp(max=len(codes) - 1)
+        kept = codes[found] == code
+        total.index_add_(0, found[kept], value[kept])
+    yield total
+    if len(model.dense[index]):
+        dense = torch.zeros(template.cells, len(template.columns), dtype=torch.float64)
+        assert features.dense is not None  # noqa: S101 - its columns have weights
+        dense.index_add_(0, cell, features.dense[row].double() * count[:, None])
+        yield dense.t().flatten()
+
+
+# Piecewise likelihood with pieces of several factors: exact likelihood on the node-split graph.
+
+
+def named_pieces(batch: FieldBatch, names: Sequence[Sequence[str]]) -> list[Int64[Tensor, "f"]]:
+    """The piece of every factor: in each example, the factors of one list of templates are one."""
+    owner = {name: number for number, own in enumerate(names) for name in own}
+    known = [group.name for group in batch.graph.groups]
+    if sorted(owner) != sorted(known) or sum(map(len, names)) != len(owner):
+        raise GraphError(
+            f"pieces {[list(own) for own in names]} must name each of the factors {known} once."
+        )
+    return [
+        batch.graph.component_of(group) * len(names) + owner[group.name]
+        for group in batch.graph.groups
+    ]
+
+
+def split_batch(batch: FieldBatch, pieces: Sequence[Int64[Tensor, "f"]]) -> FieldBatch:
+    """The same labels and features on the node-split graph, whose examples are the pieces."""
+    graph, origin = split_nodes(batch.graph, pieces)
+    place = torch.full((batch.graph.variables,), -1)
+    place[batch.uncertain] = torch.arange(len(batch.uncertain))
+    uncertain = (place[origin] >= 0).nonzero().squeeze(1)
+    weight = None
+    if batch.weight is not None:
+        weight = torch.zeros(graph.components, dtype=batch.weight.dtype)
+        weight[graph.component] = batch.weight[batch.graph.component[origin]]
+    return replace(
+        batch,
+        graph=graph,
+        states=batch.states[origin],
+        uncertain=uncertain,
+        allowed=batch.allowed[place[origin[uncertain]]],
+        weight=weight,
+    )

@@ -21,10 +21,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.loglinear import Incidence, LogLinearField, Members, joint_mask
 from mrflearn.models.parameters import Layout
-from mrflearn.models.slices import Incidence, Members
-from mrflearn.models.templates import joint_mask
 from mrflearn.objectives.local_problems import Part, Problems
 
 

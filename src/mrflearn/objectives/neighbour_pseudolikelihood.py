@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.graph.neighbour_scores import NeighbourScores
-from mrflearn.io.vocabulary import LINE_END_ID
+from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.io.corpus import LINE_END_ID
 from mrflearn.models.neighbour_lm import NeighbourModel
 
 

@@ -25,8 +25,7 @@ from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.local_blocks import Block, Laid, lay_out
-from mrflearn.objectives.local_likelihood import Slopes, block_scores
+from mrflearn.objectives.local_likelihood import Block, Laid, Slopes, block_scores, lay_out
 from mrflearn.objectives.local_problems import find_problems
 
 Shares = Literal["uniform", "optimised"] | Mapping[str, float]

@@ -9,7 +9,7 @@ from mrflearn.serving import blocks
 from mrflearn.serving.tasks import Task
 
 if TYPE_CHECKING:
-    from mrflearn.estimators.field_questions import FieldQuestions
+    from mrflearn.estimators.field_answers import FieldQuestions
 
 SHOWN = 20
 MOST_COUPLINGS = 1000

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.training.adagrad import Adagrad
     from mrflearn.training.callbacks import EarlyStopping
     from mrflearn.training.checkpoint import Checkpoint
-    from mrflearn.training.fitting import fit
+    from mrflearn.training.fitting import fit, minimise
     from mrflearn.training.lbfgs import LBFGS
-    from mrflearn.training.minimising import minimise
     from mrflearn.training.outcome import Outcome, Step
     from mrflearn.training.owlqn import OWLQN
-    from mrflearn.training.sgd import SGD
+    from mrflearn.training.sgd import SGD, Adagrad
 
 __all__ = [
     "LBFGS",
@@ -33,7 +31,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "Adagrad": ".adagrad",
+        "Adagrad": ".sgd",
         "Checkpoint": ".checkpoint",
         "EarlyStopping": ".callbacks",
         "LBFGS": ".lbfgs",
@@ -42,6 +40,6 @@ __getattr__, __dir__ = lazy(
         "SGD": ".sgd",
         "Step": ".outcome",
         "fit": ".fitting",
-        "minimise": ".minimising",
+        "minimise": ".fitting",
     },
 )

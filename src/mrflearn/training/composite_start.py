@@ -1,10 +1,10 @@
-"""Where EM begins for the composite model: topics from PLSA, preterminals from a guess by word."""
+"""Where training of a composite model starts: batches of text, counts of the rest of the text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
@@ -12,13 +12,209 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.features.document_stream import DocumentStream
-from mrflearn.models.composite_lm import CompositeModel, CompositeShape, maximise_tables
-from mrflearn.models.hidden_backoff import Level, Tokens
-from mrflearn.models.plsa import PLSA, document_counts
-from mrflearn.objectives.expected_counts import Batch
+from mrflearn.features.document_stream import DocumentStream, EncodedDocument
+from mrflearn.features.ngrams import Counts
+from mrflearn.io.corpus import Vocabulary
+from mrflearn.models.composite_lm import (
+    GIVEN,
+    PLSA,
+    CompositeModel,
+    CompositeShape,
+    Level,
+    Tokens,
+    document_counts,
+    maximise_tables,
+    shares_before_each,
+)
+from mrflearn.models.ngram import NgramLevel, with_blind
+from mrflearn.objectives.expected_counts import Batch, explain_tokens
+
+# Documents made ready for the composite model: batches of sentences of about one length.
+
 
 Figures: TypeAlias = NDArray[np.float64]
+TOKENS_PER_BATCH = 8192
+
+
+class Judged(NamedTuple):
+    """What an n-gram model makes of each token of a text; zeros without one."""
+
+    given: Figures  # p(token | words before, preterminal), (tokens, preterminals)
+    blind: Figures  # p(token | words before), where a grammar makes ends: among words
+    bucket: Counts
+
+    def at(self, places: Counts) -> Judged:
+        """The same for some tokens."""
+        return Judged(self.given[places], self.blind[places], self.bucket[places])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A text and the n-gram model, if there is one, that has its part in explaining it."""
+
+    text: DocumentStream
+    level: NgramLevel | None
+
+    def values(self, tag_of_word: Figures) -> Judged:
+        """What the n-gram model makes of each token of the text."""
+        size, tags = len(self.text.stream) - 1, tag_of_word.shape[1]
+        if self.level is None:
+            return Judged(np.zeros((size, tags)), np.zeros(size), np.zeros(size, np.int64))
+        found = self.level.tagged(self.text.stream, with_blind(tag_of_word))
+        return Judged(found[:, :-1], found[:, -1], self.level.buckets(self.text.stream))
+
+
+def part(text: DocumentStream, sentences: Counts) -> DocumentStream:
+    """Some sentences of a text as a text of their own."""
+    separator = text.stream[:1]
+    stream = np.concatenate([separator, text.stream[1:][text.places(sentences, ends=True)]])
+    length = text.length[sentences]
+    first = np.concatenate([[0], np.cumsum(length + 1)[:-1]])[: len(length)]
+    return DocumentStream(stream, text.document[sentences], first, length)
+
+
+def batches(
+    text: DocumentStream,
+    given: Judged,
+    shape: CompositeShape,
+    *,
+    longest: int | None = None,
+    row_of_sentence: Counts | None = None,
+) -> Iterator[tuple[Counts, Batch]]:
+    """(sentence numbers, batch) for all sentences, the short before the long.
+
+    Sentences of more than `longest` words get no derivation.  `row_of_sentence` is whose topic
+    shares a sentence has, by default its document's.
+    """
+    ends = shape.grammar is None
+    owner = text.document if row_of_sentence is None else row_of_sentence
+    rows = shape.index.rows(text.stream)
+    order = np.argsort(text.length, kind="stable")
+    limit = np.inf if longest is None else longest
+    for charted in (True, False):
+        chosen = order[(text.length[order] <= limit) == charted]
+        for sentences in _chunks(chosen, text.length):
+            places = text.places(sentences, ends=ends)
+            sizes = text.length[sentences] + ends
+            here = given.at(places)
+            tokens = Tokens(
+                torch.from_numpy(rows[:, places]),
+                torch.from_numpy(here.bucket),
+                torch.from_numpy(np.repeat(owner[sentences], sizes)),
+                torch.from_numpy(here.given),
+                torch.from_numpy(here.blind),
+                torch.from_numpy(sizes),
+            )
+            yield sentences, Batch(tokens, charted)
+
+
+def _chunks(sentences: Counts, length: Counts) -> Iterator[Counts]:
+    total = np.cumsum(length[sentences])
+    if len(sentences):
+        yield from np.split(sentences, np.flatnonzero(np.diff(total // TOKENS_PER_BATCH)) + 1)
+
+
+def encode(
+    documents: Sequence[Sequence[Sequence[str]]], vocabulary: Vocabulary
+) -> list[EncodedDocument]:
+    """Documents as numbers."""
+    return [[vocabulary.encode(words) for words in sentences] for sentences in documents]
+
+
+# Topic shares for unseen documents under the composite model.
+
+
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
+
+
+@torch.no_grad()
+def by_topic(
+    model: CompositeModel, tokens: Tokens
+) -> tuple[Float[Tensor, "t h"], Float[Tensor, "t"]]:
+    """What each topic gives each token, and what it has without any: preterminals by their shares.
+
+    Derivations are left aside, since the shares of a sentence need only be a function of the
+    words before it.
+    """
+    kind, device = model.weights.dtype, model.weights.device
+    tokens = tokens.to(device, kind)
+    topics = torch.ones(len(tokens), model.shape.topics, dtype=kind, device=device)
+    explained = explain_tokens(model, tokens, topics)
+    weighed = explained.weights * model.tags.unsqueeze(1)
+    gained = torch.zeros_like(topics)
+    otherwise = (weighed[:, :, -GIVEN:] * explained.means[:, :, -GIVEN:]).sum(dim=(1, 2))
+    for place, level in enumerate(model.shape.levels):
+        used = weighed[:, :, place]
+        if level.topic:
+            used = used if level.tag else used.sum(dim=1, keepdim=True)
+            gained += (used.unsqueeze(2) * explained.values[place]).sum(dim=1)
+        else:
+            otherwise = otherwise + (used * explained.means[:, :, place]).sum(dim=1)
+    return gained, otherwise
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """Topic shares before each sentence and after each document, by number.
+
+    `value` is log p of all words where preterminals are drawn by their shares alone.
+    """
+
+    before: Figures
+    after: dict[int, Figures]
+    value: float
+
+
+def fold_in(
+    model: CompositeModel,
+    text: DocumentStream,
+    batches: Iterable[tuple[Counts, Batch]],
+    prior: Figures,
+    strength: float,
+) -> Folded:
+    """Topic shares of documents, from a prior worth `strength` draws and the words so far."""
+    size = len(text.stream) - 1
+    gained, otherwise = np.zeros((size, model.shape.topics)), np.ones(size)
+    ends = model.shape.grammar is None
+    for sentences, batch in batches:
+        places = text.places(sentences, ends=ends)
+        found = by_topic(model, batch.tokens)
+        gained[places], otherwise[places] = (x.cpu().numpy() for x in found)
+    shares, after, value = np.empty((len(text), model.shape.topics)), {}, 0.0
+    for document in np.unique(text.document).tolist():
+        mine = np.flatnonzero(text.document == document)
+        places = text.places(mine, ends=ends)
+        sizes = text.length[mine] + ends
+        own = gained[places], otherwise[places]
+        *rows, after[document] = shares_before_each(*own, np.cumsum(sizes), prior, strength)
+        shares[mine] = rows
+        mixed = (own[0] * np.repeat(shares[mine], sizes, axis=0)).sum(axis=1) + own[1]
+        value += float(np.log(np.maximum(mixed, np.finfo(np.float64).tiny)).sum())
+    return Folded(shares, after, value)
+
+
+def best_strength(
+    models: Sequence[CompositeModel],
+    texts: Sequence[DocumentStream],
+    batches: Sequence[list[tuple[Counts, Batch]]],
+    prior: Figures,
+) -> tuple[float, list[Figures]]:
+    """(the prior's strength that suits texts under their models best, shares before sentences)."""
+    if models[0].shape.topics == 1:
+        return STRENGTHS[0], [np.ones((len(text), 1)) for text in texts]
+    folded = [
+        [fold_in(*each, prior, strength) for each in zip(models, texts, batches, strict=True)]
+        for strength in STRENGTHS
+    ]
+    best = int(np.argmax([sum(each.value for each in found) for found in folded]))
+    return STRENGTHS[best], [each.before for each in folded[best]]
+
+
+# Where EM begins for the composite model: topics from PLSA, preterminals from a guess by word.
+
+
 PLSA_STEPS = 30
 MOST_DOCUMENTS = 0.5  # the share of documents above which a word is no sign of a topic
 UNIFORM = 0.1  # how much of another level's weight the uniform distribution begins with

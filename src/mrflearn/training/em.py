@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.checkpoint import Checkpoint, check_same, read_checkpoint, write_checkpoint
-from mrflearn.training.interrupt import Interrupt, interruptible
+from mrflearn.training.loop import Interrupt, interruptible
 from mrflearn.training.outcome import Outcome, Row, Verdict
 from mrflearn.training.progress import Reporter, reporting
 from mrflearn.training.stopping import StopRule

@@ -1,7 +1,15 @@
-"""LAP: a clique's parameters from its neighbourhood alone [Mizrahi 2014, Algorithm 1].
+"""Linear and parallel learning (LAP), consensus of local estimates, and piecewise fields.
 
 Cliques are taken a block at a time: counted, solved, forgotten.  Memory is that of one block, the
 samples and the answers; blocks are independent, so they may run anywhere.
+
+Each variable given its neighbours is fitted by itself, so a coupling is learned once by each of its
+variables.  The answers are averaged, each weighed by the inverse of its variance (their "linear
+consensus" with diagonal weights): as parallel as LAP, and the competitor its paper names.
+
+[Sutton and McCallum 2009, section 3]  A piece is one clique with a free table, fitted by maximum
+likelihood to its own counts; the field is the product of all pieces.  Quick, and wrong by what the
+pieces count twice; a baseline, and a start for others.
 """
 
 from __future__ import annotations
@@ -9,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -17,11 +26,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
-from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.features.observations import CliqueCounts, Columns, neighbourhood_counts
 from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.gauges import reference_gauge
+from mrflearn.graph.local_shape import LocalShape
 from mrflearn.graph.neighbourhood import Neighbourhoods, log2_joint_states, too_crowded
-from mrflearn.models.tabular import TabularModel
-from mrflearn.models.tabular_layout import ParameterLayout
+from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.kernels.reference_terms import scores_of_terms
+from mrflearn.models.tabular import ParameterLayout, TabularModel
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.training.checkpoint import (
     Checkpoint,
@@ -29,10 +41,17 @@ from mrflearn.training.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from mrflearn.training.local import LocalNewton, LocalSolution
-from mrflearn.training.local_missing import solve_with_missing
-from mrflearn.training.local_sparse import LocalProximal
+from mrflearn.training.newton import (
+    LocalNewton,
+    LocalProximal,
+    LocalSolution,
+    cholesky_with_ridge,
+    solve_with_missing,
+)
 from mrflearn.training.outcome import Ending, Outcome
+
+# LAP: a clique's parameters from its neighbourhood alone [Mizrahi 2014, Algorithm 1].
+
 
 SOLUTION = ("terms", "value", "iterations", "converged", "stuck")
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -265,3 +284,100 @@ def insist_on_support(
             "show some joint state around it, so its best parameter would be infinite. "
             "Give a penalty (l2=0.1), more samples, or fewer cliques."
         )
+
+
+# Consensus: every variable learns alone, then neighbours agree [Liu and Ihler 2012].
+
+
+@dataclass(frozen=True, eq=False)
+class Opinion:
+    """What some variables have learned, and how sure each is of each parameter."""
+
+    found: LocalSolution
+    weight: Float[Tensor, "p q"]
+
+
+@dataclass(frozen=True, eq=False)
+class FormOpinion:
+    """The task of one worker: each variable of a block given its neighbours."""
+
+    newton: LocalNewton
+    columns: Columns
+
+    @torch.inference_mode()
+    def __call__(self, block: Block) -> Opinion:
+        problems, shape = block.problems, block.problems.shape
+        counts = neighbourhood_counts(problems.scope, shape.sizes, self.columns)
+        likelihood = LocalLikelihood.of(shape, counts)
+        found = self.newton(likelihood)
+        if not self.newton.l2:
+            insist_on_support(problems, found.terms, counts)
+        return Opinion(found, self._weight(likelihood, found))
+
+    def _weight(self, likelihood: LocalLikelihood, found: LocalSolution) -> Float[Tensor, "p q"]:
+        """The inverse variance of each parameter; about 0 where the samples say nothing of it.
+
+        The ridge of Newton's method stands for what no sample says: its variance is then that of
+        1 / ridge, some 1e13 times that of a parameter that is known.
+        """
+        hessian = likelihood.hessian(likelihood.at(found.terms))
+        hessian.diagonal(dim1=1, dim2=2).add_(2 * self.newton.l2)
+        factor, failed = cholesky_with_ridge(hessian, likelihood.total)
+        variance = torch.cholesky_inverse(factor).diagonal(dim1=1, dim2=2).T
+        known = ~failed & variance.isfinite() & (variance > 0)
+        return torch.where(known, 1 / variance, 0.0)
+
+
+def consensus(
+    graph: FactorGraph, blocks: Iterable[Block], task: FormOpinion, mapper: Mapper = map
+) -> Outcome[TabularModel]:
+    """The field on which all variables agree, from blocks of `blankets`."""
+    insist_on_untied(graph)
+    started = time.perf_counter()
+    layout = ParameterLayout.of(graph)
+    total = torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
+    weight = torch.zeros_like(total)
+    held, ended = list(blocks), []
+    for block, opinion in zip(held, mapper(task, held), strict=True):
+        places = layout.terms(block.problems).view(-1)
+        total.index_add_(0, places, (opinion.weight * opinion.found.terms).to(total).reshape(-1))
+        weight.index_add_(0, places, opinion.weight.to(total).reshape(-1))
+        ended.append(opinion.found)
+    # Where nobody has an opinion with any weight, the parameter stays at zero.
+    model = layout.model(graph, torch.where(weight > 0, total / weight, 0.0))
+    return outcome_of(model, ended, time.perf_counter() - started)
+
+
+# Piecewise training of an untied field: each clique by itself, as if there were no other.
+
+
+def pieces(graph: FactorGraph, counts: CliqueCounts, newton: LocalNewton) -> Outcome[TabularModel]:
+    """The product of all cliques' own fields, from the counts of the cliques."""
+    insist_on_untied(graph)
+    started = time.perf_counter()
+    tables, ended = [], []
+    for group, seen in zip(graph.groups, counts.counts, strict=True):
+        sizes = tuple(seen.shape[1:])
+        flat = seen.reshape(len(group), -1).T.contiguous()
+        shape = _saturated(sizes)
+        found = newton(LocalLikelihood.of(shape, flat))
+        if not newton.l2:
+            hood = Neighbourhoods(shape, group.scope, group.table.unsqueeze(1))
+            insist_on_support(hood, found.terms, flat)
+        tables.append(DenseTable(_scores(shape, found).T.reshape(len(group), *sizes)))
+        ended.append(found)
+    model = TabularModel.from_potentials(reference_gauge(Potentials(graph, tuple(tables))))
+    return outcome_of(model, ended, time.perf_counter() - started)
+
+
+def _saturated(sizes: tuple[int, ...]) -> LocalShape:
+    """One clique with all of its subsets: a free table."""
+    whole = range(len(sizes))
+    subsets = tuple(s for k in range(len(sizes), 0, -1) for s in combinations(whole, k))
+    return LocalShape(sizes, len(sizes), subsets)
+
+
+def _scores(shape: LocalShape, found: LocalSolution) -> Float[Tensor, "x q"]:
+    terms = found.terms.new_zeros(shape.cells, found.terms.shape[1])
+    terms[torch.from_numpy(shape.index).to(terms.device)] = found.terms
+    return scores_of_terms(terms, shape.sizes)

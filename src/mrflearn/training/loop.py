@@ -1,12 +1,17 @@
-"""The loop around every optimiser: stop rules, callbacks, progress, Ctrl-C, checkpoints."""
+"""The training loop, its checkpoints, and Ctrl-C as a request to stop."""
 
 from __future__ import annotations
 
 import math
+import os
+import signal
+import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Generic, TypeVar, final
 
 import torch
@@ -16,12 +21,51 @@ from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.io.files import PathLike
 from mrflearn.training.callbacks import Best, Callback, Watch, Watcher
 from mrflearn.training.checkpoint import Checkpoint, check_same, read_checkpoint, write_checkpoint
-from mrflearn.training.interrupt import Interrupt, interruptible
-from mrflearn.training.optimiser import State
 from mrflearn.training.outcome import Outcome, Row, Step, Verdict
-from mrflearn.training.plan import Plan
-from mrflearn.training.problem import Halt, never
+from mrflearn.training.problem import Halt, Plan, State, never
 from mrflearn.training.progress import Reporter, reporting
+
+# Ctrl-C as a request: the first ends training in good order, the second interrupts for real.
+
+
+@final
+@dataclass
+class Interrupt:
+    """Whether the user has asked to stop."""
+
+    asked: bool = False
+
+
+@contextmanager
+def interruptible(*, announce: bool = False) -> Iterator[Interrupt]:
+    """An `Interrupt` that Ctrl-C sets; what Ctrl-C did before is put back at the end.
+
+    Outside the main thread Python allows no signal handlers, and where Ctrl-C is ignored or
+    handled by someone else it stays so: then the interrupt is never set here.
+    """
+    interrupt = Interrupt()
+    before = signal.getsignal(signal.SIGINT)
+    here = threading.current_thread() is threading.main_thread()
+    if not here or before is not signal.default_int_handler:
+        yield interrupt
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if interrupt.asked:
+            signal.default_int_handler(number, frame)
+        interrupt.asked = True
+        if announce:  # unbuffered, as a handler may run in the middle of another write
+            os.write(2, b"\nstopping after this evaluation; Ctrl-C again stops at once\n")
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# The loop around every optimiser: stop rules, callbacks, progress, Ctrl-C, checkpoints.
+
 
 M = TypeVar("M")
 MUCH_NOISE = 64  # roundings of float32: more than this is not the type's, but an iteration's

@@ -15,13 +15,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.objectives.penalties import Strength
-from mrflearn.training.crossing import cross
-from mrflearn.training.lbfgs import fetch
-from mrflearn.training.memory import Memory
+from mrflearn.training.lbfgs import (
+    ROUNDINGS,
+    Memory,
+    QuasiNewtonSettings,
+    QuasiNewtonState,
+    Trial,
+    cross,
+    fetch,
+)
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem
-from mrflearn.training.quasi_newton import ROUNDINGS, QuasiNewtonState, Trial
-from mrflearn.training.quasi_newton_settings import QuasiNewtonSettings
 
 
 @final

@@ -13,8 +13,8 @@ from mrflearn.execution.memory import require_memory
 from mrflearn.io.files import PathLike
 from mrflearn.kernels.coded_rows import CodedRows
 from mrflearn.models.potts import PottsModel
-from mrflearn.objectives.potts_pseudolikelihood import CodedSamples, PottsPseudolikelihood
-from mrflearn.objectives.scaled import ScaledL2, ScaledModel, ScaledObjective
+from mrflearn.objectives.penalties import ScaledL2, ScaledModel, ScaledObjective
+from mrflearn.objectives.pseudolikelihood import CodedSamples, PottsPseudolikelihood
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.fitting import fit
 from mrflearn.training.lbfgs import LBFGS

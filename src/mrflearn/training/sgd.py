@@ -1,16 +1,147 @@
-"""Stochastic gradient descent, plain or averaged."""
+"""Stochastic gradient descent and Adagrad over minibatches.
+
+J. Duchi, E. Hazan and Y. Singer, Adaptive subgradient methods, JMLR 12 (2011).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+import math
+from dataclasses import dataclass, field
+from typing import Protocol, Self, final
 
-from jaxtyping import Float
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
 from torch import Tensor
 
-from mrflearn.training.epochs import EpochState, check_rate, refuse_l1, run_epoch
+from mrflearn.errors import TrainingError
 from mrflearn.training.problem import Problem
 from mrflearn.training.stopping import StopRule
+
+# Passes over minibatches in a random order, shared by the stochastic optimisers.
+
+
+@final
+@dataclass(eq=False)
+class EpochState:
+    """The iterate, the vectors a step rule keeps beside it, and the place in the current epoch.
+
+    An iteration is an epoch.  `value` is the sum of the minibatch values, each taken just before
+    its step; `gradient_norm` the root mean square of the minibatch gradients' norms.
+    """
+
+    vector: Float[Tensor, "p"]
+    kept: dict[str, Float[Tensor, "p"]]
+    sums: Float64[Tensor, "2"]  # values and squared gradient norms of the epoch so far
+    average: Float[Tensor, "p"] | None = None
+    averaged: int = 0  # how many iterates are in the average
+    iteration: int = 0
+    position: int = 0  # minibatches done in the current epoch
+    updates: int = 0
+    value: float = math.nan
+    gradient_norm: float = math.nan
+    size: float = math.nan
+    step: float = 0.0
+    exact: bool = field(default=False, init=False)
+    since: int = field(default=0, init=False)
+
+    @classmethod
+    def at(cls, start: Float[Tensor, "p"], *kept: str) -> Self:
+        """The state at the starting point, with a vector of zeros under each name."""
+        zeros = {name: torch.zeros_like(start) for name in kept}
+        return cls(start.clone(), zeros, torch.zeros(2, dtype=torch.float64, device=start.device))
+
+    @property
+    def noise(self) -> float:
+        return 4 * torch.finfo(self.vector.dtype).eps * abs(self.value)
+
+    @property
+    def answer(self) -> Float[Tensor, "p"]:
+        return self.vector if self.average is None else self.average
+
+    def take_in(self) -> None:
+        """Counts the current iterate into the average."""
+        self.averaged += 1
+        if self.average is None:
+            self.average = self.vector.clone()
+        else:
+            self.average.lerp_(self.vector, 1 / self.averaged)
+
+    def tensors(self) -> dict[str, Tensor]:
+        counts = [self.averaged, self.iteration, self.position, self.updates]
+        floats = [self.value, self.gradient_norm, self.size, self.step]
+        numbers = torch.tensor([*counts, *floats], dtype=torch.float64)
+        own = {"vector": self.vector, "sums": self.sums, "numbers": numbers}
+        average = {} if self.average is None else {"average": self.average}
+        return own | average | {f"kept.{name}": kept for name, kept in self.kept.items()}
+
+    @classmethod
+    def restore(cls, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> Self:
+        """The state that gave these tensors, on the device of `like`."""
+        placed = {name: value.to(like.device) for name, value in tensors.items()}
+        kept = {n.removeprefix("kept."): v for n, v in placed.items() if n.startswith("kept.")}
+        numbers = tensors["numbers"].tolist()
+        counts, floats = (int(n) for n in numbers[:4]), numbers[4:]
+        average = placed.get("average")
+        return cls(placed["vector"], kept, placed["sums"], average, *counts, *floats)
+
+
+class StepRule(Protocol):
+    """How one minibatch gradient moves the vector."""
+
+    def move(self, state: EpochState, gradient: Float[Tensor, "p"], epochs: float) -> float:
+        """Moves the state's vector in place; gives the rate used, after `epochs` passes."""
+
+    def averages(self, state: EpochState) -> bool:
+        """Whether the iterates of the current epoch go into the average."""
+
+
+def run_epoch(rule: StepRule, problem: Problem, state: EpochState) -> None:
+    """One pass over all minibatches, or the rest of one that was broken off."""
+    count = len(problem.functions)
+    # The order depends on seed and epoch alone, so a resumed training needs no random state.
+    order = np.random.default_rng([problem.seed, state.iteration]).permutation(count)
+    for index in order[state.position :].tolist():
+        found = problem.part(index, state.vector)
+        gradient = found.gradient
+        state.sums += torch.stack((found.value.double(), gradient.dot(gradient).double()))
+        state.step = rule.move(state, gradient, state.updates / count)
+        state.updates += 1
+        state.position += 1
+        if rule.averages(state):
+            state.take_in()
+    size = state.answer.dot(state.answer).double().reshape(1)
+    value, squares, size = torch.cat((state.sums, size)).tolist()
+    _check(value, squares, state)
+    state.value, state.gradient_norm = value, math.sqrt(squares / count)
+    state.size = math.sqrt(size)
+    state.sums.zero_()
+    state.position = 0
+    state.iteration += 1
+    problem.evaluations += 1
+
+
+def _check(value: float, squares: float, state: EpochState) -> None:
+    if not (math.isfinite(value) and math.isfinite(squares)):
+        raise TrainingError(
+            f"the values of epoch {state.iteration + 1} sum to {value}: the steps are probably too "
+            f"long; try a tenth of this rate ({state.step:g})."
+        )
+
+
+def refuse_l1(problem: Problem, name: str) -> None:
+    """Raises `TrainingError` where the penalty has corners, which these optimisers step over."""
+    if problem.penalty.has_l1:
+        raise TrainingError(f"{name} needs a smooth penalty; for L1 train with OWLQN().")
+
+
+def check_rate(name: str, rate: float) -> None:
+    """Raises `TrainingError` where the learning rate would not move anything downhill."""
+    if not (math.isfinite(rate) and rate > 0):
+        raise TrainingError(f"{name}: a learning rate of {rate} goes nowhere; it must be positive.")
+
+
+# Stochastic gradient descent, plain or averaged.
 
 
 @final
@@ -57,3 +188,47 @@ class SGD:
 
     def averages(self, state: EpochState) -> bool:
         return self.average_from is not None and state.iteration + 1 >= self.average_from
+
+
+# Adagrad: gradient descent with a rate for each weight that falls with the gradients it has
+# seen.
+
+
+@final
+@dataclass(frozen=True)
+class Adagrad:
+    """w <- w - rate * g / (sqrt(sum of g^2 so far) + epsilon), g the gradient of one minibatch."""
+
+    rate: float = 0.1
+    epochs: int = 50
+    epsilon: float = 1e-10
+    period: int = 10
+    delta: float | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        check_rate("Adagrad", self.rate)
+
+    @property
+    def rule(self) -> StopRule:
+        return StopRule(
+            self.epochs, max_seconds=self.max_seconds, period=self.period, delta=self.delta
+        )
+
+    def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> EpochState:
+        refuse_l1(problem, "Adagrad")
+        return EpochState.at(start, "squares")
+
+    def advance(self, problem: Problem, state: EpochState) -> None:
+        run_epoch(self, problem, state)
+
+    def restore(self, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> EpochState:
+        return EpochState.restore(like, tensors)
+
+    def move(self, state: EpochState, gradient: Float[Tensor, "p"], epochs: float) -> float:  # noqa: ARG002
+        squares = state.kept["squares"].addcmul_(gradient, gradient)
+        state.vector.addcdiv_(gradient, squares.sqrt().add_(self.epsilon), value=-self.rate)
+        return self.rate
+
+    def averages(self, state: EpochState) -> bool:  # noqa: ARG002
+        return False

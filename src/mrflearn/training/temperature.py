@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.kernels import chain_sums
-from mrflearn.kernels.chain_steps import Steps
+from mrflearn.kernels.chain_sums import Steps
 
 COLDEST, HOTTEST = 0.01, 100.0
 

@@ -19,11 +19,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.features.neighbourhood_counts import Columns, neighbourhood_counts
+from mrflearn.features.observations import Columns, neighbourhood_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.models.parameters import Layout
-from mrflearn.models.tabular import TabularModel
-from mrflearn.models.tabular_layout import ParameterLayout
+from mrflearn.models.tabular import ParameterLayout, TabularModel
 from mrflearn.objectives.local_auxiliary import LocalLikelihood
 from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import NoPenalty
@@ -32,7 +31,7 @@ from mrflearn.training.lap import Block
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import run
 from mrflearn.training.outcome import Outcome
-from mrflearn.training.plan import Plan
+from mrflearn.training.problem import Plan
 
 MOST_PARAMETERS = 3000  # the covariance is a square table
 ROWS = 1 << 14

@@ -1,0 +1,473 @@
+"""Gibbs sampling, exact draws where elimination allows them, and diagnostics.
+
+Variables that share no factor get one colour and are treated together.  Chains come last in every
+tensor, so that gathers copy long contiguous rows.  Letters: n: chains; k: variables of one colour
+(or factors around them); r: rows of a table, one for each setting of the other variables.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import coo_array
+from torch import Tensor
+
+from mrflearn.errors import InferenceError
+from mrflearn.execution.threads import one_thread
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.inference.beliefs import insist
+from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.inference.messages import Wiring, real_links, refuse_lifted
+
+# Whether chains agree, and how many independent draws theirs are worth.
+
+
+LEAST_DRAWS = 4  # of each chain
+
+
+def split_r_hat(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
+    """Potential scale reduction of d draws of n chains, each cut in two halves.
+
+    [Gelman et al., Bayesian Data Analysis, eq. 11.4].  1 where nothing ever varies, infinite where
+    chains differ and none of them moves.
+    """
+    half = len(traces) // 2
+    if len(traces) < LEAST_DRAWS:
+        raise InferenceError(
+            f"R-hat needs at least {LEAST_DRAWS} draws of a chain, not {len(traces)}."
+        )
+    halves = torch.cat([traces[:half], traces[len(traces) - half :]], dim=1)
+    within = halves.var(dim=0).mean(dim=0)
+    between = halves.mean(dim=0).var(dim=0)
+    ratio = torch.where(between > 0, between / within, 0.0)
+    return ((half - 1) / half + ratio).sqrt().clamp(min=1.0)
+
+
+def effective_draws(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
+    """How many independent draws d draws of n chains are worth for estimating a mean.
+
+    Autocorrelations are summed in pairs for as long as the pairs are positive, and not allowed to
+    rise again [Geyer 1992, section 3.3]; n d where nothing ever varies.
+    """
+    draws, chains = traces.shape[:2]
+    if draws < LEAST_DRAWS:
+        raise InferenceError(
+            f"effective draws need at least {LEAST_DRAWS} draws of a chain, not {draws}."
+        )
+    centred = traces - traces.mean(dim=0, keepdim=True)
+    spectrum = torch.fft.rfft(centred, n=2 * draws, dim=0)
+    covariance = torch.fft.irfft(spectrum.abs().square(), n=2 * draws, dim=0)[:draws].mean(1)
+    covariance = covariance / draws
+    within = covariance[0] * draws / (draws - 1)
+    between = traces.mean(dim=0).var(dim=0) if chains > 1 else torch.zeros_like(within)
+    spread = covariance[0] + between
+    correlation = 1 - (within - covariance) / spread
+    pairs = correlation[: draws // 2 * 2].unflatten(0, (-1, 2)).sum(dim=1)
+    positive = (pairs > 0).cumprod(dim=0)
+    pairs = torch.where(positive > 0, pairs.cummin(dim=0).values, 0.0)
+    worth = chains * draws / (2 * pairs.sum(dim=0) - 1).clamp(min=1 / draws)
+    return torch.where(spread > 0, worth.clamp(max=float(chains * draws)), chains * draws)
+
+
+# Scores of one variable's states given all others, for many variables and many chains at once.
+
+
+@dataclass(frozen=True, eq=False)
+class Facet:
+    """Factors of one group seen from one axis, whose variables there have one colour."""
+
+    rows: Float[Tensor, "s r"]  # their tables, the axis first, all else in one row
+    first: Int[Tensor, "k 1"]  # where the rows of each factor's table begin
+    others: tuple[tuple[Int[Tensor, "k"], int], ...]  # the other variables, and their strides
+    weight: Float[Tensor, "k 1"]  # multiplicities
+    position: Int[Tensor, "k"]  # of the factor's variable in the colour
+    component: Int[Tensor, "k"]
+    axis: int
+
+    def row(self, states: Int[Tensor, "v n"]) -> Int[Tensor, "k n"]:
+        """Which row each factor reads, given the states of its other variables."""
+        row = self.first.expand(-1, states.shape[1])
+        for variables, stride in self.others:
+            row = row + stride * states[variables]
+        return row
+
+    def read(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "s k n"]:
+        """The scores of every state on this axis, the other variables being as they are."""
+        row = self.row(states)
+        values = self.rows.index_select(1, row.reshape(-1))
+        return values.view(-1, *row.shape).mul_(self.weight)
+
+    def read_at(self, states: Int[Tensor, "v n"], own: Int[Tensor, "k n"]) -> Float[Tensor, "k n"]:
+        """The scores where this axis is as it is, too."""
+        place = own * self.rows.shape[1] + self.row(states)
+        return self.rows.view(-1)[place] * self.weight
+
+
+@dataclass(frozen=True, eq=False)
+class Colour:
+    """Variables that share no factor, their unary scores, and the factors around them."""
+
+    variables: Int[Tensor, "k"]
+    bias: Float[Tensor, "s k 1"]  # -inf beyond a variable's own states
+    facets: tuple[Facet, ...]
+
+    def scores(self, states: Int[Tensor, "v n"], share: float = 1.0) -> Float[Tensor, "s k n"]:
+        """`share` times the scores of every state given all others."""
+        total = self.bias.new_zeros(*self.bias.shape[:2], states.shape[1])
+        for facet in self.facets:
+            total[: len(facet.rows)].index_add_(1, facet.position, facet.read(states))
+        return total.add_(self.bias).mul_(share)
+
+
+@dataclass(frozen=True, eq=False)
+class Conditionals:
+    """A field, arranged by colours."""
+
+    graph: FactorGraph
+    bias: Float[Tensor, "v s"]
+    colours: tuple[Colour, ...]
+
+    @classmethod
+    def of(cls, potentials: Potentials) -> Conditionals:
+        """The field's tables, laid out by the colours of its variables."""
+        graph, wiring = potentials.graph, Wiring.of(potentials.graph)
+        bias = wiring.padded(wiring.bias(potentials), -torch.inf)
+        number = colouring(graph)
+        colours = []
+        for colour in range(int(number.max()) + 1 if len(number) else 0):
+            variables = (number == colour).nonzero().squeeze(1)
+            facets = _facets(potentials, wiring.senders, variables)
+            colours.append(Colour(variables, bias[variables].T.unsqueeze(2).contiguous(), facets))
+        return cls(graph, bias, tuple(colours))
+
+    def score(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "c n"]:
+        """The unnormalised log-probability of every chain's states by component, in float64."""
+        size = self.graph.components, states.shape[1]
+        total = self.bias.new_zeros(size, dtype=torch.float64)
+        total.index_add_(0, self.graph.component, self.bias.gather(1, states).double())
+        for colour in self.colours:
+            for facet in colour.facets:
+                if facet.axis == 0:  # each factor is seen from all its axes, and counts once
+                    own = states[colour.variables[facet.position]]
+                    total.index_add_(0, facet.component, facet.read_at(states, own).double())
+        return total
+
+    def sweep(
+        self, states: Int[Tensor, "v n"], generator: torch.Generator, share: float = 1.0
+    ) -> None:
+        """Every variable of every chain drawn anew, in place, colour by colour."""
+        for colour in self.colours:
+            scores = colour.scores(states, share)
+            states[colour.variables] = draw(scores, states[colour.variables], generator)
+
+    def independent(
+        self, chains: int, generator: torch.Generator, share: float = 1.0
+    ) -> Int[Tensor, "v n"]:
+        """States drawn from `share` times the unary scores alone; 0 where these allow none."""
+        bias = (self.bias * share).masked_fill(self.bias == -torch.inf, -torch.inf)
+        scores = bias.T.unsqueeze(2).expand(-1, -1, chains)
+        zeros = torch.zeros(scores.shape[1:], dtype=torch.int64, device=scores.device)
+        return draw(scores, zeros, generator)
+
+
+def _facets(
+    potentials: Potentials, senders: tuple[int, ...], variables: Int[Tensor, "k"]
+) -> tuple[Facet, ...]:
+    graph, facets = potentials.graph, []
+    position = torch.full((graph.variables,), -1, device=graph.device)
+    position[variables] = torch.arange(len(variables), device=graph.device)
+    for index in senders:
+        group, table = graph.groups[index], potentials.tables[index].dense().detach()
+        for axis in range(group.arity):
+            own = (position[group.scope[:, axis]] >= 0).nonzero().squeeze(1)
+            if not len(own):
+                continue
+            # Only the tables that are read here: all of them, at every colour, would be many.
+            used, number = group.table[own].unique(return_inverse=True)
+            rows = table[used].movedim(axis + 1, 0)
+            sizes = list(rows.shape[2:])
+            strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+            scope = group.scope[own]
+            rest = [scope[:, other] for other in range(group.arity) if other != axis]
+            facets.append(
+                Facet(
+                    rows.reshape(len(rows), -1).contiguous(),
+                    number.unsqueeze(1) * math.prod(sizes),
+                    tuple(zip(rest, strides, strict=True)),
+                    group.multiplicity[own].to(table.dtype).unsqueeze(1),
+                    position[scope[:, axis]],
+                    graph.component[scope[:, axis]],
+                    axis,
+                )
+            )
+    return tuple(facets)
+
+
+def colouring(graph: FactorGraph) -> Int[Tensor, "v"]:
+    """A colour for every variable, so that none shares a factor with another of its colour.
+
+    Greedy, in breadth-first order: two colours for any graph without odd cycles.  Variables of one
+    state never change and may share colours with anyone.
+    """
+    variables, factors, count = real_links(graph)
+    ones = np.ones(len(variables), dtype=np.int64)
+    links = coo_array((ones, (variables, factors)), (graph.variables, count)).tocsr()
+    near = (links @ links.T).tocsr()
+    starts, neighbours = near.indptr.tolist(), near.indices.tolist()
+    colour = [-1] * graph.variables
+    for root in range(graph.variables):
+        queue = deque([root] if colour[root] < 0 else [])
+        while queue:
+            v = queue.popleft()
+            if colour[v] >= 0:
+                continue
+            around = neighbours[starts[v] : starts[v + 1]]
+            taken = {colour[u] for u in around}
+            colour[v] = next(c for c in itertools.count() if c not in taken)
+            queue.extend(u for u in around if colour[u] < 0)
+    return torch.tensor(colour, dtype=torch.int64, device=graph.device)
+
+
+def draw(
+    scores: Float[Tensor, "s k n"], current: Int[Tensor, "k n"], generator: torch.Generator
+) -> Int[Tensor, "k n"]:
+    """States in proportion to exp(scores); the current ones where every score is -inf."""
+    peak = scores.amax(0)
+    dead = peak == -torch.inf
+    weight = (scores - peak.masked_fill(dead, 0.0)).exp_().cumsum(0)
+    uniform = torch.rand(peak.shape, generator=generator, dtype=peak.dtype, device=peak.device)
+    # Rounding must not lift the threshold to the whole sum, nor may it meet an empty state at 0.
+    threshold = uniform * weight[-1] * (1 - 4 * torch.finfo(peak.dtype).eps)
+    return torch.where(dead, current, (weight <= threshold).sum(0))
+
+
+# Where chains begin: states that no factor forbids.
+
+
+SEARCH_SWEEPS = 60  # of one search
+SEARCHES = 5
+SEARCH_CHAINS = 16
+PROOF_MEMORY = 2**28  # bytes that a proof of impossibility may take
+PENALTIES = (1.0, 12.0)  # of a forbidden entry, in nats, at the beginning and the end of a search
+
+
+def possible_states(
+    potentials: Potentials, conditionals: Conditionals, chains: int, generator: torch.Generator
+) -> Int[Tensor, "v n"]:
+    """States of positive probability, one column a chain.
+
+    Chains start from the unary factors alone.  Where a larger factor forbids what came out, they
+    look for a possible state by annealing the number of forbidden entries; a chain that finds none
+    begins, in the component concerned, where a luckier one does.
+    """
+    states, possible = _search(potentials, conditionals, chains, generator)
+    if not bool(possible.all()):
+        lost = int((~possible).nonzero()[0])
+        raise InferenceError(
+            f"component {lost}: no state of positive probability was found by {chains} chains in "
+            f"{SEARCHES * SEARCH_SWEEPS} sweeps each. There may be none, or few: an exact method "
+            "(JunctionTree) tells; more chains search better."
+        )
+    return states
+
+
+def with_possible_states(potentials: Potentials, assignment: Int[Tensor, "v"]) -> Int[Tensor, "v"]:
+    """The assignment, with states that a search found in components where it is impossible."""
+    lost = potentials.score(assignment) == -torch.inf
+    if not bool(lost.any()):
+        return assignment
+    generator = torch.Generator(device=assignment.device).manual_seed(0)
+    states, possible = _search(potentials, Conditionals.of(potentials), SEARCH_CHAINS, generator)
+    return torch.where((lost & possible)[potentials.graph.component], states[:, 0], assignment)
+
+
+def impossible_components(
+    potentials: Potentials, assignment: Int[Tensor, "v"]
+) -> Bool[Tensor, "c"]:
+    """Which components surely have no state of positive probability.
+
+    One assignment of positive probability, such as the one given may be, shows that there is one;
+    that there is none takes exact inference.  Where that would take too much memory nothing is
+    known, and the component is not called impossible.
+    """
+    lost = potentials.score(assignment) == -torch.inf
+    if not bool(lost.any()):
+        return lost
+    exact = JunctionTree(memory_limit=PROOF_MEMORY)
+    if exact.refuses(potentials.graph) is not None:
+        return torch.zeros_like(lost)
+    return exact.best(potentials).score == -torch.inf
+
+
+def _search(
+    potentials: Potentials, conditionals: Conditionals, chains: int, generator: torch.Generator
+) -> tuple[Int[Tensor, "v n"], Bool[Tensor, "c"]]:
+    """States, one column a chain, and the components in which they are possible."""
+    states = conditionals.independent(chains, generator)
+    possible = conditionals.score(states) > -torch.inf
+    if bool(possible.all()):
+        return states, possible.all(dim=1)
+    conflicts = Conditionals.of(_conflicts(potentials))
+    low, high = PENALTIES
+    for _ in range(SEARCHES):
+        for step in range(SEARCH_SWEEPS):
+            share = low * (high / low) ** (step / (SEARCH_SWEEPS - 1))
+            conflicts.sweep(states, generator, share)
+        possible = conditionals.score(states) > -torch.inf
+        if bool(possible.any(dim=1).all()):
+            break
+    return _shared(states, possible, potentials.graph.component), possible.any(dim=1)
+
+
+def _conflicts(potentials: Potentials) -> Potentials:
+    """The field that scores 0, less 1 for every forbidden entry of a larger factor."""
+    tables = []
+    for group, table in zip(potentials.graph.groups, potentials.tables, strict=True):
+        values = table.dense().detach()
+        forbidden = values == -torch.inf
+        penalty = -torch.inf if group.arity == 1 else -1.0
+        tables.append(DenseTable(torch.zeros_like(values).masked_fill(forbidden, penalty)))
+    return Potentials(potentials.graph, tuple(tables))
+
+
+def _shared(
+    states: Int[Tensor, "v n"], possible: Bool[Tensor, "c n"], component: Int[Tensor, "v"]
+) -> Int[Tensor, "v n"]:
+    """Chains that are impossible in a component take it from one that is possible there."""
+    chain = torch.arange(states.shape[1], device=states.device)
+    lucky = possible.to(torch.int64).argmax(dim=1, keepdim=True)
+    source = torch.where(possible, chain, lucky)
+    return states.gather(1, source[component])
+
+
+# Gibbs sampling: all variables of one colour, in all chains, drawn at once.
+
+
+@dataclass(frozen=True, eq=False)
+class GibbsRun:
+    """The draws kept from every chain, and what they are worth.  Letters: d: draws; n: chains."""
+
+    graph: FactorGraph
+    states: Int[Tensor, "d n v"]
+    scores: Float[Tensor, "d n c"]  # unnormalised log-probabilities
+
+    def marginals(self) -> Float[Tensor, "v s"]:
+        """How often each variable was in each state."""
+        return torch.stack([self._seen(s).mean(dim=(0, 1)) for s in self._states()], dim=1)
+
+    def r_hat(self) -> Float[Tensor, "v"]:
+        """Split R-hat of every variable, of the worst of its states; near 1 where chains agree."""
+        return torch.stack([split_r_hat(self._seen(s)) for s in self._states()]).amax(dim=0)
+
+    def effective_draws(self) -> Float[Tensor, "c"]:
+        """How many independent draws the run is worth, judged by the score of each component."""
+        return effective_draws(self.scores)
+
+    def _states(self) -> range:
+        return range(self.graph.most_states)
+
+    def _seen(self, state: int) -> Float[Tensor, "d n v"]:
+        return (self.states == state).to(self.scores.dtype)
+
+
+@final
+@dataclass(frozen=True)
+class Gibbs:
+    """Chains run side by side; `burn_in` sweeps are thrown away, then every `thin`-th is kept.
+
+    `sweeps` counts those after the burn-in, in each chain.  Chains start from states of positive
+    probability, but where -inf entries cut the space in pieces a chain stays in the piece where it
+    started: R-hat is then far above 1.
+    """
+
+    sweeps: int = 1000
+    burn_in: int = 500
+    chains: int = 64
+    thin: int = 10
+
+    def __post_init__(self) -> None:
+        if min(self.sweeps, self.chains, self.thin) < 1 or self.burn_in < 0:
+            raise InferenceError("sweeps, chains and thin must be at least 1, burn_in at least 0.")
+        if self.sweeps < self.thin:
+            raise InferenceError(
+                f"{self.sweeps} sweeps of which each {self.thin}th is kept leave nothing. "
+                "Raise sweeps, or lower thin."
+            )
+
+    def refuses(self, graph: FactorGraph) -> str | None:
+        return refuse_lifted(graph, "Gibbs sampling")
+
+    @one_thread()
+    @torch.no_grad()
+    def run(self, potentials: Potentials, generator: torch.Generator) -> GibbsRun:
+        """All kept draws of all chains, with diagnostics."""
+        insist(self, potentials.graph)
+        potentials.check_numbers()
+        field = Conditionals.of(potentials)
+        states = possible_states(potentials, field, self.chains, generator)
+        for _ in range(self.burn_in):
+            field.sweep(states, generator)
+        kept, scores = [], []
+        for _ in range(self.sweeps // self.thin):
+            for _ in range(self.thin):
+                field.sweep(states, generator)
+            kept.append(states.T.clone())
+            scores.append(field.score(states).T)
+        return GibbsRun(potentials.graph, torch.stack(kept), torch.stack(scores))
+
+    def run_for(self, potentials: Potentials, count: int, generator: torch.Generator) -> GibbsRun:
+        """A run of `count` draws or a few more, as many from each chain."""
+        chains = max(1, min(self.chains, count))
+        sweeps = self.thin * max(1, -(-count // chains))
+        return replace(self, chains=chains, sweeps=sweeps).run(potentials, generator)
+
+    def sample(
+        self, potentials: Potentials, count: int, generator: torch.Generator
+    ) -> Int[Tensor, "n v"]:
+        """`count` draws, as many from each chain; as many sweeps as that needs."""
+        return self.run_for(potentials, count, generator).states.flatten(0, 1)[:count]
+
+
+# Samples of a field: exact where its width allows, else by Gibbs, and what those are worth.
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Samples, and how they were made."""
+
+    samples: Int[Tensor, "n v"]
+    method: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Exact samples by `exact` where it accepts the graph, else approximate ones by `gibbs`."""
+
+    exact: JunctionTree = field(default_factory=JunctionTree)
+    gibbs: Gibbs = field(default_factory=Gibbs)
+
+    def __call__(self, potentials: Potentials, count: int, *, seed: int = 0) -> Draw:
+        """`count` samples that depend on nothing but the field and the seed."""
+        generator = torch.Generator(device=potentials.graph.device).manual_seed(seed)
+        refusal = self.exact.refuses(potentials.graph)
+        if refusal is None:
+            return Draw(self.exact.sample(potentials, count, generator), "exact (junction tree)")
+        run = self.gibbs.run_for(potentials, count, generator)
+        method = f"Gibbs, {self.gibbs.burn_in} sweeps of burn-in{_worth(run)} ({refusal})"
+        return Draw(run.states.flatten(0, 1)[:count], method)
+
+
+def _worth(run: GibbsRun) -> str:
+    """What the draws are worth, judged by their scores, where chains are long enough to tell."""
+    if len(run.scores) < LEAST_DRAWS:
+        return ""
+    alike, worth = split_r_hat(run.scores).max(), effective_draws(run.scores).min()
+    return f", R-hat {float(alike):.3f}, worth {float(worth):,.0f} independent draws"

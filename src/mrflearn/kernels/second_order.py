@@ -1,0 +1,236 @@
+"""Second-order chains: sums and best paths over triples of labels.
+
+    score(y) = sum_i [ unary_i(y_i) + near(y_{i-1}, y_i) + far(y_{i-2}, y_i) ]
+
+The recursion runs over pairs of states, in linear space and in float64; a position costs s^3.
+Sequences that leave even that range, or have no possible assignment, are done again in log space.
+Letters in shapes: r: rows (tokens) laid out by `Steps`; s: states; b: sequences; n: tokens of one.
+
+Scores as in `second_order_sums`; a position costs s^3.  Letters in shapes: r: rows (tokens) laid
+out by `Steps`; s: states; b: sequences; k: sequences that reach a step; m: assignments kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from mrflearn.kernels.chain_sums import Steps
+from mrflearn.kernels.safe_logsumexp import safe_logsumexp
+
+# log Z of chains laid out by `Steps` in which each state also meets the one two places before
+# it.
+
+
+# How much, in nats, may be lost on the way before it could show in the last digits of log Z.
+MOST_LOST = math.log(torch.finfo(torch.float64).eps / torch.finfo(torch.float64).tiny)
+
+
+def log_partition(
+    unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
+) -> Float[Tensor, "b"]:
+    """log Z of each sequence, differentiable in all tables; 0 for a sequence of length 0."""
+    rows, tables = unary.double(), (near.double(), far.double())
+    value, trusted = _scaled(rows, *tables, steps)
+    if not bool(trusted.all()):
+        # Once more without the others, whose gradients would spoil those of all.
+        inside = trusted[steps.sequence]
+        kept, _ = _scaled(rows[inside], *tables, Steps.of(steps.lengths[trusted]))
+        again = [
+            log_partition_reference(rows[steps.sequence == sequence], *tables)
+            for sequence in (~trusted).nonzero()[:, 0].tolist()
+        ]
+        value = torch.zeros_like(value).index_copy(0, trusted.nonzero()[:, 0], kept)
+        value = value.index_copy(0, (~trusted).nonzero()[:, 0], torch.stack(again))
+    return value.to(unary.dtype)
+
+
+def log_partition_reference(
+    unary: Float[Tensor, "n s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"]
+) -> Float[Tensor, ""]:
+    """log Z of one sequence in log space: the plain twin."""
+    pairs = unary.new_zeros(1, 1)  # state before, state
+    for place, own in enumerate(unary):
+        beyond = far if place > 1 else far.new_zeros(1, len(far))
+        arrived = safe_logsumexp(pairs.unsqueeze(2) + beyond.unsqueeze(1))
+        pairs = arrived + own + (near if place else 0.0)
+    return safe_logsumexp(pairs.flatten())
+
+
+def _scaled(
+    unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
+) -> tuple[Float[Tensor, "b"], Bool[Tensor, "b"]]:
+    """log Z in linear space, and for which sequences float range was surely enough."""
+    top = unary.detach().amax(dim=1)
+    weight = (unary - top.unsqueeze(1)).exp()
+    shifts = near.detach().amax(), far.detach().amax()
+    beside, beyond = (near - shifts[0]).exp(), (far - shifts[1]).exp()
+    scales: list[Tensor] = []
+    pairs = weight.new_zeros(0)
+    for t, rows in enumerate(steps.slices):
+        if t == 0:
+            pairs = weight[rows].unsqueeze(1)
+        else:
+            reached = pairs[: steps.sizes[t]].mT
+            # The first step has no state two places before it.
+            arrived = reached @ beyond if t > 1 else reached.expand(-1, -1, len(near))
+            pairs = arrived * beside * weight[rows].unsqueeze(1)
+        scales.append(pairs.sum(dim=(1, 2)))
+        pairs = pairs / scales[-1].view(-1, 1, 1)
+    if not scales:
+        value = unary.sum() + unary.new_zeros(len(steps.lengths))  # keeps its place in a gradient
+        return value, torch.ones_like(value, dtype=torch.bool)
+    logs = torch.cat(scales).log()
+    taken = [(steps.lengths - far_back).clamp_min(0) for far_back in (1, 2)]
+    value = steps.totals(logs + top) + taken[0] * shifts[0] + taken[1] * shifts[1]
+    # No weight exceeds 1, so nothing that was lost could have grown by more than all 1 / scale.
+    lost = steps.totals(-logs.detach().clamp(max=0.0)).nan_to_num(nan=torch.inf)
+    return value, (lost < MOST_LOST) & value.detach().isfinite()
+
+
+# The best assignments of chains in which each state also meets the one two places before it.
+
+
+LARGEST_BLOCK = 2**18  # candidate scores held at once
+
+
+def viterbi(
+    unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
+) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
+    """A best state for each row and the score of each sequence."""
+    best: list[Tensor] = []  # by step: sequences, state before, state
+    for t, rows in enumerate(steps.slices):
+        if t == 0:
+            best.append(unary[rows].unsqueeze(1))
+            continue
+        moved = _highest(best[-1][: steps.sizes[t]], _beyond(far, t))
+        best.append(moved + near + unary[rows].unsqueeze(1))
+    return _retrace(best, far, steps) if best else (steps.rank, unary.new_zeros(len(steps.lengths)))
+
+
+def _retrace(
+    best: list[Tensor], far: Float[Tensor, "s s"], steps: Steps
+) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
+    states, scores = torch.zeros_like(steps.rank), far.new_zeros(len(steps.lengths))
+    sizes = (*steps.sizes, 0)
+    pair = states.new_zeros(len(steps.lengths), 2)
+    for t in range(len(steps.sizes) - 1, -1, -1):
+        # Where a path came from is worked out only for the states it visits, not kept for all.
+        going, size = sizes[t + 1], sizes[t]
+        if going:
+            before, here = pair[:going].unbind(dim=1)
+            row = torch.arange(going, device=far.device)
+            came = best[t][row, :, before] + _beyond(far, t + 1)[:, here].t()
+            pair[:going] = torch.stack([came.argmax(dim=1), before], dim=1)
+        if size > going:
+            scores[steps.order[going:size]], index = best[t][going:].flatten(1).max(dim=1)
+            found = torch.unravel_index(index, best[t].shape[1:])
+            pair[going:size] = torch.stack(found, dim=1)
+        states[steps.slices[t]] = pair[:size, 1]
+    return states, scores
+
+
+def _beyond(far: Float[Tensor, "s s"], t: int) -> Float[Tensor, "a s"]:
+    """The far table of the step to t; the first step has no state two places before it."""
+    return far if t > 1 else far.new_zeros(1, len(far))
+
+
+def _highest(before: Float[Tensor, "k a s"], far: Float[Tensor, "a s"]) -> Float[Tensor, "k s s"]:
+    """The best way into each pair of states."""
+    best = before.new_empty(len(before), before.shape[2], far.shape[1])
+    size = max(1, LARGEST_BLOCK // (far.numel() * before.shape[2]))
+    for first in range(0, len(before), size):
+        part = slice(first, first + size)
+        torch.amax(before[part].unsqueeze(3) + far.unsqueeze(1), dim=1, out=best[part])
+    return best
+
+
+def n_best(
+    unary: Float[Tensor, "r s"],
+    near: Float[Tensor, "s s"],
+    far: Float[Tensor, "s s"],
+    steps: Steps,
+    count: int,
+) -> tuple[Int[Tensor, "r m"], Float[Tensor, "b m"]]:
+    """The `count` best assignments of each sequence, best first, and their scores.
+
+    Where there are fewer, the rest score -inf and their states mean nothing.
+    """
+    best: list[Tensor] = []  # by step: k, state before, state, place in its list
+    origin: list[Tensor] = []  # state two before * m + place there
+    for t, rows in enumerate(steps.slices):
+        if t == 0:
+            first = unary.new_full((steps.sizes[0], 1, unary.shape[1], count), -torch.inf)
+            first[:, 0, :, 0] = unary[rows]
+            best.append(first)
+            origin.append(torch.zeros_like(first, dtype=torch.int32))
+            continue
+        moved, came_from = _advance(best[-1][: steps.sizes[t]], _beyond(far, t))
+        best.append(moved + (near + unary[rows].unsqueeze(1)).unsqueeze(3))
+        origin.append(came_from)
+    return _walk_back(best, origin, steps, count)
+
+
+def _advance(
+    before: Float[Tensor, "k a s m"], far: Float[Tensor, "a s"]
+) -> tuple[Float[Tensor, "k s s m"], Int[Tensor, "k s s m"]]:
+    """The best m of all (state two before, place in its list), for each pair of states."""
+    sequences, _, states, count = before.shape
+    best = before.new_empty(sequences, states, states, count)
+    came_from = torch.empty_like(best, dtype=torch.int32)
+    for part in _blocks(before):
+        # k, state before, state two before, place -> k, state before, state, candidates
+        lists = before[part].transpose(1, 2)
+        scores = (lists.unsqueeze(2) + far.t().unsqueeze(2)).flatten(3)
+        best[part], came_from[part] = _top(scores, count)
+    return best, came_from
+
+
+def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` highest of the last axis and where they are; -inf where there are fewer."""
+    found = scores.topk(min(count, scores.shape[-1]), dim=-1)
+    lacking = (0, count - found.values.shape[-1])
+    return pad(found.values, lacking, value=-torch.inf), pad(found.indices, lacking)
+
+
+def _blocks(before: Float[Tensor, "k a s m"]) -> Iterator[slice]:
+    size = max(1, LARGEST_BLOCK // (before[0].numel() * before.shape[2])) if len(before) else 1
+    for first in range(0, len(before), size):
+        yield slice(first, first + size)
+
+
+def _walk_back(
+    best: list[Tensor], origin: list[Tensor], steps: Steps, count: int
+) -> tuple[Int[Tensor, "r m"], Float[Tensor, "b m"]]:
+    device = steps.rank.device
+    paths = torch.zeros(len(steps), count, dtype=torch.int64, device=device)
+    scores = torch.full((len(steps.lengths), count), -torch.inf, dtype=torch.float64, device=device)
+    scores[:, 0] = 0.0  # a sequence of length 0 has one assignment, the empty one
+    chosen = torch.zeros(len(steps.lengths), count, 3, dtype=torch.int64, device=device)
+    sizes = (*steps.sizes, 0)
+    for t in range(len(steps.sizes) - 1, -1, -1):
+        going, size = sizes[t + 1], sizes[t]
+        if going:
+            chosen[:going] = _one_back(chosen[:going], origin[t + 1], count)
+        if size > going:
+            ending = best[t][going:]
+            values, index = _top(ending.flatten(1), count)
+            scores[steps.order[going:size]] = values.double()
+            chosen[going:size] = torch.stack(torch.unravel_index(index, ending.shape[1:]), dim=2)
+        paths[steps.slices[t]] = chosen[:size, :, 1]
+    return paths, scores
+
+
+def _one_back(
+    chosen: Int[Tensor, "k m 3"], origin: Int[Tensor, "k s s m"], count: int
+) -> Int[Tensor, "k m 3"]:
+    """(state before, state, place) one step earlier than the chosen ones."""
+    before, here, place = chosen.unbind(dim=2)
+    row = torch.arange(len(chosen), device=chosen.device).unsqueeze(1)
+    code = origin[row, before, here, place].long()
+    return torch.stack([code // count, before, code % count], dim=2)

@@ -1,0 +1,369 @@
+"""Batched Newton for many small problems; L1 by proximal steps; missing values by EM.
+
+Each problem has its own step length and leaves when it is done, so one slow problem costs the
+others nothing.  Problems with too many parameters for a Hessian each go to L-BFGS, laid end to end.
+
+A sample in which only some variables of a neighbourhood were seen counts with the probability of
+what was seen, the rest summed out.  Right when what is missing does not depend on its own value.
+
+    minimise  likelihood + l2 * sum w^2 + l1 * sum over cliques of two or more |their parameters|
+
+The norm of a clique's whole table is priced (the group lasso; for two states it is |w|).  Newton's
+method again, with the price kept as it is: parameters without a price are eliminated from the
+second-order model, and what is left, a few couplings, is minimised one table after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from mrflearn.execution.pages import keep_freed_memory
+from mrflearn.graph.local_shape import LocalShape
+from mrflearn.kernels.reference_terms import with_missing, without_missing
+from mrflearn.objectives.local_auxiliary import LocalFit, LocalLikelihood
+from mrflearn.training.fitting import minimise
+from mrflearn.training.lbfgs import LBFGS
+
+# Many small convex problems of one shape solved together: Newton's method, all in step.
+
+
+MOST_NEWTON = 300  # parameters of one problem; above, its Hessian costs more than it saves
+LONGEST_STEP = 4.0  # nats; longer steps come from directions the data say nothing about
+HALVINGS = 30
+MANY = 64  # problems for which a step that all of them share takes less time than one of each
+# The value along a step of Newton's is at most value - c (1 - (e^s - 1 - s) / s^2), c > 0, where s
+# is the sum of its moves: the curvature grows by e^s at most.  Up to s = 1.79 that is a descent.
+ALWAYS_LESS = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class LocalSolution:
+    """The parameters of q problems and how the search for them ended.
+
+    A problem is `stuck` where no step made its value less though it had not converged: its terms
+    are the best that were met.
+    """
+
+    terms: Float[Tensor, "p q"]
+    value: Float[Tensor, "q"]
+    iterations: int
+    converged: Bool[Tensor, "q"]
+    stuck: Bool[Tensor, "q"]
+
+
+class NewtonStep(NamedTuple):
+    """Where a step of every problem has led; `done`: nothing more to gain; `stuck`: no way on."""
+
+    terms: Float[Tensor, "p q"]
+    fit: LocalFit
+    done: Bool[Tensor, "q"]
+    stuck: Bool[Tensor, "q"]
+
+
+@dataclass(frozen=True)
+class LocalNewton:
+    """Minimises likelihood + l2 * sum of squares for every problem.
+
+    tolerance: a problem is done when one more step would move no parameter by more than this.
+    """
+
+    l2: float = 0.0
+    tolerance: float = 1e-7
+    max_iterations: int = 100
+
+    def __call__(
+        self, problems: LocalLikelihood, start: Float[Tensor, "p q"] | None = None
+    ) -> LocalSolution:
+        """The solution of every problem, from zero or from `start`."""
+        if len(problems.observed) > MOST_NEWTON:
+            begin = torch.zeros_like(problems.observed) if start is None else start
+            return self._quasi_newton(problems, begin)
+        return self._newton(problems, self._near(problems) if start is None else start)
+
+    def _near(self, problems: LocalLikelihood) -> Float[Tensor, "p q"]:
+        """One step from zero, with a curvature that problems of one shape share.
+
+        At zero all joint states are alike, so problems bend as their contexts weigh them: on
+        average that is shared, and exact for joint fields.  What is left open where a problem has
+        many solutions (no penalty) must not depend on its company: such begin at zero.  So do a
+        few problems, to which their own steps are cheaper.
+        """
+        unique = problems.shape.contexts == 1 or self.l2 > 0
+        if not unique or problems.observed.shape[1] < MANY:
+            return torch.zeros_like(problems.observed)
+        shared, run = problems.averages()
+        hessian = shared.hessian(shared.at_zero())
+        hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
+        inverse = torch.cholesky_inverse(cholesky_with_ridge(hessian, shared.total)[0])
+        gradient = problems.gradient_at_zero()
+        if len(inverse) == 1:
+            step = -inverse[0] @ gradient
+        else:
+            step = -(inverse[run] @ gradient.T.unsqueeze(2)).squeeze(2).T
+        step = step.nan_to_num(0.0, 0.0, 0.0)  # without a factor, from zero
+        return step * (LONGEST_STEP / step.abs().amax(dim=0).clamp_min(LONGEST_STEP))
+
+    def step(
+        self, problems: LocalLikelihood, terms: Float[Tensor, "p q"], fit: LocalFit
+    ) -> NewtonStep:
+        """One damped Newton step of every problem; a problem that finds no better point stays."""
+        gradient = problems.gradient(fit).add_(terms, alpha=2 * self.l2)
+        hessian = problems.hessian(fit)
+        hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
+        factor, failed = cholesky_with_ridge(hessian, problems.total)
+        direction = torch.cholesky_solve(gradient.T.unsqueeze(2), factor).squeeze(2).T.neg()
+        failed = failed | ~direction.isfinite().all(dim=0)
+        if bool(failed.any()):
+            direction = direction.masked_fill(failed, 0.0)
+        size = direction.abs()
+        reach, spread = size.amax(dim=0), size.sum(dim=0)
+        flat = gradient.abs().amax(dim=0) <= 1e-13 * problems.total
+        # Along the step no score changes by more than its spread, nor the curvature by a larger
+        # share: that share of this step is what the next one would be.
+        done = reach * spread.clamp_max(1.0) <= self.tolerance
+        if bool((spread <= ALWAYS_LESS).all()):
+            moved = terms + direction
+            return NewtonStep(moved, problems.at(moved), (done & ~failed) | flat, failed & ~flat)
+        slope = (direction * gradient).sum(dim=0)
+        length = (LONGEST_STEP / reach.clamp_min(LONGEST_STEP)).to(terms.dtype)
+        moved, trial, length = self._search(problems, (terms, fit), (direction, slope), length)
+        stuck = (failed | (length == 0)) & ~flat
+        return NewtonStep(moved, trial, (done & (length == 1) & ~failed) | flat, stuck)
+
+    def _search(
+        self,
+        problems: LocalLikelihood,
+        begin: tuple[Float[Tensor, "p q"], LocalFit],
+        toward: tuple[Float[Tensor, "p q"], Float[Tensor, "q"]],
+        length: Float[Tensor, "q"],
+    ) -> tuple[Float[Tensor, "p q"], LocalFit, Float[Tensor, "q"]]:
+        """Steps of at most this length that make every value less: halved until they do.
+
+        A step that none of its halves makes less has length 0.
+        """
+        (terms, fit), (direction, slope) = begin, toward
+        value = fit.value + self.l2 * terms.square().sum(dim=0)
+        # Below rounding, a comparison of values says nothing: allow for it.
+        slack = 1e-13 * (value.abs() + problems.total)
+        for _ in range(HALVINGS):
+            moved = terms + length * direction
+            trial = problems.at(moved)
+            after = trial.value + self.l2 * moved.square().sum(dim=0)
+            # Not a number is no better either.
+            worse = ~(after <= value + 1e-4 * length * slope + slack)
+            if not bool(worse.any()):
+                return moved, trial, length
+            length = torch.where(worse, length / 2, length)
+        length = torch.where(worse, 0.0, length)
+        moved = torch.where(worse, terms, terms + length * direction)
+        return moved, problems.at(moved), length
+
+    def _newton(self, problems: LocalLikelihood, start: Float[Tensor, "p q"]) -> LocalSolution:
+        keep_freed_memory()
+        terms, value = start.clone(), torch.zeros_like(problems.total)
+        converged = torch.zeros_like(value, dtype=torch.bool)
+        stuck = torch.zeros_like(converged)
+        left = torch.arange(len(value), device=value.device)
+        current, fit = start, problems.at(start)
+        iterations = 0
+        while iterations < self.max_iterations:
+            iterations += 1
+            current, fit, done, lost = self.step(problems, current, fit)
+            going = (~(done | lost)).nonzero().squeeze(1)
+            if len(going) == len(left) and iterations < self.max_iterations:
+                continue
+            terms[:, left], value[left], converged[left] = current, fit.value, done
+            stuck[left] = lost
+            if not len(going):
+                break
+            left, current = left[going], current[:, going]
+            problems, fit = problems.part(going), fit.part(going)
+        value = value + self.l2 * terms.square().sum(dim=0)
+        return LocalSolution(terms, value, iterations, converged, stuck)
+
+    def _quasi_newton(
+        self, problems: LocalLikelihood, start: Float[Tensor, "p q"]
+    ) -> LocalSolution:
+        shape = start.shape
+
+        def value_and_gradient(vector: Tensor) -> tuple[Tensor, Tensor]:
+            terms = vector.view(shape)
+            fit = problems.at(terms)
+            gradient = problems.gradient(fit) + 2 * self.l2 * terms
+            value = fit.value.sum() + self.l2 * terms.square().sum()
+            return value, gradient.view(-1)
+
+        optimiser = LBFGS(max_iterations=20 * self.max_iterations, tolerance=1e-12)
+        outcome = minimise(value_and_gradient, start.reshape(-1).clone(), optimiser)
+        terms = outcome.model.view(shape).clone()
+        value = problems.at(terms).value + self.l2 * terms.square().sum(dim=0)
+        ended = torch.full_like(value, float(outcome.converged)) > 0
+        stuck = torch.full_like(ended, outcome.ending == "stuck")
+        return LocalSolution(terms, value, outcome.iterations, ended, stuck)
+
+
+def cholesky_with_ridge(
+    hessian: Float[Tensor, "q p p"], total: Float[Tensor, "q"]
+) -> tuple[Float[Tensor, "q p p"], Bool[Tensor, "q"]]:
+    """Its Cholesky factor, and where there is none.
+
+    Where the data leave a direction flat, a ridge decides, which is added to the Hessian itself.
+    """
+    ridge = 1e-13 * total.clamp_min(1e-300)
+    for _ in range(12):
+        hessian.diagonal(dim1=1, dim2=2).add_(ridge.unsqueeze(1))
+        found = torch.linalg.cholesky_ex(hessian)
+        factor: Tensor = found.L
+        failed: Tensor = found.info
+        if not bool(failed.any()):
+            break
+        ridge = torch.where(failed > 0, ridge * 100, 0.0)
+    return factor, failed > 0
+
+
+# Local problems with values missing: expectation and maximisation, a Newton step at a time.
+
+
+def solve_with_missing(
+    shape: LocalShape, counts: Float[Tensor, "z q"], newton: LocalNewton
+) -> LocalSolution:
+    """The solution of every problem, from counts in which "not seen" is each variable's last state.
+
+    A problem has converged where neither its terms nor what it expects to see move any more; one
+    whose Newton step finds no better point is stuck.  At most `newton.max_iterations` rounds.
+    The value is minus the log-likelihood of what was seen, as far as the auxiliary field says.
+    """
+    total = counts.sum(dim=0)
+    expected = (total / shape.cells).expand(shape.cells, -1)
+    terms = torch.zeros(len(shape.terms), counts.shape[1], dtype=counts.dtype, device=counts.device)
+    rounds, done = 0, torch.zeros_like(total, dtype=torch.bool)
+    stuck = done
+    while rounds < newton.max_iterations and not bool((done | stuck).all()):
+        rounds += 1
+        completed = complete(shape, counts, expected)
+        problems = LocalLikelihood.of(shape, completed)
+        before = terms
+        terms, fit, _, stuck = newton.step(problems, terms, problems.at(terms))
+        shift = (fit.expected - expected).abs().amax(dim=0) / total
+        expected = fit.expected
+        moved = (terms - before).abs().amax(dim=0)
+        done = (moved <= newton.tolerance) & (shift <= newton.tolerance) & ~stuck
+    seen = with_missing(expected, shape.sizes) / total
+    loss = -torch.where(counts > 0, counts * seen.log(), 0.0).sum(dim=0)
+    loss = loss + newton.l2 * terms.square().sum(dim=0)
+    return LocalSolution(terms, loss, rounds, done, stuck)
+
+
+def complete(
+    shape: LocalShape, counts: Float[Tensor, "z q"], expected: Float[Tensor, "x q"]
+) -> Float[Tensor, "x q"]:
+    """Counts of whole joint states: each partial one shared out as the current field would."""
+    seen = with_missing(expected, shape.sizes)
+    ratio = torch.where(counts > 0, counts / seen, 0.0)
+    return expected * without_missing(ratio, shape.sizes)
+
+
+# Local problems with a price on every coupling: whole tables become exactly zero.
+
+
+SWEEPS = 500
+
+
+@dataclass(frozen=True)
+class LocalProximal:
+    """Minimises likelihood + L2 + group L1 for every problem."""
+
+    l1: float
+    l2: float = 0.0
+    tolerance: float = 1e-7
+    max_iterations: int = 100
+
+    def __call__(self, problems: LocalLikelihood) -> LocalSolution:
+        """The solution of every problem [Lee, Sun and Saunders 2014, proximal Newton]."""
+        terms = torch.zeros_like(problems.observed)
+        value = self._value(problems, terms)
+        done = torch.zeros_like(value, dtype=torch.bool)
+        stuck = done
+        iterations = 0
+        while iterations < self.max_iterations and not bool((done | stuck).all()):
+            iterations += 1
+            goal = self._model_minimum(problems, terms)
+            length = torch.ones_like(value)
+            for _ in range(HALVINGS):
+                # A whole step lands on exact zeros.
+                moved = torch.where(length < 1, terms + length * (goal - terms), goal)
+                after = self._value(problems, moved)
+                worse = ~(after <= value + 1e-13 * (value.abs() + problems.total))
+                if not bool(worse.any()):
+                    break
+                length = torch.where(worse, length / 2, length)
+            done = (goal - terms).abs().amax(dim=0) <= self.tolerance
+            # Those that no half of the step made less stay where they are.
+            stuck = worse & ~done
+            terms, value = torch.where(worse, terms, moved), torch.where(worse, value, after)
+        return LocalSolution(terms, value, iterations, done, stuck)
+
+    def _model_minimum(
+        self, problems: LocalLikelihood, centre: Float[Tensor, "p q"]
+    ) -> Float[Tensor, "p q"]:
+        """Where the second-order model of the smooth part, plus the price, is least."""
+        fit = problems.at(centre)
+        gradient = (problems.gradient(fit) + 2 * self.l2 * centre).T.unsqueeze(2)
+        hessian = problems.hessian(fit)
+        ridge = 2 * self.l2 + 1e-12 * problems.total.unsqueeze(1)
+        hessian.diagonal(dim1=1, dim2=2).add_(ridge)
+        spans = _priced(problems.shape)
+        priced = torch.cat([torch.arange(span.start, span.stop) for span in spans])
+        free = torch.tensor([p for p in range(len(centre)) if p not in set(priced.tolist())])
+        here, there = priced.to(centre.device), free.to(centre.device, torch.int64)
+        across = hessian[:, here][:, :, there]
+        right = torch.cat([across.transpose(1, 2), gradient[:, there]], dim=2)
+        solved = torch.linalg.solve(hessian[:, there][:, :, there], right)
+        curvature = hessian[:, here][:, :, here] - across @ solved[:, :, :-1]
+        slope = (gradient[:, here] - across @ solved[:, :, -1:]).squeeze(2)
+        goal = centre.clone()
+        goal[here] = self._in_turn(curvature, slope, centre[here].T, spans).T
+        shift = (goal - centre)[here].T.unsqueeze(2)
+        goal[there] -= (solved[:, :, -1:] + solved[:, :, :-1] @ shift).squeeze(2).T
+        return goal
+
+    def _in_turn(
+        self,
+        curvature: Float[Tensor, "q k k"],
+        slope: Float[Tensor, "q k"],
+        start: Float[Tensor, "q k"],
+        spans: list[slice],
+    ) -> Float[Tensor, "q k"]:
+        """The least of a quadratic plus the price of each table, by descent table by table."""
+        ends = torch.tensor([0, *(span.stop - span.start for span in spans)]).cumsum(0).tolist()
+        tables = [slice(a, b) for a, b in pairwise(ends)]
+        steepest = [torch.linalg.eigvalsh(curvature[:, t, t])[:, -1:] for t in tables]
+        here, slope = start.clone(), slope.clone()
+        for _ in range(SWEEPS):
+            before = here.clone()
+            for table, top in zip(tables, steepest, strict=True):
+                goal = here[:, table] - slope[:, table] / top
+                norm = goal.norm(dim=1, keepdim=True).clamp_min(1e-300)
+                moved = goal * (1 - self.l1 / (top * norm)).clamp_min(0.0) - here[:, table]
+                here[:, table] += moved
+                slope += (curvature[:, :, table] @ moved.unsqueeze(2)).squeeze(2)
+            if float((here - before).abs().max()) <= self.tolerance / 10:
+                break
+        return here
+
+    def _value(self, problems: LocalLikelihood, terms: Float[Tensor, "p q"]) -> Float[Tensor, "q"]:
+        norms = [terms[span].norm(dim=0) for span in _priced(problems.shape)]
+        price = self.l1 * torch.stack([torch.zeros_like(problems.total), *norms]).sum(dim=0)
+        return problems.at(terms).value + self.l2 * terms.square().sum(dim=0) + price
+
+
+def _priced(shape: LocalShape) -> list[slice]:
+    """Where the parameters of cliques of two or more stand."""
+    pairs = zip(shape.spans, shape.touching, strict=True)
+    return [span for span, places in pairs if len(places) > 1 and span.stop > span.start]
