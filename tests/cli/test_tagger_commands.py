@@ -13,7 +13,7 @@ import pytest
 from mrflearn import HMMTagger
 from mrflearn.estimators.loading import load
 from mrflearn.evaluation.tagging import confusion, tagging_report
-from mrflearn.io.conllu import ConlluSentence, Row, read_conllu, write_conllu
+from mrflearn.io.conllu import ConlluRow, ConlluSentence, read_conllu, write_conllu
 from support.command import run
 
 NOUNS, VERBS = ["cat", "dog", "bird"], ["barked", "walked", "jumped"]
@@ -23,11 +23,11 @@ MODELS = ("hmm", "plain", "joint")
 def sentence(noun: str, verb: str) -> ConlluSentence:
     words = [("the", "DET", "DT"), (noun, "NOUN", "NN"), (verb, "VERB", "VBD"), (".", "PUNCT", ".")]
     rows = [
-        Row(str(i), form, form, upos, xpos, "A=b", "0", "root", f"{i}:x", "SpaceAfter=No")
+        ConlluRow(str(i), form, form, upos, xpos, "A=b", "0", "root", f"{i}:x", "SpaceAfter=No")
         for i, (form, upos, xpos) in enumerate(words, start=1)
     ]
-    rows.insert(1, Row("2-3", f"{noun}{verb}", *"________"))
-    rows.append(Row("4.1", "gap", *"________"))
+    rows.insert(1, ConlluRow("2-3", f"{noun}{verb}", *"________"))
+    rows.append(ConlluRow("4.1", "gap", *"________"))
     return ConlluSentence((f"# text = the {noun} {verb}.", "# kept as it is"), tuple(rows))
 
 

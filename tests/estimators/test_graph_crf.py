@@ -12,7 +12,7 @@ import torch
 import mrflearn
 from mrflearn import GraphCRF
 from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, SettingsError
-from mrflearn.estimators.crf_training import Settings
+from mrflearn.estimators.crf_training import CRFSettings
 from mrflearn.estimators.field_crf import FieldSettings, train_field
 from mrflearn.estimators.graph_inputs import Graphs
 from mrflearn.execution.processes import Processes
@@ -179,7 +179,7 @@ def test_graphs_without_edges_and_without_nodes(estimator: str) -> None:
 
 def test_training_says_where_messages_did_not_rest() -> None:
     hasty = BeliefPropagation(max_sweeps=1)
-    settings = FieldSettings(Principle("bp", bp=hasty), Settings(max_iterations=2))
+    settings = FieldSettings(Principle("bp", bp=hasty), CRFSettings(max_iterations=2))
     graphs = Graphs.of(pictures(0, 2)[0])
     names = Numbering(["land", "sea"], closed=True)
     batch = graphs.labelled(graphs.batch(2), pictures(0, 2)[1], names)

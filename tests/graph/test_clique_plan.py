@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.graph import elimination
-from mrflearn.graph.elimination import Plan, Structure, make_plan
+from mrflearn.graph.elimination import EliminationPlan, EliminationStructure, make_plan
 
 
-def dense(states: tuple[int, ...]) -> Structure:
+def dense(states: tuple[int, ...]) -> EliminationStructure:
     pairs = [(i, j) for i in range(len(states)) for j in range(len(states)) if i != j]
-    return Structure(states, tuple(pairs))
+    return EliminationStructure(states, tuple(pairs))
 
 
 @settings(max_examples=50)
@@ -23,7 +23,7 @@ def test_every_factor_is_in_one_pack_of_the_step_of_its_first_variable(
 ) -> None:
     structure = dense(states)
     plan = make_plan(structure)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, EliminationPlan)
     seen = []
     for k, step in enumerate(plan.steps):
         assert step.axes[0] == k
@@ -39,7 +39,7 @@ def test_every_factor_is_in_one_pack_of_the_step_of_its_first_variable(
 
 def test_packs_stay_small_beside_their_clique() -> None:
     plan = make_plan(dense((2,) * 18))
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, EliminationPlan)
     first = plan.steps[0]
     assert len(first.packs) > 1
     for axes, _ in first.packs:
@@ -47,9 +47,9 @@ def test_packs_stay_small_beside_their_clique() -> None:
 
 
 def test_axes_of_a_factor_are_brought_into_the_order_of_elimination() -> None:
-    structure = Structure((2, 1, 3), ((2, 1, 0), (1,)))
+    structure = EliminationStructure((2, 1, 3), ((2, 1, 0), (1,)))
     plan = make_plan(structure)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, EliminationPlan)
     place = {variable: k for k, variable in enumerate(plan.elimination.order)}
     for scope, order in zip(structure.scopes, plan.orders, strict=True):
         places = [place[scope[i]] for i in order]
@@ -59,6 +59,6 @@ def test_axes_of_a_factor_are_brought_into_the_order_of_elimination() -> None:
 
 
 def test_memory_counts_messages_and_packs() -> None:
-    plan = make_plan(Structure((50, 50), ((0, 1),)))
-    assert isinstance(plan, Plan)
+    plan = make_plan(EliminationStructure((50, 50), ((0, 1),)))
+    assert isinstance(plan, EliminationPlan)
     assert plan.entries >= 50 * 50 + 50

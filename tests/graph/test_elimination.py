@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.graph.elimination import Elimination, Structure, TooWide, find_elimination
+from mrflearn.graph.elimination import Elimination, EliminationStructure, TooWide, find_elimination
 
 structures = st.integers(1, 7).flatmap(
     lambda count: st.builds(
-        Structure,
+        EliminationStructure,
         st.tuples(*[st.integers(1, 4)] * count),
         st.lists(
             st.lists(st.integers(0, count - 1), min_size=1, max_size=3, unique=True).map(tuple),
@@ -23,20 +23,20 @@ structures = st.integers(1, 7).flatmap(
 )
 
 
-def lattice(rows: int, columns: int) -> Structure:
+def lattice(rows: int, columns: int) -> EliminationStructure:
     place = {(i, j): i * columns + j for i in range(rows) for j in range(columns)}
     right = [(place[i, j], place[i, j + 1]) for i in range(rows) for j in range(columns - 1)]
     down = [(place[i, j], place[i + 1, j]) for i in range(rows - 1) for j in range(columns)]
-    return Structure((2,) * (rows * columns), tuple(right + down))
+    return EliminationStructure((2,) * (rows * columns), tuple(right + down))
 
 
-def eliminated(structure: Structure) -> Elimination:
+def eliminated(structure: EliminationStructure) -> Elimination:
     found = find_elimination(structure)
     assert isinstance(found, Elimination)
     return found
 
 
-def total_of_order(structure: Structure, order: tuple[int, ...]) -> int:
+def total_of_order(structure: EliminationStructure, order: tuple[int, ...]) -> int:
     """The table entries of an order, by playing the elimination out on a plain graph."""
     free = [v for v, count in enumerate(structure.states) if count > 1]
     edges = {frozenset(p) for s in structure.scopes for p in itertools.combinations(s, 2)}
@@ -52,7 +52,7 @@ def total_of_order(structure: Structure, order: tuple[int, ...]) -> int:
 
 @settings(max_examples=150)
 @given(structure=structures)
-def test_the_tree_is_a_junction_tree(structure: Structure) -> None:
+def test_the_tree_is_a_junction_tree(structure: EliminationStructure) -> None:
     found = eliminated(structure)
     count = len(structure.states)
     assert sorted(found.order) == list(range(count))
@@ -71,7 +71,7 @@ def test_the_tree_is_a_junction_tree(structure: Structure) -> None:
 
 @settings(max_examples=100)
 @given(structure=structures)
-def test_the_sizes_are_those_of_the_order(structure: Structure) -> None:
+def test_the_sizes_are_those_of_the_order(structure: EliminationStructure) -> None:
     found = eliminated(structure)
     sizes = [math.prod(structure.states[v] for v in clique) for clique in found.cliques]
     assert found.largest == max(sizes)
@@ -83,7 +83,7 @@ def test_the_sizes_are_those_of_the_order(structure: Structure) -> None:
 
 @settings(max_examples=30)
 @given(structure=structures.filter(lambda s: len(s.states) <= 5))
-def test_tiny_graphs_come_near_the_best_of_all_orders(structure: Structure) -> None:
+def test_tiny_graphs_come_near_the_best_of_all_orders(structure: EliminationStructure) -> None:
     orders = itertools.permutations(range(len(structure.states)))
     best = min(total_of_order(structure, order) for order in orders)
     assert best <= eliminated(structure).total <= 1.5 * best
@@ -92,17 +92,17 @@ def test_tiny_graphs_come_near_the_best_of_all_orders(structure: Structure) -> N
 @pytest.mark.parametrize(
     ("structure", "least", "most"),
     [
-        (Structure((2,) * 50, tuple((i, i + 1) for i in range(49))), 1, 1),
-        (Structure((2,) * 50, tuple((i, (i + 1) % 50) for i in range(50))), 2, 2),
-        (Structure((3,) * 6, (tuple(range(6)),)), 5, 5),
-        (Structure((2,) * 8, tuple(itertools.combinations(range(8), 2))), 7, 7),
-        (Structure((2, 1, 2), ((0, 1), (1, 2))), 0, 0),
+        (EliminationStructure((2,) * 50, tuple((i, i + 1) for i in range(49))), 1, 1),
+        (EliminationStructure((2,) * 50, tuple((i, (i + 1) % 50) for i in range(50))), 2, 2),
+        (EliminationStructure((3,) * 6, (tuple(range(6)),)), 5, 5),
+        (EliminationStructure((2,) * 8, tuple(itertools.combinations(range(8), 2))), 7, 7),
+        (EliminationStructure((2, 1, 2), ((0, 1), (1, 2))), 0, 0),
         (lattice(4, 500), 4, 8),  # cheap enough at any of these to end the search
         (lattice(20, 20), 20, 20),
     ],
     ids=["chain", "cycle", "one factor", "complete", "through a single state", "strip", "20x20"],
 )
-def test_known_widths(structure: Structure, least: int, most: int) -> None:
+def test_known_widths(structure: EliminationStructure, least: int, most: int) -> None:
     assert least <= eliminated(structure).width <= most
 
 
@@ -118,13 +118,13 @@ def test_the_same_structure_gets_the_same_order() -> None:
     "structure",
     [
         lattice(60, 60),
-        Structure((2,) * 200, (tuple(range(200)),)),
+        EliminationStructure((2,) * 200, (tuple(range(200)),)),
         lattice(3, 3000),
-        Structure((2,) * 20_001, tuple((0, leaf) for leaf in range(1, 20_001))),
+        EliminationStructure((2,) * 20_001, tuple((0, leaf) for leaf in range(1, 20_001))),
     ],
     ids=["lattice", "huge factor", "long strip", "hub"],
 )
-def test_large_graphs_are_ordered_or_given_up(structure: Structure) -> None:
+def test_large_graphs_are_ordered_or_given_up(structure: EliminationStructure) -> None:
     found = find_elimination(structure)
     if isinstance(found, TooWide):
         assert found.variables > 40

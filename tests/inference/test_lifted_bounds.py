@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.inference.lifted import (
-    ChainScores,
+    ChainCover,
     chain_ceiling,
     default_weights,
     ring_term,
@@ -28,8 +28,8 @@ sizes = st.sampled_from([0.0, 0.3, 1.0, 3.0])
 seeds = st.integers(0, 10_000)
 
 
-def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor) -> ChainScores:
-    return ChainScores.of(*model.scores().pairwise, duals, weights)
+def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor) -> ChainCover:
+    return ChainCover.of(*model.scores().pairwise, duals, weights)
 
 
 @settings(max_examples=60)

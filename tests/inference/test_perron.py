@@ -6,18 +6,18 @@ import pytest
 import torch
 
 from mrflearn.graph.lifted_scores import NeighbourScores
-from mrflearn.inference.lifted import ChainScores
+from mrflearn.inference.lifted import ChainCover
 from mrflearn.inference.perron import PerronVectors, certify, follow
 
 
-def chain_of(table: torch.Tensor) -> ChainScores:
+def chain_of(table: torch.Tensor) -> ChainCover:
     """The single chain whose matrix has these logarithms."""
     zeros, unit = table.new_zeros(len(table)), torch.eye(len(table)).to(table)
     scores = NeighbourScores(zeros, unit[None], table.T[None])
-    return ChainScores.of(*scores.pairwise, zeros[None], table.new_ones(1))
+    return ChainCover.of(*scores.pairwise, zeros[None], table.new_ones(1))
 
 
-def value_of(chain: ChainScores, vectors: PerronVectors) -> float:
+def value_of(chain: ChainCover, vectors: PerronVectors) -> float:
     return float(chain.quotients(vectors.left, vectors.right) - vectors.overlap())
 
 

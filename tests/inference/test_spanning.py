@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mrflearn.graph.builders import complete, grid
 from mrflearn.inference.tree_reweighted import (
-    Edges,
+    SpanningEdges,
     complaint,
     edges_of,
     even_appearance,
@@ -18,16 +18,16 @@ from mrflearn.inference.tree_reweighted import (
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Edges:
+def graphs(draw: st.DrawFn) -> SpanningEdges:
     """Up to six variables and nine edges, some parallel, some without meaning for cycles."""
     count = draw(st.integers(2, 6))
     edge = st.lists(st.integers(0, count - 1), min_size=2, max_size=2, unique=True)
     ends = draw(st.lists(edge, min_size=1, max_size=9))
     real = draw(st.lists(st.booleans(), min_size=len(ends), max_size=len(ends)))
-    return Edges(np.array(ends), np.array(real), count)
+    return SpanningEdges(np.array(ends), np.array(real), count)
 
 
-def most_crowded(edges: Edges, weight: np.ndarray) -> float:
+def most_crowded(edges: SpanningEdges, weight: np.ndarray) -> float:
     """The largest excess of weight inside a set over its size less one, by trying all sets."""
     worst = -np.inf
     for size in range(1, edges.variables + 1):
@@ -39,7 +39,7 @@ def most_crowded(edges: Edges, weight: np.ndarray) -> float:
 
 @settings(max_examples=60)
 @given(edges=graphs())
-def test_even_weights_are_valid_and_cover_every_edge(edges: Edges) -> None:
+def test_even_weights_are_valid_and_cover_every_edge(edges: SpanningEdges) -> None:
     weight = even_appearance(edges)
     assert weight.min() > 0
     assert most_crowded(edges, weight) < 1e-9
@@ -48,14 +48,14 @@ def test_even_weights_are_valid_and_cover_every_edge(edges: Edges) -> None:
 
 @settings(max_examples=60)
 @given(edges=graphs(), seed=st.integers(0, 1000))
-def test_the_check_is_that_of_all_subsets(edges: Edges, seed: int) -> None:
+def test_the_check_is_that_of_all_subsets(edges: SpanningEdges, seed: int) -> None:
     weight = np.random.default_rng(seed).uniform(0.2, 1.0, len(edges.ends)).round(2)
     assert (complaint(edges, weight) is None) == (most_crowded(edges, weight) < 1e-9)
 
 
 @settings(max_examples=40)
 @given(edges=graphs(), seed=st.integers(0, 1000))
-def test_the_heaviest_forest_by_trying_all(edges: Edges, seed: int) -> None:
+def test_the_heaviest_forest_by_trying_all(edges: SpanningEdges, seed: int) -> None:
     gain = np.random.default_rng(seed).uniform(0, 3, len(edges.ends))
     chosen = heaviest_forest(edges, gain)
     assert most_crowded(edges, chosen) < 1e-9

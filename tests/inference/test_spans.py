@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.inference.spans import ChunkReading, SpanTable, chunks_of, span_probabilities
+from mrflearn.inference.spans import ChunkReading, SegmentTable, chunks_of, span_probabilities
 from mrflearn.io.spans import Span, tags_to_spans
 from mrflearn.kernels.chain_sums import Steps
 from support.chains import ChainBatch, every_path, random_chains
@@ -56,7 +56,7 @@ def test_every_span_of_every_label_against_enumeration(chains: ChainBatch, tags:
         for b in range(a + 1, n + 1)
         for c in range(len(reading.names))
     ]
-    spans = SpanTable(*torch.tensor(rows, dtype=torch.int64).reshape(-1, 4).unbind(1))
+    spans = SegmentTable(*torch.tensor(rows, dtype=torch.int64).reshape(-1, 4).unbind(1))
     unary, table, steps = layout(chains, len(tags))
     found = span_probabilities(unary, table, steps, spans, reading)
     expected = torch.zeros(len(rows), dtype=torch.float64)

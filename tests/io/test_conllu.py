@@ -5,11 +5,11 @@ import gzip
 import pytest
 
 from mrflearn.errors import DataError
-from mrflearn.io.conllu import ConlluSentence, Row, read_conllu, write_conllu
+from mrflearn.io.conllu import ConlluRow, ConlluSentence, read_conllu, write_conllu
 
 
 def row(number, form="w"):
-    return Row(number, form, *"_" * 8)
+    return ConlluRow(number, form, *"_" * 8)
 
 
 def sentence(*numbers, comments=()):
@@ -24,8 +24,8 @@ def read(tmp_path, text):
 
 def test_words_ranges_and_empty_nodes_are_told_apart():
     rows = (
-        *(Row("1-2", "don't", *"_" * 8), Row("1", "do", "do", "AUX", "VBP", *"_" * 5)),
-        *(Row("2", "n't", "not", "PART", "RB", *"_" * 5), Row("2.1", "go", *"_" * 8)),
+        *(ConlluRow("1-2", "don't", *"_" * 8), ConlluRow("1", "do", "do", "AUX", "VBP", *"_" * 5)),
+        *(ConlluRow("2", "n't", "not", "PART", "RB", *"_" * 5), ConlluRow("2.1", "go", *"_" * 8)),
     )
     found = ConlluSentence(("# sent_id = a", "# text = a = b", "# newpar"), rows)
     assert found.forms == ("do", "n't")

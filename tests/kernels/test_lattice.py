@@ -12,7 +12,7 @@ from mrflearn.kernels import chain, lattice
 from mrflearn.kernels import lattice as lattice_best
 from mrflearn.kernels import lattice as lattice_sums
 from mrflearn.kernels.chain_sums import Steps
-from mrflearn.kernels.lattice import Edges, Lattice
+from mrflearn.kernels.lattice import Lattice, LatticeEdges
 from support.chains import ChainBatch, random_chains
 
 
@@ -22,13 +22,13 @@ def as_lattice(chains: ChainBatch) -> tuple[Lattice, Steps]:
     table = chains.transition.numpy()
     back = {q + steps.starting: row for q, row in enumerate(steps.previous.tolist())}
 
-    def edges(nodes: np.ndarray) -> Edges:
+    def edges(nodes: np.ndarray) -> LatticeEdges:
         rows, state = np.divmod(nodes, states)
         before = np.array([back[row] for row in rows.tolist()])
         source = before[:, None] * states + np.arange(states)
         begin = np.arange(len(nodes)) * states
         score = table[:, state].T
-        return Edges(source.ravel(), score.ravel(), begin, np.full(len(nodes), states))
+        return LatticeEdges(source.ravel(), score.ravel(), begin, np.full(len(nodes), states))
 
     rows = np.concatenate([[0], np.cumsum(steps.sizes)]).astype(int)
     lengths = steps.lengths[steps.order].numpy()

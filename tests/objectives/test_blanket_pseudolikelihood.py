@@ -12,7 +12,7 @@ from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import blankets
 from mrflearn.models.tabular import ParameterLayout, TabularModel
-from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
 from mrflearn.objectives.pseudolikelihood import (
     BlanketCounts,
     BlanketPseudolikelihood,
@@ -46,7 +46,7 @@ def both(graph: FactorGraph, seed: int) -> tuple[list[torch.Tensor], list[torch.
     layout, total = ParameterLayout.of(graph), torch.zeros((), dtype=torch.float64)
     for hood in blankets(graph):
         counts = neighbourhood_counts(hood.scope, hood.shape.sizes, Columns.of(rows, weights))
-        batch = BlanketCounts(LocalLikelihood.of(hood.shape, counts), layout.terms(hood))
+        batch = BlanketCounts(AuxiliaryLikelihood.of(hood.shape, counts), layout.terms(hood))
         total = total + BlanketPseudolikelihood()(model, batch)
     # A variable without a factor is uniform whatever the parameters; only rows speak of it.
     idle = set(range(graph.variables)) - {

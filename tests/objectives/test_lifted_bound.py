@@ -19,8 +19,8 @@ from mrflearn.models.neighbour_lm import (
 from mrflearn.objectives.lifted_bound import (
     Frequencies,
     LiftedBound,
-    ScaledL2,
     StarNormaliser,
+    WordScaledL2,
     chain_normaliser,
     window_normaliser,
 )
@@ -186,7 +186,7 @@ def test_validation_is_at_the_vector_it_is_asked_for():
 
 def test_the_penalty_is_on_parameters_not_on_the_vector():
     bound = bound_of("stars", model_of("low-rank", 5, 2), ring_moments(5, 60, 2, seed=1))
-    laid = ScaledL2(0.5, ("left", "right"), bound).laid_on(bound.layout, bound.start)
+    laid = WordScaledL2(0.5, ("left", "right"), bound).laid_on(bound.layout, bound.start)
     model, _ = bound.at(bound.start)
     pairs = model.pairs
     expected = 0.5 * (pairs.left.square().sum() + pairs.right.square().sum())

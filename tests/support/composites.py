@@ -13,7 +13,7 @@ from torch import Tensor
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import NgramIndex
 from mrflearn.kernels.rules import RuleShape
-from mrflearn.models.composite_lm import GIVEN, CompositeModel, CompositeShape, Level, Tokens
+from mrflearn.models.composite_lm import GIVEN, CompositeModel, CompositeShape, HiddenTokens, Level
 from mrflearn.objectives.expected_counts import Batch, Expected
 from mrflearn.training.composite_start import Judged, batches
 
@@ -110,7 +110,7 @@ def derivations(model: CompositeModel, length: int) -> Iterator[Derivation]:
 
 
 def explanations(
-    model: CompositeModel, tokens: Tokens, place: int, tag: int, shares: Tensor
+    model: CompositeModel, tokens: HiddenTokens, place: int, tag: int, shares: Tensor
 ) -> Iterator[tuple[float, int, int | None]]:
     """(weight, level, topic or None) of every way a preterminal can make the token at a place."""
     bucket = int(tokens.bucket[place])

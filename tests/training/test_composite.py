@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from mrflearn.execution.executor import Serial
 from mrflearn.inference.charts import InsideOutside
 from mrflearn.models.composite_lm import PLSA, common_weights, document_counts
-from mrflearn.training.composite import RulePrior, TextStep, Trial, WeightStep
+from mrflearn.training.composite import RulePrior, StartTrial, TextStep, WeightStep
 from mrflearn.training.composite_start import Judged, batches, part
 from mrflearn.training.em import EM
 from support.composites import STATES, batch_of, random_model, text_of
@@ -41,7 +41,7 @@ def test_the_likelihood_never_falls(
     values = [row.value for row in outcome.history]
     assert values[-1] <= values[0]
     other = random_model(documents, levels, seed=seed + 1, grammar=(2, 2) if grammar else None)
-    trials = [Trial(each, SHARES, train) for each in (model, other)]
+    trials = [StartTrial(each, SHARES, train) for each in (model, other)]
     weigh = WeightStep(trials, Serial(), model.weights, prior=2.0, tied=tied)
     begun = common_weights(model.weights, 1.0) if tied else model.weights
     found = EM(6, 0.0).fit(weigh, {"weights": begun})

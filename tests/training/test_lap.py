@@ -18,7 +18,7 @@ from mrflearn.graph.gauges import random_ising, reference_gauge, zero_sum_gauge
 from mrflearn.graph.neighbourhood import Auxiliary, blankets, neighbourhoods
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
 from mrflearn.training import lap as room
 from mrflearn.training.lap import (
     FormOpinion,
@@ -106,7 +106,7 @@ def test_potentials_that_are_not_normalised_give_wrong_answers() -> None:
         if hood.shape.own == 1:
             continue
         counts = neighbourhood_counts(hood.scope, hood.shape.sizes, columns)
-        terms = LocalNewton()(LocalLikelihood.of(hood.shape, counts)).terms
+        terms = LocalNewton()(AuxiliaryLikelihood.of(hood.shape, counts)).terms
         for place in ((0, 1), (0,), (1,)):
             value = terms[hood.shape.spans[hood.shape.touching.index(place)]][0]
             score += (states[:, hood.scope[:, place]].prod(dim=2) * value).sum(dim=1)

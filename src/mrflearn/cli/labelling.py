@@ -12,7 +12,7 @@ from mrflearn.errors import DataError, StorageError
 
 if TYPE_CHECKING:
     from mrflearn.evaluation.tagging import Confusion
-    from mrflearn.features.recipes import Example
+    from mrflearn.features.recipes import LabelledSequence
 
 T = TypeVar("T")
 Labeller = TypeVar("Labeller")
@@ -28,7 +28,7 @@ def with_recipe(model: Labeller, path: Path) -> Labeller:
     return model
 
 
-def words_of(examples: list[Example], file: Path) -> list[list[str]]:
+def words_of(examples: list[LabelledSequence], file: Path) -> list[list[str]]:
     """The words that a rule for skip edges reads."""
     if any(not row for example in examples for row in example.rows):
         raise DataError(

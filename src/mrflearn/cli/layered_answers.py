@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from mrflearn.estimators.layered_sequences import Decoded, LayerMarginals
     from mrflearn.estimators.skip_chain_crf import SkipChainCRF
     from mrflearn.evaluation.layers import LayerReport
-    from mrflearn.features.recipes import Example, Recipe
+    from mrflearn.features.recipes import LabelledSequence, Recipe
 
     Layered = FactorialCRF | SkipChainCRF
 
 BATCH = 200
 
 
-def _decoded(model: Layered, part: list[Example], file: Path) -> list[Decoded]:
+def _decoded(model: Layered, part: list[LabelledSequence], file: Path) -> list[Decoded]:
     from mrflearn.estimators.skip_chain_crf import SkipChainCRF
 
     items = [example.items for example in part]
@@ -61,7 +61,7 @@ def tag_layered(
         sys.stdout.flush()  # whoever reads a pipe should not wait for the next batch
 
 
-def _marginals(model: Layered, part: list[Example], file: Path) -> list[LayerMarginals]:
+def _marginals(model: Layered, part: list[LabelledSequence], file: Path) -> list[LayerMarginals]:
     from mrflearn.estimators.skip_chain_crf import SkipChainCRF
 
     items = [example.items for example in part]
@@ -76,7 +76,9 @@ def _with_chances(layer: list[str], chances: list[dict[str, float]] | None) -> l
     return [layer, [f"{own[label]:.4f}" for label, own in zip(layer, chances, strict=True)]]
 
 
-def _record(example: Example, own: Decoded, layers: tuple[str, ...], chance: Any) -> dict[str, Any]:
+def _record(
+    example: LabelledSequence, own: Decoded, layers: tuple[str, ...], chance: Any
+) -> dict[str, Any]:
     record: dict[str, Any] = {
         "words": [row[0] for row in example.rows if row],
         "labels": dict(zip(layers, own.layers, strict=True)),

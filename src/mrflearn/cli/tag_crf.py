@@ -14,7 +14,7 @@ from mrflearn.cli.options import ChunkScheme
 if TYPE_CHECKING:
     from mrflearn.estimators.crf import CRF
     from mrflearn.estimators.crf_answers import Constraints
-    from mrflearn.features.recipes import Example
+    from mrflearn.features.recipes import LabelledSequence
 
 
 def tag_crf(
@@ -55,7 +55,7 @@ class _Asked:
     spans: bool
     constraints: Constraints | None
 
-    def answers(self, crf: CRF, part: list[Example]) -> list[dict[str, Any]]:
+    def answers(self, crf: CRF, part: list[LabelledSequence]) -> list[dict[str, Any]]:
         """One record a sentence."""
         items = [example.items for example in part]
         best = crf.n_best(items, self.n, self.constraints)
@@ -86,7 +86,7 @@ def _add(records: list[dict[str, Any]], name: str, values: list[Any]) -> None:
         record[name] = value
 
 
-def _tell(example: Example, answer: dict[str, Any], asked: _Asked) -> None:
+def _tell(example: LabelledSequence, answer: dict[str, Any], asked: _Asked) -> None:
     if asked.spans:
         for span in answer["spans"]:
             words = " ".join(answer["words"][span["start"] : span["end"]])

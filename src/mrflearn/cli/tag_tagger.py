@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mrflearn.io.conllu import Row
+    from mrflearn.io.conllu import ConlluRow
     from mrflearn.io.tag_files import TagExample, TagSource
 
 
@@ -136,7 +136,7 @@ def _tell_conllu(example: TagExample, answer: _Answer, view: _View, column: str)
         say()
 
 
-def _sure(row: Row, chance: float) -> Row:
+def _sure(row: ConlluRow, chance: float) -> ConlluRow:
     """The row with the probability of its tag among its other remarks."""
     remark = f"TagProbability={chance:.4f}"
     return row._replace(misc=remark if row.misc == "_" else f"{row.misc}|{remark}")

@@ -297,7 +297,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Document:
+class SourceText:
     """The sentences of one module's docstrings, in the order of the source."""
 
     module: str
@@ -314,7 +314,7 @@ def docstring_sentences(
 
 def docstring_documents(
     packages: Sequence[str] = PACKAGES, *, lower: bool = True, tally: Tally | None = None
-) -> Iterator[Document]:
+) -> Iterator[SourceText]:
     """One document for every module that has sentences not seen in a module before it.
 
     `stdlib` is the standard library; any other name is an importable package.  Files come sorted
@@ -329,7 +329,7 @@ def docstring_documents(
             if fresh:
                 tally.sentences += len(fresh)
                 tally.tokens += sum(map(len, fresh))
-                yield Document(_module_name(package, path.relative_to(root)), fresh)
+                yield SourceText(_module_name(package, path.relative_to(root)), fresh)
 
 
 def _unseen(

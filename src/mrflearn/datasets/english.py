@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.datasets.grammar import (
+    DerivationStep,
     Grammar,
-    Step,
     cumulative,
     derivation_sampler,
     label,
@@ -382,7 +382,7 @@ def _tag(symbol: str) -> str:
     return label(symbol) if tag_and_word is None else tag_and_word[0]
 
 
-def _tree(steps: list[Step], words: tuple[str, ...]) -> tuple[Tree, list[Span]]:
+def _tree(steps: list[DerivationStep], words: tuple[str, ...]) -> tuple[Tree, list[Span]]:
     """The tree of a derivation, hidden phrases dissolved in their parents, and its base NPs."""
     chunks: list[Span] = []
     done: list[tuple[Trees, int, bool]] = []  # trees, where they end, whether an NP is in them

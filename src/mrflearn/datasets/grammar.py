@@ -252,7 +252,7 @@ def _reachable(start: str, sides: Iterable[Sides]) -> set[str]:
 _BLOCK = 1024
 
 
-class Step(NamedTuple):
+class DerivationStep(NamedTuple):
     """A symbol of a derivation, how many symbols it was rewritten to, and how likely that was.
 
     A terminal is rewritten to none, with certainty.
@@ -282,20 +282,20 @@ def cumulative(probabilities: list[float]) -> list[float]:
     return [*accumulate(probabilities[:last]), math.inf]
 
 
-def derivation_sampler(grammar: Grammar) -> Callable[[Iterator[float]], list[Step]]:
+def derivation_sampler(grammar: Grammar) -> Callable[[Iterator[float]], list[DerivationStep]]:
     """A function that draws one derivation: its symbols, parents first, left before right."""
     choices = {
         left: (
             cumulative([rule.probability for rule in rules]),
             [rule.right[::-1] for rule in rules],
-            [Step(left, len(rule.right), math.log(rule.probability)) for rule in rules],
+            [DerivationStep(left, len(rule.right), math.log(rule.probability)) for rule in rules],
         )
         for left, rules in grammar.rules_of.items()
     }
-    leaves = {symbol: Step(symbol, 0, 0.0) for symbol in grammar.terminals}
+    leaves = {symbol: DerivationStep(symbol, 0, 0.0) for symbol in grammar.terminals}
 
-    def draw(numbers: Iterator[float]) -> list[Step]:
-        steps: list[Step] = []
+    def draw(numbers: Iterator[float]) -> list[DerivationStep]:
+        steps: list[DerivationStep] = []
         stack = [grammar.start]
         while stack:
             symbol = stack.pop()

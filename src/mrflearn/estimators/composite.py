@@ -35,7 +35,7 @@ from mrflearn.models.composite_lm import GIVEN, RULE_COLUMNS, CompositeModel, Co
 from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramLevel, NgramModel, bucket_count
 from mrflearn.models.storage import figure, texts
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.composite import CompositeFit, Settings, fit_composite
+from mrflearn.training.composite import CompositeFit, CompositeSettings, fit_composite
 from mrflearn.training.composite_start import encode
 from mrflearn.training.em import EM
 from mrflearn.training.outcome import Row
@@ -530,14 +530,16 @@ class CompositeLanguageModel(Estimator, ScoresText):
         if self.dtype not in ("float32", "float64"):
             raise SettingsError(f"dtype {self.dtype!r} is not one of 'float32', 'float64'.")
 
-    def _settings(self, checkpoint: PathLike | Checkpoint | None, resume: bool) -> Settings:
+    def _settings(
+        self, checkpoint: PathLike | Checkpoint | None, resume: bool
+    ) -> CompositeSettings:
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
         if resume and checkpoint is None:
             raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
         single = self.dtype == "float32"
         em = EM(self.max_iterations, self.tolerance, slack=1e-5 if single else 1e-9)
-        return Settings(
+        return CompositeSettings(
             em,
             self.rounds,
             WEIGHT_STEPS,

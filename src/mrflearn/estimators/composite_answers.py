@@ -19,7 +19,7 @@ from mrflearn.features.treebank import usual_form
 from mrflearn.inference.charts import ParseSearch, Prefix
 from mrflearn.io.corpus import Document, Vocabulary
 from mrflearn.io.trees import PART, Tree
-from mrflearn.models.composite_lm import CompositeModel, Tokens
+from mrflearn.models.composite_lm import CompositeModel, HiddenTokens
 from mrflearn.models.ngram import END, with_blind
 from mrflearn.objectives.expected_counts import (
     Batch,
@@ -135,7 +135,7 @@ class Answers:
             given = given / np.maximum(given.sum(axis=0), np.finfo(np.float64).tiny)
             stream = np.array([separator, *context, self.vocabulary.unknown], np.int64)
             bucket = int(self.fit.ngrams.buckets(stream)[-1])
-        tokens = Tokens(
+        tokens = HiddenTokens(
             torch.from_numpy(self._next_rows(context)),
             torch.full((size,), bucket),
             torch.zeros(size, dtype=torch.int64),

@@ -19,8 +19,8 @@ from mrflearn.estimators import crf_storage, crf_weights
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.chain_questions import ChainQuestions
 from mrflearn.estimators.crf_training import (
-    Choice,
-    Settings,
+    CRFChoice,
+    CRFSettings,
     Wanted,
     choose_for_chains,
     estimate_memory,
@@ -421,7 +421,7 @@ class CRF(ChainQuestions):
             own = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
         return sequence_weights(features.lengths, labels, self.class_weight, own)
 
-    def _choice(self, start: ChainCRF, data: ChainData) -> Choice | None:
+    def _choice(self, start: ChainCRF, data: ChainData) -> CRFChoice | None:
         """With `estimator="auto"` the estimator that suits the data."""
         if self.estimator != "auto":
             return None
@@ -432,12 +432,12 @@ class CRF(ChainQuestions):
             device=start.state.device.type,
         )
 
-    def _settings(self, validation: Validation | None, estimator: Criterion) -> Settings:
+    def _settings(self, validation: Validation | None, estimator: Criterion) -> CRFSettings:
         callbacks = list(self.callbacks)
         if validation is not None:
             callbacks.append(EarlyStopping(validation, patience=self.patience))
-        own = Settings.__dataclass_fields__.keys() & self.get_params().keys()
-        return Settings(
+        own = CRFSettings.__dataclass_fields__.keys() & self.get_params().keys()
+        return CRFSettings(
             **{name: getattr(self, name) for name in own - {"callbacks", "estimator"}},
             estimator=estimator,
             cores=count_cores(self.n_jobs),

@@ -54,7 +54,7 @@ LIMITS = {"lbfgs": 1_000_000_000, "l2sgd": 1000, "ap": 100}
 
 
 @dataclass(frozen=True)
-class Settings:
+class CRFSettings:
     """The settings of one training; names and meaning are CRFsuite's where it has them."""
 
     algorithm: str = "lbfgs"
@@ -99,7 +99,7 @@ class Settings:
         return LIMITS[self.algorithm] if given is None else given
 
 
-def train(model: ChainCRF, data: ChainData, settings: Settings, pull: bool) -> Outcome[ChainCRF]:
+def train(model: ChainCRF, data: ChainData, settings: CRFSettings, pull: bool) -> Outcome[ChainCRF]:
     """The trained model, starting from `model`.
 
     With `pull` the penalty is on the distance from its weights, not on the weights themselves:
@@ -131,7 +131,7 @@ def _double(model: ChainCRF) -> ChainCRF:
 
 
 def _whole(
-    model: ChainCRF, data: ChainData, settings: Settings, threads: Threads
+    model: ChainCRF, data: ChainData, settings: CRFSettings, threads: Threads
 ) -> ValueAndGradient:
     if settings.estimator != "ml":
         return chain_objective(model, data, settings.estimator, threads)
@@ -141,7 +141,7 @@ def _whole(
 def _losses(
     model: ChainCRF,
     data: ChainData,
-    settings: Settings,
+    settings: CRFSettings,
     threads: Threads,
     batches: list[Tensor],
 ) -> Sequence[ValueAndGradient]:
@@ -152,7 +152,7 @@ def _losses(
     ]
 
 
-def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str:
+def estimate_memory(model: ChainCRF, data: ChainData, settings: CRFSettings) -> str:
     """In words, how large the problem is and how much memory training will take beside the data."""
     features, size = data.features, model.state.element_size()
     labels, states = len(model.support.labels), model.chain.states
@@ -173,7 +173,7 @@ def estimate_memory(model: ChainCRF, data: ChainData, settings: Settings) -> str
     )
 
 
-def quasi_newton(settings: Settings) -> Optimiser[Any]:
+def quasi_newton(settings: CRFSettings) -> Optimiser[Any]:
     """L-BFGS, or where there is L1 its orthant-wise kin."""
     kind = OWLQN if settings.c1 else LBFGS
     return kind(
@@ -185,11 +185,11 @@ def quasi_newton(settings: Settings) -> Optimiser[Any]:
     )
 
 
-def _perceptron(settings: Settings) -> Optimiser[Any]:
+def _perceptron(settings: CRFSettings) -> Optimiser[Any]:
     return SGD(rate=1.0, epochs=settings.limit, average_from=1, period=settings.period)
 
 
-def descent(settings: Settings, rate: float) -> Optimiser[Any]:
+def descent(settings: CRFSettings, rate: float) -> Optimiser[Any]:
     """Stochastic gradient descent at a rate that falls from epoch to epoch."""
     # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
     return SGD(
@@ -201,7 +201,7 @@ def descent(settings: Settings, rate: float) -> Optimiser[Any]:
     )
 
 
-def _batches(data: ChainData, settings: Settings) -> list[Tensor]:
+def _batches(data: ChainData, settings: CRFSettings) -> list[Tensor]:
     """The sequences in a random order, so many at a time."""
     order = np.random.default_rng(settings.seed).permutation(len(data.features))
     chosen = torch.from_numpy(order)
@@ -210,7 +210,7 @@ def _batches(data: ChainData, settings: Settings) -> list[Tensor]:
 
 
 def calibrate(
-    functions: Sequence[ValueAndGradient], start: Float[Tensor, "v"], settings: Settings
+    functions: Sequence[ValueAndGradient], start: Float[Tensor, "v"], settings: CRFSettings
 ) -> float:
     """The learning rate that lowers the loss of some batches most in one pass over them."""
     some = functions[: max(1, settings.calibration_samples // settings.batch_size)]
@@ -240,7 +240,7 @@ def _run(
     model: ChainCRF,
     functions: Sequence[ValueAndGradient],
     optimiser: Optimiser[Any],
-    settings: Settings,
+    settings: CRFSettings,
     pull: bool,
     in_double: Callable[[], list[ValueAndGradient]] | None = None,
 ) -> Outcome[ChainCRF]:
@@ -276,7 +276,7 @@ Wanted = Criterion | Literal["auto"]
 MANY_CELLS = 50_000_000  # of all tables: exact likelihood then takes over half a second at a time
 
 
-class Choice(NamedTuple):
+class CRFChoice(NamedTuple):
     """An estimator, and one sentence on why it was chosen."""
 
     estimator: Criterion
@@ -285,45 +285,45 @@ class Choice(NamedTuple):
 
 def choose_for_chains(
     support: Support, tokens: int, *, algorithm: str = "lbfgs", device: str = "cpu"
-) -> Choice:
+) -> CRFChoice:
     """The estimator for so many tokens of chains."""
     if support.triples is not None:
-        return Choice("ml", "chains of order 2 have no other")
+        return CRFChoice("ml", "chains of order 2 have no other")
     if algorithm == "ap" or device != "cpu":
-        return Choice("ml", f"{'the perceptron' if algorithm == 'ap' else 'a GPU'} has no other")
+        return CRFChoice("ml", f"{'the perceptron' if algorithm == 'ap' else 'a GPU'} has no other")
     labels = len(support.labels)
     if not len(support.edges):
-        return Choice("ml", "exact likelihood is quick where all transitions share one table")
+        return CRFChoice("ml", "exact likelihood is quick where all transitions share one table")
     if tokens * labels**2 < MANY_CELLS:
-        return Choice("ml", f"with {labels} labels exact likelihood is quick enough")
-    return Choice(
+        return CRFChoice("ml", f"with {labels} labels exact likelihood is quick enough")
+    return CRFChoice(
         "pwpl",
         f"{tokens:,} transitions have tables of {labels} x {labels} labels of their own, and it "
         "needs a row and a column of each",
     )
 
 
-def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice:
+def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> CRFChoice:
     """The estimator for labelled graphs, and for pieces where they are named."""
     if pieces not in (None, "factors"):
-        return Choice("pw", "pieces are named")
+        return CRFChoice("pw", "pieces are named")
     cells = cells_of_tables(batch)
     if cells >= MANY_CELLS:
-        return Choice(
+        return CRFChoice(
             "pwpl", f"the factors have {cells:,} joint states, and it needs few of them at a time"
         )
     if is_forest(batch.graph):
-        return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
-    return Choice("pw", "the graphs have loops, where pieces did best")
+        return CRFChoice("ml", "the graphs have no loops, so that exact likelihood is quick")
+    return CRFChoice("pw", "the graphs have loops, where pieces did best")
 
 
-def estimator_of(model: Any, choice: Choice | None) -> Criterion:
+def estimator_of(model: Any, choice: CRFChoice | None) -> Criterion:
     """The estimator that was chosen, or else the one that the model's user asked for."""
     estimator: Criterion = model.estimator if choice is None else choice.estimator
     return estimator
 
 
-def keep_choice(model: Any, choice: Choice | None) -> None:
+def keep_choice(model: Any, choice: CRFChoice | None) -> None:
     """Sets `choice_` where there was a choice, and removes that of an earlier fit where not."""
     if choice is None:
         vars(model).pop("choice_", None)
@@ -344,7 +344,7 @@ def cells_of_tables(batch: FieldBatch) -> int:
 def stored_training(model: Any) -> dict[str, Any]:
     """`outcome_` and `choice_` as plain values, where the model has them."""
     outcome: Outcome[Any] | None = getattr(model, "outcome_", None)
-    choice: Choice | None = getattr(model, "choice_", None)
+    choice: CRFChoice | None = getattr(model, "choice_", None)
     return {
         "outcome": None if outcome is None else outcome.figures(),
         "choice": None if choice is None else choice._asdict(),
@@ -356,7 +356,7 @@ def restore_training(model: Any, learned: Mapping[str, Any]) -> None:
     if learned["outcome"] is not None:
         model.outcome_ = Outcome.from_figures(model.model_, learned["outcome"])
     if learned["choice"] is not None:
-        choice = Choice(**learned["choice"])
+        choice = CRFChoice(**learned["choice"])
         if choice.estimator not in get_args(Criterion) or not isinstance(choice.reason, str):
             raise StorageError("the choice of an estimator does not say which and why")
         model.choice_ = choice

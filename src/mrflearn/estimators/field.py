@@ -46,7 +46,7 @@ from mrflearn.io.state_codes import StateCodes
 from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
-from mrflearn.training.lap import Block, SolveBlock, blocks_of, lap, lap_refuses
+from mrflearn.training.lap import ProblemBlock, SolveBlock, blocks_of, lap, lap_refuses
 from mrflearn.training.newton import LocalSolution
 from mrflearn.training.outcome import Outcome
 
@@ -61,7 +61,7 @@ QUICK = JunctionTree(memory_limit=64 * 2**20)  # exact inference in about a seco
 MANY_CLIQUES = 20_000  # from here on training every parameter at once takes minutes
 
 
-class Choice(NamedTuple):
+class FieldChoice(NamedTuple):
     """An estimator, and one sentence on why it was chosen."""
 
     estimator: FieldCriterion
@@ -70,7 +70,7 @@ class Choice(NamedTuple):
 
 def choose_estimator(
     graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
-) -> Choice:
+) -> FieldChoice:
     """The estimator for a graph, and samples with or without missing values.
 
     With `counts_alone` the samples themselves are not at hand, which pseudolikelihood needs.
@@ -78,21 +78,23 @@ def choose_estimator(
     if missing:
         refusal = None if counts_alone else lap_refuses(graph, missing=True)
         if refusal:
-            return Choice(
+            return FieldChoice(
                 "pl", f"some values are missing, and lap is not for this graph: {refusal}"
             )
-        return Choice("lap", "some values are missing, and lap learns from such rows")
+        return FieldChoice("lap", "some values are missing, and lap learns from such rows")
     if QUICK.refuses(graph) is None:
-        return Choice("ml", "the graph is narrow enough for exact likelihood")
+        return FieldChoice("ml", "the graph is narrow enough for exact likelihood")
     if counts_alone:
-        return Choice("lap", "the graph is too wide to be exact; lap needs counts alone")
+        return FieldChoice("lap", "the graph is too wide to be exact; lap needs counts alone")
     cliques = sum(map(len, graph.groups))
     if cliques >= MANY_CLIQUES and not too_crowded(graph):
-        return Choice(
+        return FieldChoice(
             "lap",
             f"the graph is too wide to be exact, and lap is linear in its {cliques:,} cliques",
         )
-    return Choice("pl", "the graph is too wide to be exact; pseudolikelihood comes close to it")
+    return FieldChoice(
+        "pl", "the graph is too wide to be exact; pseudolikelihood comes close to it"
+    )
 
 
 # A field from samples in many files, counted and solved wherever an executor runs.
@@ -170,7 +172,7 @@ def _by_neighbourhoods(
     blocks = blocks_of(problems, missing=shards.missing)
     task = SolveBlock(training.local_solver(), missing=shards.missing)
 
-    def solved(_: Callable[..., Any], blocks: Iterable[Block]) -> Iterable[LocalSolution]:
+    def solved(_: Callable[..., Any], blocks: Iterable[ProblemBlock]) -> Iterable[LocalSolution]:
         held = list(blocks)
         scopes = [(block.problems.scope, block.problems.shape.sizes) for block in held]
         count = CountShard(scopes, graph.states, shards.missing, shards.columns, shards.codes)
@@ -193,7 +195,7 @@ class CountParts:
 class SolveCounted:
     """The solution of the block of a given number, from what all files together have seen."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[ProblemBlock]
     solve: SolveBlock
 
     def __call__(self, summed: tuple[int, Tensor]) -> LocalSolution:
@@ -457,7 +459,7 @@ class MarkovField(FieldQuestions):
             self.codes_ = StateCodes(own, sizes)
         if learned["choice"] is not None:
             estimator, reason = texts(learned, "choice")
-            self.choice_ = Choice(cast("FieldCriterion", estimator), reason)
+            self.choice_ = FieldChoice(cast("FieldCriterion", estimator), reason)
         self.outcome_ = Outcome.from_figures(self.model_, learned["outcome"])
 
     def _stored_settings(self) -> dict[str, Any]:

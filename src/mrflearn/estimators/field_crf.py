@@ -21,8 +21,8 @@ from mrflearn.errors import InferenceError, SettingsError
 from mrflearn.estimators import field_crf_storage
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.crf_training import (
-    Choice,
-    Settings,
+    CRFChoice,
+    CRFSettings,
     Wanted,
     calibrate,
     choose_for_graphs,
@@ -47,7 +47,13 @@ from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.tree_reweighted import TreeReweighted
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import SHARES, LogLinearField, Template, find_templates, weights_of
+from mrflearn.models.loglinear import (
+    SHARES,
+    FactorTemplate,
+    LogLinearField,
+    find_templates,
+    weights_of,
+)
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_estimators import tied
 from mrflearn.objectives.distributed import Distributed
@@ -231,7 +237,7 @@ class FieldSettings:
     """
 
     principle: Principle
-    optimisation: Settings
+    optimisation: CRFSettings
     executor: Executor | None = None
     tie: Int64[Tensor, "p"] | None = None
 
@@ -276,7 +282,7 @@ def _whole(
     return Distributed(start, settings.principle, parts, settings.executor)
 
 
-def _minibatches(batch: FieldBatch, settings: Settings) -> Iterator[FieldBatch]:
+def _minibatches(batch: FieldBatch, settings: CRFSettings) -> Iterator[FieldBatch]:
     """Examples in a random order, so many at a time."""
     order = np.random.default_rng(settings.seed).permutation(batch.graph.components)
     for chosen in torch.from_numpy(order).split(settings.batch_size):
@@ -364,7 +370,7 @@ class FieldCRF(Estimator):
 
     model_: LogLinearField = field(init=False)
     outcome_: Outcome[LogLinearField] = field(init=False)
-    choice_: Choice = field(init=False)  # of estimator="auto": which it took, and why
+    choice_: CRFChoice = field(init=False)  # of estimator="auto": which it took, and why
 
     def _learned_parts(self) -> Parts:
         learned, tensors = field_crf_storage.stored(self._fitted())
@@ -428,7 +434,7 @@ class FieldCRF(Estimator):
             )
 
     @abstractmethod
-    def _axis_labels(self, template: Template) -> list[list[str]]:
+    def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
         """The labels along each axis of a template's factors."""
 
     @abstractmethod
@@ -493,9 +499,9 @@ class FieldCRF(Estimator):
         """The probabilities of all labels of unlabelled examples."""
         return marginals(self._fitted(), _open(batch, allowed), self.inference)
 
-    def _optimisation(self, choice: Choice | None) -> Settings:
-        own = Settings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
-        return Settings(
+    def _optimisation(self, choice: CRFChoice | None) -> CRFSettings:
+        own = CRFSettings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
+        return CRFSettings(
             **{name: getattr(self, name) for name in own - {"estimator"}},
             estimator=estimator_of(self, choice),
             cores=count_cores(self.n_jobs),

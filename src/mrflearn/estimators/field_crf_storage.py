@@ -9,7 +9,7 @@ from torch import Tensor
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_storage import packed, unpacked
 from mrflearn.features.features import Numbering
-from mrflearn.models.loglinear import LogLinearField, Template
+from mrflearn.models.loglinear import FactorTemplate, LogLinearField
 from mrflearn.models.storage import texts
 
 
@@ -52,7 +52,7 @@ def restored(learned: dict[str, Any], tensors: dict[str, Tensor]) -> LogLinearFi
             known[place] = Numbering(names, closed=True)
         pairs = (tensors[f"{part}{k}"].cpu().long() for part in ("attribute", "cell"))
         columns = texts(told, "columns")
-        own = Template(told["name"], tuple(told["shape"]), known[place], columns, *pairs)
+        own = FactorTemplate(told["name"], tuple(told["shape"]), known[place], columns, *pairs)
         templates.append(own)
         weights.append(tensors[f"weights{k}"])
         dense.append(tensors[f"dense{k}"])
@@ -60,7 +60,7 @@ def restored(learned: dict[str, Any], tensors: dict[str, Tensor]) -> LogLinearFi
     return LogLinearField(tuple(templates), tuple(weights), tuple(dense))
 
 
-def _check(own: Template, weights: tuple[int, ...], dense: tuple[int, ...]) -> None:
+def _check(own: FactorTemplate, weights: tuple[int, ...], dense: tuple[int, ...]) -> None:
     sound = (
         len(own.attribute) == len(own.cell)
         and weights == (len(own),)

@@ -30,7 +30,7 @@ from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.parameters import Layout
 from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
 from mrflearn.objectives.likelihood import Likelihood
-from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
 from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import LaidPenalty
 from mrflearn.objectives.pseudolikelihood import (
@@ -46,10 +46,10 @@ from mrflearn.objectives.pseudolikelihood import (
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.fitting import fit
 from mrflearn.training.lap import (
-    Block,
     FormOpinion,
     LocalSolver,
     Mapper,
+    ProblemBlock,
     SolveBlock,
     blocks_of,
     consensus,
@@ -363,14 +363,14 @@ def _small_blankets(graph: FactorGraph, columns: Columns) -> list[Neighbourhoods
     return problems if cells <= columns.states.numel() else None
 
 
-def _blanket(block: Block, columns: Columns, layout: ParameterLayout) -> BlanketCounts:
+def _blanket(block: ProblemBlock, columns: Columns, layout: ParameterLayout) -> BlanketCounts:
     hood = block.problems
     counts = neighbourhood_counts(hood.scope, hood.shape.sizes, columns)
     if columns.missing:  # only where all were seen
         sizes = hood.shape.sizes
         table = counts.view(*(size + 1 for size in sizes), len(hood))
         counts = table[tuple(slice(size) for size in sizes)].reshape(-1, len(hood))
-    return BlanketCounts(LocalLikelihood.of(hood.shape, counts), layout.terms(hood))
+    return BlanketCounts(AuxiliaryLikelihood.of(hood.shape, counts), layout.terms(hood))
 
 
 # Loopy messages on strongly coupled fields circle without damping.

@@ -21,7 +21,7 @@ from mrflearn.features.labels import warn_of_single_label
 from mrflearn.inference.spans import allowed_states
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import Template
+from mrflearn.models.loglinear import FactorTemplate
 from mrflearn.models.storage import texts
 from mrflearn.training.checkpoint import Checkpoint
 
@@ -291,7 +291,7 @@ class GraphCRF(FieldCRF):
         names = self.classes_
         return [names[state] for state in states.tolist()]
 
-    def _axis_labels(self, template: Template) -> list[list[str]]:
+    def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
         return [self.classes_] * len(template.shape)
 
     def _state(self) -> dict[str, Any]:

@@ -26,14 +26,14 @@ from mrflearn.features.labels import compile_labels
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
 from mrflearn.graph.parts import connected_parts
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import Template
+from mrflearn.models.loglinear import FactorTemplate
 
 BIAS = "bias"
 NODE, EDGE = "node", "edge"
 
 
 @dataclass(frozen=True, eq=False)
-class Example:
+class GraphExample:
     """A graph, the items of its factors group by group, and the names of its variables."""
 
     graph: FactorGraph
@@ -46,7 +46,7 @@ class Example:
 class Graphs:
     """Examples of one kind: all directed, or all undirected, or all factor graphs."""
 
-    examples: tuple[Example, ...]
+    examples: tuple[GraphExample, ...]
 
     @classmethod
     def of(cls, X: Iterable[Any]) -> Graphs:
@@ -66,7 +66,7 @@ class Graphs:
         """Whether edges have no sense, so that their weights must not depend on one."""
         return self.examples[0].nodes is not None and not self.examples[0].directed
 
-    def batch(self, labels: int, templates: Sequence[Template] | None = None) -> FieldBatch:
+    def batch(self, labels: int, templates: Sequence[FactorTemplate] | None = None) -> FieldBatch:
         """All graphs as one, every label unknown; with templates, as they know attributes."""
         graphs = []
         for number, own in enumerate(self.examples):
@@ -122,7 +122,7 @@ class Graphs:
         return found
 
 
-def _example(given: Any, number: int) -> Example:
+def _example(given: Any, number: int) -> GraphExample:
     if hasattr(given, "nodes") and hasattr(given, "edges"):
         return _from_networkx(given, number)
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], FactorGraph):
@@ -135,7 +135,7 @@ def _example(given: Any, number: int) -> Example:
     )
 
 
-def _from_networkx(graph: Any, number: int) -> Example:
+def _from_networkx(graph: Any, number: int) -> GraphExample:
     if graph.is_multigraph():
         raise GraphError(f"example {number} has parallel edges. Try networkx.Graph(graph).")
     nodes = tuple(graph.nodes)
@@ -154,12 +154,12 @@ def _from_networkx(graph: Any, number: int) -> Example:
         [graph.edges[edge].get("features", ()) for edge in edges],
     )
     states = torch.ones(len(nodes), dtype=torch.int64)
-    return Example(FactorGraph(states, groups), items, nodes, bool(graph.is_directed()))
+    return GraphExample(FactorGraph(states, groups), items, nodes, bool(graph.is_directed()))
 
 
 def _from_factor_graph(
     graph: FactorGraph, items: Mapping[str, Sequence[Any]], number: int
-) -> Example:
+) -> GraphExample:
     names = [group.name for group in graph.groups]
     unknown = sorted(set(items).difference(names))
     if unknown:
@@ -175,11 +175,11 @@ def _from_factor_graph(
         found.append(own)
     if graph.components > 1:
         raise DataError(f"example {number} is a batch of {graph.components}; hand over each alone.")
-    return Example(graph, tuple(found), None, True)
+    return GraphExample(graph, tuple(found), None, True)
 
 
 def _features(
-    items: list[Sequence[Any]], templates: Sequence[Template] | None, index: int
+    items: list[Sequence[Any]], templates: Sequence[FactorTemplate] | None, index: int
 ) -> CompiledFeatures:
     rows = [[_with_bias(item) for item in own] for own in items]
     if templates is None:
@@ -195,7 +195,7 @@ def _with_bias(item: Any) -> Any:
     return {BIAS: 1.0, "": item}
 
 
-def _in_order(labels: Any, own: Example, number: int) -> list[Any]:
+def _in_order(labels: Any, own: GraphExample, number: int) -> list[Any]:
     if isinstance(labels, Mapping):
         if own.nodes is None:
             raise DataError(f"example {number}: labels of a factor graph are a list.")
@@ -206,7 +206,7 @@ def _in_order(labels: Any, own: Example, number: int) -> list[Any]:
     return list(labels)
 
 
-def _in_parts(own: Example, number: int, part: Int64[Tensor, "v"]) -> str:
+def _in_parts(own: GraphExample, number: int, part: Int64[Tensor, "v"]) -> str:
     """What to say of an example whose variables are in these parts."""
     sizes = torch.bincount(part)
     more = ", ..." if len(sizes) > 5 else ""
@@ -221,7 +221,7 @@ def _in_parts(own: Example, number: int, part: Int64[Tensor, "v"]) -> str:
     )
 
 
-def mirrored_tie(templates: Sequence[Template]) -> Tensor:
+def mirrored_tie(templates: Sequence[FactorTemplate]) -> Tensor:
     """For every weight of all templates the number of the free weight that it is.
 
     Weights of edges are the same for (a, b) and (b, a); all others are free.
@@ -241,7 +241,7 @@ def mirrored_tie(templates: Sequence[Template]) -> Tensor:
     return torch.cat(numbers)
 
 
-def mirrored_templates(templates: Sequence[Template]) -> tuple[Template, ...]:
+def mirrored_templates(templates: Sequence[FactorTemplate]) -> tuple[FactorTemplate, ...]:
     """The same templates; a pair of labels of an edge has a weight wherever its mirror has one."""
     found = []
     for own in templates:

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from mrflearn.kernels import lattice
 from mrflearn.kernels import lattice as lattice_best
 from mrflearn.kernels import lattice as lattice_sums
-from mrflearn.models.hmm import Laid
+from mrflearn.models.hmm import PackedLattices
 
 
-def best_tags(laid: Laid, names: Sequence[str]) -> list[list[str]]:
+def best_tags(laid: PackedLattices, names: Sequence[str]) -> list[list[str]]:
     """The most probable tags of each sentence."""
     path = lattice.viterbi(laid.tags.lattice)
     nodes = np.concatenate([np.zeros(0, dtype=np.int64), *path])
     return _named(laid.tags.tag[nodes], laid, names)
 
 
-def tag_shares(laid: Laid, tags: int) -> list[NDArray[np.float64]]:
+def tag_shares(laid: PackedLattices, tags: int) -> list[NDArray[np.float64]]:
     """For each sentence a table of probabilities, tokens by tags."""
     rows = np.zeros((len(laid.steps), tags))
     if len(rows):
@@ -30,7 +30,9 @@ def tag_shares(laid: Laid, tags: int) -> list[NDArray[np.float64]]:
     return np.split(_in_order(rows, laid), np.cumsum(laid.steps.lengths.numpy())[:-1])
 
 
-def best_lists(laid: Laid, names: Sequence[str], count: int) -> list[list[tuple[list[str], float]]]:
+def best_lists(
+    laid: PackedLattices, names: Sequence[str], count: int
+) -> list[list[tuple[list[str], float]]]:
     """The `count` best (tags, probability) of each sentence; fewer where there are fewer."""
     lengths = laid.steps.lengths.tolist()
     lists: list[list[tuple[list[str], float]]] = [[([], 1.0)] if not n else [] for n in lengths]
@@ -45,13 +47,15 @@ def best_lists(laid: Laid, names: Sequence[str], count: int) -> list[list[tuple[
     return lists
 
 
-def _named(tags: Int[np.ndarray, "r"], laid: Laid, names: Sequence[str]) -> list[list[str]]:
+def _named(
+    tags: Int[np.ndarray, "r"], laid: PackedLattices, names: Sequence[str]
+) -> list[list[str]]:
     flat = [names[tag] for tag in _in_order(tags, laid).tolist()]
     ends = np.cumsum(laid.steps.lengths.numpy()).tolist()
     return [flat[end - n : end] for n, end in zip(laid.steps.lengths.tolist(), ends, strict=True)]
 
 
-def _in_order(rows: Shaped[np.ndarray, "r *s"], laid: Laid) -> Shaped[np.ndarray, "r *s"]:
+def _in_order(rows: Shaped[np.ndarray, "r *s"], laid: PackedLattices) -> Shaped[np.ndarray, "r *s"]:
     """Rows in the order of the caller's tokens."""
     result = np.empty_like(rows)
     result[laid.steps.source.numpy()] = rows

@@ -18,7 +18,7 @@ from mrflearn.estimators.crf_validation import accuracy, check_n, marginal_dicts
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.features.tagged_sentences import TagCounts, Tags, count_tags
 from mrflearn.io.tag_files import TagSource
-from mrflearn.models.hmm import HMM, Laid
+from mrflearn.models.hmm import HMM, PackedLattices
 from mrflearn.models.storage import texts
 
 Sentences = Iterable[Sequence[str]]
@@ -236,7 +236,7 @@ class HMMTagger(Estimator):
                 f"beam must be >= 1 (only a word's best tag), or None (all); got {self.beam}."
             )
 
-    def _lattices(self, X: Sentences) -> Iterator[Laid]:
+    def _lattices(self, X: Sentences) -> Iterator[PackedLattices]:
         model, stream = self._fitted(), iter(X)
         while sentences := list(islice(stream, SENTENCES_AT_ONCE)):
             if any(isinstance(words, str) for words in sentences):

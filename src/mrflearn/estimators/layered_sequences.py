@@ -26,7 +26,7 @@ from mrflearn.features.labels import (
 )
 from mrflearn.features.recipes import Recipe
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField, Template
+from mrflearn.models.loglinear import FactorTemplate, LogLinearField
 from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
 from mrflearn.models.storage import texts
 from mrflearn.objectives.field_objectives import Pieces
@@ -174,7 +174,7 @@ class LayeredSequences(FieldCRF):
         counts = torch.bincount(batch.graph.component, minlength=batch.graph.components)
         return (counts // len(self.names_)).tolist()
 
-    def _axis_labels(self, template: Template) -> list[list[str]]:
+    def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
         """The labels along the axes of a group's factors; see `sequence_batches` for its name."""
         kind, _, numbers = template.name.partition(" ")
         layers = [int(number) for number in numbers.split(",")]

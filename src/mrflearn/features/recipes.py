@@ -26,7 +26,7 @@ MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
 SENTENCE_FORMATS = tuple(name for name, known in FORMATS.items() if known.to_columns)
 
 
-class Example(NamedTuple):
+class LabelledSequence(NamedTuple):
     """A sequence: its items, its labels where the file has them, and its rows as they stand.
 
     CRFsuite's text and GRMM's have features in place of words: their rows are empty.
@@ -127,7 +127,7 @@ class Recipe:
         """The names of all label layers."""
         return (self.labels, *self.further)
 
-    def read(self, path: PathLike, *, format: str | None = None) -> Iterator[Example]:  # noqa: A002
+    def read(self, path: PathLike, *, format: str | None = None) -> Iterator[LabelledSequence]:  # noqa: A002
         """The sequences of a file, one at a time; a file of columns may lack the labels' one."""
         kind = format or (self.format if str(path) == "-" else _guess(path, self.format))
         if kind != self.format and (kind in MADE or self.format in MADE):
@@ -142,7 +142,7 @@ class Recipe:
             layers = [sentence[name] if known else None for name in self.layers]
             further = tuple(layer for layer in layers[1:] if layer is not None)
             rows, document = sentence.rows, sentence.document
-            yield Example(self.items(sentence), layers[0], rows, document, further)
+            yield LabelledSequence(self.items(sentence), layers[0], rows, document, further)
 
     def labelled(self, path: PathLike) -> tuple[Iterator[list[Any]], list[tuple[str, ...]]]:
         """The items of a file as they are read, and a list that fills with their labels."""
@@ -161,7 +161,7 @@ class Recipe:
 
         return items(), labels
 
-    def layered(self, path: PathLike) -> list[Example]:
+    def layered(self, path: PathLike) -> list[LabelledSequence]:
         """The sequences of a file that has labels in every layer."""
         examples = list(self.read(path))
         if not examples:
@@ -180,11 +180,11 @@ class Recipe:
             return word_features(list(zip(*seen, strict=True)))
         return self._templates(seen)
 
-    def _made(self, path: PathLike, kind: str) -> Iterator[Example]:
+    def _made(self, path: PathLike, kind: str) -> Iterator[LabelledSequence]:
         """The sequences of a file that has its features made."""
         if kind == "crfsuite":
             for sequence in read_crfsuite(path):
-                yield Example(sequence.features, sequence.labels, ((),) * len(sequence))
+                yield LabelledSequence(sequence.features, sequence.labels, ((),) * len(sequence))
             return
         for tokens in read_grmm(path):
             if tokens.layers and len(tokens.layers) != len(self.layers):
@@ -195,7 +195,7 @@ class Recipe:
                 )
             labels, *further = tokens.layers or (None,)
             items = [list(own) for own in tokens.features]
-            yield Example(items, labels, ((),) * len(tokens), further=tuple(further))
+            yield LabelledSequence(items, labels, ((),) * len(tokens), further=tuple(further))
 
     def _sentences(self, path: PathLike, kind: str) -> Iterator[ColumnSentence]:
         if kind == "columns":

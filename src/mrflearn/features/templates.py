@@ -23,7 +23,7 @@ _OTHER = re.compile(r"%[a-zA-Z]")
 
 
 @dataclass(frozen=True)
-class Template:
+class FeatureTemplate:
     """Texts around cells: text[0] cell[0] text[1] cell[1] ... text[n]; a cell is (row, column)."""
 
     texts: tuple[str, ...]
@@ -43,7 +43,7 @@ class Template:
 class Templates:
     """The templates of a file, in its order."""
 
-    templates: tuple[Template, ...]
+    templates: tuple[FeatureTemplate, ...]
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Templates:
@@ -78,7 +78,7 @@ def read_template(path: PathLike) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def parse_template(line: str) -> list[Template]:
+def parse_template(line: str) -> list[FeatureTemplate]:
     """The templates of one line; none for blank lines, comments and plain transitions."""
     text = line.strip()
     if not text or text.startswith("#"):
@@ -92,9 +92,9 @@ def parse_template(line: str) -> list[Template]:
         raise DataError(f"'{other.group()}' in '{text}': only %x[row,column] is understood.")
     made = []
     if kind in "Uu*":
-        made.append(Template(texts, cells) if cells else Template((text,), ()))
+        made.append(FeatureTemplate(texts, cells) if cells else FeatureTemplate((text,), ()))
     if kind in "Bb*" and cells:
-        made.append(Template((edge(texts[0]), *texts[1:]), cells))
+        made.append(FeatureTemplate((edge(texts[0]), *texts[1:]), cells))
     return made
 
 

@@ -205,7 +205,7 @@ CHEAP = 2**23  # table entries in all that are not worth a search for fewer
 
 
 @dataclass(frozen=True)
-class Structure:
+class EliminationStructure:
     """State counts and scopes, in a form that can be compared and looked up."""
 
     states: tuple[int, ...]
@@ -244,7 +244,7 @@ class Elimination:
         return max((len(clique) for clique in self.cliques), default=1) - 1
 
 
-def find_elimination(structure: Structure) -> Elimination | TooWide:
+def find_elimination(structure: EliminationStructure) -> Elimination | TooWide:
     """The elimination of fewest table entries that was found; the same one at every call."""
     near = structure.neighbours()
     weights = [math.log2(count) for count in structure.states]
@@ -261,7 +261,9 @@ def find_elimination(structure: Structure) -> Elimination | TooWide:
     return best or min(failures, key=lambda failure: failure.log2_entries)
 
 
-def _follow(structure: Structure, near: Neighbours, order: list[int]) -> Elimination | TooWide:
+def _follow(
+    structure: EliminationStructure, near: Neighbours, order: list[int]
+) -> Elimination | TooWide:
     """The tables that an order leads to."""
     place = {variable: k for k, variable in enumerate(order)}
     waiting: list[set[int]] = [set() for _ in order]  # places that come in with messages
@@ -297,7 +299,7 @@ class Replicas:
     factors group after group.
     """
 
-    structure: Structure
+    structure: EliminationStructure
     components: Int[Tensor, "n"]
     variables: Int[Tensor, "n m"]
     factors: tuple[Int[Tensor, "n k"], ...]
@@ -339,7 +341,7 @@ def find_replicas(graph: FactorGraph) -> list[Replicas]:
     for numbers in alike.values():
         first = numbers[0]
         rows = [scope[owner[first]] for scope, owner in zip(scopes, owners, strict=True)]
-        structure = Structure(
+        structure = EliminationStructure(
             tuple(states[members[first]].tolist()),
             tuple(tuple(scope) for block in rows for scope in block.tolist()),
         )
@@ -356,7 +358,7 @@ def _sorted_by(owner: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
 
 def _gather(
     device: torch.device,
-    structure: Structure,
+    structure: EliminationStructure,
     numbers: list[int],
     members: list[NDArray[np.int64]],
     owners: list[list[NDArray[np.int64]]],
@@ -382,7 +384,7 @@ PACK = 2**10  # entries of a product of factors that is always worth forming fir
 
 
 @dataclass(frozen=True)
-class Step:
+class EliminationStep:
     """One clique: its axes and their sizes, the steps it hears from, the factors it takes in.
 
     Factors are packed: each pack is the product of some, over the axes it names.
@@ -395,11 +397,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EliminationPlan:
     """Everything about a structure that does not depend on numbers."""
 
     elimination: Elimination
-    steps: tuple[Step, ...]
+    steps: tuple[EliminationStep, ...]
     factor_axes: tuple[Axes, ...]  # of each factor, without its single-state variables
     orders: tuple[tuple[int, ...], ...]  # how to permute a factor's own axes into ascending ones
 
@@ -425,7 +427,7 @@ class Plan:
         return total
 
 
-Planned = list[tuple[Plan | TooWide, Replicas]]
+Planned = list[tuple[EliminationPlan | TooWide, Replicas]]
 _PLANNED: WeakKeyDictionary[FactorGraph, Planned] = WeakKeyDictionary()
 
 
@@ -438,7 +440,7 @@ def planned(graph: FactorGraph) -> Planned:
 
 
 @lru_cache(maxsize=256)  # for graphs that are made anew around the same components
-def make_plan(structure: Structure) -> Plan | TooWide:
+def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
     """The steps of the best elimination found."""
     elimination = find_elimination(structure)
     if isinstance(elimination, TooWide):
@@ -463,8 +465,8 @@ def make_plan(structure: Structure) -> Plan | TooWide:
     for k, clique in enumerate(elimination.cliques):
         size = {place[variable]: structure.states[variable] for variable in clique}
         packs = _pack(k, inside[k], factor_axes, size)
-        steps.append(Step(tuple(size), tuple(size.values()), tuple(children[k]), packs))
-    return Plan(elimination, tuple(steps), tuple(factor_axes), tuple(orders))
+        steps.append(EliminationStep(tuple(size), tuple(size.values()), tuple(children[k]), packs))
+    return EliminationPlan(elimination, tuple(steps), tuple(factor_axes), tuple(orders))
 
 
 def _free_axes(ordered: list[int], place: dict[int, int], states: tuple[int, ...]) -> Axes:

@@ -23,7 +23,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.execution.threads import one_thread
-from mrflearn.graph.elimination import BLOCK, Axes, Plan, Replicas, Step, TooWide, planned
+from mrflearn.graph.elimination import (
+    BLOCK,
+    Axes,
+    EliminationPlan,
+    EliminationStep,
+    Replicas,
+    TooWide,
+    planned,
+)
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import (
@@ -122,11 +130,13 @@ Messages = list[ScaledTable | None]
 class CliqueTree:
     """A plan, and the packed factors of every step for n copies of the structure."""
 
-    plan: Plan
+    plan: EliminationPlan
     packs: tuple[tuple[ScaledTable, ...], ...]
 
     @classmethod
-    def build(cls, plan: Plan, factors: Sequence[Tensor], like: Float[Tensor, "n"]) -> CliqueTree:
+    def build(
+        cls, plan: EliminationPlan, factors: Sequence[Tensor], like: Float[Tensor, "n"]
+    ) -> CliqueTree:
         """From the log-scores of each factor, its axes ascending and the n copies last."""
         packs = []
         for step in plan.steps:
@@ -199,7 +209,10 @@ class CliqueTree:
 
 
 def _sums(
-    arithmetic: Semiring, step: Step, tables: Sequence[ScaledTable], wanted: Sequence[Axes]
+    arithmetic: Semiring,
+    step: EliminationStep,
+    tables: Sequence[ScaledTable],
+    wanted: Sequence[Axes],
 ) -> list[Tensor]:
     """The product of the tables, summed onto each of the wanted axes.
 
@@ -224,7 +237,7 @@ def _sums(
     return sums
 
 
-def _leading(step: Step, copies: int) -> int:
+def _leading(step: EliminationStep, copies: int) -> int:
     """How many leading variables are fixed at a time, so that a block is of modest size."""
     entries = copies * prod(step.sizes)
     for fixed, size in enumerate(step.sizes):
@@ -305,7 +318,7 @@ class JunctionTree:
                 )
         return None
 
-    def _too_much(self, plan: Plan | TooWide) -> str | None:
+    def _too_much(self, plan: EliminationPlan | TooWide) -> str | None:
         if isinstance(plan, TooWide):
             size = _size(8 * 2 ** min(plan.log2_entries, 64.0))
             return (
@@ -379,10 +392,12 @@ class JunctionTree:
             states[:, replicas.variables.T] = chosen
         return states
 
-    def _portions(self, graph: FactorGraph, itemsize: int) -> Iterator[tuple[Plan, Replicas]]:
+    def _portions(
+        self, graph: FactorGraph, itemsize: int
+    ) -> Iterator[tuple[EliminationPlan, Replicas]]:
         """Components of one structure, as many together as memory allows, and their plan."""
         for plan, replicas in planned(graph):
-            assert isinstance(plan, Plan)  # noqa: S101 - refused before otherwise
+            assert isinstance(plan, EliminationPlan)  # noqa: S101 - refused before otherwise
             portion = max(1, self.memory_limit // max(1, plan.entries * itemsize))
             for start in range(0, len(replicas.components), portion):
                 yield plan, replicas.part(start, start + portion)
@@ -398,7 +413,7 @@ def _size(count: float) -> str:
 
 
 def _tree(
-    plan: Plan, replicas: Replicas, scores: list[Float[Tensor, "f *shape"]], like: Tensor
+    plan: EliminationPlan, replicas: Replicas, scores: list[Float[Tensor, "f *shape"]], like: Tensor
 ) -> CliqueTree:
     """The clique tree of n replicas, their factors' axes ascending and the replicas last."""
     factors: list[Tensor] = []
@@ -410,7 +425,7 @@ def _tree(
 
 
 def _deliver(
-    plan: Plan,
+    plan: EliminationPlan,
     replicas: Replicas,
     factor: int,
     belief: tuple[Float[Tensor, "*sizes n"], tuple[int, ...]],

@@ -105,7 +105,7 @@ def _value_and_disagreement(
 
 @final
 @dataclass(frozen=True, eq=False)
-class ChainScores:
+class ChainCover:
     """The logarithms of the matrices M, one an offset: scale_l left_l . right_l + bias_l."""
 
     left: Float[Tensor, "k c d"]
@@ -121,7 +121,7 @@ class ChainScores:
         right: Float[Tensor, "#k c d"],
         duals: Float[Tensor, "k c"],
         weights: Float[Tensor, "k"],
-    ) -> ChainScores:
+    ) -> ChainCover:
         """Scores in which any duals may stand: their weighted mean is taken off."""
         centred = duals - weights @ duals
         spread = len(duals), -1, -1
@@ -137,10 +137,10 @@ class ChainScores:
         further = power_step(scaled, self.right, self.bias, vectors.left, vectors.right)
         return PerronVectors(*further)
 
-    def alone(self, k: int) -> ChainScores:
+    def alone(self, k: int) -> ChainCover:
         """The scores of one offset."""
         one = slice(k, k + 1)
-        return ChainScores(self.left[one], self.right[one], self.bias[one], self.weights[one])
+        return ChainCover(self.left[one], self.right[one], self.bias[one], self.weights[one])
 
     def quotients(
         self, left: Float[Tensor, "k c"], right: Float[Tensor, "k c"]
@@ -292,8 +292,8 @@ def chain_ceiling(
     """The chains' bound, certified in double precision after power steps in the scores' own."""
     rho = torch.tensor(weights, dtype=torch.float64, device=duals.device)
     begin = torch.zeros_like(duals) if start is None else start
-    quick = ChainScores.of(*scores.pairwise, duals, rho.to(duals))
-    sure = ChainScores.of(*scores.double().pairwise, duals.double(), rho)
+    quick = ChainCover.of(*scores.pairwise, duals, rho.to(duals))
+    sure = ChainCover.of(*scores.double().pairwise, duals.double(), rho)
     return Ceiling("chains", *_certified(quick, sure, begin, tolerance), weights)
 
 

@@ -63,7 +63,7 @@ class ChunkReading:
 
 
 @dataclass(frozen=True, eq=False)
-class SpanTable:
+class SegmentTable:
     """Spans by their sequence, first token, token after the last, and number of their label."""
 
     sequence: Int[Tensor, "k"]
@@ -75,7 +75,7 @@ class SpanTable:
         return len(self.sequence)
 
 
-def chunks_of(paths: Int[Tensor, "r m"], steps: Steps, reading: ChunkReading) -> SpanTable:
+def chunks_of(paths: Int[Tensor, "r m"], steps: Steps, reading: ChunkReading) -> SegmentTable:
     """Every chunk that one of m assignments has, once, sorted by sequence and start."""
     place = torch.arange(len(steps.sizes)).repeat_interleave(
         torch.tensor(steps.sizes, dtype=torch.int64)
@@ -83,14 +83,14 @@ def chunks_of(paths: Int[Tensor, "r m"], steps: Steps, reading: ChunkReading) ->
     place = place.to(paths.device)
     found = [_chunks(states, place, steps, reading) for states in paths.unbind(1)]
     table = torch.cat(found) if found else paths.new_zeros(0, 4)
-    return SpanTable(*torch.unique(table, dim=0).unbind(1))
+    return SegmentTable(*torch.unique(table, dim=0).unbind(1))
 
 
 def span_probabilities(
     unary: Float[Tensor, "r s"],
     transition: Float[Tensor, "*q s s"],
     steps: Steps,
-    spans: SpanTable,
+    spans: SegmentTable,
     reading: ChunkReading,
 ) -> Float[Tensor, "k"]:
     """The probability of each span, worked out for some sequences at a time."""
@@ -107,8 +107,8 @@ def span_probabilities(
 
 
 def _blocks(
-    unary: Tensor, steps: Steps, spans: SpanTable
-) -> Iterator[tuple[Tensor, Steps, Tensor, SpanTable]]:
+    unary: Tensor, steps: Steps, spans: SegmentTable
+) -> Iterator[tuple[Tensor, Steps, Tensor, SegmentTable]]:
     """Sequences with few enough tokens: their rows and layout, and which spans are theirs."""
     rank = torch.empty_like(steps.order)
     rank[steps.order] = torch.arange(len(rank), device=rank.device)
@@ -122,11 +122,11 @@ def _blocks(
         chosen = ((place >= 0) & (place <= last - first)).nonzero().squeeze(1)
         if len(chosen):
             columns = (place, spans.start, spans.end, spans.label)
-            local = SpanTable(*(column[chosen] for column in columns))
+            local = SegmentTable(*(column[chosen] for column in columns))
             yield rows, Steps.of(ordered[first : last + 1]), chosen, local
 
 
-def _probabilities(chain: _Posterior, spans: SpanTable, reading: ChunkReading) -> Tensor:
+def _probabilities(chain: _Posterior, spans: SegmentTable, reading: ChunkReading) -> Tensor:
     mass = chain.beginning(spans) * reading.members[spans.label]
     length = spans.end - spans.start
     for offset in range(1, int(length.max())):
@@ -154,7 +154,7 @@ class _Posterior:
         first = torch.tensor([rows.start for rows in self.steps.slices], dtype=torch.int64)
         return first.to(place.device)[place] + sequence
 
-    def beginning(self, spans: SpanTable) -> Float[Tensor, "k s"]:
+    def beginning(self, spans: SegmentTable) -> Float[Tensor, "k s"]:
         """P(tag at the start, and it does not continue what stands before)."""
         row = self.rows(spans.sequence, spans.start)
         mass = self.single[row]

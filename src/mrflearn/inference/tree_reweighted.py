@@ -34,7 +34,7 @@ TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class SpanningEdges:
     """Edges of an undirected graph; an edge that is not `real` closes no cycle."""
 
     ends: Int[np.ndarray, "e 2"]
@@ -63,7 +63,7 @@ class Edges:
         return np.asarray(connected_components(links, directed=False)[1])
 
 
-def even_appearance(edges: Edges) -> Float[np.ndarray, "e"]:
+def even_appearance(edges: SpanningEdges) -> Float[np.ndarray, "e"]:
     """How often each edge appears in an even mixture of spanning forests; never 0.
 
     Each forest prefers the edges that came up least so far.  A mixture of forests is in the
@@ -79,13 +79,13 @@ def even_appearance(edges: Edges) -> Float[np.ndarray, "e"]:
     return count / forests
 
 
-def heaviest_forest(edges: Edges, gain: Float[np.ndarray, "e"]) -> Float[np.ndarray, "e"]:
+def heaviest_forest(edges: SpanningEdges, gain: Float[np.ndarray, "e"]) -> Float[np.ndarray, "e"]:
     """1 for the edges of a spanning forest of greatest total gain, 0 for the others."""
     top = gain.max(initial=0.0)
     return edges.cheapest_forest(top - gain + max(top, 1.0)).astype(np.float64)
 
 
-def complaint(edges: Edges, weight: Float[np.ndarray, "e"]) -> str | None:
+def complaint(edges: SpanningEdges, weight: Float[np.ndarray, "e"]) -> str | None:
     """Why weights are no appearance probabilities of spanning forests, or None.
 
     Always checked: the range, and that no connected piece holds more than its variables less one.
@@ -112,7 +112,7 @@ def complaint(edges: Edges, weight: Float[np.ndarray, "e"]) -> str | None:
     return _crowded(edges, weight)
 
 
-def _crowded(edges: Edges, weight: Float[np.ndarray, "e"]) -> str | None:
+def _crowded(edges: SpanningEdges, weight: Float[np.ndarray, "e"]) -> str | None:
     """A set of variables with more weight inside than a forest can have, in words, or None.
 
     [Padberg and Wolsey 1983]: choosing an edge earns its weight and needs both ends, which cost 1
@@ -203,7 +203,7 @@ class TreeReweighted:
                 best = found
         return best
 
-    def _start(self, edges: Edges) -> Float[np.ndarray, "e"]:
+    def _start(self, edges: SpanningEdges) -> Float[np.ndarray, "e"]:
         if self.edge_weights is None:
             return even_appearance(edges)
         weight = np.asarray(torch.as_tensor(self.edge_weights).cpu(), dtype=np.float64)
@@ -241,12 +241,12 @@ def _kind(rest: Rest, *, exact: bool) -> Kind:
     return "exact" if exact and rest.residual <= EXACT_RESIDUAL else "upper bound"
 
 
-def edges_of(graph: FactorGraph) -> Edges:
+def edges_of(graph: FactorGraph) -> SpanningEdges:
     """The pairwise factors of a graph; those with a one-state end close no cycle."""
     scopes = [group.scope.cpu() for group in graph.groups if len(group) and group.arity == 2]
     ends = torch.cat([torch.empty(0, 2, dtype=torch.int64), *scopes])
     real = (graph.states.cpu()[ends] > 1).all(dim=1)
-    return Edges(ends.numpy(), real.numpy(), graph.variables)
+    return SpanningEdges(ends.numpy(), real.numpy(), graph.variables)
 
 
 def mutual_information(graph: FactorGraph, beliefs: Beliefs) -> Float[np.ndarray, "e"]:

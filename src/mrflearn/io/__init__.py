@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mrflearn.io.alignments import Alignment, read_alignment, write_alignment
     from mrflearn.io.arpa import Arpa, read_arpa, write_arpa
     from mrflearn.io.columns import ColumnSentence, read_columns, write_columns
-    from mrflearn.io.conllu import ConlluSentence, Row, read_conllu, write_conllu
+    from mrflearn.io.conllu import ConlluRow, ConlluSentence, read_conllu, write_conllu
     from mrflearn.io.contacts import read_contacts, write_contacts
     from mrflearn.io.conversion import convert_file
     from mrflearn.io.corpus import (
@@ -59,11 +59,11 @@ __all__ = [
     "Arpa",
     "AttributeSequence",
     "ColumnSentence",
+    "ConlluRow",
     "ConlluSentence",
     "LabelledGraph",
     "LayeredSequence",
     "NamedVectors",
-    "Row",
     "SampleTable",
     "Seminar",
     "Span",
@@ -138,7 +138,7 @@ __getattr__, __dir__ = lazy(
         "LabelledGraph": ".graphs",
         "LayeredSequence": ".grmm",
         "NamedVectors": ".vectors",
-        "Row": ".conllu",
+        "ConlluRow": ".conllu",
         "SampleTable": ".samples",
         "Seminar": ".seminars",
         "Span": ".spans",

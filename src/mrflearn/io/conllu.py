@@ -13,7 +13,7 @@ from mrflearn.errors import DataError
 from mrflearn.io.files import PathLike, read_lines, write_text
 
 
-class Row(NamedTuple):
+class ConlluRow(NamedTuple):
     """One line: a word (`id` 7), a multiword token (`id` 7-8) or an empty node (`id` 7.1)."""
 
     id: str
@@ -33,20 +33,20 @@ class ConlluSentence:
     """A sentence with its comment lines (which begin with `#`) and all its rows in order."""
 
     comments: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ConlluRow, ...]
 
     @property
-    def words(self) -> tuple[Row, ...]:
+    def words(self) -> tuple[ConlluRow, ...]:
         """The syntactic words: no multiword tokens, no empty nodes."""
         return tuple(row for row in self.rows if row.id.isdecimal())
 
     @property
-    def multiword_tokens(self) -> tuple[Row, ...]:
+    def multiword_tokens(self) -> tuple[ConlluRow, ...]:
         """The surface tokens that stand for several words."""
         return tuple(row for row in self.rows if "-" in row.id)
 
     @property
-    def empty_nodes(self) -> tuple[Row, ...]:
+    def empty_nodes(self) -> tuple[ConlluRow, ...]:
         """The nodes of the enhanced graph that have no surface form."""
         return tuple(row for row in self.rows if "." in row.id)
 
@@ -77,7 +77,7 @@ class ConlluSentence:
 def read_conllu(path: PathLike) -> Iterator[ConlluSentence]:
     """The sentences of a file, one at a time, their row numbers checked to be in order."""
     comments: list[str] = []
-    rows: list[Row] = []
+    rows: list[ConlluRow] = []
     number = 0
     with closing(read_lines(path)) as lines:
         for number, line in lines:
@@ -87,7 +87,7 @@ def read_conllu(path: PathLike) -> Iterator[ConlluSentence]:
                 cells = line.split("\t")
                 if problem := _problem(cells, rows[-1].id if rows else "0"):
                     raise DataError(problem, path=path, line=number)
-                rows.append(Row(*cells))
+                rows.append(ConlluRow(*cells))
             elif rows or comments:
                 yield _finished(comments, rows, path, number)
                 comments, rows = [], []
@@ -116,10 +116,10 @@ _NUMBER = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?", re.ASCII).fullmatch
 
 def _problem(cells: Sequence[str], previous: str) -> str | None:
     """What is wrong with a row that comes after the row number `previous`, or None."""
-    if len(cells) != len(Row._fields) or "" in cells:
+    if len(cells) != len(ConlluRow._fields) or "" in cells:
         filled = sum(1 for cell in cells if cell)
         return (
-            f"{filled} filled columns, set apart by tabs, where CoNLL-U has {len(Row._fields)} "
+            f"{filled} filled columns, set apart by tabs, where CoNLL-U has {len(ConlluRow._fields)} "
             "(`_` stands for nothing; comments may only stand above a sentence's first row)."
         )
     if not _follows(cells[0], previous):
@@ -156,7 +156,7 @@ def _check_lines(lines: Sequence[str], comments: int, path: PathLike) -> None:
 
 
 def _finished(
-    comments: Sequence[str], rows: Sequence[Row], path: PathLike, line: int | None
+    comments: Sequence[str], rows: Sequence[ConlluRow], path: PathLike, line: int | None
 ) -> ConlluSentence:
     if not rows:
         raise DataError("comments with no sentence below them.", path=path, line=line)

@@ -33,7 +33,7 @@ class PieceSums(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class PieceSide:
     """For each row the state on one side of it (s: there is none), and how often that counts."""
 
     state: Int[Tensor, "r"]
@@ -42,7 +42,7 @@ class Side:
     begin: Int[Tensor, "s+1"]  # of each state's rows in `order`
 
     @classmethod
-    def of(cls, state: Int[Tensor, "r"], amount: Float[Tensor, "r"], states: int) -> Side:
+    def of(cls, state: Int[Tensor, "r"], amount: Float[Tensor, "r"], states: int) -> PieceSide:
         """The same with the order of the rows."""
         count = torch.bincount(state, minlength=states + 1)
         return cls(state, amount, state.argsort(), count.cumsum(0) - count)
@@ -50,7 +50,7 @@ class Side:
 
 def sides(
     gold: Int[Tensor, "r"], steps: Steps, amount: Float[Tensor, "r"], states: int
-) -> tuple[Side, Side]:
+) -> tuple[PieceSide, PieceSide]:
     """The states before and after every row; a row without either counts on its left."""
     before, after = (torch.full_like(gold, states) for _ in range(2))
     before[steps.starting :] = gold[steps.previous]
@@ -58,8 +58,8 @@ def sides(
     has_after = after < states
     counted = (before < states) | ~has_after
     return (
-        Side.of(before, amount * counted, states),
-        Side.of(after, amount * has_after, states),
+        PieceSide.of(before, amount * counted, states),
+        PieceSide.of(after, amount * has_after, states),
     )
 
 
@@ -67,8 +67,8 @@ def given_neighbours(
     unary: Float[Tensor, "r s"],
     table: Float[Tensor, "s s"],
     gold: Int[Tensor, "r"],
-    left: Side,
-    right: Side,
+    left: PieceSide,
+    right: PieceSide,
 ) -> PieceSums:
     """log sum_y exp(unary_i(y) + table(before, y)), and the same for what comes after, summed.
 
@@ -98,8 +98,8 @@ def given_neighbours_reference(
     unary: Float[Tensor, "r s"],
     table: Float[Tensor, "s s"],
     gold: Int[Tensor, "r"],
-    left: Side,
-    right: Side,
+    left: PieceSide,
+    right: PieceSide,
 ) -> PieceSums:
     """The same in log space and in float64."""
     scores, slopes, pairs = unary.double(), [], []

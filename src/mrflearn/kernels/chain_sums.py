@@ -145,7 +145,7 @@ def scores_into(
 
 
 @dataclass(frozen=True, eq=False)
-class Messages:
+class ForwardBackward:
     """What the recursion leaves: with k the row after i in its sequence,
 
     P(y_i) = forward_i * backward_i  and  P(y_i, y_k) = forward_i (outer) arriving_k * kernel_k.
@@ -161,7 +161,7 @@ class Messages:
 
 def forward_backward(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> Messages:
+) -> ForwardBackward:
     """Both recursions, and for which sequences float range was enough."""
     weight, kernel, log_shift = _weights(unary, transition, steps)
     forward, scale = _forward(weight, kernel, steps)
@@ -169,7 +169,7 @@ def forward_backward(
     weight /= scale[:, None]
     backward, arriving = _backward(weight, kernel, steps)
     trusted = _trusted(backward.amax(dim=1) / scale, log_partition, steps, unary.shape[1])
-    return Messages(forward, backward, arriving, kernel, log_partition, trusted)
+    return ForwardBackward(forward, backward, arriving, kernel, log_partition, trusted)
 
 
 def forward_only(
@@ -264,7 +264,7 @@ class Expectations:
 
     log_partition: Float[Tensor, "b"]
     single: Float[Tensor, "r s"]
-    messages: Messages  # zero where a sequence was done again
+    messages: ForwardBackward  # zero where a sequence was done again
     again: Int[Tensor, "k"]
     again_counts: Float[Tensor, "k s s"]
 
@@ -439,7 +439,7 @@ def _log_space_part(
 
 def _trusted_messages(
     unary: Tensor, transition: Tensor, steps: Steps
-) -> tuple[Messages, Tensor, Tensor]:
+) -> tuple[ForwardBackward, Tensor, Tensor]:
     messages = forward_backward(unary.detach(), transition.detach(), steps)
     if not bool(messages.trusted.all()):
         lost = ~messages.trusted[steps.sequence]

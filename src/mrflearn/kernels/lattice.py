@@ -25,7 +25,7 @@ Numbers: TypeAlias = Int[np.ndarray, "_"]
 Scores: TypeAlias = Float[np.ndarray, "_"]
 
 
-class Edges(NamedTuple):
+class LatticeEdges(NamedTuple):
     """The edges into some nodes; those into one node stand together, from its `begin` on."""
 
     source: Int[np.ndarray, "e"]
@@ -45,7 +45,7 @@ class Lattice:
     """
 
     node: Float[np.ndarray, "n"]
-    edges: Callable[[Int[np.ndarray, "k"]], Edges]
+    edges: Callable[[Int[np.ndarray, "k"]], LatticeEdges]
     sizes: tuple[int, ...]
     bounds: tuple[int, ...]
     first: Int[np.ndarray, "b"]
@@ -184,7 +184,7 @@ def log_partition(lattice: Lattice) -> Float[np.ndarray, "b"]:
     return _log_sums(total[ending], begin, count)[0]
 
 
-def _arrivals(total: Scores, edges: Edges) -> tuple[Scores, Scores]:
+def _arrivals(total: Scores, edges: LatticeEdges) -> tuple[Scores, Scores]:
     return _log_sums(total[edges.source] + edges.score, edges.begin, edges.degree)
 
 

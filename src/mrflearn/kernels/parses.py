@@ -100,7 +100,7 @@ Numbers = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-class Span(NamedTuple):
+class ChartSpan(NamedTuple):
     """A symbol over the words from `start` up to, not including, `end`."""
 
     start: int
@@ -112,10 +112,10 @@ class Parse(NamedTuple):
     """A parse and its score in nats: spans with parents before children, left before right."""
 
     score: float
-    spans: tuple[Span, ...]
+    spans: tuple[ChartSpan, ...]
 
 
-class Edges(NamedTuple):
+class HyperEdges(NamedTuple):
     """The ways to divide a node: the score of each, its parts' symbols, and where it divides."""
 
     score: Numbers
@@ -159,7 +159,7 @@ class Forest:
         """The number of words."""
         return int(self.chart.shape[1]) - 1
 
-    def edges(self, node: Span) -> Edges:
+    def edges(self, node: ChartSpan) -> HyperEdges:
         """All ways to divide a phrase over a span."""
         chosen = slice(self.rules.first[node.symbol], self.rules.first[node.symbol + 1])
         left, right = self.rules.left[chosen, None], self.rules.right[chosen, None]
@@ -167,15 +167,15 @@ class Forest:
         score = self.rules.score[chosen, None] + self.chart[left, node.start, split - node.start]
         score = score + self.chart[right, split, node.end - split]
         parts = (np.broadcast_to(part, score.shape).ravel() for part in (left, right, split))
-        return Edges(score.ravel(), *parts)
+        return HyperEdges(score.ravel(), *parts)
 
-    def best_edges(self, node: Span, count: int) -> Edges:
+    def best_edges(self, node: ChartSpan, count: int) -> HyperEdges:
         """The `count` best ways to divide a phrase over a span, best first."""
         edges = self.edges(node)
         order = np.argsort(-edges.score, kind="stable")[:count]
         order = order[edges.score[order] > -np.inf]
         score, *parts = edges
-        return Edges(score[order], *(part[order] for part in parts))
+        return HyperEdges(score[order], *(part[order] for part in parts))
 
 
 def best_parses(forest: Forest, count: int) -> list[Parse]:
@@ -188,7 +188,7 @@ def best_parses(forest: Forest, count: int) -> list[Parse]:
     order = np.argsort(-forest.roots, kind="stable")[:count].tolist()
     # (cost, serial number, nodes still to be divided, nodes done), both lists as linked pairs
     queue: list[tuple[float, int, Any, Any]] = [
-        (-float(forest.roots[s]), next(serial), (Span(0, forest.length, s), None), None)
+        (-float(forest.roots[s]), next(serial), (ChartSpan(0, forest.length, s), None), None)
         for s in order
         if forest.roots[s] > -np.inf
     ]
@@ -206,7 +206,7 @@ def best_parses(forest: Forest, count: int) -> list[Parse]:
         for score, left, right, split in zip(
             *(column.tolist() for column in best_edges(node)), strict=True
         ):
-            parts = Span(node.start, split, left), (Span(split, node.end, right), rest)
+            parts = ChartSpan(node.start, split, left), (ChartSpan(split, node.end, right), rest)
             heapq.heappush(queue, (cost + known - score, next(serial), parts, (node, done)))
     return found
 
@@ -214,7 +214,7 @@ def best_parses(forest: Forest, count: int) -> list[Parse]:
 def draw_parse(forest: Forest, generator: np.random.Generator) -> Parse:
     """A parse drawn in proportion to its weight; the chart has log-sums.  Its score is a log p."""
     symbol, total = _draw(forest.roots, generator)
-    waiting, spans = [Span(0, forest.length, symbol)], []
+    waiting, spans = [ChartSpan(0, forest.length, symbol)], []
     while waiting:
         node = waiting.pop()
         spans.append(node)
@@ -223,8 +223,8 @@ def draw_parse(forest: Forest, generator: np.random.Generator) -> Parse:
             chosen, score = _draw(edges.score, generator)
             total += score
             split = int(edges.split[chosen])
-            waiting.append(Span(split, node.end, int(edges.right[chosen])))
-            waiting.append(Span(node.start, split, int(edges.left[chosen])))
+            waiting.append(ChartSpan(split, node.end, int(edges.right[chosen])))
+            waiting.append(ChartSpan(node.start, split, int(edges.left[chosen])))
     return Parse(total, tuple(spans))
 
 
@@ -236,7 +236,7 @@ def _draw(scores: Numbers, generator: np.random.Generator) -> tuple[int, float]:
     return chosen, float(np.log(weights[chosen] / ends[-1]))
 
 
-def _unlinked(done: Any) -> tuple[Span, ...]:
+def _unlinked(done: Any) -> tuple[ChartSpan, ...]:
     spans = []
     while done is not None:
         spans.append(done[0])

@@ -20,7 +20,7 @@ CACHED_COLUMNS = 84  # of the coupling matrix at once: 4 amino-acid positions, h
 GPU_COLUMNS = 4096
 
 
-class Slopes(NamedTuple):
+class PottsGradient(NamedTuple):
     """A value and its gradients."""
 
     value: Float[Tensor, ""]
@@ -33,7 +33,7 @@ def potts_pseudolikelihood(
     couplings: Float[Tensor, "v s v s"],
     rows: CodedRows,
     weights: Float[Tensor, "n"],
-) -> Slopes:
+) -> PottsGradient:
     """-sum over rows and variables of weight * log p(variable | others), and its gradients.
 
     `couplings[k, b, j, a]` is added to the score of state a of variable j where variable k is in
@@ -57,7 +57,7 @@ def potts_pseudolikelihood(
         value += _lose(scores, seen.unsqueeze(-1), weights)
         slopes[block] = scores.sum(dim=0)
         gradient[:, flat] = transposed_times(scores.view(len(rows), -1))
-    return Slopes(value, slopes, gradient.view_as(couplings))
+    return PottsGradient(value, slopes, gradient.view_as(couplings))
 
 
 def _lose(

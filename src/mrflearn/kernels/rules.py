@@ -128,7 +128,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RuleBlock:
     """Rules whose parts are of two certain sorts; preterminals are counted from 0 here."""
 
     rule: Int[Tensor, "r"]  # where each stands among all rules
@@ -186,10 +186,10 @@ class Block:
 class RuleBlocks:
     """All rules of a grammar in four blocks."""
 
-    phrases: Block
-    word_left: Block
-    word_right: Block
-    words: Block
+    phrases: RuleBlock
+    word_left: RuleBlock
+    word_right: RuleBlock
+    words: RuleBlock
 
     @classmethod
     def of(
@@ -213,7 +213,7 @@ class RuleBlocks:
         blocks = []
         for kind, sizes in kinds:
             rule = kind.nonzero()[:, 0]
-            blocks.append(Block(rule, parent[rule], left[rule], right[rule], sizes))
+            blocks.append(RuleBlock(rule, parent[rule], left[rule], right[rule], sizes))
         return cls(*blocks)
 
 
@@ -284,7 +284,7 @@ class RuleShape:
 class WeighedBlock:
     """Rules whose parts are of two certain sorts, and their weights."""
 
-    block: Block
+    block: RuleBlock
     weight: Float[Tensor, "r"]
 
     @cached_property

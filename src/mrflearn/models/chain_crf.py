@@ -187,14 +187,16 @@ def edge_plan(support: Support) -> WeightPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class EdgeWeights:
     """Which weights the transition into each row is made of, beside the shared ones."""
 
     bags: Bags
     singles: Singles
 
     @classmethod
-    def of(cls, plan: WeightPlan, tokens: CompiledFeatures, dtype: torch.dtype) -> Edges | None:
+    def of(
+        cls, plan: WeightPlan, tokens: CompiledFeatures, dtype: torch.dtype
+    ) -> EdgeWeights | None:
         """Those of rows that have a row before them; None where none has such an attribute."""
         edges = cls(*incidence(plan, tokens, dtype))
         return edges if len(edges.bags.index) or len(edges.singles.place) else None
@@ -210,9 +212,9 @@ class Edges:
         self.singles.add_scores(weights, scores)
         return scores.view(-1, *shared.shape).add_(shared)
 
-    def to(self, device: torch.device) -> Edges:
+    def to(self, device: torch.device) -> EdgeWeights:
         """The same on another device."""
-        return Edges(self.bags.to(device), self.singles.to(device))
+        return EdgeWeights(self.bags.to(device), self.singles.to(device))
 
 
 # A linear-chain conditional random field: weights in, scores of labels and of transitions out.
@@ -360,7 +362,7 @@ class ChainCRF:
         shared, edges = self.chain.table(self.transition), None
         if self.edge_plan is not None:
             later = features.taken(steps.source[steps.starting :].cpu())
-            edges = Edges.of(self.edge_plan, later, self.edge.dtype)
+            edges = EdgeWeights.of(self.edge_plan, later, self.edge.dtype)
         if edges is None:
             return shared
         return edges.to(self.edge.device).tables(self.edge, self._edge_table, shared)

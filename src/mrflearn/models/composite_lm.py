@@ -83,7 +83,7 @@ class Level:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Tokens:
+class HiddenTokens:
     """Words to be explained: their rows in the tables of each order, buckets, documents.
 
     `given` is what the n-gram model makes of each preterminal there, `blind` what it makes of the
@@ -100,11 +100,11 @@ class Tokens:
     def __len__(self) -> int:
         return len(self.bucket)
 
-    def to(self, device: torch.device, kind: torch.dtype) -> Tokens:
+    def to(self, device: torch.device, kind: torch.dtype) -> HiddenTokens:
         """The same on a device, probabilities as numbers of a kind."""
         rows, bucket, document = (x.to(device) for x in (self.rows, self.bucket, self.document))
         given, blind = (x.to(device, kind) for x in (self.given, self.blind))
-        return Tokens(rows, bucket, document, given, blind, self.lengths)
+        return HiddenTokens(rows, bucket, document, given, blind, self.lengths)
 
 
 @final
@@ -123,7 +123,7 @@ def explain(
     tables: Tables,
     weights: Float[Tensor, "b a l"],
     uniform: float,
-    tokens: Tokens,
+    tokens: HiddenTokens,
     topics: Float[Tensor, "t h"],
 ) -> Explained:
     """p(token | preterminal), topics summed out [Wang 2005, section 3, alpha_ii], and its parts."""
@@ -153,7 +153,7 @@ class LevelCounts:
 def expected_levels(
     levels: Sequence[Level],
     tables: Tables,
-    tokens: Tokens,
+    tokens: HiddenTokens,
     topics: Float[Tensor, "t h"],
     explained: Explained,
     tags: Float[Tensor, "t a"],

@@ -27,7 +27,7 @@ from scipy.sparse import coo_array, csr_array, vstack
 
 from mrflearn.features.tagged_sentences import TagCounts
 from mrflearn.kernels.chain_sums import Steps
-from mrflearn.kernels.lattice import Edges, Lattice
+from mrflearn.kernels.lattice import Lattice, LatticeEdges
 
 # What the ending of a word says of its tag, learned from rare words [Brants 2000, section 2.3].
 
@@ -308,7 +308,7 @@ class TagLattice:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LatticeRows:
     """How the tags of words become nodes: node j of a row is tag j % own, behind tag j // own.
 
     The second is a tag of the row before, or nothing at all where a node is one tag alone.
@@ -321,7 +321,9 @@ class Rows:
     begin: Int[np.ndarray, "r+1"]  # the first node of the row
 
     @classmethod
-    def of(cls, word: Int[np.ndarray, "r"], steps: Steps, entries: WordTags, pairs: bool) -> Rows:
+    def of(
+        cls, word: Int[np.ndarray, "r"], steps: Steps, entries: WordTags, pairs: bool
+    ) -> LatticeRows:
         """The layout of words; nodes are pairs of tags, or single ones."""
         own = np.diff(entries.begin)[word]
         previous = np.full(len(word), -1)
@@ -346,7 +348,9 @@ class Nodes:
     before: Int[np.ndarray, "n"]
 
     @classmethod
-    def of(cls, word: Int[np.ndarray, "r"], rows: Rows, entries: WordTags, edge: int) -> Nodes:
+    def of(
+        cls, word: Int[np.ndarray, "r"], rows: LatticeRows, entries: WordTags, edge: int
+    ) -> Nodes:
         """The nodes of all rows; `edge` stands before the first row of a sentence."""
         row = np.repeat(np.arange(len(word)), np.diff(rows.begin))
         behind, own = np.divmod(np.arange(len(row)) - rows.begin[row], rows.own[row])
@@ -368,7 +372,7 @@ def tag_lattice(
 
     Words in context need pairs of tags for nodes; else nodes are single tags.
     """
-    rows = Rows.of(word, steps, entries, pairs=words_in_context is not None)
+    rows = LatticeRows.of(word, steps, entries, pairs=words_in_context is not None)
     nodes = Nodes.of(word, rows, entries, transitions.edge)
     score = entries.score[nodes.entry]
     if words_in_context is not None:
@@ -392,11 +396,11 @@ def tag_lattice(
 
 def _edges(
     some: Int[np.ndarray, "k"],
-    rows: Rows,
+    rows: LatticeRows,
     nodes: Nodes,
     context: Int[np.ndarray, "n"],
     table: Float[np.ndarray, "c x"],
-) -> Edges:
+) -> LatticeEdges:
     """The edges into nodes: from those of the row before that end in the tag they stand behind."""
     row = nodes.row[some]
     degree = rows.degree[row]
@@ -404,7 +408,9 @@ def _edges(
     place = np.arange(degree.sum()) - np.repeat(begin, degree)
     start = rows.begin[rows.previous[row]] + nodes.behind[some]
     source = np.repeat(start, degree) + place * np.repeat(rows.stride[row], degree)
-    return Edges(source, table[context[source], np.repeat(nodes.tag[some], degree)], begin, degree)
+    return LatticeEdges(
+        source, table[context[source], np.repeat(nodes.tag[some], degree)], begin, degree
+    )
 
 
 def _last_rows(steps: Steps) -> Int[np.ndarray, "b"]:
@@ -432,7 +438,7 @@ WORDS_AT_ONCE = 4096  # bounds memory where there are many tags
 EDGES_AT_ONCE = 2**23  # of one lattice, unless a single sentence has more
 
 
-class Laid(NamedTuple):
+class PackedLattices(NamedTuple):
     """Some sentences as a lattice, and where its rows stand among their tokens."""
 
     tags: TagLattice
@@ -496,7 +502,7 @@ class HMM:
             share = csr_array(np.repeat(count[None] / count.sum(), len(words), axis=0))
         return WordTags.of(share, self.counts.tag_total)
 
-    def lattices(self, sentences: Sequence[Sequence[str]]) -> Iterator[Laid]:
+    def lattices(self, sentences: Sequence[Sequence[str]]) -> Iterator[PackedLattices]:
         """The tags that are possible and how they may follow each other, some sentences a time."""
         numbers, new = self._numbered(sentences)
         entries = self.known + self.unknown(new) if new else self.known
@@ -505,7 +511,9 @@ class HMM:
         for first, last in _runs(_edges_of(np.diff(entries.begin)[numbers], self.order, tokens)):
             steps = Steps.of(torch.from_numpy(lengths[first:last]))
             rows = numbers[tokens[first] : tokens[last]][steps.source.numpy()]
-            yield Laid(tag_lattice(rows, steps, entries, self.transitions, self.context), steps)
+            yield PackedLattices(
+                tag_lattice(rows, steps, entries, self.transitions, self.context), steps
+            )
 
     def _numbered(
         self, sentences: Sequence[Sequence[str]]

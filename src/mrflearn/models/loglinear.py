@@ -44,7 +44,7 @@ from mrflearn.models.state_weights import Bags, Singles, WeightPlan, incidence
 
 
 @dataclass(frozen=True, eq=False)
-class Template:
+class FactorTemplate:
     """The weighted pairs of one kind of factor, ordered by attribute and cell.
 
     Every dense column has a weight for every cell.
@@ -68,7 +68,7 @@ class Template:
 
 def find_templates(
     batch: FieldBatch, *, min_freq: float = 0.0, everything: bool = False
-) -> tuple[Template, ...]:
+) -> tuple[FactorTemplate, ...]:
     """A template for every group: the pairs whose values sum to `min_freq` or more.
 
     Pairs never seen together are left out unless `everything` is asked for.  A factor counts for
@@ -82,7 +82,7 @@ def find_templates(
         names = features.names
         if not names.closed:
             names = Numbering(names, closed=True)
-        found.append(Template(group.name, shape, names, features.columns, *pairs))
+        found.append(FactorTemplate(group.name, shape, names, features.columns, *pairs))
     return tuple(found)
 
 
@@ -111,7 +111,9 @@ def attributes_of(
     return torch.arange(len(owner)) + shift[owner], owner
 
 
-def shared_pairs(one: Template, other: Template) -> tuple[Int64[Tensor, "n"], Int64[Tensor, "n"]]:
+def shared_pairs(
+    one: FactorTemplate, other: FactorTemplate
+) -> tuple[Int64[Tensor, "n"], Int64[Tensor, "n"]]:
     """Where the pairs that two templates of one shape both have stand in each."""
     if one.shape != other.shape:
         raise GraphError(
@@ -186,13 +188,13 @@ NO_NAMES = Numbering(closed=True)
 class SlicePlan:
     """Where the weights of a template lie, seen from its `free` axes (in that order)."""
 
-    template: Template
+    template: FactorTemplate
     free: tuple[int, ...]
     codes: Int64[Tensor, "u"]  # attribute * others + other, ascending, of those with weights
     weights: WeightPlan
 
     @classmethod
-    def of(cls, template: Template, free: tuple[int, ...]) -> SlicePlan:
+    def of(cls, template: FactorTemplate, free: tuple[int, ...]) -> SlicePlan:
         coordinates = torch.stack(torch.unravel_index(template.cell, template.shape), dim=1)
         given = [axis for axis in range(len(template.shape)) if axis not in free]
         label = cells_of(coordinates[:, list(free)], [template.shape[axis] for axis in free])
@@ -231,7 +233,7 @@ class SlicePlan:
         dtype: torch.dtype,
         *,
         backward: bool = True,
-    ) -> Incidence:
+    ) -> FeatureIncidence:
         """Which weights the scores of these problems are made of."""
         place, owner = attributes_of(features, members.row)
         code = features.attributes[place].long() * self.others + members.other[owner]
@@ -248,7 +250,7 @@ class SlicePlan:
         dense = None
         if features.dense is not None:
             dense = features.dense[members.row].to(dtype)
-        return Incidence(self, bags, singles, back, dense, members)
+        return FeatureIncidence(self, bags, singles, back, dense, members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +267,7 @@ class Members:
 
 
 @dataclass(frozen=True, eq=False)
-class Incidence:
+class FeatureIncidence:
     """The weights that problems read, and the way their gradients take back."""
 
     plan: SlicePlan
@@ -335,14 +337,14 @@ class LogLinearField:
     gives to the pieces of each template; potentials do not depend on them.
     """
 
-    templates: tuple[Template, ...]
+    templates: tuple[FactorTemplate, ...]
     weights: tuple[Float[Tensor, "w"], ...]
     dense: tuple[Float[Tensor, "d t"], ...]
     shares: Float[Tensor, "templates"] | None = None
 
     @classmethod
     def zeros(
-        cls, templates: tuple[Template, ...], dtype: torch.dtype = torch.float32
+        cls, templates: tuple[FactorTemplate, ...], dtype: torch.dtype = torch.float32
     ) -> LogLinearField:
         """Every labelling equally likely."""
         weights = (torch.zeros(len(own), dtype=dtype) for own in templates)
@@ -354,7 +356,7 @@ class LogLinearField:
         """The type of the weights."""
         return self.weights[0].dtype
 
-    def on(self, templates: tuple[Template, ...]) -> LogLinearField:
+    def on(self, templates: tuple[FactorTemplate, ...]) -> LogLinearField:
         """The same weights where these templates have those pairs too, and 0 for their others."""
         fresh = LogLinearField.zeros(templates, self.dtype)
         known = {own.name: k for k, own in enumerate(self.templates)}
@@ -401,7 +403,7 @@ class LogLinearField:
         )
         return Potentials(batch.graph, tuple(DenseTable(table) for table in tables))
 
-    def table(self, index: int, incidence: Incidence) -> Float[Tensor, "r *shape"]:
+    def table(self, index: int, incidence: FeatureIncidence) -> Float[Tensor, "r *shape"]:
         """The scores of all cells of one template for the rows of an incidence."""
         flat: Tensor = _Scores.apply(  # type: ignore[no-untyped-call]
             self.weights[index], self.dense[index], incidence
@@ -423,7 +425,9 @@ class LogLinearField:
                 )
 
 
-def whole_incidence(plan: SlicePlan, features: CompiledFeatures, dtype: torch.dtype) -> Incidence:
+def whole_incidence(
+    plan: SlicePlan, features: CompiledFeatures, dtype: torch.dtype
+) -> FeatureIncidence:
     """The incidence of whole tables, one for every row of the features."""
     rows = torch.arange(features.tokens)
     return plan.place(features, Members(len(rows), rows, rows, torch.zeros_like(rows)), dtype)
@@ -455,7 +459,7 @@ class _Scores(torch.autograd.Function):
     """Scores of an incidence as a function of weights and dense weights."""
 
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, dense: Tensor, incidence: Incidence) -> Tensor:
+    def forward(ctx: Any, weights: Tensor, dense: Tensor, incidence: FeatureIncidence) -> Tensor:
         ctx.incidence, ctx.shapes = incidence, (weights.shape, dense.shape)
         return incidence.scores(weights, incidence.plan.weights.table(weights), dense)
 

@@ -30,21 +30,21 @@ from mrflearn.features.features import CompiledFeatures, Numbering
 from mrflearn.graph.builders import chains
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.kernels.chain_pieces import (
+    PieceSide,
     PieceSums,
-    Side,
     given_neighbours,
     sides,
     whole_pieces,
 )
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField, Template
+from mrflearn.models.loglinear import FactorTemplate, LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_likelihood import (
-    Block,
+    ChainBlock,
     ChainData,
-    EdgeSlopes,
-    Laid,
+    ChainWeights,
+    EdgeGradient,
     Shard,
     block_scores,
     carry_back,
@@ -68,15 +68,15 @@ Kind = Literal["pw", "pwpl"]
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class PieceBlock:
     """The pieces of a block: how much each row counts, and of `pwpl` what is on its sides."""
 
-    block: Block
+    block: ChainBlock
     amount: Float[Tensor, "r"]
-    sides: tuple[Side, Side] | None
+    sides: tuple[PieceSide, PieceSide] | None
 
     @classmethod
-    def of(cls, model: ChainCRF, block: Block, kind: Kind) -> Pieces:
+    def of(cls, model: ChainCRF, block: ChainBlock, kind: Kind) -> PieceBlock:
         """Those of a block whose labels are known."""
         assert block.gold is not None  # noqa: S101 - `suits` made sure
         steps = block.steps
@@ -101,12 +101,12 @@ class PiecedShard:
     """A shard, and the pieces of its blocks."""
 
     shard: Shard
-    pieces: tuple[Pieces, ...]
+    pieces: tuple[PieceBlock, ...]
 
     @classmethod
     def of(cls, model: ChainCRF, shard: Shard, kind: Kind) -> PiecedShard:
         """The same shard, ready for `kind`."""
-        return cls(shard, tuple(Pieces.of(model, block, kind) for block in shard.blocks))
+        return cls(shard, tuple(PieceBlock.of(model, block, kind) for block in shard.blocks))
 
 
 @final
@@ -134,7 +134,7 @@ class ChainPieces:
         return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
 
     @torch.no_grad()
-    def _shard(self, laid: Laid, pieced: PiecedShard) -> tuple[Tensor, Tensor]:
+    def _shard(self, laid: ChainWeights, pieced: PiecedShard) -> tuple[Tensor, Tensor]:
         shard, values = pieced.shard, []
         slopes = laid.state.new_empty(shard.rows, laid.table.shape[1])
         pairs = torch.zeros_like(laid.steps)
@@ -145,7 +145,7 @@ class ChainPieces:
             pairs += found.pair
         steps = pieced.pieces[0].block.steps
         moves = self.model.chain.of_weights(slopes, pairs, steps)
-        gradient = carry_back(self.model, slopes, moves, EdgeSlopes.zeros(self.model), shard)
+        gradient = carry_back(self.model, slopes, moves, EdgeGradient.zeros(self.model), shard)
         return torch.stack(values).sum(), gradient
 
 
@@ -271,7 +271,7 @@ def chain_field(model: ChainCRF) -> tuple[LogLinearField, Int64[Tensor, "p"]]:
     state, transition, dense, edge = (torch.arange(a, b) for a, b in pairwise(ends))
     code = support.attribute * size + support.label
     order = code.argsort()
-    own = Template(
+    own = FactorTemplate(
         "state",
         (size,),
         support.attributes,
@@ -291,7 +291,7 @@ def chain_field(model: ChainCRF) -> tuple[LogLinearField, Int64[Tensor, "p"]]:
     turn = pairs.argsort()
     names = Numbering([*support.attributes, BIAS] if bias else [BIAS], closed=True)
     codes = pairs[turn]
-    joint = Template(
+    joint = FactorTemplate(
         "transition",
         (size, size),
         names,

@@ -35,7 +35,7 @@ from mrflearn.features.features import UNKNOWN, CompiledFeatures
 from mrflearn.features.labels import CompiledLabels
 from mrflearn.kernels import chain_sums
 from mrflearn.kernels.chain_sums import Steps, scores_along
-from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF, Edges
+from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF, EdgeWeights
 from mrflearn.models.parameters import Layout
 from mrflearn.models.state_weights import LONGEST_PIECE, Bags, Singles, incidence, joined
 
@@ -46,7 +46,7 @@ from mrflearn.models.state_weights import LONGEST_PIECE, Bags, Singles, incidenc
 class BlockEdges:
     """The edges of a block's rows, and what carries gradients back over them."""
 
-    edges: Edges
+    edges: EdgeWeights
     used: Int64[Tensor, "u"]
     bags: Bags  # over the rows of the block, one for each of `used`
 
@@ -58,7 +58,7 @@ class BlockEdges:
         plan, device = model.edge_plan, model.edge.device
         if plan is None:
             return None
-        edges = Edges.of(plan, features.taken(tokens), model.edge.dtype)
+        edges = EdgeWeights.of(plan, features.taken(tokens), model.edge.dtype)
         if edges is None:
             return None
         used, back = edges.bags.transposed()
@@ -66,7 +66,7 @@ class BlockEdges:
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeSlopes:
+class EdgeGradient:
     """Sums over blocks of the gradient: of wide weights as a table, of the others one by one."""
 
     model: ChainCRF
@@ -74,7 +74,7 @@ class EdgeSlopes:
     narrow: Float[Tensor, "h"]
 
     @classmethod
-    def zeros(cls, model: ChainCRF) -> EdgeSlopes:
+    def zeros(cls, model: ChainCRF) -> EdgeGradient:
         rows = 0 if model.edge_plan is None else model.edge_plan.rows
         pairs = len(model.support.labels) ** 2
         return cls(model, model.edge.new_zeros(rows, pairs), torch.zeros_like(model.edge))
@@ -127,7 +127,7 @@ class ChainData:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ChainBlock:
     """Sequences of similar lengths.  Either `gold` states are known or only `allowed` ones."""
 
     rows: slice  # within the shard
@@ -144,7 +144,7 @@ class Block:
 class Shard:
     """Blocks for one core, with what carries their gradients back to the weights."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ChainBlock, ...]
     rows: int
     used: Int64[Tensor, "u"]  # rows of the table of weights that the shard uses
     bags: Bags  # over the rows of the shard, one for each of those
@@ -209,7 +209,7 @@ def _block(
     order: Tensor,
     begin: int,
     part: tuple[Bags, Singles],
-) -> Block:
+) -> ChainBlock:
     device, dtype = model.state.device, model.state.dtype
     states = data.labels.states[order]
     gold = allowed = None
@@ -219,7 +219,7 @@ def _block(
     else:
         allowed = model.chain.allowed(_allowed(data.labels, order)).to(device)
     weight = None if data.weight is None else data.weight[group].to(device, dtype)
-    return Block(
+    return ChainBlock(
         slice(begin, begin + len(order)),
         steps.to(device),
         part[0].to(device),
@@ -236,7 +236,7 @@ def _gold(
     data: ChainData,
     groups: list[Tensor],
     orders: list[Tensor],
-    blocks: list[Block],
+    blocks: list[ChainBlock],
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """Places and weights of the known labels, and the counts of their transitions."""
     device, dtype = model.state.device, model.state.dtype
@@ -257,7 +257,7 @@ def _gold(
 
 
 def transition_counts(
-    model: ChainCRF, block: Block, path: Int64[Tensor, "r"]
+    model: ChainCRF, block: ChainBlock, path: Int64[Tensor, "r"]
 ) -> Float[Tensor, "e"]:
     """How often each transition weight counts on a path of states, sequences weighted."""
     chain, steps = model.chain, block.steps
@@ -330,7 +330,7 @@ def _check_possible(gold: Tensor, steps: Steps, group: Tensor) -> None:
 # Minus the log-likelihood of label sequences, value and gradient by hand, shards on all cores.
 
 
-class Laid(NamedTuple):
+class ChainWeights(NamedTuple):
     """A vector of weights laid out for use by every shard."""
 
     state: Float[Tensor, "f"]
@@ -342,7 +342,7 @@ class Laid(NamedTuple):
     edge_table: Float[Tensor, "w p*p"]
 
 
-class Slopes(NamedTuple):
+class ChainGradient(NamedTuple):
     """The value of one block, and what its gradients are made of."""
 
     value: Float[Tensor, ""]
@@ -368,9 +368,9 @@ class ChainLikelihood:
         return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
 
     @torch.no_grad()
-    def _shard(self, laid: Laid, shard: Shard) -> tuple[Tensor, Tensor]:
+    def _shard(self, laid: ChainWeights, shard: Shard) -> tuple[Tensor, Tensor]:
         values, slopes = [], laid.state.new_empty(shard.rows, laid.table.shape[1])
-        transitions, edges = -shard.gold_transitions, EdgeSlopes.zeros(self.model)
+        transitions, edges = -shard.gold_transitions, EdgeGradient.zeros(self.model)
         for block in shard.blocks:
             found = block_slopes(self.model, laid, shard, block)
             values.append(found.value)
@@ -391,11 +391,11 @@ def total(answers: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return value, gradient
 
 
-def lay(model: ChainCRF, weights: dict[str, Tensor]) -> Laid:
+def lay(model: ChainCRF, weights: dict[str, Tensor]) -> ChainWeights:
     """The weights as every shard needs them."""
     state, transition = weights["state"], weights["transition"]
     edge = weights["edge"]
-    return Laid(
+    return ChainWeights(
         state,
         model.placed.table(state),
         transition,
@@ -406,7 +406,7 @@ def lay(model: ChainCRF, weights: dict[str, Tensor]) -> Laid:
     )
 
 
-def block_scores(laid: Laid, shard: Shard, block: Block) -> Float[Tensor, "r s"]:
+def block_scores(laid: ChainWeights, shard: Shard, block: ChainBlock) -> Float[Tensor, "r s"]:
     """The scores of the labels of a block's rows."""
     scores = block.bags.sums(laid.table)
     block.singles.add_scores(laid.state, scores)
@@ -415,14 +415,16 @@ def block_scores(laid: Laid, shard: Shard, block: Block) -> Float[Tensor, "r s"]
     return scores
 
 
-def block_table(laid: Laid, block: Block) -> Float[Tensor, "*q p p"]:
+def block_table(laid: ChainWeights, block: ChainBlock) -> Float[Tensor, "*q p p"]:
     """The scores of transitions: shared, or of each row that has one before it."""
     if block.edges is None:
         return laid.steps
     return block.edges.edges.tables(laid.edge, laid.edge_table, laid.steps)
 
 
-def block_slopes(model: ChainCRF, laid: Laid, shard: Shard, block: Block) -> Slopes:
+def block_slopes(
+    model: ChainCRF, laid: ChainWeights, shard: Shard, block: ChainBlock
+) -> ChainGradient:
     """log Z minus the score of the labels, and expected counts (less those of uncertain labels)."""
     chain, steps = model.chain, block.steps
     unary = chain.unary(block_scores(laid, shard, block), laid.transition, steps)
@@ -443,10 +445,10 @@ def block_slopes(model: ChainCRF, laid: Laid, shard: Shard, block: Block) -> Slo
     if pairs is not None and block.gold is not None:
         add_path(pairs, block.gold, steps, block.weight, -1)
     counts = chain.of_weights(single, pair, steps)
-    return Slopes(value.sum(), chain.of_labels(single), counts, pairs)
+    return ChainGradient(value.sum(), chain.of_labels(single), counts, pairs)
 
 
-def _moments(unary: Tensor, table: Tensor, block: Block) -> tuple[Tensor, Tensor, Tensor]:
+def _moments(unary: Tensor, table: Tensor, block: ChainBlock) -> tuple[Tensor, Tensor, Tensor]:
     """log Z and probabilities of states; of pairs, weighted: their sum, or those of each row."""
     steps, weight = block.steps, block.weight
     if table.ndim == 2:
@@ -470,7 +472,7 @@ def carry_back(
     model: ChainCRF,
     slopes: Float[Tensor, "k s"],
     transitions: Float[Tensor, "e"],
-    edges: EdgeSlopes,
+    edges: EdgeGradient,
     shard: Shard,
 ) -> Float[Tensor, "v"]:
     """The gradient of all weights from the slopes of the scores."""
@@ -486,7 +488,7 @@ def carry_back(
 
 
 def label_scores(
-    unary: Float[Tensor, "r p"], table: Float[Tensor, "*q p p"], block: Block
+    unary: Float[Tensor, "r p"], table: Float[Tensor, "*q p p"], block: ChainBlock
 ) -> Float[Tensor, "r"]:
     """The score of the known label of each row and of the step into it."""
     assert block.gold is not None  # noqa: S101 - the caller made sure

@@ -20,9 +20,9 @@ from mrflearn.kernels import chain_search
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.chain_likelihood import (
-    Block,
-    EdgeSlopes,
-    Laid,
+    ChainBlock,
+    ChainWeights,
+    EdgeGradient,
     Shard,
     add_path,
     block_scores,
@@ -59,10 +59,10 @@ class ChainPerceptron:
         return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
 
     @torch.no_grad()
-    def _shard(self, laid: Laid, shard: Shard) -> tuple[Tensor, Tensor]:
+    def _shard(self, laid: ChainWeights, shard: Shard) -> tuple[Tensor, Tensor]:
         value = torch.zeros((), dtype=torch.float64, device=laid.state.device)
         slopes = laid.state.new_zeros(shard.rows, laid.table.shape[1])
-        transitions, edges = -shard.gold_transitions, EdgeSlopes.zeros(self.model)
+        transitions, edges = -shard.gold_transitions, EdgeGradient.zeros(self.model)
         for block in shard.blocks:
             loss, best = self._best(laid, shard, block)
             value += loss
@@ -76,7 +76,7 @@ class ChainPerceptron:
         observe(slopes, shard)
         return value, carry_back(self.model, slopes, transitions, edges, shard)
 
-    def _best(self, laid: Laid, shard: Shard, block: Block) -> tuple[Tensor, Tensor]:
+    def _best(self, laid: ChainWeights, shard: Shard, block: ChainBlock) -> tuple[Tensor, Tensor]:
         scores = block_scores(laid, shard, block)
         unary = self.model.chain.unary(scores, laid.transition, block.steps)
         table = block_table(laid, block)
@@ -85,7 +85,7 @@ class ChainPerceptron:
         return (loss if block.weight is None else loss * block.weight).sum(), best
 
 
-def _count_edges(edges: EdgeSlopes, block: Block, best: Int64[Tensor, "r"]) -> None:
+def _count_edges(edges: EdgeGradient, block: ChainBlock, best: Int64[Tensor, "r"]) -> None:
     if block.edges is None or block.gold is None:
         return
     steps, states = block.steps, len(edges.model.support.labels)

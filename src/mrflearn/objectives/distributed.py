@@ -34,7 +34,7 @@ class Partition:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class PartObjective:
     """The share of some partitions in an evaluation; shares add up.
 
     `starts` are the warm starts that each partition's evaluation left; `converged` says whether
@@ -46,10 +46,12 @@ class Part:
     converged: bool
     starts: dict[int, dict[str, Tensor]]
 
-    def __add__(self, other: Part) -> Part:
+    def __add__(self, other: PartObjective) -> PartObjective:
         converged = self.converged and other.converged
         starts = self.starts | other.starts
-        return Part(self.value + other.value, self.gradient + other.gradient, converged, starts)
+        return PartObjective(
+            self.value + other.value, self.gradient + other.gradient, converged, starts
+        )
 
 
 _COMPILED: dict[tuple[str, int], ValueAndGradient] = {}  # of this worker
@@ -64,7 +66,7 @@ class _Evaluate:
     principle: Principle
     vector: Float[Tensor, "p"]
 
-    def __call__(self, partition: Partition) -> Part:
+    def __call__(self, partition: Partition) -> PartObjective:
         function, starts, converged = self._function(partition), {}, True
         if isinstance(function, FieldLikelihood):
             function.restore(partition.start)
@@ -72,7 +74,7 @@ class _Evaluate:
         if isinstance(function, FieldLikelihood):
             function.commit()
             starts, converged = {partition.number: function.state()}, function.converged
-        return Part(found.value.double(), found.gradient.double(), converged, starts)
+        return PartObjective(found.value.double(), found.gradient.double(), converged, starts)
 
     def _function(self, partition: Partition) -> ValueAndGradient:
         place = (partition.key, partition.number)

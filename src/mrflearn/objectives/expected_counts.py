@@ -17,8 +17,8 @@ from mrflearn.inference.charts import InsideOutside
 from mrflearn.models.composite_lm import (
     CompositeModel,
     Explained,
+    HiddenTokens,
     Tables,
-    Tokens,
     expected_levels,
     explain,
 )
@@ -33,7 +33,7 @@ class Batch:
     in training: they teach words and topics, and nothing of the grammar.
     """
 
-    tokens: Tokens
+    tokens: HiddenTokens
     charted: bool
 
 
@@ -109,7 +109,7 @@ class ExpectedCounts:
 
 
 def explain_tokens(
-    model: CompositeModel, tokens: Tokens, topics: Float[Tensor, "t h"]
+    model: CompositeModel, tokens: HiddenTokens, topics: Float[Tensor, "t h"]
 ) -> Explained:
     """What the levels of a model make of tokens."""
     shape = model.shape

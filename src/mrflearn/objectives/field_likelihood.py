@@ -30,7 +30,7 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.messages import Messages, is_forest
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import Incidence, LogLinearField, whole_incidence
+from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, whole_incidence
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.local_problems import observed_counts
 from mrflearn.objectives.objective import Evaluation
@@ -49,7 +49,7 @@ class _Part:
     """Examples worked on together; the messages that evaluations start from, and the last ones."""
 
     batch: FieldBatch
-    incidences: tuple[Incidence, ...]
+    incidences: tuple[FeatureIncidence, ...]
     restricted: bool  # to the allowed labels: counts with a minus
     messages: Messages | None = None
     latest: Messages | None = None

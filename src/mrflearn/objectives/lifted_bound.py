@@ -25,7 +25,7 @@ from mrflearn.errors import DataError
 from mrflearn.execution.recording import recorded
 from mrflearn.features.moments import Moments
 from mrflearn.graph.lifted_scores import NeighbourScores
-from mrflearn.inference.lifted import ChainScores, WindowScores, star_log_partition
+from mrflearn.inference.lifted import ChainCover, WindowScores, star_log_partition
 from mrflearn.inference.perron import PerronVectors, PowerScores, follow, power_steps
 from mrflearn.kernels.pair_expectation import pair_expectation
 from mrflearn.kernels.sparse_product import SparseMatrix
@@ -262,7 +262,7 @@ def chain_normaliser(
     """Chains of these weights; `like` has the shape and the kind of their duals."""
 
     def lay(scores: NeighbourScores, duals: Tensor) -> PowerScores:
-        return ChainScores.of(*scores.pairwise, duals, weights)
+        return ChainCover.of(*scores.pairwise, duals, weights)
 
     return SpectralNormaliser(lay, weights, like, recorded=recorded)
 
@@ -426,7 +426,7 @@ class LiftedBound:
 
 @final
 @dataclass(frozen=True, eq=False)
-class ScaledL2:
+class WordScaledL2:
     """strength * sum w^2 over the named parameters, where w = scale * vector."""
 
     strength: float

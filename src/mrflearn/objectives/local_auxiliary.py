@@ -134,7 +134,7 @@ class LocalFit:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalLikelihood:
+class AuxiliaryLikelihood:
     """Minus the log-likelihood of q local problems as a function of their p terms each.
 
     A term that is `absent` from a problem has no slope and bends nothing else: a search that
@@ -152,7 +152,7 @@ class LocalLikelihood:
         shape: LocalShape,
         counts: Float[Tensor, "x q"],
         absent: Bool[Tensor, "p q"] | None = None,
-    ) -> LocalLikelihood:
+    ) -> AuxiliaryLikelihood:
         """From the counts of the joint states of each neighbourhood."""
         context = counts.view(-1, shape.contexts, counts.shape[1]).sum(dim=0)
         return cls(shape, context, local_tables(shape, counts.device).moments(counts), absent)
@@ -174,25 +174,25 @@ class LocalLikelihood:
         present = (~self.absent).to(self.context)
         return present * present.unsqueeze(1)
 
-    def part(self, problems: Int[Tensor, "k"]) -> LocalLikelihood:
+    def part(self, problems: Int[Tensor, "k"]) -> AuxiliaryLikelihood:
         """Some of the problems."""
         absent = None if self.absent is None else self.absent.index_select(1, problems)
         context = self.context.index_select(1, problems)
         observed = self.observed.index_select(1, problems)
-        return LocalLikelihood(self.shape, context, observed, absent)
+        return AuxiliaryLikelihood(self.shape, context, observed, absent)
 
-    def averages(self) -> tuple[LocalLikelihood, Int[Tensor, "q"]]:
+    def averages(self) -> tuple[AuxiliaryLikelihood, Int[Tensor, "q"]]:
         """The average problem of each run with the same terms, and which of them each is in."""
         count, context = len(self.observed), self.context.mean(dim=1, keepdim=True)
         if self.absent is None:
             run = context.new_zeros(self.context.shape[1], dtype=torch.int64)
-            return LocalLikelihood(self.shape, context, context.new_zeros(count, 1)), run
+            return AuxiliaryLikelihood(self.shape, context, context.new_zeros(count, 1)), run
         begins = (self.absent[:, 1:] != self.absent[:, :-1]).any(dim=0)
         run = torch.nn.functional.pad(begins.cumsum(0), (1, 0))
         absent = self.absent[:, torch.nn.functional.pad(begins, (1, 0), value=True)]
         runs = absent.shape[1]
         context, observed = context.expand(-1, runs), context.new_zeros(count, runs)
-        return LocalLikelihood(self.shape, context, observed, absent), run
+        return AuxiliaryLikelihood(self.shape, context, observed, absent), run
 
     def at_zero(self) -> LocalFit:
         """The likelihood where all parameters are zero, and all joint states alike."""

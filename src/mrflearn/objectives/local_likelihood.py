@@ -27,10 +27,17 @@ from torch import Tensor
 
 from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import DENSE, SHARES, Incidence, LogLinearField, Members, SlicePlan
+from mrflearn.models.loglinear import (
+    DENSE,
+    SHARES,
+    FeatureIncidence,
+    LogLinearField,
+    Members,
+    SlicePlan,
+)
 from mrflearn.models.parameters import Layout
 from mrflearn.models.state_weights import Bags
-from mrflearn.objectives.local_problems import Part, Problems, observed_counts, times_of
+from mrflearn.objectives.local_problems import ProblemPart, Problems, observed_counts, times_of
 
 # Scores that several problems read, computed once: on a chain a token is in two pieces.
 
@@ -82,7 +89,7 @@ class Pool:
     codes: Int64[Tensor, "r"]
     others: int
     cells: int
-    blocks: list[tuple[slice, Incidence]]
+    blocks: list[tuple[slice, FeatureIncidence]]
 
     def gather(self, members: Members) -> Gathered:
         """Which rows problems read."""
@@ -137,7 +144,7 @@ class Source:
     """What one kind of factor adds to the scores of a block, in the shape of `view`."""
 
     key: Key
-    incidence: Incidence | Gathered
+    incidence: FeatureIncidence | Gathered
     view: tuple[int, ...]
 
 
@@ -170,7 +177,7 @@ class Gold:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class LocalBlock:
     """Problems whose labels are known: their scores add up what the sources say."""
 
     count: int
@@ -182,12 +189,12 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Laid:
+class LocalLayout:
     """Blocks, the plans and pools they use, and the sum of the features of the known labels."""
 
     plans: dict[Key, SlicePlan]
     pools: dict[Key, Pool]
-    blocks: list[Block]
+    blocks: list[LocalBlock]
     observed: Float[Tensor, "p"]
 
 
@@ -198,7 +205,7 @@ def lay_out(
     *,
     least: int = 1,
     merge: bool = True,
-) -> Laid:
+) -> LocalLayout:
     """Problems of known labels, ready to be solved; at least `least` blocks where that can be.
 
     With `merge`, problems that read the same scores become one that counts so many times.
@@ -218,11 +225,13 @@ def lay_out(
         for part, member in zip(own.parts, inside, strict=True):
             used.setdefault(Key(part.group, part.free), []).append(member)
     pools = find_pools(model, batch, plans, used) if merge else {}
-    blocks: list[Block] = []
+    blocks: list[LocalBlock] = []
     for number, (own, inside) in enumerate(zip(problems, members, strict=True)):
         cut = _Cut(model, batch, plans, pools, least, merge)
         blocks.extend(cut(own, inside, number))
-    return Laid(plans, pools, blocks, observed_counts(model, batch, times_of(batch, problems)))
+    return LocalLayout(
+        plans, pools, blocks, observed_counts(model, batch, times_of(batch, problems))
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +245,7 @@ class _Cut:
     least: int
     merge: bool
 
-    def __call__(self, own: Problems, members: list[Members], number: int) -> Iterator[Block]:
+    def __call__(self, own: Problems, members: list[Members], number: int) -> Iterator[LocalBlock]:
         shape = tuple(int(n) for n in self.batch.graph.states[own.scope[0]])
         gold = Gold.of(self.batch, own)
         if self.merge:
@@ -249,7 +258,7 @@ class _Cut:
             parts = zip(
                 own.parts, (_between(member, begin, end) for member in members), strict=True
             )
-            yield Block(
+            yield LocalBlock(
                 end - begin,
                 shape,
                 None if plain else own.weight[begin:end].to(self.model.dtype),
@@ -260,7 +269,7 @@ class _Cut:
                 (number, slice(begin, end)),
             )
 
-    def _source(self, part: Part, inside: Members, shape: tuple[int, ...]) -> Source:
+    def _source(self, part: ProblemPart, inside: Members, shape: tuple[int, ...]) -> Source:
         key = Key(part.group, part.free)
         view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
         if key in self.pools:
@@ -269,7 +278,7 @@ class _Cut:
         return Source(key, self.plans[key].place(features, inside, self.model.dtype), view)
 
 
-def _members(batch: FieldBatch, part: Part, plan: SlicePlan) -> Members:
+def _members(batch: FieldBatch, part: ProblemPart, plan: SlicePlan) -> Members:
     group = batch.graph.groups[part.group]
     other = plan.other(batch.states[group.scope[part.factor]])
     return Members(int(part.problem.max()) + 1, part.problem, group.table[part.factor], other)
@@ -311,7 +320,7 @@ class LocalLikelihood:
     """The sum over all blocks as a function of the flat vector of weights."""
 
     model: LogLinearField  # templates and type count; its weights do not
-    laid: Laid
+    laid: LocalLayout
     threads: Threads
 
     @cached_property
@@ -353,7 +362,7 @@ class LocalLikelihood:
         }
 
         @torch.no_grad()
-        def fill(task: tuple[Key, slice, Incidence]) -> None:
+        def fill(task: tuple[Key, slice, FeatureIncidence]) -> None:
             key, rows, placed = task
             held[key.pooled()][rows] = placed.scores(
                 model.weights[key.group], tables[key], model.dense[key.group]
@@ -364,10 +373,10 @@ class LocalLikelihood:
 
     @torch.no_grad()
     def _solve(
-        self, model: LogLinearField, tables: dict[Key, Tensor], blocks: list[Block]
-    ) -> tuple[Tensor, Slopes]:
+        self, model: LogLinearField, tables: dict[Key, Tensor], blocks: list[LocalBlock]
+    ) -> tuple[Tensor, LocalGradient]:
         value = torch.zeros((), dtype=torch.float64)
-        slopes = Slopes.zeros(model, tables)
+        slopes = LocalGradient.zeros(model, tables)
         for block in blocks:
             scores = block_scores(model, tables, block)
             value += losses(scores, block)
@@ -375,7 +384,7 @@ class LocalLikelihood:
         return value, slopes
 
     def _back(
-        self, model: LogLinearField, tables: dict[Key, Tensor], found: list[Slopes]
+        self, model: LogLinearField, tables: dict[Key, Tensor], found: list[LocalGradient]
     ) -> list[Float[Tensor, "p"]]:
         """The gradients of what pools are made of."""
         if not self.laid.pools:
@@ -388,8 +397,8 @@ class LocalLikelihood:
         work = [(key, *own) for key, pool in self.laid.pools.items() for own in pool.blocks]
 
         @torch.no_grad()
-        def carry(tasks: list[tuple[Key, slice, Incidence]]) -> Tensor:
-            own = Slopes.zeros(model, {key: tables[key] for key in self.laid.plans})
+        def carry(tasks: list[tuple[Key, slice, FeatureIncidence]]) -> Tensor:
+            own = LocalGradient.zeros(model, {key: tables[key] for key in self.laid.plans})
             for key, rows, placed in tasks:
                 at = (own.weights[key.group], own.tables[key], own.dense[key.group])
                 placed.add_gradient(total[key][rows], *at)
@@ -399,7 +408,7 @@ class LocalLikelihood:
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class LocalGradient:
     """Gradients under way: of single weights and dense ones, and of the rows of each plan."""
 
     weights: tuple[Tensor, ...]
@@ -407,14 +416,14 @@ class Slopes:
     tables: dict[Key, Tensor]
 
     @classmethod
-    def zeros(cls, model: LogLinearField, tables: dict[Key, Tensor]) -> Slopes:
+    def zeros(cls, model: LogLinearField, tables: dict[Key, Tensor]) -> LocalGradient:
         return cls(
             tuple(torch.zeros_like(own) for own in model.weights),
             tuple(torch.zeros_like(own) for own in model.dense),
             {key: torch.zeros_like(table) for key, table in tables.items()},
         )
 
-    def add(self, block: Block, slopes: Float[Tensor, "n l"]) -> None:
+    def add(self, block: LocalBlock, slopes: Float[Tensor, "n l"]) -> None:
         """Carries the slopes of a block's scores back to what they are made of."""
         shaped = slopes.view(-1, *block.shape)
         for source in block.sources:
@@ -426,7 +435,7 @@ class Slopes:
                 flat, self.weights[group], self.tables[source.key], self.dense[group]
             )
 
-    def gradient(self, laid: Laid, layout: Layout) -> Float[Tensor, "p"]:
+    def gradient(self, laid: LocalLayout, layout: Layout) -> Float[Tensor, "p"]:
         """The gradients of all weights as one flat vector."""
         for key, own in laid.plans.items():
             plan, table = own.weights, self.tables[key]
@@ -441,7 +450,7 @@ class Slopes:
 
 
 def block_scores(
-    model: LogLinearField, tables: dict[Key, Tensor], block: Block
+    model: LogLinearField, tables: dict[Key, Tensor], block: LocalBlock
 ) -> Float[Tensor, "n l"]:
     """The scores of every cell of a block's problems, in memory of their own."""
     total: Tensor | None = None
@@ -461,7 +470,7 @@ def block_scores(
     return total.flatten(1)
 
 
-def losses(scores: Float[Tensor, "n l"], block: Block) -> Float[Tensor, ""]:
+def losses(scores: Float[Tensor, "n l"], block: LocalBlock) -> Float[Tensor, ""]:
     """The summed -log p of the known labels; the scores become the slopes, in place."""
     gold = block.gold
     scores -= scores.amax(dim=1, keepdim=True)
@@ -475,5 +484,5 @@ def losses(scores: Float[Tensor, "n l"], block: Block) -> Float[Tensor, ""]:
     return value
 
 
-def _partial(block: Block, view: tuple[int, ...]) -> bool:
+def _partial(block: LocalBlock, view: tuple[int, ...]) -> bool:
     return view != block.shape

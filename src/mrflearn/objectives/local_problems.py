@@ -44,7 +44,7 @@ Pairs = tuple[Int64[Tensor, "m"], Int64[Tensor, "m"]]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ProblemPart:
     """The same part played by factors of one group in problems, in the order of the problems.
 
     `free` are the axes of the factor that are free, `covers` the axes of the problem they are.
@@ -63,7 +63,7 @@ class Problems:
 
     scope: Int64[Tensor, "n k"]
     weight: Float[Tensor, "n"]
-    parts: tuple[Part, ...]
+    parts: tuple[ProblemPart, ...]
 
     def __len__(self) -> int:
         return len(self.scope)
@@ -189,7 +189,7 @@ def _with_parts(batch: FieldBatch, scope: Int64[Tensor, "n k"], members: Members
             chosen = (axis == pattern).all(dim=1)
             covers = sorted(int(place) for place in pattern if place >= 0)
             free = tuple(pattern.tolist().index(place) for place in covers)
-            parts.append(Part(index, free, tuple(covers), problem[chosen], factor[chosen]))
+            parts.append(ProblemPart(index, free, tuple(covers), problem[chosen], factor[chosen]))
     weight = torch.ones(len(scope), dtype=torch.float64)
     if batch.weight is not None:
         weight = batch.weight.double()[graph.component[scope[:, 0]]]

@@ -21,17 +21,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import Incidence, LogLinearField, Members, joint_mask
+from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, Members, joint_mask
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.local_problems import Part, Problems
+from mrflearn.objectives.local_problems import ProblemPart, Problems
 
 
 @dataclass(frozen=True, eq=False)
 class _Teller:
     """Factors that play one part: where their weights are, and what their given axes may be."""
 
-    part: Part
-    incidence: Incidence
+    part: ProblemPart
+    incidence: FeatureIncidence
     given: Bool[Tensor, "m o"]
 
     def told(self, model: LogLinearField) -> Float[Tensor, "m l"]:
@@ -86,7 +86,7 @@ class UncertainLikelihood:
         bound = flat.masked_fill(~mask, -torch.inf).logsumexp(dim=1)
         return ((flat.logsumexp(dim=1) - bound).double() * own.weight).sum()
 
-    def _teller(self, part: Part) -> _Teller:
+    def _teller(self, part: ProblemPart) -> _Teller:
         group, shape = self.batch.graph.groups[part.group], self.model.templates[part.group].shape
         rows = group.table[part.factor]
         members = Members(len(rows), torch.arange(len(rows)), rows, torch.zeros_like(rows))

@@ -30,7 +30,7 @@ from mrflearn.kernels.potts_pseudolikelihood import potts_pseudolikelihood
 from mrflearn.models.potts import PottsModel, gather_pairs, spread
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.likelihood import FieldModel
-from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
 
 # Minus the log-pseudolikelihood: each variable given all others (Besag 1975).
 
@@ -84,7 +84,7 @@ class Pseudolikelihood:
 class BlanketCounts:
     """What was seen around some variables of one shape, and which parameters matter there."""
 
-    problems: LocalLikelihood
+    problems: AuxiliaryLikelihood
     places: Int[Tensor, "p q"]  # of the terms, in the flat vector of all parameters
 
 
@@ -104,7 +104,7 @@ class _Value(torch.autograd.Function):
     """The summed value of local problems; their gradient is known in closed form."""
 
     @staticmethod
-    def forward(ctx: Any, terms: Float[Tensor, "p q"], problems: LocalLikelihood) -> Tensor:
+    def forward(ctx: Any, terms: Float[Tensor, "p q"], problems: AuxiliaryLikelihood) -> Tensor:
         fit = problems.at(terms.detach())
         ctx.save_for_backward(problems.gradient(fit))
         return fit.value.sum()

@@ -25,14 +25,20 @@ from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.local_likelihood import Block, Laid, Slopes, block_scores, lay_out
+from mrflearn.objectives.local_likelihood import (
+    LocalBlock,
+    LocalGradient,
+    LocalLayout,
+    block_scores,
+    lay_out,
+)
 from mrflearn.objectives.local_problems import find_problems
 
 Shares = Literal["uniform", "optimised"] | Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class ReweightedPieces:
     """Pieces of one shape: their template, example and log-count of assignments elsewhere."""
 
     template: int
@@ -47,8 +53,8 @@ class ReweightedLikelihood:
     """The bound on -log p(y | x) as a function of the flat vector of weights (and shares)."""
 
     model: LogLinearField
-    laid: Laid
-    pieces: list[Pieces]
+    laid: LocalLayout
+    pieces: list[ReweightedPieces]
     count: Float[Tensor, "c t"]  # pieces of each template in each example
     given: Float[Tensor, "t"]  # log-shares, where they are not learned
     threads: Threads
@@ -79,7 +85,7 @@ class ReweightedLikelihood:
             elsewhere = total[example] - log_states[own.scope].sum(dim=1)
             template = own.parts[0].group
             count[:, template] += torch.bincount(example, minlength=graph.components)
-            pieces.append(Pieces(template, example, elsewhere, own.weight))
+            pieces.append(ReweightedPieces(template, example, elsewhere, own.weight))
         return cls(model, laid, pieces, count, _log_shares(model, shares), threads)
 
     @cached_property
@@ -96,7 +102,7 @@ class ReweightedLikelihood:
         tables = {
             key: plan.weights.table(model.weights[key[0]]) for key, plan in self.laid.plans.items()
         }
-        slopes = Slopes.zeros(model, tables)
+        slopes = LocalGradient.zeros(model, tables)
         observed = self.laid.observed
         weights = vector[: len(observed)].double()
         value = -torch.dot(observed, weights)
@@ -114,7 +120,11 @@ class ReweightedLikelihood:
         return value, gradient.to(vector.dtype)
 
     def _bound(
-        self, scores: Tensor, block: Block, share: Float[Tensor, "c t"], pull: Float[Tensor, "c t"]
+        self,
+        scores: Tensor,
+        block: LocalBlock,
+        share: Float[Tensor, "c t"],
+        pull: Float[Tensor, "c t"],
     ) -> Float[Tensor, ""]:
         """The block's part of the bound; the scores become its slopes, in place."""
         number, inside = block.place

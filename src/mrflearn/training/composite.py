@@ -124,7 +124,7 @@ def maximised(model: CompositeModel, found: Expected) -> CompositeModel:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Trial:
+class StartTrial:
     """Text for which a model is to have the right weights, and its topic shares."""
 
     model: CompositeModel
@@ -147,7 +147,7 @@ class WeightStep:
     Tied, they are the same for all preterminals.
     """
 
-    trials: Sequence[Trial]
+    trials: Sequence[StartTrial]
     executor: Executor
     centre: Float[Tensor, "b a l"]
     prior: float
@@ -260,7 +260,7 @@ MOST_JUDGED = 60_000  # tokens enough to fit weights to: further folds are left 
 
 @final
 @dataclass(frozen=True)
-class Settings:
+class CompositeSettings:
     """How long and where to train."""
 
     em: EM
@@ -275,7 +275,7 @@ class Settings:
     resume: bool = False
 
 
-class Best(NamedTuple):
+class BestRound(NamedTuple):
     """A model as it was when held-out text was most probable."""
 
     model: CompositeModel
@@ -289,7 +289,7 @@ class Best(NamedTuple):
 class Trainer:
     """One training under way: text in batches, the model so far, and what was seen."""
 
-    settings: Settings
+    settings: CompositeSettings
     executor: Executor
     folds: Folds
     model: CompositeModel
@@ -300,7 +300,7 @@ class Trainer:
     held_values: list[float] = field(default_factory=list)
     reason: str = ""
     train: list[Batch] = field(default_factory=list)
-    best: Best | None = None
+    best: BestRound | None = None
     common: Float[Tensor, "b a l"] = field(init=False)  # weights as if preterminals were one
     remembered: RulePrior = field(init=False)
 
@@ -327,7 +327,7 @@ class Trainer:
         """The most words of a sentence with a derivation; without a grammar there are none."""
         return None if self.model.shape.grammar is None else self.settings.longest
 
-    def judge(self) -> list[Trial]:
+    def judge(self) -> list[StartTrial]:
         """Folds of the text, each with the model of the others; notes which words have which tags.
 
         Topic shares are those that the sentences before in a document tell.
@@ -344,7 +344,7 @@ class Trainer:
             ready.append(self._batches(number, self._tag_shares(rest), own_rows=True))
         self.strength, shares = best_strength(models, texts, ready, self.prior)
         return [
-            Trial(model, torch.from_numpy(own).to(self.documents), _derived(pairs))
+            StartTrial(model, torch.from_numpy(own).to(self.documents), _derived(pairs))
             for model, own, pairs in zip(models, shares, ready, strict=True)
         ]
 
@@ -372,7 +372,7 @@ class Trainer:
         value, used = step.seen[-1]
         self.common = common_weights(used, TIED_PRIOR)
         if self.best is None or value >= max(self.held_values):
-            self.best = Best(self.model, self.documents, self.tag_of_word, self.strength)
+            self.best = BestRound(self.model, self.documents, self.tag_of_word, self.strength)
         self.held_values.append(value)
         return outcome.ending == "interrupted"
 
@@ -480,7 +480,7 @@ def fit_composite(
     shape: CompositeShape,
     order: int,
     starts: Sequence[GrammarStart],
-    settings: Settings,
+    settings: CompositeSettings,
     executor: Executor,
 ) -> CompositeFit:
     """The model trained on documents, from the best of several starts.
@@ -507,7 +507,7 @@ def fit_composite(
 
 
 def _begin(
-    settings: Settings,
+    settings: CompositeSettings,
     executor: Executor,
     shape: CompositeShape,
     folds: Folds,

@@ -20,8 +20,8 @@ from mrflearn.models.composite_lm import (
     PLSA,
     CompositeModel,
     CompositeShape,
+    HiddenTokens,
     Level,
-    Tokens,
     document_counts,
     maximise_tables,
     shares_before_each,
@@ -98,7 +98,7 @@ def batches(
             places = text.places(sentences, ends=ends)
             sizes = text.length[sentences] + ends
             here = given.at(places)
-            tokens = Tokens(
+            tokens = HiddenTokens(
                 torch.from_numpy(rows[:, places]),
                 torch.from_numpy(here.bucket),
                 torch.from_numpy(np.repeat(owner[sentences], sizes)),
@@ -130,7 +130,7 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
 
 @torch.no_grad()
 def by_topic(
-    model: CompositeModel, tokens: Tokens
+    model: CompositeModel, tokens: HiddenTokens
 ) -> tuple[Float[Tensor, "t h"], Float[Tensor, "t"]]:
     """What each topic gives each token, and what it has without any: preterminals by their shares.
 
@@ -298,7 +298,7 @@ def start_model(
 def _count(
     level: Level,
     table: Float[Tensor, "k a h"],
-    tokens: Tokens,
+    tokens: HiddenTokens,
     tag: Float[Tensor, "t a"],
     topic: Float[Tensor, "t h"],
 ) -> None:

@@ -34,7 +34,7 @@ from mrflearn.graph.neighbourhood import Neighbourhoods, log2_joint_states, too_
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.kernels.reference_terms import scores_of_terms
 from mrflearn.models.tabular import ParameterLayout, TabularModel
-from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
 from mrflearn.training.checkpoint import (
     Checkpoint,
     check_same,
@@ -79,14 +79,14 @@ class LocalSolver:
         newton = LocalNewton(self.l2, self.tolerance, self.max_iterations)
         if missing:
             return solve_with_missing(shape, counts, newton)
-        problems = LocalLikelihood.of(shape, counts, hood.absent)
+        problems = AuxiliaryLikelihood.of(shape, counts, hood.absent)
         if self.l1 and any(len(places) > 1 for places in shape.touching):
             return LocalProximal(self.l1, self.l2, self.tolerance, self.max_iterations)(problems)
         return newton(problems)
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ProblemBlock:
     """Some neighbourhoods of one shape, with their counts where these are known already."""
 
     problems: Neighbourhoods
@@ -102,7 +102,7 @@ class SolveBlock:
     missing: bool = False
 
     @torch.inference_mode()  # a fifth of the time of many short operations
-    def __call__(self, block: Block) -> LocalSolution:
+    def __call__(self, block: ProblemBlock) -> LocalSolution:
         shape, counts = block.problems.shape, block.counts
         missing = self.missing
         if counts is None:
@@ -120,8 +120,8 @@ class SolveBlock:
 
 def lap(
     graph: FactorGraph,
-    blocks: Iterable[Block],
-    task: Callable[[Block], LocalSolution],
+    blocks: Iterable[ProblemBlock],
+    task: Callable[[ProblemBlock], LocalSolution],
     mapper: Mapper = map,
     checkpoint: Checkpoint | None = None,
     resume: bool = False,
@@ -223,17 +223,17 @@ def blocks_of(
     counts: Sequence[Float[Tensor, "x q"]] | None = None,
     *,
     missing: bool = False,
-) -> Iterator[Block]:
+) -> Iterator[ProblemBlock]:
     """The problems in portions that bound memory, and fit the processor's cache if they can."""
     for index, hood in enumerate(problems):
         together = _together(hood, missing)
         if len(hood) <= together:
-            yield Block(hood, None if counts is None else counts[index])
+            yield ProblemBlock(hood, None if counts is None else counts[index])
             continue
         for start in range(0, len(hood), together):
             stop = start + together
             known = None if counts is None else counts[index][:, start:stop]
-            yield Block(hood.part(start, stop), known)
+            yield ProblemBlock(hood.part(start, stop), known)
 
 
 def lap_refuses(graph: FactorGraph, *, missing: bool) -> str | None:
@@ -305,16 +305,18 @@ class FormOpinion:
     columns: Columns
 
     @torch.inference_mode()
-    def __call__(self, block: Block) -> Opinion:
+    def __call__(self, block: ProblemBlock) -> Opinion:
         problems, shape = block.problems, block.problems.shape
         counts = neighbourhood_counts(problems.scope, shape.sizes, self.columns)
-        likelihood = LocalLikelihood.of(shape, counts)
+        likelihood = AuxiliaryLikelihood.of(shape, counts)
         found = self.newton(likelihood)
         if not self.newton.l2:
             insist_on_support(problems, found.terms, counts)
         return Opinion(found, self._weight(likelihood, found))
 
-    def _weight(self, likelihood: LocalLikelihood, found: LocalSolution) -> Float[Tensor, "p q"]:
+    def _weight(
+        self, likelihood: AuxiliaryLikelihood, found: LocalSolution
+    ) -> Float[Tensor, "p q"]:
         """The inverse variance of each parameter; about 0 where the samples say nothing of it.
 
         The ridge of Newton's method stands for what no sample says: its variance is then that of
@@ -329,7 +331,7 @@ class FormOpinion:
 
 
 def consensus(
-    graph: FactorGraph, blocks: Iterable[Block], task: FormOpinion, mapper: Mapper = map
+    graph: FactorGraph, blocks: Iterable[ProblemBlock], task: FormOpinion, mapper: Mapper = map
 ) -> Outcome[TabularModel]:
     """The field on which all variables agree, from blocks of `blankets`."""
     insist_on_untied(graph)
@@ -360,7 +362,7 @@ def pieces(graph: FactorGraph, counts: CliqueCounts, newton: LocalNewton) -> Out
         sizes = tuple(seen.shape[1:])
         flat = seen.reshape(len(group), -1).T.contiguous()
         shape = _saturated(sizes)
-        found = newton(LocalLikelihood.of(shape, flat))
+        found = newton(AuxiliaryLikelihood.of(shape, flat))
         if not newton.l2:
             hood = Neighbourhoods(shape, group.scope, group.table.unsqueeze(1))
             insist_on_support(hood, found.terms, flat)

@@ -26,7 +26,7 @@ from torch import Tensor
 from mrflearn.execution.pages import keep_freed_memory
 from mrflearn.graph.local_shape import LocalShape
 from mrflearn.kernels.reference_terms import with_missing, without_missing
-from mrflearn.objectives.local_auxiliary import LocalFit, LocalLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalFit
 from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
 
@@ -78,7 +78,7 @@ class LocalNewton:
     max_iterations: int = 100
 
     def __call__(
-        self, problems: LocalLikelihood, start: Float[Tensor, "p q"] | None = None
+        self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"] | None = None
     ) -> LocalSolution:
         """The solution of every problem, from zero or from `start`."""
         if len(problems.observed) > MOST_NEWTON:
@@ -86,7 +86,7 @@ class LocalNewton:
             return self._quasi_newton(problems, begin)
         return self._newton(problems, self._near(problems) if start is None else start)
 
-    def _near(self, problems: LocalLikelihood) -> Float[Tensor, "p q"]:
+    def _near(self, problems: AuxiliaryLikelihood) -> Float[Tensor, "p q"]:
         """One step from zero, with a curvature that problems of one shape share.
 
         At zero all joint states are alike, so problems bend as their contexts weigh them: on
@@ -110,7 +110,7 @@ class LocalNewton:
         return step * (LONGEST_STEP / step.abs().amax(dim=0).clamp_min(LONGEST_STEP))
 
     def step(
-        self, problems: LocalLikelihood, terms: Float[Tensor, "p q"], fit: LocalFit
+        self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"], fit: LocalFit
     ) -> NewtonStep:
         """One damped Newton step of every problem; a problem that finds no better point stays."""
         gradient = problems.gradient(fit).add_(terms, alpha=2 * self.l2)
@@ -138,7 +138,7 @@ class LocalNewton:
 
     def _search(
         self,
-        problems: LocalLikelihood,
+        problems: AuxiliaryLikelihood,
         begin: tuple[Float[Tensor, "p q"], LocalFit],
         toward: tuple[Float[Tensor, "p q"], Float[Tensor, "q"]],
         length: Float[Tensor, "q"],
@@ -164,7 +164,7 @@ class LocalNewton:
         moved = torch.where(worse, terms, terms + length * direction)
         return moved, problems.at(moved), length
 
-    def _newton(self, problems: LocalLikelihood, start: Float[Tensor, "p q"]) -> LocalSolution:
+    def _newton(self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"]) -> LocalSolution:
         keep_freed_memory()
         terms, value = start.clone(), torch.zeros_like(problems.total)
         converged = torch.zeros_like(value, dtype=torch.bool)
@@ -188,7 +188,7 @@ class LocalNewton:
         return LocalSolution(terms, value, iterations, converged, stuck)
 
     def _quasi_newton(
-        self, problems: LocalLikelihood, start: Float[Tensor, "p q"]
+        self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"]
     ) -> LocalSolution:
         shape = start.shape
 
@@ -247,7 +247,7 @@ def solve_with_missing(
     while rounds < newton.max_iterations and not bool((done | stuck).all()):
         rounds += 1
         completed = complete(shape, counts, expected)
-        problems = LocalLikelihood.of(shape, completed)
+        problems = AuxiliaryLikelihood.of(shape, completed)
         before = terms
         terms, fit, _, stuck = newton.step(problems, terms, problems.at(terms))
         shift = (fit.expected - expected).abs().amax(dim=0) / total
@@ -284,7 +284,7 @@ class LocalProximal:
     tolerance: float = 1e-7
     max_iterations: int = 100
 
-    def __call__(self, problems: LocalLikelihood) -> LocalSolution:
+    def __call__(self, problems: AuxiliaryLikelihood) -> LocalSolution:
         """The solution of every problem [Lee, Sun and Saunders 2014, proximal Newton]."""
         terms = torch.zeros_like(problems.observed)
         value = self._value(problems, terms)
@@ -310,7 +310,7 @@ class LocalProximal:
         return LocalSolution(terms, value, iterations, done, stuck)
 
     def _model_minimum(
-        self, problems: LocalLikelihood, centre: Float[Tensor, "p q"]
+        self, problems: AuxiliaryLikelihood, centre: Float[Tensor, "p q"]
     ) -> Float[Tensor, "p q"]:
         """Where the second-order model of the smooth part, plus the price, is least."""
         fit = problems.at(centre)
@@ -357,7 +357,9 @@ class LocalProximal:
                 break
         return here
 
-    def _value(self, problems: LocalLikelihood, terms: Float[Tensor, "p q"]) -> Float[Tensor, "q"]:
+    def _value(
+        self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"]
+    ) -> Float[Tensor, "q"]:
         norms = [terms[span].norm(dim=0) for span in _priced(problems.shape)]
         price = self.l1 * torch.stack([torch.zeros_like(problems.total), *norms]).sum(dim=0)
         return problems.at(terms).value + self.l2 * terms.square().sum(dim=0) + price

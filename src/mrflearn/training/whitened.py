@@ -23,11 +23,11 @@ from mrflearn.features.observations import Columns, neighbourhood_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.models.parameters import Layout
 from mrflearn.models.tabular import ParameterLayout, TabularModel
-from mrflearn.objectives.local_auxiliary import LocalLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
 from mrflearn.objectives.objective import Loss
 from mrflearn.objectives.penalties import NoPenalty
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.lap import Block
+from mrflearn.training.lap import ProblemBlock
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import run
 from mrflearn.training.outcome import Outcome
@@ -130,7 +130,7 @@ def feature_covariance(graph: FactorGraph, columns: Columns) -> Float[Tensor, "p
 
 def conditional_curvature(
     graph: FactorGraph,
-    blocks: Iterable[Block],
+    blocks: Iterable[ProblemBlock],
     columns: Columns,
     weights: Float[Tensor, "p"],
 ) -> Float[Tensor, "p p"]:
@@ -143,7 +143,7 @@ def conditional_curvature(
     for block in blocks:
         hood = block.problems
         counts = neighbourhood_counts(hood.scope, hood.shape.sizes, columns)
-        problems = LocalLikelihood.of(hood.shape, counts)
+        problems = AuxiliaryLikelihood.of(hood.shape, counts)
         places = layout.terms(hood)
         hessian = problems.hessian(problems.at(weights[places]))
         where = places.T.unsqueeze(2) * layout.size + places.T.unsqueeze(1)
