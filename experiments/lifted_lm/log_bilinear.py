@@ -45,11 +45,11 @@ class LogBilinearModel:
 
     vectors: Float[Tensor, "v d"]
     transitions: Float[Tensor, "k d d"]
-    bias: Float[Tensor, "v"]
+    bias: Float[Tensor, " v"]
 
     @classmethod
     def start(
-        cls, log_frequency: Float[Tensor, "v"], context: int, dims: int, generator: torch.Generator
+        cls, log_frequency: Float[Tensor, " v"], context: int, dims: int, generator: torch.Generator
     ) -> Self:
         """Small random vectors around the unigram model."""
 
@@ -70,8 +70,8 @@ class LogBilinearModel:
         return torch.addmm(self.bias, self.predictions(contexts), self.vectors.T)
 
     def log_probabilities(
-        self, contexts: Int[Tensor, "b k"], targets: Int[Tensor, "b"]
-    ) -> Float[Tensor, "b"]:
+        self, contexts: Int[Tensor, "b k"], targets: Int[Tensor, " b"]
+    ) -> Float[Tensor, " b"]:
         """The log-probability of each target after its context, in nats."""
         scores = self.scores(contexts)
         return scores.gather(1, targets[:, None])[:, 0] - scores.logsumexp(1)
@@ -81,15 +81,15 @@ class Predictions(NamedTuple):
     """Contexts (the nearest symbol first) and the symbols that followed them."""
 
     contexts: Int[Tensor, "b k"]
-    targets: Int[Tensor, "b"]
+    targets: Int[Tensor, " b"]
 
 
 def value_and_gradient(
-    layout: Layout, batch: Predictions, buffer: Float[Tensor, "p"]
+    layout: Layout, batch: Predictions, buffer: Float[Tensor, " p"]
 ) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """The function of one flat vector for `minimise`; its gradient lies in the shared buffer."""
 
-    def function(vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+    def function(vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
         model = LogBilinearModel(**layout.unflatten(vector))
         gradient = LogBilinearModel(**layout.unflatten(buffer))
         return negative_log_likelihood(model, batch, gradient), buffer
@@ -141,7 +141,7 @@ class HalvingSGD:
     def rule(self) -> StopRule:
         return StopRule(self.epochs, max_seconds=self.max_seconds)
 
-    def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> EpochState:
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> EpochState:
         refuse_l1(problem, "HalvingSGD")
         state = EpochState.at(start)
         # The rate and the last score, on the CPU: they are read at every step.
@@ -158,12 +158,12 @@ class HalvingSGD:
         state.kept["halving"] = torch.tensor([rate, score], dtype=torch.float64)
         return None
 
-    def restore(self, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> EpochState:
+    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> EpochState:
         state = EpochState.restore(like, tensors)
         state.kept["halving"] = tensors["kept.halving"].cpu()
         return state
 
-    def move(self, state: EpochState, gradient: Float[Tensor, "p"], epochs: float) -> float:  # noqa: ARG002
+    def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:  # noqa: ARG002
         rate = float(state.kept["halving"][0])
         state.vector.add_(gradient, alpha=-rate)
         return rate

@@ -48,7 +48,7 @@ class MixedOrderModel:
         return signs, states
 
 
-def _draw(rows: Float[np.ndarray, "n k"], generator: np.random.Generator) -> Int[np.ndarray, "n"]:
+def _draw(rows: Float[np.ndarray, "n k"], generator: np.random.Generator) -> Int[np.ndarray, " n"]:
     """One value from each row of probabilities."""
     below = rows.cumsum(axis=1) < generator.random((len(rows), 1))
     return np.minimum(below.sum(axis=1), rows.shape[1] - 1)

@@ -321,7 +321,7 @@ def _best_trees(
     return trees
 
 
-def _of_whole_trees(answers: Answers) -> Float[Tensor, "s"]:
+def _of_whole_trees(answers: Answers) -> Float[Tensor, " s"]:
     """Scores of start symbols; a part of a split node is none, though text may be likely as one."""
     start = answers.model.start
     if not answers.binarised:

@@ -117,7 +117,7 @@ def _random_start(wiring: RuleShape, words: int, generator: torch.Generator) -> 
     return GrammarStart(*logs, guess / guess.sum(dim=1, keepdim=True))
 
 
-def _noise(shape: tuple[int, ...], generator: torch.Generator) -> Float[Tensor, "..."]:
+def _noise(shape: tuple[int, ...], generator: torch.Generator) -> Float[Tensor, " ..."]:
     """Factors that break symmetry and leave no rule out of reach."""
     return torch.rand(shape, dtype=torch.float64, generator=generator) + 0.5
 

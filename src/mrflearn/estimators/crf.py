@@ -415,7 +415,7 @@ class CRF(ChainQuestions):
 
     def _weights(
         self, features: CompiledFeatures, labels: CompiledLabels, sample_weight: ArrayLike | None
-    ) -> Float[Tensor, "b"] | None:
+    ) -> Float[Tensor, " b"] | None:
         own = None
         if sample_weight is not None:
             own = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))

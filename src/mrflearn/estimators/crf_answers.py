@@ -80,7 +80,7 @@ def marginal_arrays(chains: ChainScores) -> list[NDArray[np.float64]]:
     return np.split(rows, chains.steps.lengths.cumsum(0).cpu().numpy()[:-1])
 
 
-def log_probabilities(chains: ChainScores, labels: CompiledLabels) -> Float[Tensor, "b"]:
+def log_probabilities(chains: ChainScores, labels: CompiledLabels) -> Float[Tensor, " b"]:
     """log p of each sequence's labels, or of their being among those allowed where uncertain."""
     total = chain_sums.log_partition(chains.unary, chains.table, chains.steps).double()
     if not len(labels.uncertain):
@@ -91,7 +91,7 @@ def log_probabilities(chains: ChainScores, labels: CompiledLabels) -> Float[Tens
     return chain_sums.log_partition(bound, chains.table, chains.steps).double() - total
 
 
-def path_scores(chains: ChainScores, states: Int64[Tensor, "k"]) -> Float[Tensor, "b"]:
+def path_scores(chains: ChainScores, states: Int64[Tensor, " k"]) -> Float[Tensor, " b"]:
     """The score of each labelled sequence; -inf where the chain has no such path."""
     steps, table = chains.steps, chains.table
     path = chains.chain.path(steps.pack(states.to(steps.source.device)), steps)
@@ -118,12 +118,12 @@ def samples(
     return [list(own) for own in zip(*draws, strict=True)]
 
 
-def _named(rows: Int64[Tensor, "r"], chains: ChainScores, labels: Labels) -> list[list[str]]:
+def _named(rows: Int64[Tensor, " r"], chains: ChainScores, labels: Labels) -> list[list[str]]:
     numbers = _in_order(rows, chains).tolist()
     return _cut([labels[number] for number in numbers], chains)
 
 
-def _in_order(rows: Shaped[Tensor, "r *n"], chains: ChainScores) -> Shaped[Tensor, "r *n"]:
+def _in_order(rows: Shaped[Tensor, " r *n"], chains: ChainScores) -> Shaped[Tensor, " r *n"]:
     return chains.steps.unpack(rows, len(rows))
 
 

@@ -210,7 +210,7 @@ def _batches(data: ChainData, settings: CRFSettings) -> list[Tensor]:
 
 
 def calibrate(
-    functions: Sequence[ValueAndGradient], start: Float[Tensor, "v"], settings: CRFSettings
+    functions: Sequence[ValueAndGradient], start: Float[Tensor, " v"], settings: CRFSettings
 ) -> float:
     """The learning rate that lowers the loss of some batches most in one pass over them."""
     some = functions[: max(1, settings.calibration_samples // settings.batch_size)]
@@ -228,7 +228,7 @@ def calibrate(
     return min(trials, key=lambda tried: trials[tried])
 
 
-def _trial(functions: Sequence[ValueAndGradient], start: Float[Tensor, "v"], rate: float) -> float:
+def _trial(functions: Sequence[ValueAndGradient], start: Float[Tensor, " v"], rate: float) -> float:
     vector = start.clone()
     for function in functions:
         vector.sub_(evaluate(function, vector).gradient, alpha=rate)

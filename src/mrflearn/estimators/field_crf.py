@@ -90,10 +90,10 @@ class Labelling:
     `kind` is "exact" (surely the best) or "approximation" (max-product, then climbing).
     """
 
-    assignment: Int64[Tensor, "v"]
-    score: Float[Tensor, "c"]
+    assignment: Int64[Tensor, " v"]
+    score: Float[Tensor, " c"]
     kind: tuple[str, ...]
-    converged: Bool[Tensor, "c"]
+    converged: Bool[Tensor, " c"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +101,9 @@ class FieldMarginals:
     """Probabilities of the states of every variable, log Z, and for each example their kind."""
 
     variables: Float[Tensor, "v s"]
-    log_partition: Float[Tensor, "c"]
+    log_partition: Float[Tensor, " c"]
     kind: tuple[str, ...]
-    converged: Bool[Tensor, "c"]
+    converged: Bool[Tensor, " c"]
 
 
 def best_states(model: LogLinearField, batch: FieldBatch, method: Method = "auto") -> Labelling:
@@ -166,7 +166,7 @@ def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator
 
 
 def _part(
-    model: LogLinearField, batch: FieldBatch, examples: Int64[Tensor, "b"], method: Method
+    model: LogLinearField, batch: FieldBatch, examples: Int64[Tensor, " b"], method: Method
 ) -> Iterator[Question]:
     own = batch.examples(examples).compact()
     answering = _chosen(own, method)
@@ -203,7 +203,7 @@ def _chosen(batch: FieldBatch, method: Method) -> Answering:
 @torch.no_grad()
 def best_lists(
     model: LogLinearField, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None, count: int
-) -> Iterator[list[tuple[Int64[Tensor, "v"], float]]]:
+) -> Iterator[list[tuple[Int64[Tensor, " v"], float]]]:
     """The `count` best (states, score) of each example, exactly."""
     model.check(batch)
     for example in range(batch.graph.components):
@@ -239,7 +239,7 @@ class FieldSettings:
     principle: Principle
     optimisation: CRFSettings
     executor: Executor | None = None
-    tie: Int64[Tensor, "p"] | None = None
+    tie: Int64[Tensor, " p"] | None = None
 
 
 def train_field(

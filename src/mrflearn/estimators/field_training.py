@@ -193,7 +193,7 @@ class FieldTraining:
 
     def _near(
         self, graph: FactorGraph, columns: Columns
-    ) -> tuple[Float[Tensor, "p"], Float[Tensor, "p p"]]:
+    ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
         """A quick estimate to start from (by consensus, else zeros), and the curvature there."""
         problems = _small_blankets(graph, columns)
         layout = ParameterLayout.of(graph)
@@ -344,7 +344,7 @@ class CouplingPenalty:
     l2: float
     graph: FactorGraph
 
-    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
         if not self.l1:
             return LaidPenalty(l2=self.l2)
         single = torch.tensor([group.arity == 1 for group in self.graph.groups])

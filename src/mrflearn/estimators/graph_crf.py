@@ -287,7 +287,7 @@ class GraphCRF(FieldCRF):
         graphs, batch, allowed = self._asked(X, constraints)
         return graphs, self._marginals(batch, allowed).variables[:, : len(self.labels_)]
 
-    def _names(self, states: Int64[Tensor, "v"]) -> list[str]:
+    def _names(self, states: Int64[Tensor, " v"]) -> list[str]:
         names = self.classes_
         return [names[state] for state in states.tolist()]
 

@@ -206,7 +206,7 @@ def _in_order(labels: Any, own: GraphExample, number: int) -> list[Any]:
     return list(labels)
 
 
-def _in_parts(own: GraphExample, number: int, part: Int64[Tensor, "v"]) -> str:
+def _in_parts(own: GraphExample, number: int, part: Int64[Tensor, " v"]) -> str:
     """What to say of an example whose variables are in these parts."""
     sizes = torch.bincount(part)
     more = ", ..." if len(sizes) > 5 else ""

@@ -48,14 +48,16 @@ def best_lists(
 
 
 def _named(
-    tags: Int[np.ndarray, "r"], laid: PackedLattices, names: Sequence[str]
+    tags: Int[np.ndarray, " r"], laid: PackedLattices, names: Sequence[str]
 ) -> list[list[str]]:
     flat = [names[tag] for tag in _in_order(tags, laid).tolist()]
     ends = np.cumsum(laid.steps.lengths.numpy()).tolist()
     return [flat[end - n : end] for n, end in zip(laid.steps.lengths.tolist(), ends, strict=True)]
 
 
-def _in_order(rows: Shaped[np.ndarray, "r *s"], laid: PackedLattices) -> Shaped[np.ndarray, "r *s"]:
+def _in_order(
+    rows: Shaped[np.ndarray, " r *s"], laid: PackedLattices
+) -> Shaped[np.ndarray, " r *s"]:
     """Rows in the order of the caller's tokens."""
     result = np.empty_like(rows)
     result[laid.steps.source.numpy()] = rows

@@ -129,7 +129,7 @@ class LayeredSequences(FieldCRF):
             for own in best_lists(self._fitted(), batch, allowed, n)
         ]
 
-    def _named(self, states: Int64[Tensor, "v"]) -> Layers:
+    def _named(self, states: Int64[Tensor, " v"]) -> Layers:
         by_layer = states.reshape(-1, len(self.names_)).t().tolist()
         names = [list(own) for own in self.names_]
         return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
@@ -165,7 +165,9 @@ class LayeredSequences(FieldCRF):
         wide = [torch.nn.functional.pad(mask, (0, most - mask.shape[1])) for mask in masks]
         return torch.stack(wide, dim=1).reshape(-1, most)
 
-    def _compiled(self, layers: Iterable[Any], lengths: Int64[Tensor, "b"]) -> list[CompiledLabels]:
+    def _compiled(
+        self, layers: Iterable[Any], lengths: Int64[Tensor, " b"]
+    ) -> list[CompiledLabels]:
         by_layer = split_layers(layers, len(self.names_))
         pairs = zip(by_layer, self.names_, strict=True)
         return [compile_labels(own, lengths, names) for own, names in pairs]
@@ -225,7 +227,7 @@ def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]
     return [list(layer) for layer in zip(*rows, strict=True)] or [[] for _ in range(layers or 0)]
 
 
-def joined_tokens(joined: Sequence[Any], lengths: Int64[Tensor, "b"]) -> Int64[Tensor, "n 2"]:
+def joined_tokens(joined: Sequence[Any], lengths: Int64[Tensor, " b"]) -> Int64[Tensor, "n 2"]:
     """Pairs of positions of each sequence as pairs of tokens of all sequences end to end."""
     starts = (lengths.cumsum(0) - lengths).tolist()
     if len(joined) != len(starts):

@@ -150,7 +150,7 @@ class LearnedTagger:
         with torch.no_grad():
             return self.model.scores(features)
 
-    def read(self, sentences: Sequence[Sequence[str]]) -> tuple[TagScores, Int[Tensor, "n"]]:
+    def read(self, sentences: Sequence[Sequence[str]]) -> tuple[TagScores, Int[Tensor, " n"]]:
         """Scores of all words that come in the sentences, new ones last, and their numbers."""
         known, new = self.number, dict[str, int]()
         found = np.fromiter(

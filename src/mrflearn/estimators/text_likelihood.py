@@ -147,7 +147,7 @@ def sentence_bounds(
     return np.asarray(shares + (whole.log_likelihood - shares.sum()) / len(shares))
 
 
-def _position_scores(scores: NeighbourScores, piece: Int[Tensor, "n"]) -> NDArray[np.float64]:
+def _position_scores(scores: NeighbourScores, piece: Int[Tensor, " n"]) -> NDArray[np.float64]:
     """The score of each position after the first K, with the pairs that it ends."""
     context, spread = scores.offsets, (scores.offsets, -1, -1)
     piece = piece.to(scores.unary.device)

@@ -19,10 +19,10 @@ from mrflearn.errors import DataError
 class Reliability:
     """Answers by confidence: `edges` of the bins, and in each bin how many, how sure, how right."""
 
-    edges: Float[np.ndarray, "k+1"]
-    counts: Float[np.ndarray, "k"]
-    confidence: Float[np.ndarray, "k"]  # means; not a number in an empty bin
-    accuracy: Float[np.ndarray, "k"]
+    edges: Float[np.ndarray, " k+1"]
+    counts: Float[np.ndarray, " k"]
+    confidence: Float[np.ndarray, " k"]  # means; not a number in an empty bin
+    accuracy: Float[np.ndarray, " k"]
 
     @property
     def expected_error(self) -> float:
@@ -35,8 +35,8 @@ class Reliability:
         return float(self._gaps.max(initial=0.0))
 
     @property
-    def _gaps(self) -> Float[np.ndarray, "k"]:
-        gaps: Float[np.ndarray, "k"] = np.abs(np.nan_to_num(self.accuracy - self.confidence))
+    def _gaps(self) -> Float[np.ndarray, " k"]:
+        gaps: Float[np.ndarray, " k"] = np.abs(np.nan_to_num(self.accuracy - self.confidence))
         return gaps
 
 
@@ -49,7 +49,7 @@ def reliability(
     has its upper edge, not its lower.
     """
     sure = np.asarray(confidence, dtype=np.float64).ravel()
-    right: Bool[np.ndarray, "n"] = np.asarray(correct, dtype=bool).ravel()
+    right: Bool[np.ndarray, " n"] = np.asarray(correct, dtype=bool).ravel()
     _check(sure, right, bins)
     edges = np.linspace(0.0, 1.0, bins + 1)
     if equal_counts and len(sure):

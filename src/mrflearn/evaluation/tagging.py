@@ -60,7 +60,7 @@ def tagging_report(
     return TaggingReport(tokens, sentences, seen, unseen)
 
 
-def _hits(truth: Sequence[str], predicted: Sequence[str]) -> Bool[np.ndarray, "n"]:
+def _hits(truth: Sequence[str], predicted: Sequence[str]) -> Bool[np.ndarray, " n"]:
     return np.array([a == b for a, b in zip(truth, predicted, strict=True)], dtype=bool)
 
 

@@ -38,7 +38,7 @@ def edge(name: str) -> str:
     return MARK + name
 
 
-def edge_names(names: Collection[str]) -> Bool[Tensor, "a"]:
+def edge_names(names: Collection[str]) -> Bool[Tensor, " a"]:
     """Which names are marked as attributes of transitions."""
     if MARK not in "".join(names):  # far faster than a look at each of them
         return torch.zeros(len(names), dtype=torch.bool)
@@ -57,7 +57,7 @@ def edge_names(names: Collection[str]) -> Bool[Tensor, "a"]:
 def find_edges(
     features: CompiledFeatures,
     labels: CompiledLabels,
-    marked: Bool[Tensor, "a"],
+    marked: Bool[Tensor, " a"],
     min_freq: float,
     everything: bool,
 ) -> Int64[Tensor, "h 3"]:

@@ -194,10 +194,10 @@ class CompiledFeatures:
 
     names: Numbering
     columns: tuple[str, ...]
-    lengths: Int64[Tensor, "b"]
-    ends: Int64[Tensor, "k"]
-    attributes: Int32[Tensor, "z"]
-    values: Float32[Tensor, "z"] | None
+    lengths: Int64[Tensor, " b"]
+    ends: Int64[Tensor, " k"]
+    attributes: Int32[Tensor, " z"]
+    values: Float32[Tensor, " z"] | None
     dense: Float32[Tensor, "k d"] | None
 
     def __len__(self) -> int:
@@ -214,12 +214,12 @@ class CompiledFeatures:
         return sum(tensor.nbytes for tensor in held if tensor is not None)
 
     @property
-    def owner(self) -> Int32[Tensor, "z"]:
+    def owner(self) -> Int32[Tensor, " z"]:
         """The token of each attribute."""
         counts = self.ends.diff(prepend=self.ends.new_zeros(1))
         return torch.arange(self.tokens, dtype=torch.int32).repeat_interleave(counts)
 
-    def taken(self, tokens: Int64[Tensor, "n"]) -> CompiledFeatures:
+    def taken(self, tokens: Int64[Tensor, " n"]) -> CompiledFeatures:
         """These tokens in this order, as one sequence."""
         counts = self.ends.diff(prepend=self.ends.new_zeros(1))
         begin, size = (self.ends - counts)[tokens], counts[tokens]
@@ -248,7 +248,7 @@ class CompiledFeatures:
             dense=None if self.dense is None else self.dense[begin:stop],
         )
 
-    def renumbered(self, number: Int64[Tensor, "a"], names: Numbering) -> CompiledFeatures:
+    def renumbered(self, number: Int64[Tensor, " a"], names: Numbering) -> CompiledFeatures:
         """The same tokens with attribute i called number[i]; `UNKNOWN` ones are dropped."""
         renamed = number.int()[self.attributes]
         kept = renamed != UNKNOWN

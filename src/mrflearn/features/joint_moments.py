@@ -88,7 +88,7 @@ def _pairs(first: Numbers, second: Numbers, shape: tuple[int, int]) -> coo_array
 
 
 def with_separators(
-    values: Int[np.ndarray, "n"], lengths: Int[np.ndarray, "b"], count: int
+    values: Int[np.ndarray, " n"], lengths: Int[np.ndarray, " b"], count: int
 ) -> Numbers:
     """The values with `count` separators before each sentence."""
     starts = np.cumsum(lengths) - lengths

@@ -31,8 +31,8 @@ class CompiledLabels:
     """The label of every token (`UNKNOWN` where uncertain), and what uncertain ones may be."""
 
     names: Numbering
-    states: Int64[Tensor, "k"]
-    uncertain: Int64[Tensor, "m"]
+    states: Int64[Tensor, " k"]
+    uncertain: Int64[Tensor, " m"]
     allowed: Bool[Tensor, "m s"]
 
     def allowed_states(self) -> Bool[Tensor, "k s"]:
@@ -53,7 +53,7 @@ def warn_of_single_label(names: Collection[str]) -> None:
 
 
 def compile_labels(
-    sequences: Iterable[Iterable[Label]], lengths: Int64[Tensor, "b"], names: Numbering
+    sequences: Iterable[Iterable[Label]], lengths: Int64[Tensor, " b"], names: Numbering
 ) -> CompiledLabels:
     """The labels of sequences of these lengths; a closed numbering refuses new names."""
     states = array("q")
@@ -132,11 +132,11 @@ def _words(place: tuple[int, int]) -> str:
 
 
 def sequence_weights(
-    lengths: Int64[Tensor, "b"],
+    lengths: Int64[Tensor, " b"],
     labels: CompiledLabels,
     class_weight: Mapping[str, float] | Literal["balanced"] | None,
-    own: Float[Tensor, "b"] | None,
-) -> Float[Tensor, "b"] | None:
+    own: Float[Tensor, " b"] | None,
+) -> Float[Tensor, " b"] | None:
     """The weight of each sequence; None: all count once.
 
     `"balanced"` weighs a label by tokens / (labels * tokens of that label), as scikit-learn does.
@@ -159,7 +159,7 @@ def sequence_weights(
 
 def _label_weights(
     labels: CompiledLabels, class_weight: Mapping[str, float] | Literal["balanced"]
-) -> Float[Tensor, "s"]:
+) -> Float[Tensor, " s"]:
     if class_weight == "balanced":
         known = labels.states[labels.states != UNKNOWN]
         counts = torch.bincount(known, minlength=len(labels.names)).double()

@@ -43,7 +43,7 @@ def merged(first: Support, second: Support) -> Support:
     )
 
 
-def positions(support: Support, within: Support) -> tuple[Int64[Tensor, "f"], Int64[Tensor, "e"]]:
+def positions(support: Support, within: Support) -> tuple[Int64[Tensor, " f"], Int64[Tensor, " e"]]:
     """Where the state and transition weights of one support stand in another; -1: nowhere."""
     attribute, label, source, target, triples, _ = _renumbered(
         support, within.attributes, within.labels
@@ -60,7 +60,7 @@ def positions(support: Support, within: Support) -> tuple[Int64[Tensor, "f"], In
     return state, torch.cat([pair, place])
 
 
-def edge_positions(support: Support, within: Support) -> Int64[Tensor, "h"]:
+def edge_positions(support: Support, within: Support) -> Int64[Tensor, " h"]:
     """Where the weights of attributes of transitions stand in another support; -1: nowhere."""
     *_, edges = _renumbered(support, within.attributes, within.labels)
     size = len(within.labels)
@@ -68,7 +68,7 @@ def edge_positions(support: Support, within: Support) -> Int64[Tensor, "h"]:
     return place.where((edges >= 0).all(dim=1), -1)
 
 
-def label_places(support: Support, within: Support) -> Int64[Tensor, "s"]:
+def label_places(support: Support, within: Support) -> Int64[Tensor, " s"]:
     """The number of each label of one support in another; -1: it has none."""
     return torch.tensor([within.labels[name] for name in support.labels], dtype=torch.int64)
 
@@ -89,11 +89,11 @@ def _renumbered(
     )
 
 
-def _code(rows: Int64[Tensor, "n 3"], size: int) -> Int64[Tensor, "n"]:
+def _code(rows: Int64[Tensor, "n 3"], size: int) -> Int64[Tensor, " n"]:
     return (rows[:, 0] * size + rows[:, 1]) * size + rows[:, 2]
 
 
-def _find(code: Int64[Tensor, "n"], known: Int64[Tensor, "m"]) -> Int64[Tensor, "n"]:
+def _find(code: Int64[Tensor, " n"], known: Int64[Tensor, " m"]) -> Int64[Tensor, " n"]:
     """Where each code stands in an ascending list; -1: nowhere."""
     place = torch.searchsorted(known, code)
     found = place < len(known)

@@ -27,7 +27,7 @@ class Samples:
     """Rows of states, each with the number of times (or the weight) it was seen."""
 
     states: Int[Tensor, "n v"]
-    weights: Float[Tensor, "n"]
+    weights: Float[Tensor, " n"]
 
     @property
     def total(self) -> float:
@@ -36,7 +36,7 @@ class Samples:
 
     @classmethod
     def distinct(
-        cls, states: Int[Tensor, "n v"], weights: Float[Tensor, "n"] | None = None
+        cls, states: Int[Tensor, "n v"], weights: Float[Tensor, " n"] | None = None
     ) -> Samples:
         """The distinct rows, sorted, each with its summed weight (default: 1 a row)."""
         if weights is None:
@@ -58,8 +58,8 @@ class Samples:
 class CliqueCounts:
     """How often each factor's variables were seen in each joint state, and rows a component."""
 
-    counts: tuple[Float[Tensor, "f *shape"], ...]
-    weights: Float[Tensor, "c"]
+    counts: tuple[Float[Tensor, " f *shape"], ...]
+    weights: Float[Tensor, " c"]
 
 
 def clique_counts(
@@ -89,7 +89,7 @@ def clique_counts(
 
 
 def check_states(
-    states: Int[Tensor, "n v"], sizes: Int[Tensor, "v"], *, missing_allowed: bool = False
+    states: Int[Tensor, "n v"], sizes: Int[Tensor, " v"], *, missing_allowed: bool = False
 ) -> None:
     """Raises `DataError` naming row and column of the first entry that is no state."""
     if states.ndim != 2 or states.shape[1] != len(sizes):
@@ -136,14 +136,14 @@ class Columns:
     """Samples laid column by column; a missing value is the largest number of the type."""
 
     states: Int[Tensor, "v n"]
-    weights: Float[Tensor, "n"] | None = None
+    weights: Float[Tensor, " n"] | None = None
     missing: bool = False
 
     @classmethod
     def of(
         cls,
         rows: NDArray[np.int64] | Int[Tensor, "n v"],
-        weights: Float[Tensor, "n"] | None = None,
+        weights: Float[Tensor, " n"] | None = None,
         device: torch.device | str = "cpu",
     ) -> Columns:
         """The columns of a table of states, -1 where a value is missing."""
@@ -163,7 +163,7 @@ class Columns:
         absent = torch.iinfo(self.states.dtype).max
         return self.states.ne(absent).T
 
-    def part(self, complete: Bool[Tensor, "n"]) -> Columns:
+    def part(self, complete: Bool[Tensor, " n"]) -> Columns:
         """Some of the samples, none of which has a value missing."""
         weights = None if self.weights is None else self.weights[complete]
         return Columns(self.states[:, complete], weights)

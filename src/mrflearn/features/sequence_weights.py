@@ -34,7 +34,7 @@ def agreeing_columns(identity: float, columns: int, rule: Rule = "ccmpred") -> i
 
 def sequence_weights(
     rows: Int[Tensor, "n v"], states: int, identity: float = 0.8, rule: Rule = "ccmpred"
-) -> Float[Tensor, "n"]:
+) -> Float[Tensor, " n"]:
     """1 / (how many sequences, itself included, agree with it in that share of columns)."""
     needed = agreeing_columns(identity, rows.shape[1], rule)
     coded = CodedRows.of(rows, states)

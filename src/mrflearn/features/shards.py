@@ -47,7 +47,7 @@ class CountShard:
     """The task of one worker: read a file of samples a chunk at a time, and count."""
 
     scopes: Sequence[Scope]
-    states: Int[Tensor, "v"]
+    states: Int[Tensor, " v"]
     missing: bool = False
     names: Names | None = None
     codes: StateCodes | None = None  # of states that are not counted from 0

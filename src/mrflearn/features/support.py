@@ -41,10 +41,10 @@ class Support:
     attributes: Numbering
     columns: tuple[str, ...]
     labels: Numbering
-    attribute: Int64[Tensor, "f"]
-    label: Int64[Tensor, "f"]
-    source: Int64[Tensor, "e"]
-    target: Int64[Tensor, "e"]
+    attribute: Int64[Tensor, " f"]
+    label: Int64[Tensor, " f"]
+    source: Int64[Tensor, " e"]
+    target: Int64[Tensor, " e"]
     triples: Int64[Tensor, "g 3"] | None = None
     edges: Int64[Tensor, "h 3"] = field(default_factory=lambda: NO_EDGES)
 

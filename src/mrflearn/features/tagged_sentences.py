@@ -27,21 +27,21 @@ Tags: TypeAlias = Sequence[str | None] | None
 class TaggedSentences:
     """Words and tags of all tokens, by number, and how many tokens each sentence has."""
 
-    words: Int[np.ndarray, "n"]
-    tags: Int[np.ndarray, "n"]
-    lengths: Int[np.ndarray, "b"]
+    words: Int[np.ndarray, " n"]
+    tags: Int[np.ndarray, " n"]
+    lengths: Int[np.ndarray, " b"]
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @property
-    def known(self) -> Bool[np.ndarray, "b"]:
+    def known(self) -> Bool[np.ndarray, " b"]:
         """Whether all tags of a sentence are known."""
         gaps = np.concatenate([[0], np.cumsum(self.tags == UNKNOWN)])
         ends = np.cumsum(self.lengths)
         return np.asarray(gaps[ends] == gaps[ends - self.lengths])
 
-    def part(self, kept: Bool[np.ndarray, "b"]) -> TaggedSentences:
+    def part(self, kept: Bool[np.ndarray, " b"]) -> TaggedSentences:
         """The sentences that are kept."""
         tokens = np.repeat(kept, self.lengths)
         return TaggedSentences(self.words[tokens], self.tags[tokens], self.lengths[kept])
@@ -132,12 +132,12 @@ class TagCounts:
         return coo_array((times.astype(np.float64), (word, tag)), shape=shape).tocsr()
 
     @cached_property
-    def tag_total(self) -> Float[np.ndarray, "t"]:
+    def tag_total(self) -> Float[np.ndarray, " t"]:
         """How often each tag occurs."""
         return np.asarray(self.lexicon.sum(axis=0), dtype=np.float64)
 
     @cached_property
-    def word_total(self) -> Float[np.ndarray, "w"]:
+    def word_total(self) -> Float[np.ndarray, " w"]:
         """How often each word occurs."""
         return np.asarray(self.lexicon.sum(axis=1), dtype=np.float64)
 
@@ -186,5 +186,5 @@ def _known(words: Sequence[str], tags: Tags, number: int) -> tuple[str, ...]:
     return known
 
 
-def _within(numbers: Int[np.ndarray, "n"], size: int) -> bool:
+def _within(numbers: Int[np.ndarray, " n"], size: int) -> bool:
     return bool(((numbers >= 0) & (numbers < size)).all())

@@ -104,14 +104,14 @@ class TreebankCounts:
         parent, left, right = listed.t().contiguous()
         return RuleShape(len(self.phrases), len(self.preterminals), parent, left, right)
 
-    def log_rules(self) -> Float[Tensor, "r"]:
+    def log_rules(self) -> Float[Tensor, " r"]:
         """The relative frequency of each rule among those of its parent, in nats."""
         times = torch.tensor([self.rules[rule] for rule in sorted(self.rules)], dtype=torch.float64)
         total = torch.zeros(len(self.phrases), dtype=torch.float64)
         total.index_add_(0, self.shape.parent, times)
         return (times / total[self.shape.parent]).log()
 
-    def log_start(self) -> Float[Tensor, "s"]:
+    def log_start(self) -> Float[Tensor, " s"]:
         """The share of each symbol among the roots, in nats; -inf for one that is never a root."""
         times = torch.zeros(self.shape.symbols, dtype=torch.float64)
         for symbol, count in self.roots.items():

@@ -18,7 +18,7 @@ DIMENSIONS = 30
 
 def cluster_words(
     sentences: TaggedSentences, vocabulary: int, clusters: int, seed: int
-) -> Int[np.ndarray, "w"]:
+) -> Int[np.ndarray, " w"]:
     """A class from 0 on for each word, by how often frequent words stand beside it.
 
     Words must be numbered by falling frequency, the separator first.
@@ -35,7 +35,7 @@ def cluster_words(
 
 def context_vectors(
     sentences: TaggedSentences, vocabulary: int, seed: int
-) -> tuple[Float[np.ndarray, "w d"], Float[np.ndarray, "w"]]:
+) -> tuple[Float[np.ndarray, "w d"], Float[np.ndarray, " w"]]:
     """A vector of length 1 for each word, from the words to its left and right, and its count."""
     words = with_separators(sentences.words, sentences.lengths, 1)
     sides = []

@@ -25,15 +25,15 @@ from mrflearn.io.files import PathLike, read_lines
 # A pairwise graph from its edges: one unary factor a variable, one pairwise factor an edge.
 
 
-States = int | Sequence[int] | Int[Tensor, "v"]
+States = int | Sequence[int] | Int[Tensor, " v"]
 
 
 def pairwise(
-    states: Int[Tensor, "v"],
+    states: Int[Tensor, " v"],
     edges: Int[Tensor, "e 2"],
     *,
     tied: bool = False,
-    component: Int[Tensor, "v"] | None = None,
+    component: Int[Tensor, " v"] | None = None,
     components: int = 0,
 ) -> FactorGraph:
     """A graph with the groups "unary" and "pairwise", in the order of variables and of edges.
@@ -47,7 +47,7 @@ def pairwise(
     return FactorGraph(states, groups, owner, components=components)
 
 
-def state_counts(states: States, variables: int) -> Int[Tensor, "v"]:
+def state_counts(states: States, variables: int) -> Int[Tensor, " v"]:
     """One state count a variable, from a number for all of them or from a list."""
     if isinstance(states, int):
         return torch.full((variables,), states, dtype=torch.int64)
@@ -73,7 +73,7 @@ def named_group(graph: FactorGraph, name: str) -> int:
 
 
 def _groups(
-    name: str, states: Int[Tensor, "v"], scope: Int[Tensor, "f a"], tied: bool
+    name: str, states: Int[Tensor, " v"], scope: Int[Tensor, "f a"], tied: bool
 ) -> tuple[FactorGroup, ...]:
     make = FactorGroup.tied if tied else FactorGroup
     if not len(scope) or int(states.min()) == int(states.max()):
@@ -179,7 +179,7 @@ def chain(length: int, states: States = 2, *, tied: bool = False) -> FactorGraph
 
 
 def chains(
-    lengths: Sequence[int] | Int[Tensor, "c"], states: States = 2, *, tied: bool = False
+    lengths: Sequence[int] | Int[Tensor, " c"], states: States = 2, *, tied: bool = False
 ) -> FactorGraph:
     """A batch of sequences laid end to end, one component each; groups as in `chain`."""
     counts = torch.as_tensor(lengths, dtype=torch.int64).cpu()
@@ -234,7 +234,7 @@ def skip_chain(
     return FactorGraph(base.states, (*base.groups, make("skip", scope)))
 
 
-def _owners(lengths: Int[Tensor, "c"]) -> Int[Tensor, "v"]:
+def _owners(lengths: Int[Tensor, " c"]) -> Int[Tensor, " v"]:
     if lengths.ndim != 1 or (len(lengths) and int(lengths.min()) < 0):
         raise GraphError(f"lengths must be a list of numbers from 0 on, not {lengths.tolist()}.")
     return torch.repeat_interleave(torch.arange(len(lengths)), lengths)

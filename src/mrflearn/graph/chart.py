@@ -19,7 +19,7 @@ from mrflearn.kernels.rules import RuleShape
 class ChartBatch:
     """Sentences of one length: which they are, and where their tokens stand."""
 
-    sentences: Int[Tensor, "b"]
+    sentences: Int[Tensor, " b"]
     tokens: Int[Tensor, "b n"]
 
     @property
@@ -28,7 +28,7 @@ class ChartBatch:
         return self.tokens.shape[1]
 
 
-def chart_batches(lengths: Int[Tensor, "b"], numbers: int, shape: RuleShape) -> list[ChartBatch]:
+def chart_batches(lengths: Int[Tensor, " b"], numbers: int, shape: RuleShape) -> list[ChartBatch]:
     """All sentences with words, by length, shortest first.
 
     The charts of a batch hold about `numbers` numbers, or more only if one sentence's do.

@@ -300,7 +300,7 @@ class Replicas:
     """
 
     structure: EliminationStructure
-    components: Int[Tensor, "n"]
+    components: Int[Tensor, " n"]
     variables: Int[Tensor, "n m"]
     factors: tuple[Int[Tensor, "n k"], ...]
 

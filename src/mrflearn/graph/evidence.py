@@ -77,7 +77,7 @@ def expand_beliefs(
     return marginals
 
 
-def _observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Tensor, "v"]:
+def _observed_states(graph: FactorGraph, evidence: Mapping[int, int]) -> Int[Tensor, " v"]:
     """The observed state of each variable, -1 where there is none."""
     state = [-1] * graph.variables
     for variable, value in evidence.items():
@@ -101,7 +101,7 @@ def _patterns(observed: Bool[Tensor, "f a"]) -> Bool[Tensor, "p a"]:
 
 
 def _slice(
-    group: FactorGroup, table: LogTable, state: Int[Tensor, "v"]
+    group: FactorGroup, table: LogTable, state: Int[Tensor, " v"]
 ) -> tuple[FactorGroup, DenseTable]:
     """Factors that share their observed positions, each with its own slice as table."""
     values = table.dense()[group.table]

@@ -34,8 +34,8 @@ class FactorGroup:
 
     name: str
     scope: Int[Tensor, "f a"]
-    table: Int[Tensor, "f"] = None  # type: ignore[assignment]  # filled below: one table a factor
-    multiplicity: Float[Tensor, "f"] = None  # type: ignore[assignment]  # filled below: ones
+    table: Int[Tensor, " f"] = None  # type: ignore[assignment]  # filled below: one table a factor
+    multiplicity: Float[Tensor, " f"] = None  # type: ignore[assignment]  # filled below: ones
 
     def __post_init__(self) -> None:
         scope = torch.as_tensor(self.scope, dtype=torch.int64)
@@ -92,10 +92,10 @@ class FactorGraph:
     examples of a batch are empty, and else counted.
     """
 
-    states: Int[Tensor, "v"]
+    states: Int[Tensor, " v"]
     groups: tuple[FactorGroup, ...] = ()
-    component: Int[Tensor, "v"] = None  # type: ignore[assignment]  # filled below: zeros
-    copies: Float[Tensor, "v"] = None  # type: ignore[assignment]  # filled below: ones
+    component: Int[Tensor, " v"] = None  # type: ignore[assignment]  # filled below: zeros
+    copies: Float[Tensor, " v"] = None  # type: ignore[assignment]  # filled below: ones
     components: int = 0
 
     def __repr__(self) -> str:  # models print their settings, and a graph may be one
@@ -177,7 +177,7 @@ class FactorGraph:
         """The state counts along the axes of every factor of a (non-empty) group."""
         return tuple(int(n) for n in self.states[group.scope[0]])
 
-    def component_of(self, group: FactorGroup) -> Int[Tensor, "f"]:
+    def component_of(self, group: FactorGroup) -> Int[Tensor, " f"]:
         """Which component each factor of a group belongs to."""
         return self.component[group.scope[:, 0]]
 

@@ -67,8 +67,8 @@ def _smaller(arity: int) -> Iterator[tuple[int, ...]]:
 
 
 def _part(
-    table: Float[Tensor, "f *shape"], keep: tuple[int, ...], project: Projection
-) -> Float[Tensor, "f *kept"]:
+    table: Float[Tensor, " f *shape"], keep: tuple[int, ...], project: Projection
+) -> Float[Tensor, " f *kept"]:
     """What depends on just the kept axes: 1 - A along them, A along the others."""
     dropped = []
     for axis in range(table.ndim - 1):
@@ -83,7 +83,7 @@ def _hand_over(
     graph: FactorGraph,
     tables: list[Tensor],
     scope: Int[Tensor, "f k"],
-    amount: Float[Tensor, "f *shape"],
+    amount: Float[Tensor, " f *shape"],
 ) -> None:
     """Adds to one clique over each scope what a larger clique has to give away."""
     homeless = (amount != 0).flatten(start_dim=1).any(dim=1)
@@ -105,7 +105,7 @@ def _hand_over(
         )
 
 
-def _find(known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"]) -> Int[Tensor, "f"]:
+def _find(known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"]) -> Int[Tensor, " f"]:
     """The last of the known scopes over the same variables as each wanted one; -1 if none."""
     have, want = _codes(torch.cat([known, wanted]).sort(dim=1).values).split(
         [len(known), len(wanted)]
@@ -115,7 +115,7 @@ def _find(known: Int[Tensor, "g k"], wanted: Int[Tensor, "f k"]) -> Int[Tensor, 
     return torch.where(ordered[last] == want, place[last], -1)
 
 
-def _codes(rows: Int[Tensor, "n k"]) -> Int[Tensor, "n"]:
+def _codes(rows: Int[Tensor, "n k"]) -> Int[Tensor, " n"]:
     """A number for each row, the same for equal rows alone."""
     code, *others = rows.unbind(dim=1)
     for column in others:
@@ -145,13 +145,13 @@ SPINS = (-1.0, 1.0)  # state 0 is the spin -1
 class IsingParameters:
     """Score = constant + sum_i fields[i] s_i + sum_e couplings[e] s_i s_j, with s = -1 or +1."""
 
-    fields: Float[Tensor, "v"]
-    couplings: Float[Tensor, "e"]
+    fields: Float[Tensor, " v"]
+    couplings: Float[Tensor, " e"]
     constant: Float[Tensor, ""]
 
 
 def ising(
-    graph: FactorGraph, fields: Float[Tensor, "t"], couplings: Float[Tensor, "u"]
+    graph: FactorGraph, fields: Float[Tensor, " t"], couplings: Float[Tensor, " u"]
 ) -> Potentials:
     """Potentials of spins -1 (state 0) and +1 (state 1): one field a table, one coupling a table.
 

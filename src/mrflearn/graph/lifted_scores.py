@@ -24,7 +24,7 @@ class NeighbourScores(NamedTuple):
     scores three words in a row.
     """
 
-    unary: Float[Tensor, "c"]
+    unary: Float[Tensor, " c"]
     left: Float[Tensor, "#k c d"]
     right: Float[Tensor, "#k c d"]
     triples: Float[Tensor, "c c c"] | None = None

@@ -207,7 +207,7 @@ class Neighbourhoods:
     scope: Int[Tensor, "q n"]
     factors: Int[Tensor, "q t"]
     absent: Bool[Tensor, "p q"] | None = None
-    surplus: Float[Tensor, "q"] | None = None
+    surplus: Float[Tensor, " q"] | None = None
 
     def __len__(self) -> int:
         return self.scope.shape[0]

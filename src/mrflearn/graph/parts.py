@@ -13,9 +13,9 @@ from mrflearn.graph.factor_graph import FactorGraph
 
 
 def sparse_graph(
-    weights: Shaped[np.ndarray, "e"],
-    first: Int[np.ndarray, "e"],
-    second: Int[np.ndarray, "e"],
+    weights: Shaped[np.ndarray, " e"],
+    first: Int[np.ndarray, " e"],
+    second: Int[np.ndarray, " e"],
     nodes: int,
 ) -> csr_array:
     """Weighted edges for `scipy.sparse.csgraph`; older versions of it take 32-bit indices alone."""
@@ -23,7 +23,7 @@ def sparse_graph(
     return coo_array((weights, ends), (nodes, nodes)).tocsr()
 
 
-def connected_parts(graph: FactorGraph) -> Int64[Tensor, "v"]:
+def connected_parts(graph: FactorGraph) -> Int64[Tensor, " v"]:
     """The number of each variable's part; parts are numbered in the order of their first variables.
 
     Every factor joins its variables to one another, so a path through them is link enough.

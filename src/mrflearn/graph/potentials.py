@@ -21,10 +21,10 @@ class LogTable(Protocol):
     def shape(self) -> tuple[int, ...]:
         """(t, s1, ..., sa)."""
 
-    def dense(self) -> Float[Tensor, "t *shape"]:
+    def dense(self) -> Float[Tensor, " t *shape"]:
         """Every entry."""
 
-    def at(self, table: Int[Tensor, "f"], states: Int[Tensor, "*n f a"]) -> Float[Tensor, "*n f"]:
+    def at(self, table: Int[Tensor, " f"], states: Int[Tensor, "*n f a"]) -> Float[Tensor, "*n f"]:
         """The entry of table `table[i]` at `states[..., i, :]`, for every factor i."""
 
 
@@ -32,16 +32,16 @@ class LogTable(Protocol):
 class DenseTable:
     """Tables held entry by entry."""
 
-    values: Float[Tensor, "t *shape"]
+    values: Float[Tensor, " t *shape"]
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.values.shape)
 
-    def dense(self) -> Float[Tensor, "t *shape"]:
+    def dense(self) -> Float[Tensor, " t *shape"]:
         return self.values
 
-    def at(self, table: Int[Tensor, "f"], states: Int[Tensor, "*n f a"]) -> Float[Tensor, "*n f"]:
+    def at(self, table: Int[Tensor, " f"], states: Int[Tensor, "*n f a"]) -> Float[Tensor, "*n f"]:
         return self.values[(table, *states.unbind(dim=-1))]
 
 
@@ -85,7 +85,7 @@ class Potentials:
         """The type of the numbers (float64 when there are no factors)."""
         return self.tables[0].dense().dtype if self.tables else torch.float64
 
-    def factor_scores(self, index: int) -> Float[Tensor, "f *shape"]:
+    def factor_scores(self, index: int) -> Float[Tensor, " f *shape"]:
         """The scores of every factor of group `index`, tied tables repeated, multiplicity in."""
         group = self.graph.groups[index]
         values = self.tables[index].dense()[group.table]
@@ -131,10 +131,10 @@ class Potentials:
 
 
 def dense_potentials(
-    states: Int[Tensor, "v"] | Sequence[int],
+    states: Int[Tensor, " v"] | Sequence[int],
     factors: Sequence[tuple[Sequence[int], Tensor]],
     *,
-    component: Int[Tensor, "v"] | None = None,
+    component: Int[Tensor, " v"] | None = None,
 ) -> Potentials:
     """Potentials from a plain list of (scope, table) pairs of any arities and shapes.
 

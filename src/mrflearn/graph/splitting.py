@@ -14,8 +14,8 @@ from mrflearn.graph.factor_graph import FactorGraph
 
 
 def split_nodes(
-    graph: FactorGraph, pieces: Sequence[Int64[Tensor, "f"]]
-) -> tuple[FactorGraph, Int64[Tensor, "n"]]:
+    graph: FactorGraph, pieces: Sequence[Int64[Tensor, " f"]]
+) -> tuple[FactorGraph, Int64[Tensor, " n"]]:
     """The graph whose components are the pieces, and the variable that each of its variables was.
 
     `pieces` numbers the piece of every factor, group by group.  Exact likelihood there is piecewise
@@ -38,7 +38,7 @@ def split_nodes(
     return FactorGraph(graph.states[origin], groups, component), origin
 
 
-def _check(graph: FactorGraph, pieces: Sequence[Int64[Tensor, "f"]]) -> None:
+def _check(graph: FactorGraph, pieces: Sequence[Int64[Tensor, " f"]]) -> None:
     found = [len(piece) for piece in pieces]
     wanted = [len(group) for group in graph.groups]
     if found != wanted:

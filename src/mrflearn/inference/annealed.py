@@ -50,7 +50,7 @@ class Annealed(Protocol):
     """What is annealed.  Letters: c: components; n: chains."""
 
     @property
-    def log_states(self) -> Float[Tensor, "c"]:
+    def log_states(self) -> Float[Tensor, " c"]:
         """Log Z at infinite temperature."""
         ...
 
@@ -96,11 +96,11 @@ class AnnealedEstimate:
 
     """
 
-    log_partition: Float[Tensor, "c"]
-    standard_error: Float[Tensor, "c"]
-    effective_chains: Float[Tensor, "c"]
-    effective_groups: Float[Tensor, "c"]
-    reliable: Bool[Tensor, "c"]
+    log_partition: Float[Tensor, " c"]
+    standard_error: Float[Tensor, " c"]
+    effective_chains: Float[Tensor, " c"]
+    effective_groups: Float[Tensor, " c"]
+    reliable: Bool[Tensor, " c"]
     temperatures: int
     log_weights: Float[Tensor, "c n"]
     states: Int[Tensor, "n v"]
@@ -214,7 +214,7 @@ class _Field:
     field: Conditionals
 
     @property
-    def log_states(self) -> Float[Tensor, "c"]:
+    def log_states(self) -> Float[Tensor, " c"]:
         allowed = (self.field.bias > -torch.inf).sum(dim=1).double().log()
         graph = self.field.graph
         return allowed.new_zeros(graph.components).index_add_(0, graph.component, allowed)
@@ -310,7 +310,7 @@ def _log_mean(values: Tensor) -> Tensor:
     return values.logsumexp(-1) - math.log(values.shape[-1])
 
 
-def _spread(values: Float[Tensor, "c g"]) -> Float[Tensor, "c"]:
+def _spread(values: Float[Tensor, "c g"]) -> Float[Tensor, " c"]:
     """The standard deviation over the groups that live; 0 where fewer than two do."""
     alive = values > -torch.inf
     count = alive.sum(1)
@@ -406,7 +406,7 @@ class _Ring:
     positions: int
 
     @property
-    def log_states(self) -> Float[Tensor, "1"]:
+    def log_states(self) -> Float[Tensor, " 1"]:
         allowed = (self.scores.unary > -torch.inf).sum(0, keepdim=True)
         return self.positions * allowed.double().log()
 

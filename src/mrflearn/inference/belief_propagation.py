@@ -46,7 +46,7 @@ EXACT_RESIDUAL = 1e-8
 class Rest:
     """Messages when passing stopped, and how it ended."""
 
-    messages: Float[Tensor, "m"]
+    messages: Float[Tensor, " m"]
     sweeps: int
     residual: float
     converged: bool
@@ -98,7 +98,7 @@ class Passing:
         return Rest(sweep.leave(messages), sweeps, residual, residual <= near)
 
 
-def _urgent(blocks: Blocks, moved: Float[Tensor, "q"], largest: float) -> Bool[Tensor, "q"]:
+def _urgent(blocks: Blocks, moved: Float[Tensor, " q"], largest: float) -> Bool[Tensor, " q"]:
     """Which entries belong to messages that moved nearly as far as the one that moved most."""
     urgent = []
     for block in (block for axes in blocks.split(moved) for block in axes if len(block)):
@@ -159,8 +159,8 @@ def beliefs_at(potentials: Potentials, field: Field, rest: Rest, kind: Kind) -> 
 
 
 def _impossible(
-    graph: FactorGraph, log_z: Float[Tensor, "v"], sums: dict[int, Float[Tensor, "f"]]
-) -> Bool[Tensor, "c"]:
+    graph: FactorGraph, log_z: Float[Tensor, " v"], sums: dict[int, Float[Tensor, " f"]]
+) -> Bool[Tensor, " c"]:
     """Which components have a variable or a factor left without any possible state."""
     impossible = torch.zeros(graph.components, dtype=torch.bool, device=graph.device)
     impossible[graph.component[log_z == -torch.inf]] = True
@@ -170,8 +170,8 @@ def _impossible(
 
 
 def _value(
-    field: Field, log_z: Float[Tensor, "v"], sums: dict[int, Float[Tensor, "f"]]
-) -> Float[Tensor, "c"]:
+    field: Field, log_z: Float[Tensor, " v"], sums: dict[int, Float[Tensor, " f"]]
+) -> Float[Tensor, " c"]:
     """The log-partition by component, where every sum is finite."""
     graph = field.wiring.graph
     around = torch.ones_like(log_z)

@@ -28,9 +28,9 @@ class Beliefs:
     component has no possible assignment its log-partition is -inf and all its beliefs are zero.
     """
 
-    log_partition: Float[Tensor, "c"]
+    log_partition: Float[Tensor, " c"]
     variables: Float[Tensor, "v s"]
-    factors: tuple[Float[Tensor, "f *shape"], ...]  # one stack a factor group
+    factors: tuple[Float[Tensor, " f *shape"], ...]  # one stack a factor group
     kind: Kind
     sweeps: int = 0
     residual: float = 0.0
@@ -44,8 +44,8 @@ class Decoding:
     Where a component has no possible assignment its score is -inf.
     """
 
-    assignment: Int[Tensor, "v"]
-    score: Float[Tensor, "c"]
+    assignment: Int[Tensor, " v"]
+    score: Float[Tensor, " c"]
     kind: Literal["exact", "approximation"]
     sweeps: int = 0
     residual: float = 0.0
@@ -91,7 +91,7 @@ def insist(method: Inference | Maximiser | Sampler, graph: FactorGraph) -> None:
 
 
 def insist_possible(
-    log_partition: Float[Tensor, "n"], component: Int[Tensor, "n"] | None = None
+    log_partition: Float[Tensor, " n"], component: Int[Tensor, " n"] | None = None
 ) -> None:
     """Raises `InferenceError` where nothing can be drawn, by the numbers of the components."""
     lost = (log_partition == -torch.inf).nonzero()[:, 0]

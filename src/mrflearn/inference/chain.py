@@ -36,8 +36,8 @@ ELSEWHERE = "Exact elimination (small width) or belief propagation takes any gra
 class Links:
     """Where the factors of a pairwise group stand: which step, and whether against its sense."""
 
-    step: Int[Tensor, "f"]
-    turned: Bool[Tensor, "f"]
+    step: Int[Tensor, " f"]
+    turned: Bool[Tensor, " f"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +49,8 @@ class ChainPlan:
     """
 
     steps: Steps
-    owner: Int[Tensor, "p"]
-    row: Int[Tensor, "v"]
+    owner: Int[Tensor, " p"]
+    row: Int[Tensor, " v"]
     links: tuple[Links | None, ...]
     shared: int | None
 
@@ -197,13 +197,13 @@ class Chain:
         beliefs = Beliefs(log_partition, single[plan.row], factors, kind="exact")
         return with_gradient(potentials, beliefs)
 
-    def log_partition(self, potentials: Potentials) -> Float[Tensor, "c"]:
+    def log_partition(self, potentials: Potentials) -> Float[Tensor, " c"]:
         """log Z alone, differentiable; where all steps share a table no pair belief is held."""
         plan = self._plan(potentials.graph)
         value = chain_sums.log_partition(*_scores(potentials, plan), plan.steps)
         return _by_component(value, plan, potentials.graph)
 
-    def entropy(self, potentials: Potentials) -> Float[Tensor, "c"]:
+    def entropy(self, potentials: Potentials) -> Float[Tensor, " c"]:
         """The entropy of each component, in nats; -inf where nothing is possible."""
         plan = self._plan(potentials.graph)
         value = chain_sums.entropy(*_scores(potentials, plan), plan.steps)
@@ -316,7 +316,7 @@ def _best_sums(scores: Tensor, owner: Tensor, components: int) -> tuple[Tensor, 
     return choice, total
 
 
-def _ordinal(owner: Tensor, components: int) -> Int[Tensor, "p"]:
+def _ordinal(owner: Tensor, components: int) -> Int[Tensor, " p"]:
     """0 for the first path of each component, 1 for the second, ..."""
     order = owner.argsort(stable=True)
     sizes = torch.bincount(owner, minlength=components)
@@ -325,7 +325,7 @@ def _ordinal(owner: Tensor, components: int) -> Int[Tensor, "p"]:
     return torch.empty_like(rank).index_copy(0, order, rank)
 
 
-def _by_component(value: Float[Tensor, "p"], plan: ChainPlan, graph: FactorGraph) -> Tensor:
+def _by_component(value: Float[Tensor, " p"], plan: ChainPlan, graph: FactorGraph) -> Tensor:
     return value.new_zeros(graph.components).index_add(0, plan.owner, value)
 
 

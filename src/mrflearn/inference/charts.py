@@ -47,9 +47,9 @@ class ParseSearch:
     def best(
         self,
         words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, "b"],
-        rules: Float[Tensor, "r"],
-        start: Float[Tensor, "s"],
+        lengths: Int[Tensor, " b"],
+        rules: Float[Tensor, " r"],
+        start: Float[Tensor, " s"],
     ) -> list[Parse | None]:
         """The best parse of each sentence, or None where there is none."""
         found = self.best_n(words, lengths, rules, start, 1)
@@ -59,9 +59,9 @@ class ParseSearch:
     def best_n(
         self,
         words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, "b"],
-        rules: Float[Tensor, "r"],
-        start: Float[Tensor, "s"],
+        lengths: Int[Tensor, " b"],
+        rules: Float[Tensor, " r"],
+        start: Float[Tensor, " s"],
         count: int,
     ) -> list[list[Parse]]:
         """The `count` best parses of each sentence, best first; fewer where there are fewer."""
@@ -76,9 +76,9 @@ class ParseSearch:
     def sample(
         self,
         words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, "b"],
-        rules: Float[Tensor, "r"],
-        start: Float[Tensor, "s"],
+        lengths: Int[Tensor, " b"],
+        rules: Float[Tensor, " r"],
+        start: Float[Tensor, " s"],
         count: int,
         generator: np.random.Generator,
     ) -> list[list[Parse]]:
@@ -119,8 +119,8 @@ class PrefixBeliefs:
     words so far cannot begin a sentence, all three are -inf.
     """
 
-    begins: Float[Tensor, "n+1"]  # the words so far begin a sentence, or are one
-    ends: Float[Tensor, "n+1"]  # the sentence is over
+    begins: Float[Tensor, " n+1"]  # the words so far begin a sentence, or are one
+    ends: Float[Tensor, " n+1"]  # the sentence is over
     follows: Float[Tensor, "n+1 p"]
 
 
@@ -130,13 +130,13 @@ class Prefix:
     """Left-to-right probabilities under a normalised grammar, prepared once for many sentences."""
 
     shape: RuleShape
-    rules: Float[Tensor, "r"]
-    start: Float[Tensor, "s"]
-    ends: Float[Tensor, "s"]  # that a symbol's words are finitely many
+    rules: Float[Tensor, " r"]
+    start: Float[Tensor, " s"]
+    ends: Float[Tensor, " s"]  # that a symbol's words are finitely many
     corners: Float[Tensor, "s s"]
 
     @classmethod
-    def of(cls, rules: Float[Tensor, "r"], start: Float[Tensor, "s"], shape: RuleShape) -> Prefix:
+    def of(cls, rules: Float[Tensor, " r"], start: Float[Tensor, " s"], shape: RuleShape) -> Prefix:
         """What can be said before any word is known; rules and start symbols in nats."""
         shape = shape.to(rules.device)
         ends = ending(rules.exp(), shape)
@@ -173,7 +173,7 @@ class Prefix:
             inside[:phrases] = log_inside(words.unsqueeze(0), self.rules, self.shape)[:, 0]
         return inside
 
-    def _due(self, above: Float[Tensor, "a k"], inside: Tensor) -> Float[Tensor, "s"]:
+    def _due(self, above: Float[Tensor, "a k"], inside: Tensor) -> Float[Tensor, " s"]:
         """The log-weight of symbols due at word k: right parts whose left parts end there.
 
         The left part B of a rule A -> B C has the words i to k, and A, scored by `above[:, i]`, is
@@ -196,7 +196,7 @@ class Prefix:
         return total.log() + top
 
 
-def _log_product(scores: Float[Tensor, "x"], matrix: Float[Tensor, "x y"]) -> Float[Tensor, "y"]:
+def _log_product(scores: Float[Tensor, " x"], matrix: Float[Tensor, "x y"]) -> Float[Tensor, " y"]:
     """log(exp(scores) @ matrix)."""
     weights, top = _scaled(scores)
     return (weights @ matrix).log() + top
@@ -219,13 +219,13 @@ class ParseBeliefs:
     A sentence that the grammar cannot produce has log-likelihood -inf and counts of zero.
     """
 
-    log_likelihood: Float[Tensor, "b"]
+    log_likelihood: Float[Tensor, " b"]
     words: Float[Tensor, "t p"]  # each preterminal at each token
-    rules: Float[Tensor, "r"]  # summed over sentences, as are the start symbols
-    start: Float[Tensor, "s"]
+    rules: Float[Tensor, " r"]  # summed over sentences, as are the start symbols
+    start: Float[Tensor, " s"]
 
     @property
-    def impossible(self) -> Int[Tensor, "i"]:
+    def impossible(self) -> Int[Tensor, " i"]:
         """The sentences without any parse."""
         return (self.log_likelihood == -torch.inf).nonzero()[:, 0]
 
@@ -242,10 +242,10 @@ class InsideOutside:
     def __call__(
         self,
         words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, "b"],
-        rules: Float[Tensor, "r"],
-        start: Float[Tensor, "s"],
-        weight: Float[Tensor, "b"] | None = None,
+        lengths: Int[Tensor, " b"],
+        rules: Float[Tensor, " r"],
+        start: Float[Tensor, " s"],
+        weight: Float[Tensor, " b"] | None = None,
     ) -> ParseBeliefs:
         """Beliefs about sentences of any lengths; sentence b counts `weight[b]` times, or once."""
         self._check(words, lengths, rules, start)
@@ -264,10 +264,10 @@ class InsideOutside:
     def log_likelihood(
         self,
         words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, "b"],
-        rules: Float[Tensor, "r"],
-        start: Float[Tensor, "s"],
-    ) -> Float[Tensor, "b"]:
+        lengths: Int[Tensor, " b"],
+        rules: Float[Tensor, " r"],
+        start: Float[Tensor, " s"],
+    ) -> Float[Tensor, " b"]:
         """The log-sum over all parses of each sentence; its gradients are the expected counts."""
         self._check(words, lengths, rules, start)
         value: Tensor = _LogLikelihood.apply(self, lengths, words, rules, start)  # type: ignore[no-untyped-call]

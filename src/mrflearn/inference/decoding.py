@@ -29,7 +29,7 @@ from mrflearn.kernels.messages import along
 # One consistent assignment from max-product messages, and a climb from any assignment.
 
 
-def follow_messages(field: Field, messages: Tensor) -> Int[Tensor, "v"]:
+def follow_messages(field: Field, messages: Tensor) -> Int[Tensor, " v"]:
     """An assignment read off max-product messages; a best one on a forest, ties or not.
 
     Each variable's own best state will not do: where two assignments tie, it may mix them.  So one
@@ -62,7 +62,7 @@ def follow_messages(field: Field, messages: Tensor) -> Int[Tensor, "v"]:
     return assignment
 
 
-def _fixed(inbox: Tensor, chosen: Bool[Tensor, "k"], state: Int[Tensor, "k"]) -> Tensor:
+def _fixed(inbox: Tensor, chosen: Bool[Tensor, " k"], state: Int[Tensor, " k"]) -> Tensor:
     """What variables say (s, k), or, where they have chosen, that only this state remains."""
     row = torch.arange(len(inbox), device=inbox.device).unsqueeze(1)
     only = torch.where(row == state, 0.0, -torch.inf).to(inbox.dtype)
@@ -81,7 +81,7 @@ def _first_factor(graph: FactorGraph, index: int) -> int:
 
 def _breadth_first(
     graph: FactorGraph,
-) -> tuple[Int[np.ndarray, "f"], Int[Tensor, "v"], Bool[Tensor, "v"]]:
+) -> tuple[Int[np.ndarray, " f"], Int[Tensor, " v"], Bool[Tensor, " v"]]:
     """Every factor's level (-1: never reached), which factor reached each variable, and the roots.
 
     One-state variables count as chosen, and no path leads through them.
@@ -105,9 +105,11 @@ def _breadth_first(
     return level, reached_by.to(graph.device), chosen
 
 
-def _levels(graph: FactorGraph, level: Int[np.ndarray, "f"]) -> list[tuple[int, Int[Tensor, "k"]]]:
+def _levels(
+    graph: FactorGraph, level: Int[np.ndarray, " f"]
+) -> list[tuple[int, Int[Tensor, " k"]]]:
     """(group, its factors) from the lowest level up; factors never reached are left out."""
-    found: list[tuple[int, int, Int[Tensor, "k"]]] = []
+    found: list[tuple[int, int, Int[Tensor, " k"]]] = []
     first = 0
     for index, group in enumerate(graph.groups):
         own = level[first : first + len(group)]
@@ -124,8 +126,8 @@ def _levels(graph: FactorGraph, level: Int[np.ndarray, "f"]) -> list[tuple[int, 
 
 
 def climb(
-    potentials: Potentials, assignment: Int[Tensor, "v"], max_sweeps: int = 100
-) -> Int[Tensor, "v"]:
+    potentials: Potentials, assignment: Int[Tensor, " v"], max_sweeps: int = 100
+) -> Int[Tensor, " v"]:
     """Better states, one colour of variables at a time, until none gets better on its own."""
     conditionals = Conditionals.of(potentials)
     states = assignment.clone().unsqueeze(1)
@@ -151,7 +153,7 @@ class _Candidate:
 
     loss: float
     number: int  # of equals the first found comes first
-    states: Int64[Tensor, "v"] = field(compare=False)
+    states: Int64[Tensor, " v"] = field(compare=False)
     allowed: Bool[Tensor, "v s"] = field(compare=False)
     fixed: int = field(compare=False)
 
@@ -161,7 +163,7 @@ def best_list(
     count: int,
     maximiser: Maximiser,
     allowed: Bool[Tensor, "v s"] | None = None,
-) -> list[tuple[Int64[Tensor, "v"], float]]:
+) -> list[tuple[Int64[Tensor, " v"], float]]:
     """At most `count` (assignment, score) of a field of one component, best first."""
     graph = potentials.graph
     if count < 1 or graph.components != 1:

@@ -124,10 +124,10 @@ class _Listing:
     members: list[int]
     factors: list[tuple[int, int]]  # (group, factor within it)
     states: Int[Tensor, "n m"]
-    scores: Float[Tensor, "n"]
+    scores: Float[Tensor, " n"]
 
     def total(
-        self, weights: Float[Tensor, "n"], scope: list[int], shape: tuple[int, ...]
+        self, weights: Float[Tensor, " n"], scope: list[int], shape: tuple[int, ...]
     ) -> Float[Tensor, "*shape"]:
         """The weights of all rows, added up by the states of the variables of a scope."""
         cells = _cells(self.states, [self.members.index(v) for v in scope], shape)
@@ -153,7 +153,7 @@ def _listings(potentials: Potentials) -> Iterator[_Listing]:
         yield _Listing(inside, touching, states, total)
 
 
-def _all_assignments(counts: Int[Tensor, "m"]) -> Int[Tensor, "n m"]:
+def _all_assignments(counts: Int[Tensor, " m"]) -> Int[Tensor, "n m"]:
     """Every assignment once, the last variable changing fastest."""
     rows = torch.arange(math.prod(counts.tolist()), device=counts.device)
     below = counts.flip(0).cumprod(dim=0).flip(0) // counts
@@ -162,7 +162,7 @@ def _all_assignments(counts: Int[Tensor, "m"]) -> Int[Tensor, "n m"]:
 
 def _cells(
     states: Int[Tensor, "n m"], columns: list[int], shape: tuple[int, ...]
-) -> Int[Tensor, "n"]:
+) -> Int[Tensor, " n"]:
     """Where each row falls in a flattened table over some of the variables."""
     cells = torch.zeros(len(states), dtype=torch.int64, device=states.device)
     for column, size in zip(columns, shape, strict=True):
@@ -170,7 +170,7 @@ def _cells(
     return cells
 
 
-def _normalised(scores: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
+def _normalised(scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Probabilities; all zero where every score is -inf."""
     value = scores.logsumexp(dim=0)
     return torch.zeros_like(scores) if bool(value == -torch.inf) else (scores - value).exp()

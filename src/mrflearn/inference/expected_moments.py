@@ -57,7 +57,7 @@ def _of_separators(sentences: TaggedSentences, scores: TagScores) -> JointMoment
     return count_joint(bare, shape, len(scores.transitions), tuple(scores.words))
 
 
-def _allowed(tags: Int[np.ndarray, "n"], count: int) -> Bool[Tensor, "n s"]:
+def _allowed(tags: Int[np.ndarray, " n"], count: int) -> Bool[Tensor, "n s"]:
     known = torch.from_numpy(tags).unsqueeze(1)
     return (known == UNKNOWN) | (known == torch.arange(SEPARATOR + 1, count))
 

@@ -68,7 +68,7 @@ class ScaledTable:
     values: Float[Tensor, "*sizes n"]
     logs: bool
     depth: float
-    scale: Float[Tensor, "n"]
+    scale: Float[Tensor, " n"]
 
     @classmethod
     def from_logs(cls, axes: Axes, values: Float[Tensor, "*sizes n"]) -> ScaledTable:
@@ -114,7 +114,7 @@ def safe_arithmetic(tables: Sequence[ScaledTable]) -> Semiring:
     return SUM_PRODUCT if depth <= RANGE[dtype] else LOG_SUM_PRODUCT
 
 
-def _largest(values: Float[Tensor, "*sizes n"]) -> Float[Tensor, "n"]:
+def _largest(values: Float[Tensor, "*sizes n"]) -> Float[Tensor, " n"]:
     flat = values.reshape(-1, values.shape[-1])
     # A plain maximum over everything is much faster than one along an axis of stride 1.
     return flat.max().reshape(1) if flat.shape[1] == 1 else flat.amax(dim=0)
@@ -135,7 +135,7 @@ class CliqueTree:
 
     @classmethod
     def build(
-        cls, plan: EliminationPlan, factors: Sequence[Tensor], like: Float[Tensor, "n"]
+        cls, plan: EliminationPlan, factors: Sequence[Tensor], like: Float[Tensor, " n"]
     ) -> CliqueTree:
         """From the log-scores of each factor, its axes ascending and the n copies last."""
         packs = []
@@ -152,7 +152,7 @@ class CliqueTree:
             packs.append(tuple(tables))
         return cls(plan, tuple(packs))
 
-    def collect(self) -> tuple[Messages, Float[Tensor, "n"]]:
+    def collect(self) -> tuple[Messages, Float[Tensor, " n"]]:
         """The message of every step towards its parent, and log Z."""
         messages: Messages = []
         scales = [table.scale for tables in self.packs for table in tables]
@@ -413,7 +413,10 @@ def _size(count: float) -> str:
 
 
 def _tree(
-    plan: EliminationPlan, replicas: Replicas, scores: list[Float[Tensor, "f *shape"]], like: Tensor
+    plan: EliminationPlan,
+    replicas: Replicas,
+    scores: list[Float[Tensor, " f *shape"]],
+    like: Tensor,
 ) -> CliqueTree:
     """The clique tree of n replicas, their factors' axes ascending and the replicas last."""
     factors: list[Tensor] = []
@@ -429,7 +432,7 @@ def _deliver(
     replicas: Replicas,
     factor: int,
     belief: tuple[Float[Tensor, "*sizes n"], tuple[int, ...]],
-    beliefs: tuple[Float[Tensor, "f *shape"], ...],
+    beliefs: tuple[Float[Tensor, " f *shape"], ...],
 ) -> None:
     """Writes the belief of one factor, from that of its pack, where the graph has it."""
     table, axes = belief

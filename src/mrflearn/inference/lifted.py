@@ -44,7 +44,7 @@ from mrflearn.kernels.star_logsumexp import star_logsumexp
 
 
 def star_log_partition(
-    unary: Float[Tensor, "c"],
+    unary: Float[Tensor, " c"],
     left: Float[Tensor, "#k c d"],
     right: Float[Tensor, "#k c d"],
     duals: Float[Tensor, "k c"],
@@ -59,7 +59,7 @@ def star_log_partition(
 
 
 def tighten(
-    unary: Float[Tensor, "c"],
+    unary: Float[Tensor, " c"],
     left: Float[Tensor, "#k c d"],
     right: Float[Tensor, "#k c d"],
     duals: Float[Tensor, "k c"],
@@ -111,16 +111,16 @@ class ChainCover:
     left: Float[Tensor, "k c d"]
     right: Float[Tensor, "k c d"]
     bias: Float[Tensor, "k c"]
-    weights: Float[Tensor, "k"]
+    weights: Float[Tensor, " k"]
 
     @classmethod
     def of(
         cls,
-        unary: Float[Tensor, "c"],
+        unary: Float[Tensor, " c"],
         left: Float[Tensor, "#k c d"],
         right: Float[Tensor, "#k c d"],
         duals: Float[Tensor, "k c"],
-        weights: Float[Tensor, "k"],
+        weights: Float[Tensor, " k"],
     ) -> ChainCover:
         """Scores in which any duals may stand: their weighted mean is taken off."""
         centred = duals - weights @ duals
@@ -144,7 +144,7 @@ class ChainCover:
 
     def quotients(
         self, left: Float[Tensor, "k c"], right: Float[Tensor, "k c"]
-    ) -> Float[Tensor, "k"]:
+    ) -> Float[Tensor, " k"]:
         """log (u^T M v): at Perron vectors, log lambda plus log (u^T v)."""
         parts = zip(self.left, self.right, self.bias + right, left, self.weights, strict=True)
         values = [
@@ -155,7 +155,7 @@ class ChainCover:
 
 
 def ring_term(
-    weights: Float[Tensor, "k"], rings: tuple[int, ...], states: int, positions: int
+    weights: Float[Tensor, " k"], rings: tuple[int, ...], states: int, positions: int
 ) -> float:
     """What finite rings add to log Z / N: sum_l rho_l rings_l log(C) / N."""
     mean = sum(float(w) * count for w, count in zip(weights, rings, strict=True))
@@ -191,7 +191,7 @@ class WindowScores:
     near: Float[Tensor, "c c"]
     far: Float[Tensor, "c c"]
     triples: Float[Tensor, "c c c"] | None
-    weights: Float[Tensor, "1"]
+    weights: Float[Tensor, " 1"]
 
     @classmethod
     def of(cls, scores: NeighbourScores) -> WindowScores:
@@ -214,7 +214,7 @@ class WindowScores:
 
     def quotients(
         self, left: Float[Tensor, "1 w"], right: Float[Tensor, "1 w"]
-    ) -> Float[Tensor, "1"]:
+    ) -> Float[Tensor, " 1"]:
         """log (u^T T v)."""
         parts = self._after(self._square(left)) + self.near + self._square(right)
         return parts.flatten().logsumexp(0, keepdim=True)

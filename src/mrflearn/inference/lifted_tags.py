@@ -75,8 +75,8 @@ def chain_table(
     scores: TagScores,
     part: Subfield,
     share: dict[int, float],
-    tag_dual: Float[Tensor, "t"],
-    word_dual: Float[Tensor, "w"],
+    tag_dual: Float[Tensor, " t"],
+    word_dual: Float[Tensor, " w"],
 ) -> Float[Tensor, "#t t t"]:
     """Scores of three tags in a row, words summed out; the first is not there if nothing asks."""
     if len(scores.transitions) > MOST_DISTANCES:
@@ -250,8 +250,8 @@ class SentenceTags:
     def of(
         cls,
         scores: TagScores,
-        words: Int[Tensor, "n"],
-        lengths: Int[Tensor, "b"],
+        words: Int[Tensor, " n"],
+        lengths: Int[Tensor, " b"],
         allowed: Bool[Tensor, "n s"] | None = None,
     ) -> SentenceTags:
         """The chains of sentences, among tags that are allowed."""
@@ -264,7 +264,7 @@ class SentenceTags:
         inner = scores.transitions[:, SEPARATOR + 1 :, SEPARATOR + 1 :]
         return cls(steps.pack(own), inner.contiguous(), steps)
 
-    def best(self) -> Int[Tensor, "n"]:
+    def best(self) -> Int[Tensor, " n"]:
         """A most probable tag sequence of each sentence."""
         if self._first_order:
             states, _ = chain_search.viterbi(self.unary, self.transitions[0], self.steps)
@@ -283,7 +283,7 @@ class SentenceTags:
                 (found,) = torch.autograd.grad(other.log_partition().sum(), leaf)
         return self.steps.unpack(found, len(self.steps))
 
-    def log_partition(self) -> Float[Tensor, "b"]:
+    def log_partition(self) -> Float[Tensor, " b"]:
         """The log-sum of the scores of all tag sequences of each sentence."""
         if self._first_order:
             return chain_sums.log_partition(self.unary, self.transitions[0], self.steps)
@@ -307,7 +307,7 @@ class SentenceTags:
 
 
 def _word_scores(
-    scores: TagScores, words: Int[Tensor, "n"], lengths: Int[Tensor, "b"]
+    scores: TagScores, words: Int[Tensor, " n"], lengths: Int[Tensor, " b"]
 ) -> Float[Tensor, "n t"]:
     unary = scores.words[CENTRE][words]
     ends = lengths[lengths > 0].cumsum(0)
@@ -323,7 +323,7 @@ def _word_scores(
 
 
 def _add_edges(
-    unary: Float[Tensor, "n t"], transitions: Float[Tensor, "k t t"], lengths: Int[Tensor, "b"]
+    unary: Float[Tensor, "n t"], transitions: Float[Tensor, "k t t"], lengths: Int[Tensor, " b"]
 ) -> None:
     """Adds what the separators before and after each sentence say of the tags they reach."""
     place = torch.arange(len(unary), device=unary.device)

@@ -69,7 +69,7 @@ class MeanField:
 
 
 # Some factors of one group, seen from one axis: group, axis, and which of its factors.
-_View = tuple[int, int, Int[Tensor, "k"]]
+_View = tuple[int, int, Int[Tensor, " k"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class _Field:
     graph: FactorGraph
     bias: Float[Tensor, "v s"]
     tables: dict[int, Float[Tensor, "*shape f"]]
-    colours: list[tuple[Int[Tensor, "k"], list[_View]]]
+    colours: list[tuple[Int[Tensor, " k"], list[_View]]]
 
     @classmethod
     def of(cls, potentials: Potentials) -> _Field:
@@ -106,7 +106,7 @@ class _Field:
             total[:, : mean.shape[1]].index_add_(0, scope[:, axis], mean)
         return total
 
-    def value(self, single: Float[Tensor, "v s"]) -> Float[Tensor, "c"]:
+    def value(self, single: Float[Tensor, "v s"]) -> Float[Tensor, " c"]:
         """Mean score plus entropy, by component: a lower bound whatever the marginals.
 
         [Wainwright and Jordan 2008, eq. 5.3]

@@ -72,7 +72,7 @@ class Wiring:
     graph: FactorGraph
     senders: tuple[int, ...]  # the groups that send messages
     blocks: Blocks
-    place: Int[Tensor, "m"]
+    place: Int[Tensor, " m"]
 
     @classmethod
     def of(cls, graph: FactorGraph) -> Wiring:
@@ -87,18 +87,18 @@ class Wiring:
                 place.append((start[group.scope[:, axis]] + state).reshape(-1))
         return cls(graph, senders, Blocks(shapes), torch.cat(place))
 
-    def spread(self, per_factor: list[Float[Tensor, "f"]]) -> Float[Tensor, "m"]:
+    def spread(self, per_factor: list[Float[Tensor, " f"]]) -> Float[Tensor, " m"]:
         """One number a factor (a vector for each sender), repeated at all its message entries."""
         rows = zip(per_factor, self.blocks.shapes, strict=True)
         spread = [values.repeat(sum(states for states, _ in axes)) for values, axes in rows]
         return torch.cat(spread) if spread else torch.empty(0, device=self.graph.device)
 
-    def padded(self, flat: Float[Tensor, "n"], fill: float) -> Float[Tensor, "v s"]:
+    def padded(self, flat: Float[Tensor, " n"], fill: float) -> Float[Tensor, "v s"]:
         """All states as one row a variable, `fill` beyond its own states."""
         legal = self.graph.legal()
         return flat.new_full(legal.shape, fill).masked_scatter_(legal, flat)
 
-    def bias(self, potentials: Potentials) -> Float[Tensor, "n"]:
+    def bias(self, potentials: Potentials) -> Float[Tensor, " n"]:
         """The sum of its unary factors' scores for every state of every variable."""
         graph = self.graph
         start = graph.states.cumsum(0) - graph.states
@@ -120,7 +120,7 @@ class Wiring:
         ]
 
 
-def real_links(graph: FactorGraph) -> tuple[Int[np.ndarray, "l"], Int[np.ndarray, "l"], int]:
+def real_links(graph: FactorGraph) -> tuple[Int[np.ndarray, " l"], Int[np.ndarray, " l"], int]:
     """(variable, factor) of every link to a variable with a choice, and the number of factors.
 
     Factors of all groups are counted in one row.  A variable of one state carries no information,
@@ -165,7 +165,7 @@ def refuse_lifted(graph: FactorGraph, method: str) -> str | None:
 class Messages:
     """Log-messages from factors to variables, in the order of the graph's `Wiring`."""
 
-    values: Float[Tensor, "m"]
+    values: Float[Tensor, " m"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,11 +173,11 @@ class Field:
     """The numbers that message passing reads, laid out for it."""
 
     wiring: Wiring
-    bias: Float[Tensor, "n"]
+    bias: Float[Tensor, " n"]
     tables: list[Float[Tensor, "*shape f"]]  # divided by rho
-    appearance: Float[Tensor, "m"] | None = None  # rho of the factor of every entry; None: all 1
+    appearance: Float[Tensor, " m"] | None = None  # rho of the factor of every entry; None: all 1
 
-    def start(self, messages: Messages | None) -> Float[Tensor, "m"]:
+    def start(self, messages: Messages | None) -> Float[Tensor, " m"]:
         """Uniform messages, or a copy of the given ones.
 
         What was ruled out in an earlier field may be possible in this one, so -inf begins as 0; a
@@ -194,13 +194,13 @@ class Field:
             )
         return values.to(self.bias).masked_fill(values == -torch.inf, 0.0)
 
-    def totals(self, messages: Float[Tensor, "m"]) -> Float[Tensor, "n"]:
+    def totals(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " n"]:
         """The unnormalised log-beliefs of all states of all variables."""
         if self.appearance is not None:
             messages = messages * self.appearance
         return collect(self.bias, self.wiring.place, messages)
 
-    def inboxes(self, messages: Float[Tensor, "m"]) -> list[list[Float[Tensor, "s f"]]]:
+    def inboxes(self, messages: Float[Tensor, " m"]) -> list[list[Float[Tensor, "s f"]]]:
         """What variables tell factors, for every sender and axis."""
         total = self.totals(messages)
         return self.wiring.blocks.split(leave_one_out(total, self.wiring.place, messages))
@@ -246,13 +246,13 @@ class Sweep(Protocol):
     def blocks(self) -> Blocks:
         """How entries, in this form, lie."""
 
-    def enter(self, messages: Float[Tensor, "m"]) -> Float[Tensor, "q"]:
+    def enter(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " q"]:
         """Log-messages in the form that `__call__` takes."""
 
-    def __call__(self, messages: Float[Tensor, "q"]) -> Float[Tensor, "q"]:
+    def __call__(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         """The new messages."""
 
-    def leave(self, messages: Float[Tensor, "q"]) -> Float[Tensor, "m"]:
+    def leave(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " m"]:
         """Log-messages whose largest entries are 0."""
 
 
@@ -267,10 +267,10 @@ class LogSweep:
     def blocks(self) -> Blocks:
         return self.field.wiring.blocks
 
-    def enter(self, messages: Float[Tensor, "m"]) -> Float[Tensor, "m"]:
+    def enter(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
         return messages
 
-    def __call__(self, messages: Float[Tensor, "m"]) -> Float[Tensor, "m"]:
+    def __call__(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
         sent: list[Tensor] = []
         for table, inboxes in zip(self.field.tables, self.field.inboxes(messages), strict=True):
             fresh = (send(table, inboxes, axis, self.reduce) for axis in range(len(inboxes)))
@@ -280,7 +280,7 @@ class LogSweep:
             return messages
         return messages.clamp(min=floor).masked_fill_(messages == -torch.inf, -torch.inf)
 
-    def leave(self, messages: Float[Tensor, "m"]) -> Float[Tensor, "m"]:
+    def leave(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
         return messages
 
 
@@ -330,12 +330,12 @@ class SoftSweep:
     """
 
     blocks: Blocks
-    bias: Float[Tensor, "n"]
-    place: Int[Tensor, "q"]
-    inbox: Float[Tensor, "q"]  # scratch space, which `directions` look into
+    bias: Float[Tensor, " n"]
+    place: Int[Tensor, " q"]
+    inbox: Float[Tensor, " q"]  # scratch space, which `directions` look into
     directions: list[Direction]
-    appearance: Float[Tensor, "q"] | None
-    limit: Float[Tensor, "q"]  # how far an entry can be from 0: the range of its table
+    appearance: Float[Tensor, " q"] | None
+    limit: Float[Tensor, " q"]  # how far an entry can be from 0: the range of its table
     full: Blocks
 
     @staticmethod
@@ -390,12 +390,12 @@ class SoftSweep:
             wiring.blocks,
         )
 
-    def enter(self, messages: Float[Tensor, "m"]) -> Float[Tensor, "q"]:
+    def enter(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " q"]:
         relative = [b - b[:1] for axes in self.full.split(messages) for b in axes]
         entries = torch.cat([messages.new_empty(0), *(b[1:].reshape(-1) for b in relative)])
         return entries.clamp_(-self.limit, self.limit)
 
-    def __call__(self, messages: Float[Tensor, "q"]) -> Float[Tensor, "q"]:
+    def __call__(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         heard = messages if self.appearance is None else messages * self.appearance
         total = self.bias.clone().scatter_add_(0, self.place, heard)
         torch.index_select(total, 0, self.place, out=self.inbox)
@@ -403,13 +403,13 @@ class SoftSweep:
         sent = [direction.send() for direction in self.directions]
         return torch.cat([(m[1:] / m[:1]).view(-1) for m in sent]).log_()
 
-    def leave(self, messages: Float[Tensor, "q"]) -> Float[Tensor, "m"]:
+    def leave(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " m"]:
         blocks = [b for axes in self.blocks.split(messages) for b in axes]
         whole = (torch.cat([b.new_zeros(1, b.shape[1]), b]) for b in blocks)
         return torch.cat([messages.new_empty(0), *(normalise(b).reshape(-1) for b in whole)])
 
 
-def _ranges(field: Field) -> list[Float[Tensor, "f"]]:
+def _ranges(field: Field) -> list[Float[Tensor, " f"]]:
     """The difference between the largest and the smallest entry of every factor's table."""
     flat = [table.flatten(0, -2) for table in field.tables]
     return [rows.amax(0) - rows.amin(0) for rows in flat]

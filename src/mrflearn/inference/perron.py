@@ -26,7 +26,7 @@ class PowerScores(Protocol):
     """Matrices M, one a row of vectors, by what they do; `weights` say how much each counts."""
 
     @property
-    def weights(self) -> Float[Tensor, "k"]: ...
+    def weights(self) -> Float[Tensor, " k"]: ...
 
     def right_step(self, vectors: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
         """log (M v), for vectors given and answered by their logarithms."""
@@ -39,7 +39,7 @@ class PowerScores(Protocol):
 
     def quotients(
         self, left: Float[Tensor, "k n"], right: Float[Tensor, "k n"]
-    ) -> Float[Tensor, "k"]:
+    ) -> Float[Tensor, " k"]:
         """log (u^T M v): at Perron vectors, log lambda plus log (u^T v)."""
 
 
@@ -55,7 +55,7 @@ class PerronVectors:
     def ones(cls, like: Float[Tensor, "k n"]) -> PerronVectors:
         return cls(torch.zeros_like(like), torch.zeros_like(like))
 
-    def overlap(self) -> Float[Tensor, "k"]:
+    def overlap(self) -> Float[Tensor, " k"]:
         """log (u^T v)."""
         return (self.left + self.right).logsumexp(1)
 
@@ -126,7 +126,7 @@ def follow(
 
 
 @torch.no_grad()
-def arnoldi(chain: PowerScores, own: PerronVectors, growth: Float[Tensor, "1"]) -> PerronVectors:
+def arnoldi(chain: PowerScores, own: PerronVectors, growth: Float[Tensor, " 1"]) -> PerronVectors:
     """Better vectors of one matrix from the Krylov spaces of both sides.
 
     Entries of M span hundreds of orders of magnitude.  Relative to the vectors at hand, as

@@ -86,10 +86,10 @@ class Facet:
 
     rows: Float[Tensor, "s r"]  # their tables, the axis first, all else in one row
     first: Int[Tensor, "k 1"]  # where the rows of each factor's table begin
-    others: tuple[tuple[Int[Tensor, "k"], int], ...]  # the other variables, and their strides
+    others: tuple[tuple[Int[Tensor, " k"], int], ...]  # the other variables, and their strides
     weight: Float[Tensor, "k 1"]  # multiplicities
-    position: Int[Tensor, "k"]  # of the factor's variable in the colour
-    component: Int[Tensor, "k"]
+    position: Int[Tensor, " k"]  # of the factor's variable in the colour
+    component: Int[Tensor, " k"]
     axis: int
 
     def row(self, states: Int[Tensor, "v n"]) -> Int[Tensor, "k n"]:
@@ -115,7 +115,7 @@ class Facet:
 class Colour:
     """Variables that share no factor, their unary scores, and the factors around them."""
 
-    variables: Int[Tensor, "k"]
+    variables: Int[Tensor, " k"]
     bias: Float[Tensor, "s k 1"]  # -inf beyond a variable's own states
     facets: tuple[Facet, ...]
 
@@ -179,7 +179,7 @@ class Conditionals:
 
 
 def _facets(
-    potentials: Potentials, senders: tuple[int, ...], variables: Int[Tensor, "k"]
+    potentials: Potentials, senders: tuple[int, ...], variables: Int[Tensor, " k"]
 ) -> tuple[Facet, ...]:
     graph, facets = potentials.graph, []
     position = torch.full((graph.variables,), -1, device=graph.device)
@@ -211,7 +211,7 @@ def _facets(
     return tuple(facets)
 
 
-def colouring(graph: FactorGraph) -> Int[Tensor, "v"]:
+def colouring(graph: FactorGraph) -> Int[Tensor, " v"]:
     """A colour for every variable, so that none shares a factor with another of its colour.
 
     Greedy, in breadth-first order: two colours for any graph without odd cycles.  Variables of one
@@ -279,7 +279,9 @@ def possible_states(
     return states
 
 
-def with_possible_states(potentials: Potentials, assignment: Int[Tensor, "v"]) -> Int[Tensor, "v"]:
+def with_possible_states(
+    potentials: Potentials, assignment: Int[Tensor, " v"]
+) -> Int[Tensor, " v"]:
     """The assignment, with states that a search found in components where it is impossible."""
     lost = potentials.score(assignment) == -torch.inf
     if not bool(lost.any()):
@@ -290,8 +292,8 @@ def with_possible_states(potentials: Potentials, assignment: Int[Tensor, "v"]) -
 
 
 def impossible_components(
-    potentials: Potentials, assignment: Int[Tensor, "v"]
-) -> Bool[Tensor, "c"]:
+    potentials: Potentials, assignment: Int[Tensor, " v"]
+) -> Bool[Tensor, " c"]:
     """Which components surely have no state of positive probability.
 
     One assignment of positive probability, such as the one given may be, shows that there is one;
@@ -309,7 +311,7 @@ def impossible_components(
 
 def _search(
     potentials: Potentials, conditionals: Conditionals, chains: int, generator: torch.Generator
-) -> tuple[Int[Tensor, "v n"], Bool[Tensor, "c"]]:
+) -> tuple[Int[Tensor, "v n"], Bool[Tensor, " c"]]:
     """States, one column a chain, and the components in which they are possible."""
     states = conditionals.independent(chains, generator)
     possible = conditionals.score(states) > -torch.inf
@@ -339,7 +341,7 @@ def _conflicts(potentials: Potentials) -> Potentials:
 
 
 def _shared(
-    states: Int[Tensor, "v n"], possible: Bool[Tensor, "c n"], component: Int[Tensor, "v"]
+    states: Int[Tensor, "v n"], possible: Bool[Tensor, "c n"], component: Int[Tensor, " v"]
 ) -> Int[Tensor, "v n"]:
     """Chains that are impossible in a component take it from one that is possible there."""
     chain = torch.arange(states.shape[1], device=states.device)
@@ -363,11 +365,11 @@ class GibbsRun:
         """How often each variable was in each state."""
         return torch.stack([self._seen(s).mean(dim=(0, 1)) for s in self._states()], dim=1)
 
-    def r_hat(self) -> Float[Tensor, "v"]:
+    def r_hat(self) -> Float[Tensor, " v"]:
         """Split R-hat of every variable, of the worst of its states; near 1 where chains agree."""
         return torch.stack([split_r_hat(self._seen(s)) for s in self._states()]).amax(dim=0)
 
-    def effective_draws(self) -> Float[Tensor, "c"]:
+    def effective_draws(self) -> Float[Tensor, " c"]:
         """How many independent draws the run is worth, judged by the score of each component."""
         return effective_draws(self.scores)
 

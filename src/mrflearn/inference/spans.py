@@ -53,7 +53,7 @@ class ChunkReading:
             torch.tensor(joined, dtype=torch.bool).reshape(len(parts), len(parts)),
         )
 
-    def lifted(self, label: Int[Tensor, "p"]) -> ChunkReading:
+    def lifted(self, label: Int[Tensor, " p"]) -> ChunkReading:
         """The same for states that each stand for a tag (pairs, in a second-order chain)."""
         return ChunkReading(self.names, self.members[:, label], self.joined[label][:, label])
 
@@ -66,10 +66,10 @@ class ChunkReading:
 class SegmentTable:
     """Spans by their sequence, first token, token after the last, and number of their label."""
 
-    sequence: Int[Tensor, "k"]
-    start: Int[Tensor, "k"]
-    end: Int[Tensor, "k"]
-    label: Int[Tensor, "k"]
+    sequence: Int[Tensor, " k"]
+    start: Int[Tensor, " k"]
+    end: Int[Tensor, " k"]
+    label: Int[Tensor, " k"]
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -92,7 +92,7 @@ def span_probabilities(
     steps: Steps,
     spans: SegmentTable,
     reading: ChunkReading,
-) -> Float[Tensor, "k"]:
+) -> Float[Tensor, " k"]:
     """The probability of each span, worked out for some sequences at a time."""
     chance = unary.new_zeros(len(spans))
     for rows, own, chosen, local in _blocks(unary, steps, spans):
@@ -149,7 +149,7 @@ class _Posterior:
     steps: Steps
     joined: Bool[Tensor, "s s"]
 
-    def rows(self, sequence: Int[Tensor, "k"], place: Int[Tensor, "k"]) -> Int[Tensor, "k"]:
+    def rows(self, sequence: Int[Tensor, " k"], place: Int[Tensor, " k"]) -> Int[Tensor, " k"]:
         """Where tokens stand in the layout, whose sequences are in the order of their ranks."""
         first = torch.tensor([rows.start for rows in self.steps.slices], dtype=torch.int64)
         return first.to(place.device)[place] + sequence
@@ -163,7 +163,9 @@ class _Posterior:
         mass[later] = step.masked_fill(self.joined, 0.0).sum(dim=1)
         return mass
 
-    def moves(self, sequence: Int[Tensor, "k"], place: Int[Tensor, "k"]) -> Float[Tensor, "k s s"]:
+    def moves(
+        self, sequence: Int[Tensor, " k"], place: Int[Tensor, " k"]
+    ) -> Float[Tensor, "k s s"]:
         """P(tag at a place | tag before it); 0 after a tag that is impossible."""
         step = self.rows(sequence, place) - self.steps.starting
         before = self.single[self.steps.previous[step]].unsqueeze(2)
@@ -171,7 +173,7 @@ class _Posterior:
 
 
 def _chunks(
-    states: Int[Tensor, "r"], place: Int[Tensor, "r"], steps: Steps, reading: ChunkReading
+    states: Int[Tensor, " r"], place: Int[Tensor, " r"], steps: Steps, reading: ChunkReading
 ) -> Int[Tensor, "k 4"]:
     inside = reading.members.any(dim=0)[states]
     before = steps.previous
@@ -199,9 +201,9 @@ def _continues(first: tuple[str, str], second: tuple[str, str]) -> bool:
 class TransitionMask:
     """True where a label may begin a sequence, where the second may follow the first, may end."""
 
-    start: Bool[Tensor, "s"]
+    start: Bool[Tensor, " s"]
     move: Bool[Tensor, "s s"]
-    end: Bool[Tensor, "s"]
+    end: Bool[Tensor, " s"]
 
     def __and__(self, other: TransitionMask) -> TransitionMask:
         """What both allow."""
@@ -209,7 +211,7 @@ class TransitionMask:
             self.start & other.start, self.move & other.move, self.end & other.end
         )
 
-    def lifted(self, label: Int[Tensor, "p"]) -> TransitionMask:
+    def lifted(self, label: Int[Tensor, " p"]) -> TransitionMask:
         """The same for states that each stand for a label (pairs, in a second-order chain)."""
         return TransitionMask(self.start[label], self.move[label][:, label], self.end[label])
 

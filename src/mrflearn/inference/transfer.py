@@ -27,7 +27,7 @@ MOST_STEP_ENTRIES = 1 << 24
 
 
 def ring_log_partition(
-    unary: Float[Tensor, "c"],
+    unary: Float[Tensor, " c"],
     tables: Float[Tensor, "k c c"],
     positions: int,
     triples: Float[Tensor, "c c c"] | None = None,
@@ -67,7 +67,7 @@ def check_windows(states: int, offsets: int, instead: str = "Try method='ais' or
 
 
 def window_moves(
-    unary: Float[Tensor, "c"],
+    unary: Float[Tensor, " c"],
     tables: Float[Tensor, "k c c"],
     triples: Float[Tensor, "c c c"] | None = None,
 ) -> Float[Tensor, "w w"]:
@@ -81,12 +81,12 @@ def window_moves(
 
 
 def sentence_log_partitions(
-    unary: Float[Tensor, "c"],
+    unary: Float[Tensor, " c"],
     tables: Float[Tensor, "k c c"],
     separator: int,
     longest: int,
     triples: Float[Tensor, "c c c"] | None = None,
-) -> Float[Tensor, "m"]:
+) -> Float[Tensor, " m"]:
     """log Z of sentences of 0, 1, ..., `longest` words between separators.
 
     Scores counted are those of the words, of the K separators that follow, and of every pair or
@@ -110,13 +110,13 @@ def sentence_log_partitions(
 
 @torch.no_grad()
 def exact_sentences(
-    unary: Float[Tensor, "c"],
+    unary: Float[Tensor, " c"],
     tables: Float[Tensor, "k c c"],
     separator: int,
     lengths: Sequence[int],
     generator: torch.Generator,
     triples: Float[Tensor, "c c c"] | None = None,
-) -> list[Int[Tensor, "m"]]:
+) -> list[Int[Tensor, " m"]]:
     """Independent sentences of these lengths, exactly from their distribution."""
     steps = _next_scores(unary, tables, triples)
     words = _words_only(steps, separator)
@@ -135,10 +135,10 @@ def exact_sentences(
 
 
 def sentence_score(
-    unary: Float[Tensor, "c"],
+    unary: Float[Tensor, " c"],
     tables: Float[Tensor, "k c c"],
     separator: int,
-    words: Int[Tensor, "m"],
+    words: Int[Tensor, " m"],
     triples: Float[Tensor, "c c c"] | None = None,
 ) -> Float[Tensor, ""]:
     """The score of one sentence, counted as `sentence_log_partitions` counts."""
@@ -197,10 +197,10 @@ def _words_only(steps: Tensor, separator: int) -> Float[Tensor, "*window c"]:
 def gibbs_sentences(
     scores: NeighbourScores,
     separator: int,
-    lengths: Int[Tensor, "n"],
+    lengths: Int[Tensor, " n"],
     sweeps: int,
     generator: torch.Generator,
-) -> list[Int[Tensor, "m"]]:
+) -> list[Int[Tensor, " m"]]:
     """One sentence for each length; every sweep draws each word anew given its neighbours.
 
     Sentences start from independent words and do not touch, so all are swept together.
@@ -228,6 +228,6 @@ def gibbs_sentences(
     ]
 
 
-def _draw(scores: Tensor, generator: torch.Generator) -> Int[Tensor, "n"]:
+def _draw(scores: Tensor, generator: torch.Generator) -> Int[Tensor, " n"]:
     chances = torch.softmax(scores, dim=1)
     return torch.multinomial(chances, 1, generator=generator).squeeze(1)

@@ -38,10 +38,10 @@ class SpanningEdges:
     """Edges of an undirected graph; an edge that is not `real` closes no cycle."""
 
     ends: Int[np.ndarray, "e 2"]
-    real: Bool[np.ndarray, "e"]
+    real: Bool[np.ndarray, " e"]
     variables: int
 
-    def cheapest_forest(self, cost: Float[np.ndarray, "e"]) -> Bool[np.ndarray, "e"]:
+    def cheapest_forest(self, cost: Float[np.ndarray, " e"]) -> Bool[np.ndarray, " e"]:
         """Which edges are in the spanning forest of least cost; costs must be positive."""
         chosen = ~self.real
         real = np.nonzero(self.real)[0]
@@ -56,14 +56,14 @@ class SpanningEdges:
         chosen[real[cheapest[entered]]] = True
         return chosen
 
-    def pieces(self) -> Int[np.ndarray, "v"]:
+    def pieces(self) -> Int[np.ndarray, " v"]:
         """The connected piece of every variable, by real edges."""
         low, high = self.ends[self.real].T
         links = sparse_graph(np.ones(len(low)), low, high, self.variables)
         return np.asarray(connected_components(links, directed=False)[1])
 
 
-def even_appearance(edges: SpanningEdges) -> Float[np.ndarray, "e"]:
+def even_appearance(edges: SpanningEdges) -> Float[np.ndarray, " e"]:
     """How often each edge appears in an even mixture of spanning forests; never 0.
 
     Each forest prefers the edges that came up least so far.  A mixture of forests is in the
@@ -79,13 +79,13 @@ def even_appearance(edges: SpanningEdges) -> Float[np.ndarray, "e"]:
     return count / forests
 
 
-def heaviest_forest(edges: SpanningEdges, gain: Float[np.ndarray, "e"]) -> Float[np.ndarray, "e"]:
+def heaviest_forest(edges: SpanningEdges, gain: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
     """1 for the edges of a spanning forest of greatest total gain, 0 for the others."""
     top = gain.max(initial=0.0)
     return edges.cheapest_forest(top - gain + max(top, 1.0)).astype(np.float64)
 
 
-def complaint(edges: SpanningEdges, weight: Float[np.ndarray, "e"]) -> str | None:
+def complaint(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | None:
     """Why weights are no appearance probabilities of spanning forests, or None.
 
     Always checked: the range, and that no connected piece holds more than its variables less one.
@@ -112,7 +112,7 @@ def complaint(edges: SpanningEdges, weight: Float[np.ndarray, "e"]) -> str | Non
     return _crowded(edges, weight)
 
 
-def _crowded(edges: SpanningEdges, weight: Float[np.ndarray, "e"]) -> str | None:
+def _crowded(edges: SpanningEdges, weight: Float[np.ndarray, " e"]) -> str | None:
     """A set of variables with more weight inside than a forest can have, in words, or None.
 
     [Padberg and Wolsey 1983]: choosing an edge earns its weight and needs both ends, which cost 1
@@ -159,7 +159,7 @@ class TreeReweighted:
     Forests are exact.
     """
 
-    edge_weights: Float[Tensor, "e"] | None = None
+    edge_weights: Float[Tensor, " e"] | None = None
     max_sweeps: int = 1000
     tolerance: float = 1e-7
     damping: float = 0.5
@@ -203,7 +203,7 @@ class TreeReweighted:
                 best = found
         return best
 
-    def _start(self, edges: SpanningEdges) -> Float[np.ndarray, "e"]:
+    def _start(self, edges: SpanningEdges) -> Float[np.ndarray, " e"]:
         if self.edge_weights is None:
             return even_appearance(edges)
         weight = np.asarray(torch.as_tensor(self.edge_weights).cpu(), dtype=np.float64)
@@ -216,7 +216,7 @@ class TreeReweighted:
         self,
         potentials: Potentials,
         wiring: Wiring,
-        weight: Float[np.ndarray, "e"],
+        weight: Float[np.ndarray, " e"],
         messages: Messages | None,
     ) -> tuple[Beliefs, Messages]:
         """Beliefs and messages with the given appearance probabilities."""
@@ -249,7 +249,7 @@ def edges_of(graph: FactorGraph) -> SpanningEdges:
     return SpanningEdges(ends.numpy(), real.numpy(), graph.variables)
 
 
-def mutual_information(graph: FactorGraph, beliefs: Beliefs) -> Float[np.ndarray, "e"]:
+def mutual_information(graph: FactorGraph, beliefs: Beliefs) -> Float[np.ndarray, " e"]:
     """The mutual information, in nats, between the ends of every pairwise factor."""
     found = [np.empty(0)]
     for group, belief in zip(graph.groups, beliefs.factors, strict=True):

@@ -119,8 +119,9 @@ def _problem(cells: Sequence[str], previous: str) -> str | None:
     if len(cells) != len(ConlluRow._fields) or "" in cells:
         filled = sum(1 for cell in cells if cell)
         return (
-            f"{filled} filled columns, set apart by tabs, where CoNLL-U has {len(ConlluRow._fields)} "
-            "(`_` stands for nothing; comments may only stand above a sentence's first row)."
+            f"{filled} filled columns, set apart by tabs, where CoNLL-U has "
+            f"{len(ConlluRow._fields)} (`_` stands for nothing; comments may only stand above a "
+            "sentence's first row)."
         )
     if not _follows(cells[0], previous):
         return (

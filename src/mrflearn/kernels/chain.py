@@ -18,15 +18,15 @@ from mrflearn.kernels.chain_sums import Steps
 
 
 def log_partition(
-    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, "b"]
-) -> Float[Tensor, "b"]:
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
+) -> Float[Tensor, " b"]:
     """log Z of each sequence, differentiable in both tables; 0 for a sequence of length 0."""
     return chain_sums.log_partition(*_rows(unary, transition, lengths))
 
 
 def marginals(
-    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, "b"]
-) -> tuple[Float[Tensor, "b"], Float[Tensor, "b n s"], Float[Tensor, "b n-1 s s"]]:
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
+) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n s"], Float[Tensor, "b n-1 s s"]]:
     """log Z, the probability of each state, and of each pair of neighbouring states.
 
     Both are zero beyond a sequence's length, and all zero where no assignment is possible.
@@ -40,15 +40,15 @@ def marginals(
 
 
 def entropy(
-    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, "b"]
-) -> Float[Tensor, "b"]:
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
+) -> Float[Tensor, " b"]:
     """The entropy of each sequence's distribution, in nats."""
     return chain_sums.entropy(*_rows(unary, transition, lengths))
 
 
 def viterbi(
-    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, "b"]
-) -> tuple[Int[Tensor, "b n"], Float[Tensor, "b"]]:
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
+) -> tuple[Int[Tensor, "b n"], Float[Tensor, " b"]]:
     """A best assignment of each sequence (0 beyond its length) and its score."""
     rows, table, steps = _rows(unary, transition, lengths)
     path, score = chain_search.viterbi(rows, table, steps)
@@ -58,7 +58,7 @@ def viterbi(
 def n_best(
     unary: Float[Tensor, "b n s"],
     transition: Float[Tensor, "*b_n s s"],
-    lengths: Int[Tensor, "b"],
+    lengths: Int[Tensor, " b"],
     count: int,
 ) -> tuple[Int[Tensor, "b m n"], Float[Tensor, "b m"]]:
     """The `count` best assignments of each sequence, best first; -inf where there are fewer."""
@@ -71,7 +71,7 @@ def n_best(
 def sample(
     unary: Float[Tensor, "b n s"],
     transition: Float[Tensor, "*b_n s s"],
-    lengths: Int[Tensor, "b"],
+    lengths: Int[Tensor, " b"],
     count: int,
     generator: torch.Generator,
 ) -> Int[Tensor, "d b n"]:
@@ -90,7 +90,7 @@ def _rows(unary: Tensor, transition: Tensor, lengths: Tensor) -> tuple[Tensor, T
     return rows, transition.flatten(0, 1)[_step_source(steps, unary.shape[1])], steps
 
 
-def _step_source(steps: Steps, width: int) -> Int[Tensor, "q"]:
+def _step_source(steps: Steps, width: int) -> Int[Tensor, " q"]:
     """Where the step into each later row stands among b x (n - 1) steps."""
     source = steps.source[steps.starting :]
     return source - source.div(max(width, 1), rounding_mode="floor") - 1

@@ -36,20 +36,20 @@ class PieceSums(NamedTuple):
 class PieceSide:
     """For each row the state on one side of it (s: there is none), and how often that counts."""
 
-    state: Int[Tensor, "r"]
-    amount: Float[Tensor, "r"]
-    order: Int[Tensor, "r"]  # the rows, by `state`
-    begin: Int[Tensor, "s+1"]  # of each state's rows in `order`
+    state: Int[Tensor, " r"]
+    amount: Float[Tensor, " r"]
+    order: Int[Tensor, " r"]  # the rows, by `state`
+    begin: Int[Tensor, " s+1"]  # of each state's rows in `order`
 
     @classmethod
-    def of(cls, state: Int[Tensor, "r"], amount: Float[Tensor, "r"], states: int) -> PieceSide:
+    def of(cls, state: Int[Tensor, " r"], amount: Float[Tensor, " r"], states: int) -> PieceSide:
         """The same with the order of the rows."""
         count = torch.bincount(state, minlength=states + 1)
         return cls(state, amount, state.argsort(), count.cumsum(0) - count)
 
 
 def sides(
-    gold: Int[Tensor, "r"], steps: Steps, amount: Float[Tensor, "r"], states: int
+    gold: Int[Tensor, " r"], steps: Steps, amount: Float[Tensor, " r"], states: int
 ) -> tuple[PieceSide, PieceSide]:
     """The states before and after every row; a row without either counts on its left."""
     before, after = (torch.full_like(gold, states) for _ in range(2))
@@ -66,7 +66,7 @@ def sides(
 def given_neighbours(
     unary: Float[Tensor, "r s"],
     table: Float[Tensor, "s s"],
-    gold: Int[Tensor, "r"],
+    gold: Int[Tensor, " r"],
     left: PieceSide,
     right: PieceSide,
 ) -> PieceSums:
@@ -97,7 +97,7 @@ def given_neighbours(
 def given_neighbours_reference(
     unary: Float[Tensor, "r s"],
     table: Float[Tensor, "s s"],
-    gold: Int[Tensor, "r"],
+    gold: Int[Tensor, " r"],
     left: PieceSide,
     right: PieceSide,
 ) -> PieceSums:
@@ -119,9 +119,9 @@ def given_neighbours_reference(
 def whole_pieces(
     unary: Float[Tensor, "r s"],
     table: Float[Tensor, "s s"],
-    gold: Int[Tensor, "r"],
+    gold: Int[Tensor, " r"],
     steps: Steps,
-    amount: Float[Tensor, "r"],
+    amount: Float[Tensor, " r"],
 ) -> PieceSums:
     """log sum_xy exp(unary_i(x) + table(x, y) + unary_k(y)) of neighbours i and k, summed.
 
@@ -157,9 +157,9 @@ def whole_pieces(
 def whole_pieces_reference(
     unary: Float[Tensor, "r s"],
     table: Float[Tensor, "s s"],
-    gold: Int[Tensor, "r"],
+    gold: Int[Tensor, " r"],
     steps: Steps,
-    amount: Float[Tensor, "r"],
+    amount: Float[Tensor, " r"],
 ) -> PieceSums:
     """The same in log space and in float64, one table a transition."""
     scores, amount = unary.double(), amount.double()
@@ -182,7 +182,7 @@ def whole_pieces_reference(
     return PieceSums(value, slopes.to(unary.dtype), pair.to(unary.dtype))
 
 
-def times_in_pieces(steps: Steps) -> Float[Tensor, "r"]:
+def times_in_pieces(steps: Steps) -> Float[Tensor, " r"]:
     """In how many pieces each row is."""
     times = torch.zeros(len(steps), device=steps.rank.device)
     times[steps.starting :] += 1
@@ -191,7 +191,7 @@ def times_in_pieces(steps: Steps) -> Float[Tensor, "r"]:
 
 
 def known_steps(
-    gold: Int[Tensor, "r"], steps: Steps, amount: Float[Tensor, "r"], states: int
+    gold: Int[Tensor, " r"], steps: Steps, amount: Float[Tensor, " r"], states: int
 ) -> Float[Tensor, "s s"]:
     """How often each step from state to state is one of the labels'."""
     step = gold[steps.previous] * states + gold[steps.starting :]
@@ -200,13 +200,13 @@ def known_steps(
 
 
 def _less_known(
-    slopes: Float[Tensor, "r s"], gold: Int[Tensor, "r"], amount: Float[Tensor, "r"]
+    slopes: Float[Tensor, "r s"], gold: Int[Tensor, " r"], amount: Float[Tensor, " r"]
 ) -> Float[Tensor, "r s"]:
     """Takes the known labels off, in place and row by row: later sums then keep their digits."""
     return slopes.scatter_add_(1, gold[:, None], -amount.to(slopes.dtype)[:, None])
 
 
-def _lone_rows(steps: Steps) -> Int[Tensor, "k"]:
+def _lone_rows(steps: Steps) -> Int[Tensor, " k"]:
     """The rows of sequences of one token: the last of those that start one."""
     first = steps.sizes[1] if len(steps.sizes) > 1 else 0
     return torch.arange(first, steps.starting, device=steps.rank.device)

@@ -13,15 +13,15 @@ from torch import Tensor
 
 
 def log_partition(
-    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, "b"]
-) -> Float[Tensor, "b"]:
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
+) -> Float[Tensor, " b"]:
     """The log-sum of the scores of all assignments; 0 for a sequence of length 0."""
     return _total(forward(unary, transition, lengths), lengths)
 
 
 def marginals(
-    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, "b"]
-) -> tuple[Float[Tensor, "b"], Float[Tensor, "b n s"], Float[Tensor, "b n-1 s s"]]:
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
+) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n s"], Float[Tensor, "b n-1 s s"]]:
     """log Z, the probability of each state, and of each pair of neighbouring states.
 
     Both are zero beyond a sequence's length, and all zero where no assignment is possible.
@@ -38,7 +38,7 @@ def marginals(
 
 
 def forward(
-    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, "b"]
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
 ) -> Float[Tensor, "b n s"]:
     """The log-sum over all beginnings that end in a state; held still beyond the length."""
     table = by_position(transition, unary)
@@ -50,7 +50,7 @@ def forward(
 
 
 def backward(
-    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, "b"]
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
 ) -> Float[Tensor, "b n s"]:
     """The log-sum over all continuations of a state; 0 from the last position on."""
     table = by_position(transition, unary)
@@ -70,7 +70,7 @@ def by_position(
     return transition.expand(unary.shape[0], steps, states, states)
 
 
-def _total(alpha: Float[Tensor, "b n s"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b"]:
+def _total(alpha: Float[Tensor, "b n s"], lengths: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
     if not alpha.shape[1]:
         return alpha.new_zeros(alpha.shape[0])
     # Messages are held still beyond the length, so the last one is the end of every sequence.

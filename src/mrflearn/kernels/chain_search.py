@@ -24,7 +24,7 @@ RELATIVE = 64
 
 def viterbi(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
+) -> tuple[Int[Tensor, " r"], Float[Tensor, " b"]]:
     """A best state for each row and its score for each sequence (-inf: nothing is possible)."""
     best, far = unary.clone(), _nothing(steps)
     block = max(1, LARGEST_BLOCK // unary.shape[1] ** 2)
@@ -41,12 +41,12 @@ def viterbi(
     return states, (scores + far[_ranks(steps)]).to(unary.dtype)
 
 
-def _nothing(steps: Steps) -> Float[Tensor, "b"]:
+def _nothing(steps: Steps) -> Float[Tensor, " b"]:
     """What was taken off the scores of each sequence so far, longest sequence first."""
     return torch.zeros(len(steps.lengths), dtype=torch.float64, device=steps.rank.device)
 
 
-def _make_relative(here: Float[Tensor, "k s *m"], far: Float[Tensor, "b"]) -> None:
+def _make_relative(here: Float[Tensor, "k s *m"], far: Float[Tensor, " b"]) -> None:
     """Takes the best score off all of a step's, sequence by sequence, in place."""
     top = here.flatten(1).amax(dim=1)
     top = top.masked_fill(top == -torch.inf, 0.0)
@@ -54,7 +54,7 @@ def _make_relative(here: Float[Tensor, "k s *m"], far: Float[Tensor, "b"]) -> No
     far[: len(here)] += top
 
 
-def _ranks(steps: Steps) -> Int[Tensor, "b"]:
+def _ranks(steps: Steps) -> Int[Tensor, " b"]:
     """The place of each sequence in the order of lengths."""
     return torch.empty_like(steps.order).scatter_(
         0, steps.order, torch.arange(len(steps.order), device=steps.order.device)

@@ -39,14 +39,14 @@ class Steps:
     rows of step t.
     """
 
-    lengths: Int[Tensor, "b"]
-    order: Int[Tensor, "b"]
-    rank: Int[Tensor, "r"]
-    source: Int[Tensor, "r"]
+    lengths: Int[Tensor, " b"]
+    order: Int[Tensor, " b"]
+    rank: Int[Tensor, " r"]
+    source: Int[Tensor, " r"]
     sizes: tuple[int, ...]
 
     @classmethod
-    def of(cls, lengths: Int[Tensor, "b"], width: int | None = None) -> Steps:
+    def of(cls, lengths: Int[Tensor, " b"], width: int | None = None) -> Steps:
         """The layout of sequences laid end to end, or padded to `width` tokens each."""
         first = lengths.cumsum(0) - lengths
         if width is not None:
@@ -54,7 +54,7 @@ class Steps:
         return cls._of(lengths, first)
 
     @classmethod
-    def _of(cls, lengths: Int[Tensor, "b"], first: Int[Tensor, "b"]) -> Steps:
+    def _of(cls, lengths: Int[Tensor, " b"], first: Int[Tensor, " b"]) -> Steps:
         order = lengths.argsort(descending=True, stable=True)
         ordered = lengths[order]
         longest = int(ordered[0]) if len(ordered) else 0
@@ -82,12 +82,12 @@ class Steps:
         return self.sizes[0] if self.sizes else 0
 
     @cached_property
-    def sequence(self) -> Int[Tensor, "r"]:
+    def sequence(self) -> Int[Tensor, " r"]:
         """Which sequence each row belongs to."""
         return self.order[self.rank]
 
     @cached_property
-    def previous(self) -> Int[Tensor, "q"]:
+    def previous(self) -> Int[Tensor, " q"]:
         """The row before each row that has one."""
         sizes = torch.tensor(self.sizes, dtype=torch.int64, device=self.rank.device)
         back = sizes[:-1].repeat_interleave(sizes[1:])
@@ -110,22 +110,22 @@ class Steps:
             self.sizes,
         )
 
-    def pack(self, tokens: Shaped[Tensor, "k *rest"]) -> Shaped[Tensor, "r *rest"]:
+    def pack(self, tokens: Shaped[Tensor, " k *rest"]) -> Shaped[Tensor, " r *rest"]:
         """The rows of this layout from values in the caller's order."""
         return tokens.index_select(0, self.source)
 
-    def unpack(self, rows: Shaped[Tensor, "r *rest"], tokens: int) -> Shaped[Tensor, "k *rest"]:
+    def unpack(self, rows: Shaped[Tensor, " r *rest"], tokens: int) -> Shaped[Tensor, " k *rest"]:
         """Values in the caller's order; zero where no row stands."""
         return rows.new_zeros(tokens, *rows.shape[1:]).index_copy(0, self.source, rows)
 
-    def totals(self, values: Shaped[Tensor, "r"]) -> Shaped[Tensor, "b"]:
+    def totals(self, values: Shaped[Tensor, " r"]) -> Shaped[Tensor, " b"]:
         """The sum of the rows' values over each sequence."""
         return values.new_zeros(len(self.lengths)).index_add(0, self.sequence, values)
 
 
 def scores_along(
-    table: Float[Tensor, "*q s s"], before: Int[Tensor, "q"], after: Int[Tensor, "q"]
-) -> Float[Tensor, "q"]:
+    table: Float[Tensor, "*q s s"], before: Int[Tensor, " q"], after: Int[Tensor, " q"]
+) -> Float[Tensor, " q"]:
     """The score of moving from one given state to another, row by row."""
     if table.ndim == 2:
         return table[before, after]
@@ -155,8 +155,8 @@ class ForwardBackward:
     backward: Float[Tensor, "r s"]
     arriving: Float[Tensor, "r s"]
     kernel: Float[Tensor, "*q s s"]
-    log_partition: Float[Tensor, "b"]
-    trusted: Bool[Tensor, "b"]  # False: something underflowed that may matter; use log space
+    log_partition: Float[Tensor, " b"]
+    trusted: Bool[Tensor, " b"]  # False: something underflowed that may matter; use log space
 
 
 def forward_backward(
@@ -174,7 +174,7 @@ def forward_backward(
 
 def forward_only(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> tuple[Float[Tensor, "b"], Bool[Tensor, "b"]]:
+) -> tuple[Float[Tensor, " b"], Bool[Tensor, " b"]]:
     """log Z, and for which sequences float range was surely enough."""
     weight, kernel, log_shift = _weights(unary, transition, steps)
     _, scale = _forward(weight, kernel, steps)
@@ -262,14 +262,14 @@ LARGEST_RESCUE = 2**24  # pair probabilities held at once while sequences are do
 class Expectations:
     """log Z, state probabilities, and what the sum of pair probabilities is made of."""
 
-    log_partition: Float[Tensor, "b"]
+    log_partition: Float[Tensor, " b"]
     single: Float[Tensor, "r s"]
     messages: ForwardBackward  # zero where a sequence was done again
-    again: Int[Tensor, "k"]
+    again: Int[Tensor, " k"]
     again_counts: Float[Tensor, "k s s"]
 
     def pair_counts(
-        self, steps: Steps, weight: Float[Tensor, "b"] | None = None
+        self, steps: Steps, weight: Float[Tensor, " b"] | None = None
     ) -> Float[Tensor, "s s"]:
         """The sum of all pair probabilities, each sequence weighted: never one table a row."""
         forward, arriving = self.messages.forward, self.messages.arriving
@@ -290,7 +290,7 @@ class Expectations:
 
 def log_partition(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> Float[Tensor, "b"]:
+) -> Float[Tensor, " b"]:
     """log Z of each sequence, differentiable in both tables."""
     if torch.is_grad_enabled() and (unary.requires_grad or transition.requires_grad):
         value: Tensor = _LogPartition.apply(unary, transition, steps)  # type: ignore[no-untyped-call]
@@ -328,7 +328,7 @@ def expectations(
 
 def marginals(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> tuple[Float[Tensor, "b"], Float[Tensor, "r s"], Float[Tensor, "q s s"]]:
+) -> tuple[Float[Tensor, " b"], Float[Tensor, "r s"], Float[Tensor, "q s s"]]:
     """log Z, the probability of each row's state, and of each pair of neighbouring states."""
     messages, value, single = _trusted_messages(unary, transition, steps)
     pair = messages.forward[steps.previous][:, :, None] * messages.kernel
@@ -342,7 +342,7 @@ def marginals(
 
 def entropy(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> Float[Tensor, "b"]:
+) -> Float[Tensor, " b"]:
     """log Z minus the expected score, of each sequence; -inf where nothing is possible."""
     own, table = unary.detach().double(), transition.detach().double()
     messages, value, single = _trusted_messages(own, table, steps)
@@ -388,13 +388,13 @@ class _LogPartition(torch.autograd.Function):
 class _Part:
     """Some sequences, padded, and what log space says of them."""
 
-    sequences: Int[Tensor, "k"]
-    rows: Int[Tensor, "m"]
-    later_rows: Int[Tensor, "p"]
+    sequences: Int[Tensor, " k"]
+    rows: Int[Tensor, " m"]
+    later_rows: Int[Tensor, " p"]
     later: Tensor
     unary: Float[Tensor, "k n s"]
     table: Float[Tensor, "*k_n s s"]
-    log_partition: Float[Tensor, "k"]
+    log_partition: Float[Tensor, " k"]
     single: Float[Tensor, "m s"]
     single_by_position: Float[Tensor, "k n s"]
     pair: Float[Tensor, "k n-1 s s"]

@@ -45,7 +45,7 @@ class DenseChart:
         matrices = WordMatrices.of(rules, words)
         return cls(words, rules, matrices, chart_dense.inside(words, rules, matrices))
 
-    def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, "b"]]:
+    def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, " b"]]:
         """The inside of whole sentences, and its scale."""
         value, scale = self.inside.at(self.words.shape[1])
         return value[:, 0], scale[:, 0]
@@ -55,8 +55,8 @@ class DenseChart:
         return (self.inside.by_start.log() + self.inside.start_scale.unsqueeze(-1)).movedim(-1, 0)
 
     def expected_counts(
-        self, root: Float[Tensor, "b a"], scale: Float[Tensor, "b"], weight: Float[Tensor, "b"]
-    ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, "r"]]:
+        self, root: Float[Tensor, "b a"], scale: Float[Tensor, " b"], weight: Float[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, " r"]]:
         """Counts of preterminals and rules; `root` is the outside of whole sentences."""
         words, rules = outside_dense.expected_counts(
             self.words, self.rules, self.inside, self.matrices, root, scale, weight
@@ -85,7 +85,7 @@ class ListedChart(Generic[Table]):
         narrow = SpanRows.empty(turned.shape[1])
         return ListedChart(turned, rows, chart_listed.inside(turned, rules, rows, narrow))
 
-    def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, "b"]]:
+    def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, " b"]]:
         """The inside of whole sentences, and its scale."""
         value, scale = self.inside.at(self.words.shape[1])
         return value[:, 0].t(), scale[0]
@@ -95,8 +95,8 @@ class ListedChart(Generic[Table]):
         return self.inside.logarithm()
 
     def expected_counts(
-        self, root: Float[Tensor, "b a"], scale: Float[Tensor, "b"], weight: Float[Tensor, "b"]
-    ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, "r"]]:
+        self, root: Float[Tensor, "b a"], scale: Float[Tensor, " b"], weight: Float[Tensor, " b"]
+    ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, " r"]]:
         """Counts of preterminals and rules; `root` is the outside of whole sentences."""
         words, rules = outside_listed.expected_counts(
             self.words, self.rows, self.inside, root.t(), scale, weight
@@ -110,13 +110,13 @@ class ListedChart(Generic[Table]):
 class ChartCounts(NamedTuple):
     """Log-likelihoods, and expected counts given the sentences."""
 
-    log_likelihood: Float[Tensor, "b"]
+    log_likelihood: Float[Tensor, " b"]
     words: Float[Tensor, "b n p"]
-    rules: Float[Tensor, "r"]
-    start: Float[Tensor, "s"]
+    rules: Float[Tensor, " r"]
+    start: Float[Tensor, " s"]
 
 
-def log_likelihood(scores: Float[Tensor, "b n p"], grammar: GrammarWeights) -> Float[Tensor, "b"]:
+def log_likelihood(scores: Float[Tensor, "b n p"], grammar: GrammarWeights) -> Float[Tensor, " b"]:
     """The log-sum of the scores of all parses of each sentence; -inf where there is none."""
     words, word_shift = near_one(scores)
     if words.shape[1] == 1:
@@ -130,7 +130,7 @@ def log_likelihood(scores: Float[Tensor, "b n p"], grammar: GrammarWeights) -> F
 
 
 def expected_counts(
-    scores: Float[Tensor, "b n p"], grammar: GrammarWeights, weight: Float[Tensor, "b"]
+    scores: Float[Tensor, "b n p"], grammar: GrammarWeights, weight: Float[Tensor, " b"]
 ) -> ChartCounts:
     """Log-likelihoods, and counts where sentence b counts `weight[b]` times.
 
@@ -168,14 +168,14 @@ def chart_of(
     return ListedChart.of(words, grammar)
 
 
-def _shares(value: Float[Tensor, "b x"]) -> tuple[Float[Tensor, "b"], Float[Tensor, "b x"]]:
+def _shares(value: Float[Tensor, "b x"]) -> tuple[Float[Tensor, " b"], Float[Tensor, "b x"]]:
     """The sum of each row, and the row divided by it (zero where the sum is)."""
     total = value.sum(dim=1)
     return total, value / torch.where(total > 0, total, 1.0).unsqueeze(1)
 
 
 def log_inside(
-    scores: Float[Tensor, "b n p"], rules: Float[Tensor, "r"], shape: RuleShape
+    scores: Float[Tensor, "b n p"], rules: Float[Tensor, " r"], shape: RuleShape
 ) -> Float[Tensor, "a b n+1 n+1"]:
     """The log-sum over the parses of each phrase over each span, by first word and width."""
     b, n, _ = scores.shape

@@ -35,14 +35,14 @@ class GrammarWeights:
     """A grammar's rules and start symbols, no longer in logarithms; the largest of each is 1."""
 
     shape: RuleShape
-    rules: Float[Tensor, "r"]
-    start: Float[Tensor, "s"]
+    rules: Float[Tensor, " r"]
+    start: Float[Tensor, " s"]
     rule_shift: Float[Tensor, ""]
     start_shift: Float[Tensor, ""]
 
     @classmethod
     def of(
-        cls, rules: Float[Tensor, "r"], start: Float[Tensor, "s"], shape: RuleShape
+        cls, rules: Float[Tensor, " r"], start: Float[Tensor, " s"], shape: RuleShape
     ) -> GrammarWeights:
         """The weights for scores in nats."""
         rule_weights, rule_shift = near_one(rules)
@@ -50,12 +50,12 @@ class GrammarWeights:
         return cls(shape, rule_weights, start_weights, rule_shift, start_shift)
 
     @property
-    def start_phrases(self) -> Float[Tensor, "a"]:
+    def start_phrases(self) -> Float[Tensor, " a"]:
         """The weights of phrases at the root."""
         return self.start[: self.shape.phrases]
 
     @property
-    def start_words(self) -> Float[Tensor, "p"]:
+    def start_words(self) -> Float[Tensor, " p"]:
         """The weights of preterminals at the root, for sentences of one word."""
         return self.start[self.shape.phrases :]
 
@@ -64,7 +64,7 @@ class GrammarWeights:
         """The rules as matrices, for grammars where few rules have a weight."""
         return ListedRules.of(self.shape.blocks, self.rules, self.shape.phrases)
 
-    def shift(self, word_shift: Float[Tensor, "b n"]) -> Float[Tensor, "b"]:
+    def shift(self, word_shift: Float[Tensor, "b n"]) -> Float[Tensor, " b"]:
         """What to add to the logarithm of a sum over parses."""
         length = word_shift.shape[1]
         fixed = (length - 1) * self.rule_shift.double() + self.start_shift.double()
@@ -99,7 +99,7 @@ class DenseRules:
         table = grammar.rules.view(n, s, s)
         return cls(table[:, :n, :n], table[:, n:, :n], table[:, :n, n:], table[:, n:, n:])
 
-    def flat(self) -> Float[Tensor, "r"]:
+    def flat(self) -> Float[Tensor, " r"]:
         """The numbers in the order of rules."""
         right_phrase = torch.cat([self.phrases, self.word_left], dim=1)
         right_word = torch.cat([self.word_right, self.words], dim=1)
@@ -180,8 +180,8 @@ def expected_counts(
     inside: SpanTable,
     matrices: WordMatrices,
     root: Float[Tensor, "b a"],
-    root_scale: Float[Tensor, "b"],
-    weight: Float[Tensor, "b"],
+    root_scale: Float[Tensor, " b"],
+    weight: Float[Tensor, " b"],
 ) -> tuple[Float[Tensor, "b n p"], DenseRules]:
     """Counts of preterminals at each word, and of rules, for sentences of two words or more.
 

@@ -58,9 +58,9 @@ def expected_counts(
     rows: WordRows,
     inside: Table,
     root: Float[Tensor, "a b"],
-    root_scale: Float[Tensor, "b"],
-    weight: Float[Tensor, "b"],
-) -> tuple[Float[Tensor, "p n b"], Float[Tensor, "r"]]:
+    root_scale: Float[Tensor, " b"],
+    weight: Float[Tensor, " b"],
+) -> tuple[Float[Tensor, "p n b"], Float[Tensor, " r"]]:
     """Counts of preterminals at each word, and of rules, for sentences of two words or more.
 
     `root` and its scale are the outside of whole sentences; sentence b counts `weight[b]` times.
@@ -85,8 +85,8 @@ class _Descent(Generic[Table]):
     rows: WordRows
     inside: Table
     outside: Table
-    weight: Float[Tensor, "b"]
-    counts: Float[Tensor, "r"]
+    weight: Float[Tensor, " b"]
+    counts: Float[Tensor, " r"]
 
     @property
     def rules(self) -> ListedRules:
@@ -147,9 +147,9 @@ class _Descent(Generic[Table]):
         self,
         rules: WeighedBlock,
         own: Float[Tensor, "x m b"],
-        symbol: Int[Tensor, "r"],
+        symbol: Int[Tensor, " r"],
         pairs: Float[Tensor, "q m b"],
-        pair: Int[Tensor, "r"],
+        pair: Int[Tensor, " r"],
     ) -> None:
         found = own.index_select(0, symbol).mul_(pairs.index_select(0, pair)).sum(dim=(1, 2))
         self.counts[rules.block.rule] += found * rules.weight

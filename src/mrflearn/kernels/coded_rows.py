@@ -21,8 +21,8 @@ class CodedRows:
 
     codes: Int[Tensor, "n v"]
     states: int
-    holders: Int[Tensor, "m"]  # m = n v; rows grouped by code
-    starts: Int[Tensor, "c"]  # c = v s; where each code's group begins
+    holders: Int[Tensor, " m"]  # m = n v; rows grouped by code
+    starts: Int[Tensor, " c"]  # c = v s; where each code's group begins
 
     @classmethod
     def of(cls, rows: Int[Tensor, "n v"], states: int) -> CodedRows:

@@ -16,10 +16,10 @@ from mrflearn.kernels.rules import RuleShape
 
 def probability(
     words: Float[Tensor, "b n p"],
-    rules: Float[Tensor, "r"],
-    start: Float[Tensor, "s"],
+    rules: Float[Tensor, " r"],
+    start: Float[Tensor, " s"],
     shape: RuleShape,
-) -> Float[Tensor, "b"]:
+) -> Float[Tensor, " b"]:
     """The summed weight of all parses of each sentence; nothing is in logarithms."""
     b, n, _ = words.shape
     if not n:
@@ -41,10 +41,10 @@ def probability(
 
 def expected_counts(
     words: Float[Tensor, "b n p"],
-    rules: Float[Tensor, "r"],
-    start: Float[Tensor, "s"],
+    rules: Float[Tensor, " r"],
+    start: Float[Tensor, " s"],
     shape: RuleShape,
-) -> tuple[Float[Tensor, "b"], Float[Tensor, "b n p"], Float[Tensor, "r"], Float[Tensor, "s"]]:
+) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n p"], Float[Tensor, " r"], Float[Tensor, " s"]]:
     """Log-likelihoods and expected counts of preterminals, rules and start symbols, from logs.
 
     Counts of a sentence that has no parse are zero.

@@ -21,17 +21,17 @@ from jaxtyping import Float, Int
 # Chains whose positions have few states each, and not the same ones: the record, and Viterbi.
 
 
-Numbers: TypeAlias = Int[np.ndarray, "_"]
-Scores: TypeAlias = Float[np.ndarray, "_"]
+Numbers: TypeAlias = Int[np.ndarray, " _"]
+Scores: TypeAlias = Float[np.ndarray, " _"]
 
 
 class LatticeEdges(NamedTuple):
     """The edges into some nodes; those into one node stand together, from its `begin` on."""
 
-    source: Int[np.ndarray, "e"]
-    score: Float[np.ndarray, "e"]
-    begin: Int[np.ndarray, "k"]
-    degree: Int[np.ndarray, "k"]
+    source: Int[np.ndarray, " e"]
+    score: Float[np.ndarray, " e"]
+    begin: Int[np.ndarray, " k"]
+    degree: Int[np.ndarray, " k"]
 
 
 @final
@@ -44,19 +44,19 @@ class Lattice:
     made when they are needed: all of them at once would fill the memory.
     """
 
-    node: Float[np.ndarray, "n"]
-    edges: Callable[[Int[np.ndarray, "k"]], LatticeEdges]
+    node: Float[np.ndarray, " n"]
+    edges: Callable[[Int[np.ndarray, " k"]], LatticeEdges]
     sizes: tuple[int, ...]
     bounds: tuple[int, ...]
-    first: Int[np.ndarray, "b"]
-    last: Int[np.ndarray, "b"]
+    first: Int[np.ndarray, " b"]
+    last: Int[np.ndarray, " b"]
 
-    def step(self, t: int) -> Int[np.ndarray, "k"]:
+    def step(self, t: int) -> Int[np.ndarray, " k"]:
         """The nodes of a step."""
         return np.arange(self.bounds[t], self.bounds[t + 1])
 
 
-def viterbi(lattice: Lattice) -> list[Int[np.ndarray, "_"]]:
+def viterbi(lattice: Lattice) -> list[Int[np.ndarray, " _"]]:
     """For each step the node of a best path of each chain that reaches it."""
     best = lattice.node.copy()
     for t in range(1, len(lattice.sizes)):
@@ -140,18 +140,18 @@ def _trace(lattice: Lattice, best: Scores, came_from: Numbers) -> tuple[list[Num
     return path[::-1], scores
 
 
-def _best_between(best: Scores, first: int, last: int) -> Int[np.ndarray, "m"]:
+def _best_between(best: Scores, first: int, last: int) -> Int[np.ndarray, " m"]:
     """The best entries of the lists of some nodes, numbered node * m + place."""
     count = best.shape[1]
     order = np.argsort(-best[first:last].reshape(-1), kind="stable")[:count]
-    result: Int[np.ndarray, "m"] = order + first * count
+    result: Int[np.ndarray, " m"] = order + first * count
     return result
 
 
 # log Z and the probability of every node of a lattice, in log space.
 
 
-def marginals(lattice: Lattice) -> tuple[Float[np.ndarray, "b"], Float[np.ndarray, "n"]]:
+def marginals(lattice: Lattice) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " n"]]:
     """log Z of each chain, and the probability of each node."""
     total = lattice.node.copy()  # of all paths that end in a node
     for t in range(1, len(lattice.sizes)):
@@ -174,7 +174,7 @@ def marginals(lattice: Lattice) -> tuple[Float[np.ndarray, "b"], Float[np.ndarra
     return log_partition, probability
 
 
-def log_partition(lattice: Lattice) -> Float[np.ndarray, "b"]:
+def log_partition(lattice: Lattice) -> Float[np.ndarray, " b"]:
     """log Z of each chain."""
     total = lattice.node.copy()
     for t in range(1, len(lattice.sizes)):

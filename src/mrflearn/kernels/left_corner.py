@@ -16,7 +16,7 @@ STEPS = (
 )
 
 
-def ending(rules: Float[Tensor, "r"], shape: RuleShape) -> Float[Tensor, "s"]:
+def ending(rules: Float[Tensor, " r"], shape: RuleShape) -> Float[Tensor, " s"]:
     """The probability that what a symbol is rewritten to is finite; 1 for preterminals.
 
     The least solution of e(A) = sum of p(A -> B C) e(B) e(C), by Newton's method from 0, which
@@ -40,7 +40,7 @@ def ending(rules: Float[Tensor, "r"], shape: RuleShape) -> Float[Tensor, "s"]:
     return found
 
 
-def _is_consistent(rules: Float[Tensor, "r"], shape: RuleShape) -> bool:
+def _is_consistent(rules: Float[Tensor, " r"], shape: RuleShape) -> bool:
     """Whether the mean number of phrases shrinks from one generation to a later one.
 
     True is certain; False may be said of a grammar close to the border.
@@ -55,7 +55,7 @@ def _is_consistent(rules: Float[Tensor, "r"], shape: RuleShape) -> bool:
 
 
 def left_corners(
-    rules: Float[Tensor, "r"], shape: RuleShape, ends: Float[Tensor, "s"]
+    rules: Float[Tensor, " r"], shape: RuleShape, ends: Float[Tensor, " s"]
 ) -> Float[Tensor, "s s"]:
     """From a symbol to the symbols that its first words may come from, itself among them.
 

@@ -23,7 +23,7 @@ def row_logsumexp(
     left: Float[Tensor, "#k r d"],
     right: Float[Tensor, "#k c d"],
     bias: Float[Tensor, "k c"],
-    scale: float | Float[Tensor, "k"] = 1.0,
+    scale: float | Float[Tensor, " k"] = 1.0,
 ) -> Float[Tensor, "k r"]:
     """Log-sum-exp of each row of scores; `left` or `right` may be shared by all offsets (k = 1).
 
@@ -39,7 +39,7 @@ def row_logsumexp_reference(
     left: Float[Tensor, "#k r d"],
     right: Float[Tensor, "#k c d"],
     bias: Float[Tensor, "k c"],
-    scale: float | Float[Tensor, "k"] = 1.0,
+    scale: float | Float[Tensor, " k"] = 1.0,
 ) -> Float[Tensor, "k r"]:
     """What `row_logsumexp` computes, from the whole array of scores: the slow twin."""
     left, right = _spread(left, right, bias, scale)

@@ -110,8 +110,8 @@ def share(work: Callable[[int, int], T], items: int) -> list[T]:
 def _tile(
     left: Float[Tensor, "r d"],
     transposed: Float[Tensor, "d c"],
-    bias: Float[Tensor, "c"],
-    buffer: Float[Tensor, "b"],
+    bias: Float[Tensor, " c"],
+    buffer: Float[Tensor, " b"],
 ) -> Float[Tensor, "r c"]:
     tile = buffer[: len(left) * len(bias)].view(len(left), len(bias))
     return torch.addmm(bias, left, transposed, out=tile)
@@ -120,8 +120,8 @@ def _tile(
 def _add_tile(
     tile: Float[Tensor, "r c"],
     right: Float[Tensor, "c d"],
-    peak: Float[Tensor, "r"],
-    total: Float[Tensor, "r"],
+    peak: Float[Tensor, " r"],
+    total: Float[Tensor, " r"],
     sums: Float[Tensor, "r d"] | None,
 ) -> None:
     """Adds a tile of base-2 scores to running sums that are relative to the running peak."""

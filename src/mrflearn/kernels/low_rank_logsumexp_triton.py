@@ -40,7 +40,7 @@ class Halves(NamedTuple):
     left: Float[Tensor, "#k 2 m w"]
     right: Float[Tensor, "#k 2 n w"]
     bias: Float[Tensor, "k n"]
-    norms: Float[Tensor, "2"]
+    norms: Float[Tensor, " 2"]
 
 
 class WeightedHalves(NamedTuple):
@@ -74,7 +74,7 @@ def split_weighted(
     left: Float[Tensor, "k r d"],
     value: Float[Tensor, "k r"],
     weight: Float[Tensor, "k r"],
-    norms: Float[Tensor, "2"],
+    norms: Float[Tensor, " 2"],
 ) -> WeightedHalves:
     """Left vectors times the weights of their rows, and the rows' shifts and weights."""
     heaviest = torch.linalg.vector_norm(weight, math.inf)

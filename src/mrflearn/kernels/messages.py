@@ -20,15 +20,15 @@ Reduction = Callable[[Tensor, int], Tensor]
 
 
 def collect(
-    bias: Float[Tensor, "n"], place: Int[Tensor, "m"], messages: Float[Tensor, "m"]
-) -> Float[Tensor, "n"]:
+    bias: Float[Tensor, " n"], place: Int[Tensor, " m"], messages: Float[Tensor, " m"]
+) -> Float[Tensor, " n"]:
     """Every variable's own score plus all that its factors tell it."""
     return bias.clone().scatter_add_(0, place, messages)
 
 
 def leave_one_out(
-    total: Float[Tensor, "n"], place: Int[Tensor, "m"], messages: Float[Tensor, "m"]
-) -> Float[Tensor, "m"]:
+    total: Float[Tensor, " n"], place: Int[Tensor, " m"], messages: Float[Tensor, " m"]
+) -> Float[Tensor, " m"]:
     """What each variable tells each factor: its total without that factor's own message.
 
     -inf minus -inf is -inf: a state that one factor rules out is out for all of them.
@@ -88,12 +88,12 @@ def normalise(message: Float[Tensor, "s f"]) -> Float[Tensor, "s f"]:
     return message - peak.clamp_(min=torch.finfo(message.dtype).min)
 
 
-def change(new: Float[Tensor, "m"], old: Float[Tensor, "m"]) -> Float[Tensor, "m"]:
+def change(new: Float[Tensor, " m"], old: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
     """How far every entry moved; from -inf to -inf is no move."""
     return (new - old).abs_().nan_to_num_(nan=0.0, posinf=torch.inf)
 
 
-def mix(new: Float[Tensor, "m"], old: Float[Tensor, "m"], keep: float) -> Float[Tensor, "m"]:
+def mix(new: Float[Tensor, " m"], old: Float[Tensor, " m"], keep: float) -> Float[Tensor, " m"]:
     """A share `keep` of the old message in log space, the rest new; -inf in either is -inf."""
     return new if keep == 0.0 else (new * (1.0 - keep)).add_(old, alpha=keep)
 

@@ -28,7 +28,7 @@ from mrflearn.kernels.rules import Pairs, RuleShape
 
 
 def best_scores(
-    words: Float[Tensor, "b n p"], rules: Float[Tensor, "r"], shape: RuleShape
+    words: Float[Tensor, "b n p"], rules: Float[Tensor, " r"], shape: RuleShape
 ) -> Float[Tensor, "a b n+1 n+1"]:
     """The score of the best parse of each phrase over each span, by first word and width."""
     b, n, _ = words.shape
@@ -49,7 +49,7 @@ def best_scores(
 
 
 def _best_of_splits(
-    found: list[Tensor], m: int, rules: Float[Tensor, "r"], shape: RuleShape
+    found: list[Tensor], m: int, rules: Float[Tensor, " r"], shape: RuleShape
 ) -> Float[Tensor, "a m b"]:
     """The best of all splits into two words or into two phrases."""
     width, b = len(found), found[1].shape[2]
@@ -63,7 +63,7 @@ def _best_of_splits(
 
 
 def _beside_words(
-    words: Float[Tensor, "p n b"], rules: Float[Tensor, "r"], shape: RuleShape
+    words: Float[Tensor, "p n b"], rules: Float[Tensor, " r"], shape: RuleShape
 ) -> tuple[Float[Tensor, "q n b"], Float[Tensor, "q n b"]]:
     """The best rule for each parent and other part, beside each word on the left and right."""
     left, right = shape.blocks.word_left, shape.blocks.word_right
@@ -82,12 +82,12 @@ def _sums(pairs: Pairs, first: Float[Tensor, "x m b"], second: Float[Tensor, "y 
     return first.index_select(0, pairs.first) + second.index_select(0, pairs.second)
 
 
-def _columns(scores: Float[Tensor, "r"]) -> Float[Tensor, "r 1 1"]:
+def _columns(scores: Float[Tensor, " r"]) -> Float[Tensor, "r 1 1"]:
     return scores[:, None, None]
 
 
 def _raise(
-    value: Float[Tensor, "x m b"], row: Int[Tensor, "r"], scores: Float[Tensor, "r m b"]
+    value: Float[Tensor, "x m b"], row: Int[Tensor, " r"], scores: Float[Tensor, "r m b"]
 ) -> Float[Tensor, "x m b"]:
     """The value itself, raised in place to the scores that belong to its rows."""
     return value.scatter_reduce_(0, row[:, None, None].expand_as(scores), scores, "amax")

@@ -32,7 +32,7 @@ def potts_pseudolikelihood(
     fields: Float[Tensor, "v s"],
     couplings: Float[Tensor, "v s v s"],
     rows: CodedRows,
-    weights: Float[Tensor, "n"],
+    weights: Float[Tensor, " n"],
 ) -> PottsGradient:
     """-sum over rows and variables of weight * log p(variable | others), and its gradients.
 
@@ -61,7 +61,7 @@ def potts_pseudolikelihood(
 
 
 def _lose(
-    scores: Float[Tensor, "n k s"], seen: Float[Tensor, "n k 1"], weights: Float[Tensor, "n"]
+    scores: Float[Tensor, "n k s"], seen: Float[Tensor, "n k 1"], weights: Float[Tensor, " n"]
 ) -> Float[Tensor, ""]:
     """The weighted loss of the block; `scores` become its gradient with respect to them."""
     chosen = scores.gather(-1, seen)

@@ -16,10 +16,10 @@ ROWS = 64  # with 10,000 columns: a tile of 2.5 MB, the best of those measured
 def power_step(
     left: Float[Tensor, "r d"],
     right: Float[Tensor, "c d"],
-    bias: Float[Tensor, "c"],
-    rows: Float[Tensor, "r"],
-    columns: Float[Tensor, "c"],
-) -> tuple[Float[Tensor, "c"], Float[Tensor, "r"]]:
+    bias: Float[Tensor, " c"],
+    rows: Float[Tensor, " r"],
+    columns: Float[Tensor, " c"],
+) -> tuple[Float[Tensor, " c"], Float[Tensor, " r"]]:
     """log (M^T u) and log (M v), for log u over the rows and log v over the columns.
 
     A column whose sum is below the type's smallest number keeps that number.
@@ -55,7 +55,7 @@ class _ColumnSums:
         self.sums = like.new_zeros(columns)
         self.peak = -math.inf
 
-    def add(self, tile: Float[Tensor, "r c"], log_weight: Float[Tensor, "r"]) -> None:
+    def add(self, tile: Float[Tensor, "r c"], log_weight: Float[Tensor, " r"]) -> None:
         """Take in rows, each times 2 ** log_weight."""
         self._raise_peak(float(log_weight.max()))
         if self.peak > -math.inf:
@@ -72,7 +72,7 @@ class _ColumnSums:
             self.sums *= 2.0 ** (self.peak - peak)
             self.peak = peak
 
-    def logarithm(self) -> Float[Tensor, "c"]:
+    def logarithm(self) -> Float[Tensor, " c"]:
         """To base 2."""
         tiny = torch.finfo(self.sums.dtype).tiny
         return self.sums.clamp_min(tiny).log2() + self.peak

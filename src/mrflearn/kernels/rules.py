@@ -34,14 +34,14 @@ from mrflearn.kernels.sparse_product import compressed
 class RuleSums:
     """Which sources each target sums, by compressed rows; `order` is how rules come to lie so."""
 
-    first: Int[Tensor, "y+1"]
-    source: Int[Tensor, "r"]
-    order: Int[Tensor, "r"]
+    first: Int[Tensor, " y+1"]
+    source: Int[Tensor, " r"]
+    order: Int[Tensor, " r"]
     sources: int
 
     @classmethod
     def of(
-        cls, target: Int[Tensor, "r"], source: Int[Tensor, "r"], targets: int, sources: int
+        cls, target: Int[Tensor, " r"], source: Int[Tensor, " r"], targets: int, sources: int
     ) -> RuleSums:
         """Rule r adds its weight times `source[r]` to `target[r]`."""
         order = torch.argsort(target, stable=True)
@@ -50,7 +50,7 @@ class RuleSums:
         # The libraries below want 32 bits, and would convert longer ones with every product.
         return cls(first.int(), source.to(target.device)[order].int(), order, sources)
 
-    def weighed(self, weight: Float[Tensor, "r"]) -> Tensor:
+    def weighed(self, weight: Float[Tensor, " r"]) -> Tensor:
         """The matrix for weights of the rules."""
         size = (len(self.first) - 1, self.sources)
         return compressed(self.first, self.source, weight[self.order], size)
@@ -77,13 +77,15 @@ def add_sums(
 class Pairs:
     """The different pairs in two columns of rules, and the pair of each rule."""
 
-    first: Int[Tensor, "q"]
-    second: Int[Tensor, "q"]
-    of_rule: Int[Tensor, "r"]
+    first: Int[Tensor, " q"]
+    second: Int[Tensor, " q"]
+    of_rule: Int[Tensor, " r"]
     sizes: tuple[int, int]  # how many symbols there are of each sort
 
     @classmethod
-    def of(cls, first: Int[Tensor, "r"], second: Int[Tensor, "r"], sizes: tuple[int, int]) -> Pairs:
+    def of(
+        cls, first: Int[Tensor, " r"], second: Int[Tensor, " r"], sizes: tuple[int, int]
+    ) -> Pairs:
         """The pairs of two columns."""
         both, of_rule = torch.unique(torch.stack([first, second]), dim=1, return_inverse=True)
         return cls(both[0], both[1], of_rule, sizes)
@@ -131,10 +133,10 @@ class Pairs:
 class RuleBlock:
     """Rules whose parts are of two certain sorts; preterminals are counted from 0 here."""
 
-    rule: Int[Tensor, "r"]  # where each stands among all rules
-    parent: Int[Tensor, "r"]
-    left: Int[Tensor, "r"]
-    right: Int[Tensor, "r"]
+    rule: Int[Tensor, " r"]  # where each stands among all rules
+    parent: Int[Tensor, " r"]
+    left: Int[Tensor, " r"]
+    right: Int[Tensor, " r"]
     sizes: tuple[int, int, int]  # how many symbols can be parent, left and right part
 
     @cached_property
@@ -194,9 +196,9 @@ class RuleBlocks:
     @classmethod
     def of(
         cls,
-        parent: Int[Tensor, "r"],
-        left: Int[Tensor, "r"],
-        right: Int[Tensor, "r"],
+        parent: Int[Tensor, " r"],
+        left: Int[Tensor, " r"],
+        right: Int[Tensor, " r"],
         phrases: int,
         preterminals: int,
     ) -> RuleBlocks:
@@ -226,9 +228,9 @@ class RuleShape:
 
     phrases: int
     preterminals: int
-    parent: Int[Tensor, "r"]
-    left: Int[Tensor, "r"]
-    right: Int[Tensor, "r"]
+    parent: Int[Tensor, " r"]
+    left: Int[Tensor, " r"]
+    right: Int[Tensor, " r"]
     dense: bool = False  # every phrase has every pair of symbols, in row-major order
 
     def __post_init__(self) -> None:
@@ -285,7 +287,7 @@ class WeighedBlock:
     """Rules whose parts are of two certain sorts, and their weights."""
 
     block: RuleBlock
-    weight: Float[Tensor, "r"]
+    weight: Float[Tensor, " r"]
 
     @cached_property
     def to_parent(self) -> Tensor:
@@ -337,7 +339,7 @@ class ListedRules:
     words: WeighedBlock
 
     @classmethod
-    def of(cls, blocks: RuleBlocks, weight: Float[Tensor, "r"], phrases: int) -> ListedRules:
+    def of(cls, blocks: RuleBlocks, weight: Float[Tensor, " r"], phrases: int) -> ListedRules:
         """The rules with a weight for each."""
         named = {n: WeighedBlock(b, weight[b.rule]) for n, b in vars(blocks).items()}
         return cls(len(weight), phrases, **named)

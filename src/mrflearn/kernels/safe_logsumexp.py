@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def safe_logsumexp(scores: Float[Tensor, "n *rest"]) -> Float[Tensor, "*rest"]:
+def safe_logsumexp(scores: Float[Tensor, " n *rest"]) -> Float[Tensor, "*rest"]:
     """Log-sum-exp over the first axis; -inf, of gradient zero, where all entries are -inf.
 
     The gradient of `torch.logsumexp` is not a number there.

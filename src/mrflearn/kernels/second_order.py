@@ -33,7 +33,7 @@ MOST_LOST = math.log(torch.finfo(torch.float64).eps / torch.finfo(torch.float64)
 
 def log_partition(
     unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
-) -> Float[Tensor, "b"]:
+) -> Float[Tensor, " b"]:
     """log Z of each sequence, differentiable in all tables; 0 for a sequence of length 0."""
     rows, tables = unary.double(), (near.double(), far.double())
     value, trusted = _scaled(rows, *tables, steps)
@@ -64,7 +64,7 @@ def log_partition_reference(
 
 def _scaled(
     unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
-) -> tuple[Float[Tensor, "b"], Bool[Tensor, "b"]]:
+) -> tuple[Float[Tensor, " b"], Bool[Tensor, " b"]]:
     """log Z in linear space, and for which sequences float range was surely enough."""
     top = unary.detach().amax(dim=1)
     weight = (unary - top.unsqueeze(1)).exp()
@@ -101,7 +101,7 @@ LARGEST_BLOCK = 2**18  # candidate scores held at once
 
 def viterbi(
     unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
-) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
+) -> tuple[Int[Tensor, " r"], Float[Tensor, " b"]]:
     """A best state for each row and the score of each sequence."""
     best: list[Tensor] = []  # by step: sequences, state before, state
     for t, rows in enumerate(steps.slices):
@@ -115,7 +115,7 @@ def viterbi(
 
 def _retrace(
     best: list[Tensor], far: Float[Tensor, "s s"], steps: Steps
-) -> tuple[Int[Tensor, "r"], Float[Tensor, "b"]]:
+) -> tuple[Int[Tensor, " r"], Float[Tensor, " b"]]:
     states, scores = torch.zeros_like(steps.rank), far.new_zeros(len(steps.lengths))
     sizes = (*steps.sizes, 0)
     pair = states.new_zeros(len(steps.lengths), 2)

@@ -50,7 +50,7 @@ def _as_tensor(matrix: csr_array) -> Tensor:
 
 
 def compressed(
-    first: Int[Tensor, "y+1"], column: Int[Tensor, "z"], value: Tensor, size: tuple[int, int]
+    first: Int[Tensor, " y+1"], column: Int[Tensor, " z"], value: Tensor, size: tuple[int, int]
 ) -> Tensor:
     """A sparse matrix: row y has the columns and values from `first[y]` to `first[y + 1]`."""
     with warnings.catch_warnings():

@@ -20,8 +20,8 @@ def star_logsumexp(
     left: Float[Tensor, "#k r d"],
     right: Float[Tensor, "#k c d"],
     bias: Float[Tensor, "k c"],
-    centre: Float[Tensor, "r"],
-    scale: float | Float[Tensor, "k"] = 1.0,
+    centre: Float[Tensor, " r"],
+    scale: float | Float[Tensor, " k"] = 1.0,
 ) -> Float[Tensor, ""]:
     """Log-sum-exp over the star's centre of its own score plus the messages of its leaves.
 
@@ -39,8 +39,8 @@ def star_logsumexp_reference(
     left: Float[Tensor, "#k r d"],
     right: Float[Tensor, "#k c d"],
     bias: Float[Tensor, "k c"],
-    centre: Float[Tensor, "r"],
-    scale: float | Float[Tensor, "k"] = 1.0,
+    centre: Float[Tensor, " r"],
+    scale: float | Float[Tensor, " k"] = 1.0,
 ) -> Float[Tensor, ""]:
     """What `star_logsumexp` computes, from the whole array of scores: the slow twin."""
     return (centre + row_logsumexp_reference(left, right, bias, scale).sum(0)).logsumexp(0)

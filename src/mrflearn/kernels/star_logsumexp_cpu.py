@@ -24,7 +24,7 @@ def value_and_gradients(
     left: Float[Tensor, "k r d"],
     right: Float[Tensor, "k c d"],
     bias: Float[Tensor, "k c"],
-    centre: Float[Tensor, "r"],
+    centre: Float[Tensor, " r"],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The log-partition of stars, and its gradients by each argument in turn."""
     stars = _Stars(left, right, bias, centre)

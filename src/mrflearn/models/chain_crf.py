@@ -44,11 +44,11 @@ class LabelChain(Protocol):
     @property
     def states(self) -> int: ...
 
-    def table(self, weights: Float[Tensor, "e"]) -> Float[Tensor, "p p"]:
+    def table(self, weights: Float[Tensor, " e"]) -> Float[Tensor, "p p"]:
         """Scores of steps from state to state."""
 
     def unary(
-        self, scores: Float[Tensor, "r s"], weights: Float[Tensor, "e"], steps: Steps
+        self, scores: Float[Tensor, "r s"], weights: Float[Tensor, " e"], steps: Steps
     ) -> Float[Tensor, "r p"]:
         """Scores of states."""
 
@@ -57,10 +57,10 @@ class LabelChain(Protocol):
 
     def of_weights(
         self, single: Float[Tensor, "r p"], pair: Float[Tensor, "p p"], steps: Steps
-    ) -> Float[Tensor, "e"]:
+    ) -> Float[Tensor, " e"]:
         """How often each transition weight counts, given sums over states and pairs of states."""
 
-    def path(self, labels: Int64[Tensor, "r"], steps: Steps) -> Int64[Tensor, "r"]:
+    def path(self, labels: Int64[Tensor, " r"], steps: Steps) -> Int64[Tensor, " r"]:
         """The states of labelled rows; -1 where the chain has no such state."""
 
     def label(self, states: Int64[Tensor, "*n"]) -> Int64[Tensor, "*n"]:
@@ -76,14 +76,14 @@ class FirstOrder:
     """A state is a label; a pair of labels without a weight scores 0."""
 
     states: int
-    code: Int64[Tensor, "e"]  # first * states + second
+    code: Int64[Tensor, " e"]  # first * states + second
 
     @classmethod
     def of(cls, support: Support) -> FirstOrder:
         states = len(support.labels)
         return cls(states, support.source * states + support.target)
 
-    def table(self, weights: Float[Tensor, "e"]) -> Float[Tensor, "p p"]:
+    def table(self, weights: Float[Tensor, " e"]) -> Float[Tensor, "p p"]:
         flat = weights.new_zeros(self.states**2).index_copy(
             0, self.code.to(weights.device), weights
         )
@@ -118,10 +118,10 @@ class SecondOrder:
 
     labels: int
     states: int
-    last: Int64[Tensor, "p"]  # the label of each state
+    last: Int64[Tensor, " p"]  # the label of each state
     pair: Int64[Tensor, "s s"]  # the state of each pair, or -1
-    legal: Int64[Tensor, "l"]  # first state * states + second state
-    code: Int64[Tensor, "g"]  # the same for the weighted triples
+    legal: Int64[Tensor, " l"]  # first state * states + second state
+    code: Int64[Tensor, " g"]  # the same for the weighted triples
 
     @classmethod
     def of(cls, support: Support, triples: Int64[Tensor, "g 3"]) -> SecondOrder:
@@ -136,7 +136,7 @@ class SecondOrder:
         code = pair[first, middle] * states + pair[middle, third]
         return cls(labels, states, last, pair, legal, code)
 
-    def table(self, weights: Float[Tensor, "e"]) -> Float[Tensor, "p p"]:
+    def table(self, weights: Float[Tensor, " e"]) -> Float[Tensor, "p p"]:
         device = weights.device
         flat = weights.new_full((self.states**2,), -torch.inf)
         flat = flat.index_fill(0, self.legal.to(device), 0.0)
@@ -203,7 +203,7 @@ class EdgeWeights:
 
     def tables(
         self,
-        weights: Float[Tensor, "h"],
+        weights: Float[Tensor, " h"],
         wide: Float[Tensor, "w p*p"],
         shared: Float[Tensor, "p p"],
     ) -> Float[Tensor, "q p p"]:
@@ -242,10 +242,10 @@ class ChainCRF:
     """The weights of the pairs that `support` names."""
 
     support: Support
-    state: Float[Tensor, "f"]
-    transition: Float[Tensor, "e"]
+    state: Float[Tensor, " f"]
+    transition: Float[Tensor, " e"]
     dense: Float[Tensor, "d s"]
-    edge: Float[Tensor, "h"]
+    edge: Float[Tensor, " h"]
 
     @classmethod
     def zeros(cls, support: Support, dtype: torch.dtype, device: torch.device) -> ChainCRF:
@@ -332,7 +332,7 @@ class ChainCRF:
     def _edge_table(self) -> Float[Tensor, "w p*p"]:
         return self.edge_table(self.edge)
 
-    def edge_table(self, weights: Float[Tensor, "h"]) -> Float[Tensor, "w p*p"]:
+    def edge_table(self, weights: Float[Tensor, " h"]) -> Float[Tensor, "w p*p"]:
         """The wide ones among weights of attributes of transitions as rows."""
         plan = self.edge_placed
         if plan is None:

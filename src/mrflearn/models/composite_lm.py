@@ -91,11 +91,11 @@ class HiddenTokens:
     """
 
     rows: Int[Tensor, "o t"]
-    bucket: Int[Tensor, "t"]
-    document: Int[Tensor, "t"]
+    bucket: Int[Tensor, " t"]
+    document: Int[Tensor, " t"]
     given: Float[Tensor, "t a"]
-    blind: Float[Tensor, "t"]
-    lengths: Int[Tensor, "s"]
+    blind: Float[Tensor, " t"]
+    lengths: Int[Tensor, " s"]
 
     def __len__(self) -> int:
         return len(self.bucket)
@@ -183,7 +183,7 @@ def expected_levels(
 def normalised(
     counts: Float[Tensor, "k a h"],
     before: Float[Tensor, "k a h"],
-    context: Int[Tensor, "n"],
+    context: Int[Tensor, " n"],
     contexts: int,
 ) -> Float[Tensor, "k a h"]:
     """Counts as probabilities of the last word after each context; the rows at the end stay.
@@ -260,9 +260,9 @@ class CompositeModel:
     shape: CompositeShape
     tables: Tables
     weights: Float[Tensor, "b a l"]
-    tags: Float[Tensor, "a"]  # shares of preterminals, for sentences that get no derivation
-    rules: Float[Tensor, "r"]
-    start: Float[Tensor, "s"]
+    tags: Float[Tensor, " a"]  # shares of preterminals, for sentences that get no derivation
+    rules: Float[Tensor, " r"]
+    start: Float[Tensor, " s"]
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training moves, by name."""
@@ -300,8 +300,8 @@ def maximise_tables(shape: CompositeShape, counts: Tables, before: Tables) -> Ta
 
 
 def maximise_rules(
-    wiring: RuleShape, counts: Float[Tensor, "r"], before: Float[Tensor, "r"]
-) -> Float[Tensor, "r"]:
+    wiring: RuleShape, counts: Float[Tensor, " r"], before: Float[Tensor, " r"]
+) -> Float[Tensor, " r"]:
     """log theta(A -> B C) from expected counts; rules of phrases never used stay as they were."""
     parent = wiring.parent
     total = counts.new_zeros(wiring.phrases).index_add_(0, parent, counts)[parent]

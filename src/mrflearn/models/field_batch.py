@@ -33,10 +33,10 @@ class FieldBatch:
 
     graph: FactorGraph
     features: tuple[CompiledFeatures, ...]
-    states: Int64[Tensor, "v"]
-    uncertain: Int64[Tensor, "m"] = field(default_factory=lambda: NOBODY)
+    states: Int64[Tensor, " v"]
+    uncertain: Int64[Tensor, " m"] = field(default_factory=lambda: NOBODY)
     allowed: Bool[Tensor, "m s"] = field(default_factory=lambda: torch.zeros(0, 1).bool())
-    weight: Float[Tensor, "c"] | None = None
+    weight: Float[Tensor, " c"] | None = None
 
     def __post_init__(self) -> None:
         graph = self.graph
@@ -55,7 +55,7 @@ class FieldBatch:
             if bool((group.multiplicity != 1).any()) or graph.is_lifted():
                 raise GraphError("log-linear fields are trained on ground graphs: no copies.")
 
-    def known(self) -> Bool[Tensor, "v"]:
+    def known(self) -> Bool[Tensor, " v"]:
         """Which variables have a label for certain."""
         return self.states != UNKNOWN
 
@@ -67,7 +67,7 @@ class FieldBatch:
             return mask
         return mask.index_copy(0, self.uncertain, self.allowed) & self.graph.legal()
 
-    def factor_weight(self, index: int) -> Float[Tensor, "f"]:
+    def factor_weight(self, index: int) -> Float[Tensor, " f"]:
         """How often the example of each factor of a group counts."""
         group = self.graph.groups[index]
         if self.weight is None:
@@ -85,7 +85,7 @@ class FieldBatch:
         """The examples from `first` up to `end` alone; feature rows keep their numbers."""
         return self.examples(torch.arange(first, end))
 
-    def examples(self, chosen: Int64[Tensor, "b"]) -> FieldBatch:
+    def examples(self, chosen: Int64[Tensor, " b"]) -> FieldBatch:
         """These examples, numbered in the order they are named; feature rows keep their numbers."""
         graph = self.graph
         place = torch.full((graph.components,), UNKNOWN)
@@ -125,7 +125,7 @@ class FieldBatch:
         )
 
 
-def _part(group: FactorGroup, kept: Bool[Tensor, "v"], number: Int64[Tensor, "v"]) -> FactorGroup:
+def _part(group: FactorGroup, kept: Bool[Tensor, " v"], number: Int64[Tensor, " v"]) -> FactorGroup:
     inside = kept[group.scope[:, 0]]
     return FactorGroup(
         group.name, number[group.scope[inside]], group.table[inside], group.multiplicity[inside]

@@ -100,7 +100,7 @@ def shape(word: str) -> str:
 # Which tag comes next: trigrams or bigrams of tags, smoothed by deleted interpolation.
 
 
-Numbers: TypeAlias = Int[np.ndarray, "n"]
+Numbers: TypeAlias = Int[np.ndarray, " n"]
 
 
 @final
@@ -165,8 +165,8 @@ def deleted_interpolation(counts: TagCounts, order: int) -> tuple[float, ...]:
     return tuple((total / total.sum()).tolist())
 
 
-def _left_out(count: Numbers, context: Numbers) -> Float[np.ndarray, "g"]:
-    result: Float[np.ndarray, "g"] = (count - 1) / np.maximum(context - 1, 1)
+def _left_out(count: Numbers, context: Numbers) -> Float[np.ndarray, " g"]:
+    result: Float[np.ndarray, " g"] = (count - 1) / np.maximum(context - 1, 1)
     return result
 
 
@@ -198,12 +198,12 @@ def _mixed(
 class WordTags:
     """Word i has the entries from `begin[i]` to `begin[i + 1]`."""
 
-    begin: Int[np.ndarray, "w+1"]
-    tag: Int[np.ndarray, "k"]
-    score: Float[np.ndarray, "k"]
+    begin: Int[np.ndarray, " w+1"]
+    tag: Int[np.ndarray, " k"]
+    score: Float[np.ndarray, " k"]
 
     @classmethod
-    def of(cls, share: csr_array, prior: Float[np.ndarray, "t"]) -> WordTags:
+    def of(cls, share: csr_array, prior: Float[np.ndarray, " t"]) -> WordTags:
         """P(word | tag) = P(tag | word) P(word) / P(tag), by shares P(tag | word) P(word)."""
         tag = share.indices.astype(np.int64)
         return cls(share.indptr.astype(np.int64), tag, np.log(share.data / prior[tag]))
@@ -228,25 +228,25 @@ class WordContext:
     What was never counted has P(word | tag) times `left`.
     """
 
-    code: Int[np.ndarray, "k"]
-    score: Float[np.ndarray, "k"]
+    code: Int[np.ndarray, " k"]
+    score: Float[np.ndarray, " k"]
     left: float
     words: int
     tags: int
 
     def scores(
         self,
-        before: Int[np.ndarray, "n"],
-        tag: Int[np.ndarray, "n"],
-        word: Int[np.ndarray, "n"],
-        alone: Float[np.ndarray, "n"],
-    ) -> Float[np.ndarray, "n"]:
+        before: Int[np.ndarray, " n"],
+        tag: Int[np.ndarray, " n"],
+        word: Int[np.ndarray, " n"],
+        alone: Float[np.ndarray, " n"],
+    ) -> Float[np.ndarray, " n"]:
         """log P(word | tag, tag before), given log P(word | tag); new words have high numbers."""
         wanted = _codes(before, tag, word, self.words, self.tags)
         wanted[word >= self.words] = -1
         place = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
         found = self.code[place] == wanted
-        result: Float[np.ndarray, "n"] = np.where(
+        result: Float[np.ndarray, " n"] = np.where(
             found, self.score[place], alone + np.log(self.left)
         )
         return result
@@ -270,19 +270,19 @@ def word_context(counts: TagCounts, entries: WordTags) -> WordContext:
 
 
 def _codes(
-    before: Int[np.ndarray, "n"],
-    tag: Int[np.ndarray, "n"],
-    word: Int[np.ndarray, "n"],
+    before: Int[np.ndarray, " n"],
+    tag: Int[np.ndarray, " n"],
+    word: Int[np.ndarray, " n"],
     words: int,
     tags: int,
-) -> Int[np.ndarray, "n"]:
-    result: Int[np.ndarray, "n"] = (before * tags + tag) * words + word
+) -> Int[np.ndarray, " n"]:
+    result: Int[np.ndarray, " n"] = (before * tags + tag) * words + word
     return result
 
 
 def _looked_up(
-    entries: WordTags, word: Int[np.ndarray, "n"], tag: Int[np.ndarray, "n"]
-) -> Float[np.ndarray, "n"]:
+    entries: WordTags, word: Int[np.ndarray, " n"], tag: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
     """log P(word | tag) of given pairs, -inf where the tag is not among the word's."""
     tags = int(max(entries.tag.max(), tag.max())) + 1
     own = np.repeat(np.arange(len(entries.begin) - 1), np.diff(entries.begin)) * tags + entries.tag
@@ -302,8 +302,8 @@ class TagLattice:
     """A lattice, and the row and the tag of each of its nodes."""
 
     lattice: Lattice
-    row: Int[np.ndarray, "n"]
-    tag: Int[np.ndarray, "n"]
+    row: Int[np.ndarray, " n"]
+    tag: Int[np.ndarray, " n"]
 
 
 @final
@@ -314,15 +314,15 @@ class LatticeRows:
     The second is a tag of the row before, or nothing at all where a node is one tag alone.
     """
 
-    own: Int[np.ndarray, "r"]  # tags of the row's word
-    degree: Int[np.ndarray, "r"]  # edges into each node of the row
-    stride: Int[np.ndarray, "r"]  # from one source of a node to the next
-    previous: Int[np.ndarray, "r"]  # the row before; -1: there is none
-    begin: Int[np.ndarray, "r+1"]  # the first node of the row
+    own: Int[np.ndarray, " r"]  # tags of the row's word
+    degree: Int[np.ndarray, " r"]  # edges into each node of the row
+    stride: Int[np.ndarray, " r"]  # from one source of a node to the next
+    previous: Int[np.ndarray, " r"]  # the row before; -1: there is none
+    begin: Int[np.ndarray, " r+1"]  # the first node of the row
 
     @classmethod
     def of(
-        cls, word: Int[np.ndarray, "r"], steps: Steps, entries: WordTags, pairs: bool
+        cls, word: Int[np.ndarray, " r"], steps: Steps, entries: WordTags, pairs: bool
     ) -> LatticeRows:
         """The layout of words; nodes are pairs of tags, or single ones."""
         own = np.diff(entries.begin)[word]
@@ -341,15 +341,15 @@ class LatticeRows:
 class Nodes:
     """For every node its row, its tag and that tag's entry, and the tag it stands behind."""
 
-    row: Int[np.ndarray, "n"]
-    behind: Int[np.ndarray, "n"]  # by place among the tags of the row before
-    entry: Int[np.ndarray, "n"]
-    tag: Int[np.ndarray, "n"]
-    before: Int[np.ndarray, "n"]
+    row: Int[np.ndarray, " n"]
+    behind: Int[np.ndarray, " n"]  # by place among the tags of the row before
+    entry: Int[np.ndarray, " n"]
+    tag: Int[np.ndarray, " n"]
+    before: Int[np.ndarray, " n"]
 
     @classmethod
     def of(
-        cls, word: Int[np.ndarray, "r"], rows: LatticeRows, entries: WordTags, edge: int
+        cls, word: Int[np.ndarray, " r"], rows: LatticeRows, entries: WordTags, edge: int
     ) -> Nodes:
         """The nodes of all rows; `edge` stands before the first row of a sentence."""
         row = np.repeat(np.arange(len(word)), np.diff(rows.begin))
@@ -362,7 +362,7 @@ class Nodes:
 
 
 def tag_lattice(
-    word: Int[np.ndarray, "r"],
+    word: Int[np.ndarray, " r"],
     steps: Steps,
     entries: WordTags,
     transitions: TagTransitions,
@@ -395,10 +395,10 @@ def tag_lattice(
 
 
 def _edges(
-    some: Int[np.ndarray, "k"],
+    some: Int[np.ndarray, " k"],
     rows: LatticeRows,
     nodes: Nodes,
-    context: Int[np.ndarray, "n"],
+    context: Int[np.ndarray, " n"],
     table: Float[np.ndarray, "c x"],
 ) -> LatticeEdges:
     """The edges into nodes: from those of the row before that end in the tag they stand behind."""
@@ -413,16 +413,16 @@ def _edges(
     )
 
 
-def _last_rows(steps: Steps) -> Int[np.ndarray, "b"]:
+def _last_rows(steps: Steps) -> Int[np.ndarray, " b"]:
     """The last row of each sentence that has one, longest sentence first."""
     first = np.concatenate([[0], np.cumsum(steps.sizes)]).astype(np.int64)
     length = steps.lengths[steps.order].numpy()
     length = length[length > 0]
-    result: Int[np.ndarray, "b"] = first[length - 1] + np.arange(len(length))
+    result: Int[np.ndarray, " b"] = first[length - 1] + np.arange(len(length))
     return result
 
 
-def _marked(places: Int[np.ndarray, "b"], size: int) -> Bool[np.ndarray, "r"]:
+def _marked(places: Int[np.ndarray, " b"], size: int) -> Bool[np.ndarray, " r"]:
     marks = np.zeros(size, dtype=bool)
     marks[places] = True
     return marks
@@ -488,7 +488,7 @@ class HMM:
         return suffix_tree(words, self.counts.lexicon[rare], self.longest)
 
     @cached_property
-    def _rare_words(self) -> Int[np.ndarray, "k"]:
+    def _rare_words(self) -> Int[np.ndarray, " k"]:
         total = self.counts.word_total
         # Where no word is rare enough, the rarest must do.
         return np.flatnonzero(total <= max(self.rare, total.min()))
@@ -517,7 +517,7 @@ class HMM:
 
     def _numbered(
         self, sentences: Sequence[Sequence[str]]
-    ) -> tuple[Int[np.ndarray, "n"], tuple[str, ...]]:
+    ) -> tuple[Int[np.ndarray, " n"], tuple[str, ...]]:
         """The numbers of all words, and the words that are new, whose numbers come last."""
         known, new = self.number, dict[str, int]()
         numbers: list[int] = []
@@ -551,8 +551,8 @@ class HMM:
 
 
 def _edges_of(
-    own: Int[np.ndarray, "n"], order: int, tokens: Int[np.ndarray, "b+1"]
-) -> Int[np.ndarray, "b"]:
+    own: Int[np.ndarray, " n"], order: int, tokens: Int[np.ndarray, " b+1"]
+) -> Int[np.ndarray, " b"]:
     """How many edges the lattice of each sentence has, give or take those at its start."""
     size = own.copy()
     for back in range(1, order + 1):
@@ -561,7 +561,7 @@ def _edges_of(
     return np.diff(total[tokens])
 
 
-def _runs(sizes: Int[np.ndarray, "b"]) -> Iterator[tuple[int, int]]:
+def _runs(sizes: Int[np.ndarray, " b"]) -> Iterator[tuple[int, int]]:
     """(first, last) of runs of sentences that are not too large together."""
     first, total = 0, 0
     for place, size in enumerate(sizes.tolist()):

@@ -54,8 +54,8 @@ class FactorTemplate:
     shape: tuple[int, ...]
     names: Numbering
     columns: tuple[str, ...]
-    attribute: Int64[Tensor, "w"]
-    cell: Int64[Tensor, "w"]
+    attribute: Int64[Tensor, " w"]
+    cell: Int64[Tensor, " w"]
 
     @property
     def cells(self) -> int:
@@ -88,7 +88,7 @@ def find_templates(
 
 def cells_of(
     states: Int64[Tensor, "f a"], shape: tuple[int, ...] | list[int]
-) -> Int64[Tensor, "f"]:
+) -> Int64[Tensor, " f"]:
     """Which entry of a flattened table of this shape each row of states names."""
     cells = torch.zeros(len(states), dtype=torch.int64)
     for axis, size in enumerate(shape):
@@ -97,8 +97,8 @@ def cells_of(
 
 
 def attributes_of(
-    features: CompiledFeatures, rows: Int64[Tensor, "f"]
-) -> tuple[Int64[Tensor, "z"], Int64[Tensor, "z"]]:
+    features: CompiledFeatures, rows: Int64[Tensor, " f"]
+) -> tuple[Int64[Tensor, " z"], Int64[Tensor, " z"]]:
     """For the attributes of these rows, one after the other: where they stand, and whose they are.
 
     The first answer counts the places of `features.attributes`, the second those of `rows`.
@@ -113,7 +113,7 @@ def attributes_of(
 
 def shared_pairs(
     one: FactorTemplate, other: FactorTemplate
-) -> tuple[Int64[Tensor, "n"], Int64[Tensor, "n"]]:
+) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"]]:
     """Where the pairs that two templates of one shape both have stand in each."""
     if one.shape != other.shape:
         raise GraphError(
@@ -152,7 +152,7 @@ def _pairs(
 
 def _seen(
     batch: FieldBatch, index: int, shape: tuple[int, ...]
-) -> tuple[Int64[Tensor, "n"], Int64[Tensor, "n"]]:
+) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"]]:
     """Factors of a group and the cells their labels allow."""
     scope = batch.graph.groups[index].scope
     sure = batch.known()[scope].all(dim=1)
@@ -190,7 +190,7 @@ class SlicePlan:
 
     template: FactorTemplate
     free: tuple[int, ...]
-    codes: Int64[Tensor, "u"]  # attribute * others + other, ascending, of those with weights
+    codes: Int64[Tensor, " u"]  # attribute * others + other, ascending, of those with weights
     weights: WeightPlan
 
     @classmethod
@@ -222,7 +222,7 @@ class SlicePlan:
         """How many tuples of states the given axes have."""
         return self.template.cells // self.weights.labels
 
-    def other(self, states: Int64[Tensor, "k a"]) -> Int64[Tensor, "k"]:
+    def other(self, states: Int64[Tensor, "k a"]) -> Int64[Tensor, " k"]:
         """Which tuple the given axes are in."""
         return cells_of(states[:, self.given], [self.template.shape[axis] for axis in self.given])
 
@@ -261,9 +261,9 @@ class Members:
     """
 
     problems: int
-    problem: Int64[Tensor, "k"]
-    row: Int64[Tensor, "k"]
-    other: Int64[Tensor, "k"]
+    problem: Int64[Tensor, " k"]
+    row: Int64[Tensor, " k"]
+    other: Int64[Tensor, " k"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,12 +273,12 @@ class FeatureIncidence:
     plan: SlicePlan
     bags: Bags
     singles: Singles
-    back: tuple[Int64[Tensor, "u"], Bags] | None
+    back: tuple[Int64[Tensor, " u"], Bags] | None
     dense: Float[Tensor, "k d"] | None
     members: Members
 
     def scores(
-        self, weights: Float[Tensor, "w"], table: Float[Tensor, "r l"], dense: Float[Tensor, "d t"]
+        self, weights: Float[Tensor, " w"], table: Float[Tensor, "r l"], dense: Float[Tensor, "d t"]
     ) -> Float[Tensor, "n l"]:
         """The scores of the free cells of every problem."""
         scores = self.bags.sums(table)
@@ -290,7 +290,7 @@ class FeatureIncidence:
     def add_gradient(
         self,
         slopes: Float[Tensor, "n l"],
-        weights: Float[Tensor, "w"],
+        weights: Float[Tensor, " w"],
         table: Float[Tensor, "r l"],
         dense: Float[Tensor, "d t"],
     ) -> None:
@@ -338,9 +338,9 @@ class LogLinearField:
     """
 
     templates: tuple[FactorTemplate, ...]
-    weights: tuple[Float[Tensor, "w"], ...]
+    weights: tuple[Float[Tensor, " w"], ...]
     dense: tuple[Float[Tensor, "d t"], ...]
-    shares: Float[Tensor, "templates"] | None = None
+    shares: Float[Tensor, " templates"] | None = None
 
     @classmethod
     def zeros(
@@ -403,7 +403,7 @@ class LogLinearField:
         )
         return Potentials(batch.graph, tuple(DenseTable(table) for table in tables))
 
-    def table(self, index: int, incidence: FeatureIncidence) -> Float[Tensor, "r *shape"]:
+    def table(self, index: int, incidence: FeatureIncidence) -> Float[Tensor, " r *shape"]:
         """The scores of all cells of one template for the rows of an incidence."""
         flat: Tensor = _Scores.apply(  # type: ignore[no-untyped-call]
             self.weights[index], self.dense[index], incidence

@@ -125,7 +125,7 @@ class BilinearPairs:
 class NeighbourModel:
     """Scores of single words, of pairs and, if any, of three words in a row; frozen."""
 
-    unary: Float[Tensor, "c"]
+    unary: Float[Tensor, " c"]
     pairs: PairScores
     triples: Float[Tensor, "c c c"] | None = None
 
@@ -168,7 +168,7 @@ class NeighbourModel:
 SMOOTHING = 1e-4  # of word frequencies: vectors of rare words start short
 
 
-def log_frequencies(moments: Moments, like: Tensor) -> Float[Tensor, "c"]:
+def log_frequencies(moments: Moments, like: Tensor) -> Float[Tensor, " c"]:
     """The unary scores of independent words; one never seen counts as half the rarest seen.
 
     So that a text said twice has the same scores as said once.
@@ -179,7 +179,7 @@ def log_frequencies(moments: Moments, like: Tensor) -> Float[Tensor, "c"]:
 
 
 def spectral_start(
-    moments: Moments, dims: int, weights: Float[Tensor, "k"], seed: int, like: Tensor
+    moments: Moments, dims: int, weights: Float[Tensor, " k"], seed: int, like: Tensor
 ) -> NeighbourModel:
     """A model of [Jernite, Rush, Sontag 2015, eq. 5] near the best one of its rank."""
     rho = weights.double().cpu().numpy()

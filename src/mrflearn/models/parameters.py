@@ -41,12 +41,12 @@ class Layout:
         """How many numbers each parameter has, in the order of `names`."""
         return [shape.numel() for shape in self.shapes]
 
-    def flatten(self, parameters: Mapping[str, Tensor]) -> Float[Tensor, "p"]:
+    def flatten(self, parameters: Mapping[str, Tensor]) -> Float[Tensor, " p"]:
         """One vector, parameters end to end in the order of `names`."""
         self._check_one_kind(parameters)
         return torch.cat([parameters[name].reshape(-1) for name in self.names])
 
-    def unflatten(self, vector: Float[Tensor, "p"]) -> dict[str, Tensor]:
+    def unflatten(self, vector: Float[Tensor, " p"]) -> dict[str, Tensor]:
         """Views into the vector, by name; gradients flow back to it."""
         pieces = vector.split(self.sizes)
         return {
@@ -54,7 +54,7 @@ class Layout:
             for name, piece, shape in zip(self.names, pieces, self.shapes, strict=True)
         }
 
-    def covers(self, names: Iterable[str]) -> Bool[Tensor, "p"]:
+    def covers(self, names: Iterable[str]) -> Bool[Tensor, " p"]:
         """True where the flat vector holds one of the named parameters."""
         wanted = set(names)
         unknown = sorted(wanted.difference(self.names))

@@ -32,8 +32,8 @@ class GrammarModel:
     preterminals: tuple[str, ...]
     vocabulary: Vocabulary
     shape: RuleShape
-    rules: Float[Tensor, "r"]
-    start: Float[Tensor, "s"]
+    rules: Float[Tensor, " r"]
+    start: Float[Tensor, " s"]
     words: Float[Tensor, "v p"]
 
     @classmethod
@@ -75,7 +75,7 @@ class GrammarModel:
 
     def scores(
         self, sentences: Sequence[Sequence[str]]
-    ) -> tuple[Float[Tensor, "t p"], Int[Tensor, "b"]]:
+    ) -> tuple[Float[Tensor, "t p"], Int[Tensor, " b"]]:
         """How well each preterminal fits each token, sentences end to end, and their lengths."""
         ids = self.vocabulary.encode(word for words in sentences for word in words)
         lengths = torch.tensor([len(words) for words in sentences], dtype=torch.int64)

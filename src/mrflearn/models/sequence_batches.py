@@ -62,7 +62,7 @@ def sequence_batch(
     labels: Sequence[CompiledLabels] | None = None,
     *,
     skips: Int64[Tensor, "n 2"] | None = None,
-    weight: Float[Tensor, "b"] | None = None,
+    weight: Float[Tensor, " b"] | None = None,
     only: Collection[str] | None = None,
 ) -> FieldBatch:
     """All sequences as one graph; variable (token, layer) has the number token * layers + layer.
@@ -116,8 +116,8 @@ class _Laid:
 
     wiring: SequenceWiring
     features: CompiledFeatures
-    tokens: Int64[Tensor, "k"] = field(init=False)
-    last: Bool[Tensor, "k"] = field(init=False)  # whether a token is the last of its sequence
+    tokens: Int64[Tensor, " k"] = field(init=False)
+    last: Bool[Tensor, " k"] = field(init=False)  # whether a token is the last of its sequence
 
     def __post_init__(self) -> None:
         lengths = self.features.lengths

@@ -36,12 +36,12 @@ class WeightPlan:
 
     labels: int
     rows: int
-    row: Int32[Tensor, "a"]
-    wide: Int64[Tensor, "w"]
-    place: Int64[Tensor, "w"]  # row * labels + label
-    narrow: Int64[Tensor, "n"]
-    narrow_label: Int64[Tensor, "n"]
-    narrow_first: Int64[Tensor, "a+1"]
+    row: Int32[Tensor, " a"]
+    wide: Int64[Tensor, " w"]
+    place: Int64[Tensor, " w"]  # row * labels + label
+    narrow: Int64[Tensor, " n"]
+    narrow_label: Int64[Tensor, " n"]
+    narrow_first: Int64[Tensor, " a+1"]
 
     @classmethod
     def of(cls, support: Support) -> WeightPlan:
@@ -51,7 +51,11 @@ class WeightPlan:
 
     @classmethod
     def over(
-        cls, attribute: Int64[Tensor, "f"], label: Int64[Tensor, "f"], attributes: int, labels: int
+        cls,
+        attribute: Int64[Tensor, " f"],
+        label: Int64[Tensor, " f"],
+        attributes: int,
+        labels: int,
     ) -> WeightPlan:
         """The plan of weights in ascending order of their attributes."""
         count = torch.bincount(attribute, minlength=attributes)
@@ -64,7 +68,7 @@ class WeightPlan:
         first[1:] = torch.where(is_wide, 0, count).cumsum(0)
         return cls(labels, int(is_wide.sum()), row, wide, place, narrow, label[narrow], first)
 
-    def table(self, weights: Float[Tensor, "f"]) -> Float[Tensor, "r s"]:
+    def table(self, weights: Float[Tensor, " f"]) -> Float[Tensor, "r s"]:
         """The wide weights as rows; 0 where a label has none."""
         flat = weights.new_zeros(self.rows * self.labels)
         flat.index_copy_(0, self.place, weights.index_select(0, self.wide))
@@ -84,10 +88,10 @@ class Bags:
     With `owner` these are pieces, and bag owner[i] is the sum of its pieces.
     """
 
-    index: Int[Tensor, "z"]
-    begin: Int[Tensor, "k"]
-    value: Float[Tensor, "z"] | None
-    owner: Int64[Tensor, "k"] | None = None
+    index: Int[Tensor, " z"]
+    begin: Int[Tensor, " k"]
+    value: Float[Tensor, " z"] | None
+    owner: Int64[Tensor, " k"] | None = None
 
     def sums(self, table: Float[Tensor, "r s"]) -> Float[Tensor, "k s"]:
         """One row a bag."""
@@ -118,7 +122,7 @@ class Bags:
         begin = self.begin[owner] + (within * longest).to(self.begin.dtype)
         return Bags(self.index, begin, self.value, owner)
 
-    def transposed(self) -> tuple[Int64[Tensor, "u"], Bags]:
+    def transposed(self) -> tuple[Int64[Tensor, " u"], Bags]:
         """The rows in use, and a bag over tokens for each: what carries gradients back."""
         ends = np.append(self.begin.numpy(), len(self.index))
         value = torch.ones(len(self.index)) if self.value is None else self.value
@@ -145,18 +149,18 @@ class Bags:
 class Singles:
     """Single weights: weight[i] counts `value[i]` times at place[i] = token * labels + label."""
 
-    place: Int[Tensor, "z"]
-    weight: Int[Tensor, "z"]
-    value: Float[Tensor, "z"] | None
+    place: Int[Tensor, " z"]
+    weight: Int[Tensor, " z"]
+    value: Float[Tensor, " z"] | None
 
-    def add_scores(self, weights: Float[Tensor, "f"], scores: Float[Tensor, "k s"]) -> None:
+    def add_scores(self, weights: Float[Tensor, " f"], scores: Float[Tensor, "k s"]) -> None:
         """Adds the weights to the scores of their tokens and labels, in place."""
         chosen = weights.index_select(0, self.weight)
         if self.value is not None:
             chosen *= self.value
         scores.view(-1).index_add_(0, self.place, chosen)
 
-    def add_gradient(self, slopes: Float[Tensor, "k s"], gradient: Float[Tensor, "f"]) -> None:
+    def add_gradient(self, slopes: Float[Tensor, "k s"], gradient: Float[Tensor, " f"]) -> None:
         """Adds to each weight's gradient the slopes of the scores it is in, in place."""
         chosen = slopes.view(-1).index_select(0, self.place)
         if self.value is not None:

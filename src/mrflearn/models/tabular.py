@@ -36,7 +36,7 @@ class TabularModel:
     """
 
     graph: FactorGraph
-    values: tuple[Float[Tensor, "t *free"], ...]  # free: one state less than the table, a axes
+    values: tuple[Float[Tensor, " t *free"], ...]  # free: one state less than the table, a axes
 
     @classmethod
     def zeros(cls, graph: FactorGraph, dtype: torch.dtype = torch.float64) -> TabularModel:
@@ -99,7 +99,7 @@ class TabularModel:
 class ParameterLayout:
     """Where the parameters of each factor, numbered through all groups, stand in one vector."""
 
-    start: Int[Tensor, "f"]
+    start: Int[Tensor, " f"]
     size: int
 
     @classmethod
@@ -112,7 +112,7 @@ class ParameterLayout:
         none = torch.zeros(0, dtype=torch.int64, device=graph.device)
         return cls(torch.cat([none, *starts]), begin)
 
-    def places(self, factors: Int[Tensor, "q"], free: int) -> Int[Tensor, "p q"]:
+    def places(self, factors: Int[Tensor, " q"], free: int) -> Int[Tensor, "p q"]:
         """The places of all parameters of some factors of one shape."""
         return self.start[factors] + torch.arange(free, device=factors.device).unsqueeze(1)
 
@@ -124,7 +124,7 @@ class ParameterLayout:
             [self.places(f, s.stop - s.start) for f, s in zip(columns, spans, strict=True)]
         )
 
-    def model(self, graph: FactorGraph, flat: Float[Tensor, "p"]) -> TabularModel:
+    def model(self, graph: FactorGraph, flat: Float[Tensor, " p"]) -> TabularModel:
         """The model with these parameters."""
         empty = TabularModel.zeros(graph)
         sizes = [value.numel() for value in empty.values]

@@ -72,7 +72,7 @@ class PieceBlock:
     """The pieces of a block: how much each row counts, and of `pwpl` what is on its sides."""
 
     block: ChainBlock
-    amount: Float[Tensor, "r"]
+    amount: Float[Tensor, " r"]
     sides: tuple[PieceSide, PieceSide] | None
 
     @classmethod
@@ -128,7 +128,7 @@ class ChainPieces:
         return cls(model, [PiecedShard.of(model, own, kind) for own in shards], threads)
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, "v"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " v"]) -> tuple[Tensor, Tensor]:
         """Nats, summed over the weights of the sequences; and the gradient."""
         laid = lay(self.model, Layout.of(self.model.parameters()).unflatten(vector))
         return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
@@ -170,7 +170,7 @@ class Reparametrised:
     weights: Callable[[Tensor], Tensor]
     pull_back: Callable[[Tensor, Tensor], Tensor]
 
-    def __call__(self, free: Float[Tensor, "q"]) -> Evaluation:
+    def __call__(self, free: Float[Tensor, " q"]) -> Evaluation:
         found = evaluate(self.function, self.weights(free))
         return replace(found, gradient=self.pull_back(found.gradient, free))
 
@@ -194,7 +194,7 @@ class Reparametrised:
             self.function.restore(state)
 
 
-def tied(function: ValueAndGradient, number: Int64[Tensor, "p"]) -> Reparametrised:
+def tied(function: ValueAndGradient, number: Int64[Tensor, " p"]) -> Reparametrised:
     """The function of free weights where weight i is free weight `number[i]`."""
     return Reparametrised(
         function,
@@ -203,7 +203,7 @@ def tied(function: ValueAndGradient, number: Int64[Tensor, "p"]) -> Reparametris
     )
 
 
-def shifted(function: ValueAndGradient, origin: Float[Tensor, "p"]) -> Reparametrised:
+def shifted(function: ValueAndGradient, origin: Float[Tensor, " p"]) -> Reparametrised:
     """The function of the difference from `origin`."""
     return Reparametrised(
         function, lambda free: free + origin.to(free), lambda gradient, _free: gradient
@@ -241,7 +241,7 @@ def chain_objectives(
     data: ChainData,
     estimator: Criterion,
     threads: Threads,
-    parts: list[Int64[Tensor, "b"]],
+    parts: list[Int64[Tensor, " b"]],
 ) -> list[ValueAndGradient]:
     """The same for some sequences at a time."""
     if (estimator == "pw" or estimator == "pwpl") and suits(model, data):
@@ -258,7 +258,7 @@ def chain_objectives(
     ]
 
 
-def chain_field(model: ChainCRF) -> tuple[LogLinearField, Int64[Tensor, "p"]]:
+def chain_field(model: ChainCRF) -> tuple[LogLinearField, Int64[Tensor, " p"]]:
     """A field of the chain's weights, and where in the chain's flat vector each of them lies."""
     support = model.support
     if support.triples is not None:

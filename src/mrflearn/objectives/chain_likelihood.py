@@ -47,12 +47,12 @@ class BlockEdges:
     """The edges of a block's rows, and what carries gradients back over them."""
 
     edges: EdgeWeights
-    used: Int64[Tensor, "u"]
+    used: Int64[Tensor, " u"]
     bags: Bags  # over the rows of the block, one for each of `used`
 
     @classmethod
     def of(
-        cls, model: ChainCRF, features: CompiledFeatures, tokens: Int64[Tensor, "q"]
+        cls, model: ChainCRF, features: CompiledFeatures, tokens: Int64[Tensor, " q"]
     ) -> BlockEdges | None:
         """Those of tokens that have a token before them; None where there are none."""
         plan, device = model.edge_plan, model.edge.device
@@ -71,7 +71,7 @@ class EdgeGradient:
 
     model: ChainCRF
     wide: Float[Tensor, "w p*p"]
-    narrow: Float[Tensor, "h"]
+    narrow: Float[Tensor, " h"]
 
     @classmethod
     def zeros(cls, model: ChainCRF) -> EdgeGradient:
@@ -86,7 +86,7 @@ class EdgeGradient:
             self.wide.index_add_(0, block.used, block.bags.sums(flat))
         block.edges.singles.add_gradient(flat, self.narrow)
 
-    def gradient(self) -> Float[Tensor, "h"]:
+    def gradient(self) -> Float[Tensor, " h"]:
         """The slope of each weight."""
         plan = self.model.edge_placed
         if plan is None:
@@ -96,9 +96,9 @@ class EdgeGradient:
 
 def add_path(
     pairs: Float[Tensor, "q p p"],
-    path: Int64[Tensor, "r"],
+    path: Int64[Tensor, " r"],
     steps: Steps,
-    weight: Float[Tensor, "b"] | None,
+    weight: Float[Tensor, " b"] | None,
     sign: int,
 ) -> None:
     """Counts the transitions of a path of states, `sign` times and sequences weighted, in place."""
@@ -123,7 +123,7 @@ class ChainData:
 
     features: CompiledFeatures
     labels: CompiledLabels
-    weight: Float[Tensor, "b"] | None = None
+    weight: Float[Tensor, " b"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +134,9 @@ class ChainBlock:
     steps: Steps
     bags: Bags
     singles: Singles
-    gold: Int64[Tensor, "r"] | None
+    gold: Int64[Tensor, " r"] | None
     allowed: Bool[Tensor, "r p"] | None
-    weight: Float[Tensor, "b"] | None
+    weight: Float[Tensor, " b"] | None
     edges: BlockEdges | None  # None: all rows share one transition table
 
 
@@ -146,13 +146,13 @@ class Shard:
 
     blocks: tuple[ChainBlock, ...]
     rows: int
-    used: Int64[Tensor, "u"]  # rows of the table of weights that the shard uses
+    used: Int64[Tensor, " u"]  # rows of the table of weights that the shard uses
     bags: Bags  # over the rows of the shard, one for each of those
     singles: Singles
     dense: Float[Tensor, "k d"] | None
-    gold_place: Int[Tensor, "m"]  # row * labels + label, of the rows with known labels
-    gold_weight: Float[Tensor, "m"] | None
-    gold_transitions: Float[Tensor, "e"]
+    gold_place: Int[Tensor, " m"]  # row * labels + label, of the rows with known labels
+    gold_weight: Float[Tensor, " m"] | None
+    gold_transitions: Float[Tensor, " e"]
 
 
 def make_shards(model: ChainCRF, data: ChainData, count: int) -> list[Shard]:
@@ -257,8 +257,8 @@ def _gold(
 
 
 def transition_counts(
-    model: ChainCRF, block: ChainBlock, path: Int64[Tensor, "r"]
-) -> Float[Tensor, "e"]:
+    model: ChainCRF, block: ChainBlock, path: Int64[Tensor, " r"]
+) -> Float[Tensor, " e"]:
     """How often each transition weight counts on a path of states, sequences weighted."""
     chain, steps = model.chain, block.steps
     amount = model.transition.new_ones(len(path))
@@ -301,7 +301,7 @@ def _cut(sequences: Tensor, lengths: Tensor, tokens: float) -> list[Tensor]:
     return [part for part in sequences.split(sizes) if len(part)]
 
 
-def _position(steps: Steps) -> Int64[Tensor, "r"]:
+def _position(steps: Steps) -> Int64[Tensor, " r"]:
     """The position of each row in its sequence."""
     sizes = torch.tensor(steps.sizes, dtype=torch.int64)
     return torch.arange(len(sizes)).repeat_interleave(sizes)
@@ -333,12 +333,12 @@ def _check_possible(gold: Tensor, steps: Steps, group: Tensor) -> None:
 class ChainWeights(NamedTuple):
     """A vector of weights laid out for use by every shard."""
 
-    state: Float[Tensor, "f"]
+    state: Float[Tensor, " f"]
     table: Float[Tensor, "w s"]
-    transition: Float[Tensor, "e"]
+    transition: Float[Tensor, " e"]
     steps: Float[Tensor, "p p"]
     dense: Float[Tensor, "d s"]
-    edge: Float[Tensor, "h"]
+    edge: Float[Tensor, " h"]
     edge_table: Float[Tensor, "w p*p"]
 
 
@@ -347,7 +347,7 @@ class ChainGradient(NamedTuple):
 
     value: Float[Tensor, ""]
     labels: Float[Tensor, "r s"]
-    transitions: Float[Tensor, "e"]
+    transitions: Float[Tensor, " e"]
     pairs: Float[Tensor, "q p p"] | None  # of single transitions, where rows have own tables
 
 
@@ -361,7 +361,7 @@ class ChainLikelihood:
     threads: Threads
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, "v"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " v"]) -> tuple[Tensor, Tensor]:
         """Nats, summed over the weights of the sequences; and the gradient."""
         layout = Layout.of(self.model.parameters())
         laid = lay(self.model, layout.unflatten(vector))
@@ -471,10 +471,10 @@ def observe(slopes: Float[Tensor, "k s"], shard: Shard) -> None:
 def carry_back(
     model: ChainCRF,
     slopes: Float[Tensor, "k s"],
-    transitions: Float[Tensor, "e"],
+    transitions: Float[Tensor, " e"],
     edges: EdgeGradient,
     shard: Shard,
-) -> Float[Tensor, "v"]:
+) -> Float[Tensor, " v"]:
     """The gradient of all weights from the slopes of the scores."""
     plan = model.placed
     table = shard.bags.sums(slopes)
@@ -489,7 +489,7 @@ def carry_back(
 
 def label_scores(
     unary: Float[Tensor, "r p"], table: Float[Tensor, "*q p p"], block: ChainBlock
-) -> Float[Tensor, "r"]:
+) -> Float[Tensor, " r"]:
     """The score of the known label of each row and of the step into it."""
     assert block.gold is not None  # noqa: S101 - the caller made sure
     steps, gold = block.steps, block.gold

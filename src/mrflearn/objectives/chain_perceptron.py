@@ -52,7 +52,7 @@ class ChainPerceptron:
             )
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, "v"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " v"]) -> tuple[Tensor, Tensor]:
         """The loss, and the counts of the best labels less those of the right ones."""
         layout = Layout.of(self.model.parameters())
         laid = lay(self.model, layout.unflatten(vector))
@@ -85,7 +85,7 @@ class ChainPerceptron:
         return (loss if block.weight is None else loss * block.weight).sum(), best
 
 
-def _count_edges(edges: EdgeGradient, block: ChainBlock, best: Int64[Tensor, "r"]) -> None:
+def _count_edges(edges: EdgeGradient, block: ChainBlock, best: Int64[Tensor, " r"]) -> None:
     if block.edges is None or block.gold is None:
         return
     steps, states = block.steps, len(edges.model.support.labels)

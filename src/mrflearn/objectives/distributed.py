@@ -42,7 +42,7 @@ class PartObjective:
     """
 
     value: Float[Tensor, ""]
-    gradient: Float[Tensor, "p"]
+    gradient: Float[Tensor, " p"]
     converged: bool
     starts: dict[int, dict[str, Tensor]]
 
@@ -64,7 +64,7 @@ class _Evaluate:
 
     model: LogLinearField
     principle: Principle
-    vector: Float[Tensor, "p"]
+    vector: Float[Tensor, " p"]
 
     def __call__(self, partition: Partition) -> PartObjective:
         function, starts, converged = self._function(partition), {}, True
@@ -106,7 +106,7 @@ class Distributed:
     latest: dict[int, dict[str, Tensor]] = field(default_factory=dict)
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, "p"]) -> Evaluation:
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over all partitions."""
         # A fresh copy: plans that this one may hold by now need not travel.
         task = _Evaluate(replace(self.model), self.principle, vector)

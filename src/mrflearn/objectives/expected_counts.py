@@ -47,8 +47,8 @@ class Expected:
     tables: Tables
     weights: Float[Tensor, "b a l"]
     tags: Float[Tensor, "w a"]  # each word with each preterminal
-    rules: Float[Tensor, "r"]
-    start: Float[Tensor, "s"]
+    rules: Float[Tensor, " r"]
+    start: Float[Tensor, " s"]
     documents: Float[Tensor, "d h"]
 
     def __add__(self, other: Expected) -> Expected:
@@ -119,7 +119,7 @@ def explain_tokens(
 @torch.no_grad()
 def sentence_log_likelihoods(
     model: CompositeModel, batch: Batch, documents: Float[Tensor, "d h"]
-) -> Float[Tensor, "s"]:
+) -> Float[Tensor, " s"]:
     """log p of each sentence of a batch, its end included, in nats."""
     tokens = batch.tokens.to(documents.device, documents.dtype)
     scores = explain_tokens(model, tokens, documents[tokens.document]).scores

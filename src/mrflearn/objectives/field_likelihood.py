@@ -107,7 +107,7 @@ class FieldLikelihood:
         return Layout.of(self.model.parameters())
 
     @cached_property
-    def observed(self) -> Float[Tensor, "p"]:
+    def observed(self) -> Float[Tensor, " p"]:
         certain = ~_uncertain(self.batch)
         groups = self.batch.graph.groups
         counts = [
@@ -116,7 +116,7 @@ class FieldLikelihood:
         ]
         return observed_counts(self.model, self.batch, counts)
 
-    def __call__(self, vector: Float[Tensor, "p"]) -> Evaluation:
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the examples."""
         value = -torch.dot(self.observed, vector.double())
         gradient = -self.observed
@@ -125,7 +125,7 @@ class FieldLikelihood:
             gradient = gradient + slope
         return Evaluation(value, gradient.to(vector.dtype))
 
-    def _solve(self, vector: Float[Tensor, "p"], part: _Part) -> tuple[Tensor, Tensor]:
+    def _solve(self, vector: Float[Tensor, " p"], part: _Part) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().to(INFERENCE).requires_grad_(True)
         with torch.enable_grad():
             model = self.model.with_parameters(self.layout.unflatten(leaf))
@@ -136,7 +136,7 @@ class FieldLikelihood:
             slope = torch.autograd.grad(value, leaf)[0]
         return value.detach(), slope.double()
 
-    def _log_partition(self, potentials: Potentials, part: _Part) -> Float[Tensor, "c"]:
+    def _log_partition(self, potentials: Potentials, part: _Part) -> Float[Tensor, " c"]:
         if isinstance(self.inference, BeliefPropagation):
             found = self.inference.run(potentials, part.messages)
             part.latest, part.converged = found.messages, found.beliefs.converged
@@ -160,14 +160,14 @@ class FieldLikelihood:
                 yield _Part(self._only_uncertain(own, uncertain[first:end]), incidences, True)
 
     @staticmethod
-    def _only_uncertain(own: FieldBatch, uncertain: Bool[Tensor, "c"]) -> FieldBatch:
+    def _only_uncertain(own: FieldBatch, uncertain: Bool[Tensor, " c"]) -> FieldBatch:
         """The same examples, of which those with known labels count 0 times."""
         weight = torch.ones(len(uncertain), dtype=torch.float64)
         weight = weight if own.weight is None else own.weight.double()
         return replace(own, weight=weight * uncertain)
 
 
-def _uncertain(batch: FieldBatch) -> Bool[Tensor, "c"]:
+def _uncertain(batch: FieldBatch) -> Bool[Tensor, " c"]:
     """The examples with a label that is not known for certain."""
     found = torch.zeros(batch.graph.components, dtype=torch.bool)
     found[batch.graph.component[batch.uncertain]] = True
@@ -177,7 +177,7 @@ def _uncertain(batch: FieldBatch) -> Bool[Tensor, "c"]:
 def spans_of(
     batch: FieldBatch,
     cores: int,
-    order: Int64[Tensor, "c"] | None = None,
+    order: Int64[Tensor, " c"] | None = None,
     most: int = NUMBERS_IN_TABLES,
 ) -> Iterator[tuple[int, int]]:
     """Runs of examples whose tables fit in memory together, and enough runs for every core.

@@ -37,7 +37,7 @@ class Sum:
 
     functions: tuple[ValueAndGradient, ...]
 
-    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
         found = [evaluate(function, vector) for function in self.functions]
         value = torch.stack([own.value.double() for own in found]).sum()
         return value, torch.stack([own.gradient for own in found]).sum(dim=0)

@@ -44,7 +44,7 @@ class AlternatingBound:
         self.duals = model.unary.new_zeros(model.offsets, model.states)
         self.passes = 0
 
-    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             scores = self.at(leaf).scores()
@@ -55,7 +55,7 @@ class AlternatingBound:
         self.passes += 1
         return value.detach(), torch.autograd.grad(value, leaf)[0]
 
-    def at(self, vector: Float[Tensor, "p"]) -> NeighbourModel:
+    def at(self, vector: Float[Tensor, " p"]) -> NeighbourModel:
         """The model that a vector stands for."""
         return self.template.with_parameters(self.layout.unflatten(vector))
 

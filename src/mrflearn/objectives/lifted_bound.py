@@ -163,7 +163,7 @@ class SpectralNormaliser:
     def __init__(
         self,
         lay: Lay,
-        weights: Float[Tensor, "k"],
+        weights: Float[Tensor, " k"],
         like: Float[Tensor, "k n"],
         *,
         recorded: bool = False,
@@ -257,7 +257,7 @@ class SpectralNormaliser:
 
 
 def chain_normaliser(
-    weights: Float[Tensor, "k"], like: Float[Tensor, "k c"], *, recorded: bool = False
+    weights: Float[Tensor, " k"], like: Float[Tensor, "k c"], *, recorded: bool = False
 ) -> SpectralNormaliser:
     """Chains of these weights; `like` has the shape and the kind of their duals."""
 
@@ -267,7 +267,7 @@ def chain_normaliser(
     return SpectralNormaliser(lay, weights, like, recorded=recorded)
 
 
-def window_normaliser(like: Float[Tensor, "c"]) -> SpectralNormaliser:
+def window_normaliser(like: Float[Tensor, " c"]) -> SpectralNormaliser:
     """Windows of two words, which have no duals."""
 
     def lay(scores: NeighbourScores, duals: Tensor) -> PowerScores:
@@ -300,9 +300,9 @@ FAR_ABOVE = 1e-2  # nats per position above the accepted value: no penalty makes
 class Frequencies:
     """Moments divided by the number of positions, as tensors."""
 
-    unary: Float[Tensor, "c"]
+    unary: Float[Tensor, " c"]
     pairs: tuple[SparseMatrix, ...]  # one an offset, rows for the left word
-    triples: tuple[Int[Tensor, "t"], Float[Tensor, "t"]] | None = None
+    triples: tuple[Int[Tensor, " t"], Float[Tensor, " t"]] | None = None
 
     @classmethod
     def of(cls, moments: Moments, like: Tensor) -> Frequencies:
@@ -367,7 +367,7 @@ class LiftedBound:
             recorded(self._evaluate, self.start) if normaliser.recordable else self._evaluate
         )
 
-    def __call__(self, vector: Float[Tensor, "p"]) -> Evaluation:
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         self.normaliser.rewind()
         for _ in range(MOST_REPEATS):
             value, gradient = self._run(vector)
@@ -392,7 +392,7 @@ class LiftedBound:
         self.accepted = state["accepted"]
         self.normaliser.restore({n: own for n, own in state.items() if n != "accepted"})
 
-    def _evaluate(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+    def _evaluate(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             model, duals = self.at(leaf)
@@ -404,14 +404,14 @@ class LiftedBound:
         self.log_partition.copy_(log_partition.detach())
         return value.detach(), gradient
 
-    def at(self, vector: Float[Tensor, "p"]) -> tuple[NeighbourModel, Float[Tensor, "k c"]]:
+    def at(self, vector: Float[Tensor, " p"]) -> tuple[NeighbourModel, Float[Tensor, "k c"]]:
         """The model and the duals that a vector stands for."""
         parameters = self.layout.unflatten(vector * self.scale)
         duals = parameters.pop(DUALS)
         return self.template.with_parameters(parameters), duals
 
     @torch.no_grad()
-    def validation_bound(self, vector: Float[Tensor, "p"], valid: Frequencies) -> float:
+    def validation_bound(self, vector: Float[Tensor, " p"], valid: Frequencies) -> float:
         """The bound per position of other moments.
 
         log Z is the same for every corpus, so at the vector that was evaluated last this costs only
@@ -433,7 +433,7 @@ class WordScaledL2:
     names: tuple[str, ...]
     bound: LiftedBound = field(repr=False)
 
-    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
         del layout  # that of the bare vector; the bound knows what lies where
         held = self.bound.layout.covers(self.names).to(like.device)
         return LaidPenalty(l2=(self.strength * self.bound.scale.square() * held).to(like))
@@ -441,9 +441,9 @@ class WordScaledL2:
 
 def word_scales(
     parameters: Mapping[str, Tensor],
-    frequency: Float[Tensor, "c"],
+    frequency: Float[Tensor, " c"],
     smoothing: float,
-    weights: Float[Tensor, "k"] | None = None,
+    weights: Float[Tensor, " k"] | None = None,
 ) -> dict[str, Tensor]:
     """For each parameter the square root of one over its curvature, roughly.
 

@@ -54,12 +54,12 @@ class LocalTables:
     """
 
     shape: LocalShape
-    index: Int[Tensor, "p"]
-    joins: Int[Tensor, "p*p"]
+    index: Int[Tensor, " p"]
+    joins: Int[Tensor, " p*p"]
     design: Float[Tensor, "x p"] | None
     even: Float[Tensor, "p y"] | None
     pairs: tuple[LaidPair, ...] | None
-    rows: Int[Tensor, "p*p"] | None
+    rows: Int[Tensor, " p*p"] | None
 
     def scores(self, terms: Float[Tensor, "p q"]) -> Float[Tensor, "x q"]:
         """The score of every joint state."""
@@ -120,11 +120,11 @@ def local_tables(shape: LocalShape, device: torch.device) -> LocalTables:
 class LocalFit:
     """What one set of parameters gives: minus the log-likelihood, and what it expects to see."""
 
-    value: Float[Tensor, "q"]
+    value: Float[Tensor, " q"]
     conditional: Float[Tensor, "x q"]  # the probability of a joint state given its context
     expected: Float[Tensor, "x q"]  # the same times the weight of the context
 
-    def part(self, problems: Int[Tensor, "k"]) -> LocalFit:
+    def part(self, problems: Int[Tensor, " k"]) -> LocalFit:
         """Some of the problems."""
         return LocalFit(
             self.value.index_select(0, problems),
@@ -163,7 +163,7 @@ class AuxiliaryLikelihood:
         return local_tables(self.shape, self.context.device)
 
     @cached_property
-    def total(self) -> Float[Tensor, "q"]:
+    def total(self) -> Float[Tensor, " q"]:
         """The weight of the samples of each problem."""
         return self.context.sum(dim=0)
 
@@ -174,14 +174,14 @@ class AuxiliaryLikelihood:
         present = (~self.absent).to(self.context)
         return present * present.unsqueeze(1)
 
-    def part(self, problems: Int[Tensor, "k"]) -> AuxiliaryLikelihood:
+    def part(self, problems: Int[Tensor, " k"]) -> AuxiliaryLikelihood:
         """Some of the problems."""
         absent = None if self.absent is None else self.absent.index_select(1, problems)
         context = self.context.index_select(1, problems)
         observed = self.observed.index_select(1, problems)
         return AuxiliaryLikelihood(self.shape, context, observed, absent)
 
-    def averages(self) -> tuple[AuxiliaryLikelihood, Int[Tensor, "q"]]:
+    def averages(self) -> tuple[AuxiliaryLikelihood, Int[Tensor, " q"]]:
         """The average problem of each run with the same terms, and which of them each is in."""
         count, context = len(self.observed), self.context.mean(dim=1, keepdim=True)
         if self.absent is None:

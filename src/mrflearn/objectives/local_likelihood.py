@@ -64,7 +64,7 @@ class Gathered:
     """Rows of a pool that problems read."""
 
     bags: Bags
-    back: tuple[Int64[Tensor, "u"], Bags]
+    back: tuple[Int64[Tensor, " u"], Bags]
 
     def scores(self, weights: Tensor, table: Float[Tensor, "r l"], dense: Tensor) -> Tensor:  # noqa: ARG002
         """The sums of the rows of every problem."""
@@ -86,7 +86,7 @@ class Gathered:
 class Pool:
     """Distinct (features, given states) of a plan: their codes, and blocks of their incidences."""
 
-    codes: Int64[Tensor, "r"]
+    codes: Int64[Tensor, " r"]
     others: int
     cells: int
     blocks: list[tuple[slice, FeatureIncidence]]
@@ -118,7 +118,7 @@ def find_pools(
 
 
 def _pool(
-    model: LogLinearField, batch: FieldBatch, key: Key, plan: SlicePlan, codes: Int64[Tensor, "r"]
+    model: LogLinearField, batch: FieldBatch, key: Key, plan: SlicePlan, codes: Int64[Tensor, " r"]
 ) -> Pool:
     cells, blocks = plan.weights.labels, []
     most = max(1, NUMBERS_AT_ONCE // cells)
@@ -152,9 +152,9 @@ class Source:
 class Gold:
     """The known labels of problems: each (problem, cell) once, and how often it was seen."""
 
-    problem: Int64[Tensor, "g"]
-    cell: Int64[Tensor, "g"]
-    times: Float[Tensor, "g"]
+    problem: Int64[Tensor, " g"]
+    cell: Int64[Tensor, " g"]
+    times: Float[Tensor, " g"]
 
     @classmethod
     def of(cls, batch: FieldBatch, own: Problems) -> Gold:
@@ -163,7 +163,7 @@ class Gold:
             cell = cell * batch.graph.states[variables] + batch.states[variables]
         return cls(torch.arange(len(own)), cell, own.weight)
 
-    def merged(self, number: Int64[Tensor, "g"], cells: int) -> Gold:
+    def merged(self, number: Int64[Tensor, " g"], cells: int) -> Gold:
         """The same labels, problem i being problem `number[i]` now."""
         code, place = torch.unique(number * cells + self.cell, return_inverse=True)
         times = torch.zeros(len(code), dtype=torch.float64).index_add_(0, place, self.times)
@@ -182,7 +182,7 @@ class LocalBlock:
 
     count: int
     shape: tuple[int, ...]
-    weight: Float[Tensor, "n"] | None  # None: each counts once
+    weight: Float[Tensor, " n"] | None  # None: each counts once
     sources: tuple[Source, ...]
     gold: Gold
     place: tuple[int, slice]  # which record of problems, and where in it
@@ -195,7 +195,7 @@ class LocalLayout:
     plans: dict[Key, SlicePlan]
     pools: dict[Key, Pool]
     blocks: list[LocalBlock]
-    observed: Float[Tensor, "p"]
+    observed: Float[Tensor, " p"]
 
 
 def lay_out(
@@ -304,7 +304,7 @@ def _merged(
 def _between(members: Members, begin: int, end: int) -> Members:
     low, high = torch.searchsorted(members.problem, torch.tensor([begin, end])).tolist()
     inside = slice(low, high)
-    problem: Int64[Tensor, "k"] = members.problem[inside] - begin
+    problem: Int64[Tensor, " k"] = members.problem[inside] - begin
     return Members(end - begin, problem, members.row[inside], members.other[inside])
 
 
@@ -328,7 +328,7 @@ class LocalLikelihood:
         return Layout.of(self.model.parameters())
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
         """Nats, summed over the weights of the problems; and the gradient."""
         model = self.model.with_parameters(self.layout.unflatten(vector))
         tables = {
@@ -385,7 +385,7 @@ class LocalLikelihood:
 
     def _back(
         self, model: LogLinearField, tables: dict[Key, Tensor], found: list[LocalGradient]
-    ) -> list[Float[Tensor, "p"]]:
+    ) -> list[Float[Tensor, " p"]]:
         """The gradients of what pools are made of."""
         if not self.laid.pools:
             return []
@@ -435,7 +435,7 @@ class LocalGradient:
                 flat, self.weights[group], self.tables[source.key], self.dense[group]
             )
 
-    def gradient(self, laid: LocalLayout, layout: Layout) -> Float[Tensor, "p"]:
+    def gradient(self, laid: LocalLayout, layout: Layout) -> Float[Tensor, " p"]:
         """The gradients of all weights as one flat vector."""
         for key, own in laid.plans.items():
             plan, table = own.weights, self.tables[key]

@@ -40,7 +40,7 @@ from mrflearn.models.loglinear import LogLinearField, attributes_of, cells_of
 
 
 Local = Literal["pl", "edge-pl", "pw", "pwpl"]
-Pairs = tuple[Int64[Tensor, "m"], Int64[Tensor, "m"]]
+Pairs = tuple[Int64[Tensor, " m"], Int64[Tensor, " m"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +53,8 @@ class ProblemPart:
     group: int
     free: tuple[int, ...]
     covers: tuple[int, ...]
-    problem: Int64[Tensor, "m"]
-    factor: Int64[Tensor, "m"]
+    problem: Int64[Tensor, " m"]
+    factor: Int64[Tensor, " m"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +62,13 @@ class Problems:
     """Problems of one shape: their free variables, how often each counts, who takes part."""
 
     scope: Int64[Tensor, "n k"]
-    weight: Float[Tensor, "n"]
+    weight: Float[Tensor, " n"]
     parts: tuple[ProblemPart, ...]
 
     def __len__(self) -> int:
         return len(self.scope)
 
-    def some(self, wanted: Bool[Tensor, "n"]) -> Problems:
+    def some(self, wanted: Bool[Tensor, " n"]) -> Problems:
         """Those that are wanted, numbered anew."""
         number = wanted.cumsum(0) - 1
         parts = []
@@ -95,7 +95,7 @@ def _variables(graph: FactorGraph, _: bool) -> Iterator[tuple[Tensor, Members]]:
     yield from _alone(graph, everyone)
 
 
-def _alone(graph: FactorGraph, chosen: Bool[Tensor, "v"]) -> Iterator[tuple[Tensor, Members]]:
+def _alone(graph: FactorGraph, chosen: Bool[Tensor, " v"]) -> Iterator[tuple[Tensor, Members]]:
     """Each chosen variable with all the factors around it, by number of states."""
     for states in graph.states[chosen].unique().tolist():
         scope = (chosen & (graph.states == states)).nonzero()
@@ -136,7 +136,7 @@ def _ends(graph: FactorGraph, scope: Int64[Tensor, "n k"], wanted: bool) -> Memb
     return {g: touching(graph, scope, g) for g, group in groups if group.arity == 1}
 
 
-def _joined(graph: FactorGraph) -> Bool[Tensor, "v"]:
+def _joined(graph: FactorGraph) -> Bool[Tensor, " v"]:
     """The variables that share a factor with another."""
     joined = torch.zeros(graph.variables, dtype=torch.bool)
     for group in graph.groups:
@@ -145,7 +145,7 @@ def _joined(graph: FactorGraph) -> Bool[Tensor, "v"]:
     return joined
 
 
-def _first_of_their_scope(graph: FactorGraph) -> list[Bool[Tensor, "f"]]:
+def _first_of_their_scope(graph: FactorGraph) -> list[Bool[Tensor, " f"]]:
     """For each group the factors whose variables no factor before them has."""
     seen: list[Tensor] = []
     for arity in sorted({group.arity for group in graph.groups}):
@@ -200,8 +200,8 @@ def _with_parts(batch: FieldBatch, scope: Int64[Tensor, "n k"], members: Members
 
 
 def observed_counts(
-    model: LogLinearField, batch: FieldBatch, counts: list[Float[Tensor, "f"]]
-) -> Float[Tensor, "p"]:
+    model: LogLinearField, batch: FieldBatch, counts: list[Float[Tensor, " f"]]
+) -> Float[Tensor, " p"]:
     """How often each weight counts in the scores of known labels, given how often factors do."""
     pieces: list[Tensor] = []
     for index, (count, template) in enumerate(zip(counts, model.templates, strict=True)):
@@ -212,7 +212,7 @@ def observed_counts(
     return torch.cat(pieces)
 
 
-def times_of(batch: FieldBatch, problems: list[Problems]) -> list[Float[Tensor, "f"]]:
+def times_of(batch: FieldBatch, problems: list[Problems]) -> list[Float[Tensor, " f"]]:
     """How often each factor takes part in problems."""
     counts = [torch.zeros(len(own), dtype=torch.float64) for own in batch.graph.groups]
     for own in problems:
@@ -253,7 +253,7 @@ def _observed(
 # Piecewise likelihood with pieces of several factors: exact likelihood on the node-split graph.
 
 
-def named_pieces(batch: FieldBatch, names: Sequence[Sequence[str]]) -> list[Int64[Tensor, "f"]]:
+def named_pieces(batch: FieldBatch, names: Sequence[Sequence[str]]) -> list[Int64[Tensor, " f"]]:
     """The piece of every factor: in each example, the factors of one list of templates are one."""
     owner = {name: number for number, own in enumerate(names) for name in own}
     known = [group.name for group in batch.graph.groups]
@@ -267,7 +267,7 @@ def named_pieces(batch: FieldBatch, names: Sequence[Sequence[str]]) -> list[Int6
     ]
 
 
-def split_batch(batch: FieldBatch, pieces: Sequence[Int64[Tensor, "f"]]) -> FieldBatch:
+def split_batch(batch: FieldBatch, pieces: Sequence[Int64[Tensor, " f"]]) -> FieldBatch:
     """The same labels and features on the node-split graph, whose examples are the pieces."""
     graph, origin = split_nodes(batch.graph, pieces)
     place = torch.full((batch.graph.variables,), -1)

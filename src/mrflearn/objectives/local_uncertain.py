@@ -62,7 +62,7 @@ class UncertainLikelihood:
         """Those of each record of problems."""
         return [[self._teller(part) for part in own.parts] for own in self.problems]
 
-    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
         """Nats, summed over the weights of the problems; and the gradient."""
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
@@ -98,7 +98,7 @@ class UncertainLikelihood:
         return _Teller(part, placed, joint_mask(self.batch.allowed_states(), scope, sizes))
 
 
-def uncertain_problems(batch: FieldBatch, own: Problems) -> Bool[Tensor, "n"]:
+def uncertain_problems(batch: FieldBatch, own: Problems) -> Bool[Tensor, " n"]:
     """The problems with an uncertain label, free or given."""
     unknown = ~batch.known()
     found = unknown[own.scope].any(dim=1)

@@ -22,7 +22,7 @@ class Gaps(NamedTuple):
     """Words with their neighbours before and after, nearest first."""
 
     before: Int[Tensor, "n k"]
-    word: Int[Tensor, "n"]
+    word: Int[Tensor, " n"]
     after: Int[Tensor, "n k"]
 
     @classmethod
@@ -45,7 +45,7 @@ class Gaps(NamedTuple):
         return [Gaps(*parts) for parts in zip(*(part.split(size) for part in self), strict=True)]
 
 
-def log_conditionals(scores: NeighbourScores, gaps: Gaps, separator: int) -> Float[Tensor, "n"]:
+def log_conditionals(scores: NeighbourScores, gaps: Gaps, separator: int) -> Float[Tensor, " n"]:
     """log p(word | all others); a word is never a separator, whose places are given."""
     figures = scores.conditional(gaps.before, gaps.after)
     banned = torch.zeros(scores.states, dtype=torch.bool, device=figures.device)

@@ -21,7 +21,7 @@ class Evaluation:
     """
 
     value: Float[Tensor, ""]
-    gradient: Float[Tensor, "p"]
+    gradient: Float[Tensor, " p"]
     noise: Float[Tensor, ""] | float = 0.0
 
 
@@ -33,7 +33,7 @@ class Objective(Protocol):
     same vector gets the same answer, whatever was evaluated in between.
     """
 
-    def __call__(self, vector: Float[Tensor, "p"], /) -> Evaluation: ...
+    def __call__(self, vector: Float[Tensor, " p"], /) -> Evaluation: ...
 
     @property
     def branches(self) -> bool:
@@ -53,7 +53,7 @@ class Objective(Protocol):
 ValueAndGradient: TypeAlias = Callable[[Tensor], tuple[Tensor | float, Tensor] | Evaluation]
 
 
-def evaluate(function: ValueAndGradient, vector: Float[Tensor, "p"]) -> Evaluation:
+def evaluate(function: ValueAndGradient, vector: Float[Tensor, " p"]) -> Evaluation:
     """What a function answers, as one record with a tensor for its value."""
     found = function(vector)
     if not isinstance(found, Evaluation):

@@ -46,14 +46,14 @@ class LaidPenalty:
     def has_l2(self) -> bool:
         return isinstance(self.l2, Tensor) or self.l2 > 0
 
-    def rough(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
+    def rough(self, vector: Float[Tensor, " p"]) -> Float[Tensor, ""]:
         """The part that has a corner at zero: L1."""
         if isinstance(self.l1, Tensor):
             return (vector.abs() * self.l1).sum(dtype=torch.float64)
         length: Tensor = torch.linalg.vector_norm(vector, 1, dtype=torch.float64)
         return self.l1 * length
 
-    def smooth(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
+    def smooth(self, vector: Float[Tensor, " p"]) -> Float[Tensor, ""]:
         """The part that has a gradient everywhere: L2."""
         if isinstance(self.l2, Tensor):
             return (vector.square() * self.l2).sum(dtype=torch.float64)
@@ -61,8 +61,8 @@ class LaidPenalty:
         return self.l2 * length.square()
 
     def smooth_gradient(
-        self, vector: Float[Tensor, "p"], onto: Float[Tensor, "p"], share: float = 1.0
-    ) -> Float[Tensor, "p"]:
+        self, vector: Float[Tensor, " p"], onto: Float[Tensor, " p"], share: float = 1.0
+    ) -> Float[Tensor, " p"]:
         """A new vector: `onto` plus `share` times the gradient of the smooth part."""
         if isinstance(self.l2, Tensor):
             return onto.addcmul(vector, self.l2, value=2 * share)
@@ -72,7 +72,7 @@ class LaidPenalty:
 class Penalty(Protocol):
     """A price on weights that can be laid on any flat vector."""
 
-    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
         """Its strengths for the parameters of `layout`, of the type and device of `like`."""
 
 
@@ -81,7 +81,7 @@ class Penalty(Protocol):
 class NoPenalty:
     """Weights cost nothing."""
 
-    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:  # noqa: ARG002
+    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:  # noqa: ARG002
         return LaidPenalty()
 
 
@@ -96,7 +96,7 @@ class L2:
     def __post_init__(self) -> None:
         _check("L2", self.strength, self.exclude)
 
-    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
         return LaidPenalty(l2=_lay(self.strength, self.exclude, layout, like))
 
 
@@ -111,7 +111,7 @@ class L1:
     def __post_init__(self) -> None:
         _check("L1", self.strength, self.exclude)
 
-    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
         return LaidPenalty(l1=_lay(self.strength, self.exclude, layout, like))
 
 
@@ -128,7 +128,7 @@ class ElasticNet:
         _check("ElasticNet", self.l1, self.exclude)
         _check("ElasticNet", self.l2, self.exclude)
 
-    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
         return LaidPenalty(
             l1=_lay(self.l1, self.exclude, layout, like),
             l2=_lay(self.l2, self.exclude, layout, like),
@@ -189,7 +189,7 @@ class ScaledL2:
     strengths: Mapping[str, float]
     sizes: Mapping[str, Tensor]
 
-    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
         """w = size * z makes strength * w^2 into (strength * size^2) * z^2."""
         parts = [self.strengths[name] * self.sizes[name].square() for name in layout.names]
         return LaidPenalty(l2=torch.cat([part.reshape(-1) for part in parts]).to(like))

@@ -60,7 +60,7 @@ def conditional_scores(
     return scores
 
 
-def log_conditionals(potentials: Potentials, states: Int[Tensor, "n v"]) -> Float[Tensor, "n"]:
+def log_conditionals(potentials: Potentials, states: Int[Tensor, "n v"]) -> Float[Tensor, " n"]:
     """The sum over variables of log p(variable | all others), for each row."""
     scores = conditional_scores(potentials, states)
     chosen = scores.gather(-1, states.unsqueeze(-1)).squeeze(-1)
@@ -124,7 +124,7 @@ class AvailableCases:
 
     states: Int[Tensor, "n v"]  # any state where none was observed
     known: Bool[Tensor, "n v"]
-    weights: Float[Tensor, "n"]
+    weights: Float[Tensor, " n"]
 
     def chunks(self, rows: int) -> list[AvailableCases]:
         """The same rows, at most so many at a time."""
@@ -163,7 +163,7 @@ class CodedSamples:
     """Rows of states, indexed, each with its weight."""
 
     rows: CodedRows
-    weights: Float[Tensor, "n"]
+    weights: Float[Tensor, " n"]
 
     @classmethod
     def of(cls, samples: Samples, states: int) -> CodedSamples:

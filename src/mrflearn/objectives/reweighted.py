@@ -42,9 +42,9 @@ class ReweightedPieces:
     """Pieces of one shape: their template, example and log-count of assignments elsewhere."""
 
     template: int
-    example: Int64[Tensor, "n"]
-    elsewhere: Float[Tensor, "n"]
-    weight: Float[Tensor, "n"]
+    example: Int64[Tensor, " n"]
+    elsewhere: Float[Tensor, " n"]
+    weight: Float[Tensor, " n"]
 
 
 @final
@@ -56,7 +56,7 @@ class ReweightedLikelihood:
     laid: LocalLayout
     pieces: list[ReweightedPieces]
     count: Float[Tensor, "c t"]  # pieces of each template in each example
-    given: Float[Tensor, "t"]  # log-shares, where they are not learned
+    given: Float[Tensor, " t"]  # log-shares, where they are not learned
     threads: Threads
 
     @classmethod
@@ -93,7 +93,7 @@ class ReweightedLikelihood:
         return Layout.of(self.model.parameters())
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, "p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
         """Nats, summed over the weights of the examples; and the gradient."""
         model = self.model.with_parameters(self.layout.unflatten(vector))
         logs = (self.given if model.shares is None else model.shares).double()
@@ -143,7 +143,7 @@ class ReweightedLikelihood:
         return (weight * mu * (total.squeeze(1).double() + own.elsewhere[inside])).sum()
 
 
-def _log_shares(model: LogLinearField, shares: Shares) -> Float[Tensor, "t"]:
+def _log_shares(model: LogLinearField, shares: Shares) -> Float[Tensor, " t"]:
     names = [template.name for template in model.templates]
     if isinstance(shares, str):
         return torch.zeros(len(names), dtype=torch.float64)

@@ -200,8 +200,8 @@ class FeatureFrequencies:
     """How often each parameter's feature occurs, per position, and each tag and word."""
 
     of_parameters: dict[str, Tensor]
-    tags: Float[Tensor, "t"]
-    words: Float[Tensor, "w"]
+    tags: Float[Tensor, " t"]
+    words: Float[Tensor, " w"]
 
     @classmethod
     def of(
@@ -253,7 +253,7 @@ class TaggerBound:
         self._mean = frequency * self.scale
         self.start = self.layout.flatten(parameters).detach() / self.scale
 
-    def __call__(self, vector: Float[Tensor, "p"]) -> Evaluation:
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             model, *duals = self.at(leaf)
@@ -274,20 +274,20 @@ class TaggerBound:
         """Take over what `state` gave."""
         self.normaliser.restore(state)
 
-    def mean_score(self, vector: Float[Tensor, "p"]) -> Float[Tensor, ""]:
+    def mean_score(self, vector: Float[Tensor, " p"]) -> Float[Tensor, ""]:
         """The mean over positions of all scores: <moments, parameters>."""
         return (self._mean * vector).sum(dtype=torch.float64)
 
-    def vector_of(self, named: Mapping[str, Tensor]) -> Float[Tensor, "p"]:
+    def vector_of(self, named: Mapping[str, Tensor]) -> Float[Tensor, " p"]:
         """The vector that stands for parameters and duals by name; what is not named is 0."""
         whole = self.layout.unflatten(torch.zeros_like(self.scale))
         return self.layout.flatten({**whole, **named}) / self.scale
 
-    def named(self, vector: Float[Tensor, "p"]) -> dict[str, Tensor]:
+    def named(self, vector: Float[Tensor, " p"]) -> dict[str, Tensor]:
         """The parameters and duals that a vector stands for."""
         return self.layout.unflatten(vector * self.scale)
 
-    def at(self, vector: Float[Tensor, "p"]) -> tuple[JointTaggerModel, Tensor, Tensor]:
+    def at(self, vector: Float[Tensor, " p"]) -> tuple[JointTaggerModel, Tensor, Tensor]:
         """The model and the duals that a vector stands for."""
         parameters = self.named(vector)
         duals = parameters.pop(TAG_DUALS), parameters.pop(WORD_DUALS)
@@ -306,7 +306,7 @@ class TaggerPenalty:
     mild: float
     bound: TaggerBound = field(repr=False)
 
-    def laid_on(self, layout: Layout, like: Float[Tensor, "p"]) -> LaidPenalty:
+    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
         del layout  # that of the bare vector; the bound knows what lies where
         own = self.bound.layout
         weights = [name for name in own.names if name in NAMES.values()]

@@ -20,7 +20,7 @@ Callback = Callable[[Step[Any]], str | None]  # a reason to stop, or None to go 
 class Best(NamedTuple):
     """The vector to hand out, and the value the training had there."""
 
-    vector: Float[Tensor, "p"]
+    vector: Float[Tensor, " p"]
     value: float
 
 

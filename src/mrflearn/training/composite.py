@@ -68,8 +68,8 @@ class RulePrior:
     what a treebank said of them.
     """
 
-    rules: Float[Tensor, "r"]
-    start: Float[Tensor, "s"]
+    rules: Float[Tensor, " r"]
+    start: Float[Tensor, " s"]
 
     @classmethod
     def around(cls, model: CompositeModel, uses: float) -> RulePrior:

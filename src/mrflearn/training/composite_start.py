@@ -131,7 +131,7 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
 @torch.no_grad()
 def by_topic(
     model: CompositeModel, tokens: HiddenTokens
-) -> tuple[Float[Tensor, "t h"], Float[Tensor, "t"]]:
+) -> tuple[Float[Tensor, "t h"], Float[Tensor, " t"]]:
     """What each topic gives each token, and what it has without any: preterminals by their shares.
 
     Derivations are left aside, since the shares of a sentence need only be a function of the
@@ -226,8 +226,8 @@ OTHER_TAGS = 0.1  # times that a word is taken to have been seen with tags in th
 class GrammarStart:
     """Logs of rules and of start symbols, and how likely each word has each preterminal."""
 
-    rules: Float[Tensor, "r"]
-    start: Float[Tensor, "s"]
+    rules: Float[Tensor, " r"]
+    start: Float[Tensor, " s"]
     tag_of_word: Float[Tensor, "w a"]
 
 

@@ -92,7 +92,7 @@ def _functions(
 
 def minimise(
     functions: ValueAndGradient | Sequence[ValueAndGradient],
-    start: Float[Tensor, "p"],
+    start: Float[Tensor, " p"],
     optimiser: Optimiser[Any],
     *,
     penalty: Penalty = NO_PENALTY,

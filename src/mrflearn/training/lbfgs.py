@@ -59,7 +59,7 @@ class Memory:
     is lost where it does not: what it writes to is no part of what is remembered.
     """
 
-    def __init__(self, history: int, like: Float[Tensor, "p"]) -> None:
+    def __init__(self, history: int, like: Float[Tensor, " p"]) -> None:
         self.history = history
         self.rows = like.new_zeros(SLOTS + 2 * (history + 1), len(like))
         self.current = 0  # the row of the current descent vector
@@ -78,23 +78,23 @@ class Memory:
         return self.rows[: SLOTS + 2 * min(self.count + 1, self.history + 1)]
 
     @property
-    def steepest(self) -> Float[Tensor, "p"]:
+    def steepest(self) -> Float[Tensor, " p"]:
         """The descent vector at the current point."""
         return self.rows[self.current]
 
     @property
-    def trial(self) -> Float[Tensor, "p"]:
+    def trial(self) -> Float[Tensor, " p"]:
         """Where the caller writes the descent vector at the point it tries."""
         return self.rows[1 - self.current]
 
     @property
-    def step(self) -> Float[Tensor, "p"]:
+    def step(self) -> Float[Tensor, " p"]:
         """Where the caller writes the step it tries."""
         return self.rows[SLOTS + 2 * self.free]
 
     def measure(
-        self, gradient: Float[Tensor, "p"], before: Float[Tensor, "p"]
-    ) -> Float[Tensor, "r+2"]:
+        self, gradient: Float[Tensor, " p"], before: Float[Tensor, " p"]
+    ) -> Float[Tensor, " r+2"]:
         """Inner products of what the caller wrote, once the gradient has changed from `before`.
 
         They stay on the device, so that the caller can fetch them together with other numbers:
@@ -156,7 +156,7 @@ class Memory:
         self.trial.zero_()
         self.rows[SLOTS + 2 * self.free : SLOTS + 2 * self.free + 2].zero_()
 
-    def direction(self, out: Float[Tensor, "p"]) -> float:
+    def direction(self, out: Float[Tensor, " p"]) -> float:
         """Writes -H v to `out` for the current descent vector v; gives its inner product with v."""
         if not self.count:
             torch.neg(self.steepest, out=out)
@@ -213,7 +213,7 @@ SMALLEST_SCALE = 1e-3  # of a parameter's change, relative to the step: many par
 
 
 def measure_noise(
-    value: Callable[[Tensor], float], vector: Float[Tensor, "p"], seed: int = 0
+    value: Callable[[Tensor], float], vector: Float[Tensor, " p"], seed: int = 0
 ) -> float:
     """The standard deviation of the noise of `value` near a vector; 0 where none shows.
 
@@ -275,11 +275,11 @@ class QuasiNewtonState:
     pseudo-gradient), `own_gradient` holds the gradient.
     """
 
-    vector: Float[Tensor, "p"]
+    vector: Float[Tensor, " p"]
     memory: Memory
-    trial: Float[Tensor, "p"]
-    direction: Float[Tensor, "p"]
-    own_gradient: Float[Tensor, "p"] | None
+    trial: Float[Tensor, " p"]
+    direction: Float[Tensor, " p"]
+    own_gradient: Float[Tensor, " p"] | None
     value: float
     gradient_norm: float
     size: float
@@ -295,10 +295,10 @@ class QuasiNewtonState:
     def at(
         cls,
         problem: Problem,
-        start: Float[Tensor, "p"],
+        start: Float[Tensor, " p"],
         memory: Memory,
         found: Evaluation,
-        own_gradient: Float[Tensor, "p"] | None,
+        own_gradient: Float[Tensor, " p"] | None,
     ) -> Self:
         """The state at the starting point, whose descent vector the memory holds."""
         square, size = memory.steepest.dot(memory.steepest), start.dot(start)
@@ -310,11 +310,11 @@ class QuasiNewtonState:
         return cls(*own, first, *norms, reported=float(found.noise))
 
     @property
-    def gradient(self) -> Float[Tensor, "p"]:
+    def gradient(self) -> Float[Tensor, " p"]:
         return self.memory.steepest if self.own_gradient is None else self.own_gradient
 
     @property
-    def answer(self) -> Float[Tensor, "p"]:
+    def answer(self) -> Float[Tensor, " p"]:
         return self.vector
 
     @property
@@ -382,7 +382,7 @@ class QuasiNewtonState:
         return own | self.memory.tensors()
 
     @classmethod
-    def restore(cls, history: int, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> Self:
+    def restore(cls, history: int, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> Self:
         """The state that gave these tensors, on the device of `like`."""
         placed = {n: tensors[n].to(like.device) for n in ("vector", "gradient") if n in tensors}
         memory = Memory(history, like)
@@ -431,7 +431,7 @@ class QuasiNewtonSettings:
             self.delta,
         )
 
-    def restore(self, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> QuasiNewtonState:
+    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> QuasiNewtonState:
         """The state that a checkpoint holds."""
         return QuasiNewtonState.restore(self.history, like, tensors)
 
@@ -468,7 +468,7 @@ def cross(
 class LBFGS(QuasiNewtonSettings):
     """Limited-memory BFGS with a strong Wolfe line search; for smooth objectives."""
 
-    def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> QuasiNewtonState:
         if problem.penalty.has_l1:
             raise TrainingError("L-BFGS needs a smooth penalty; for L1 train with OWLQN().")
         found = problem.total(start)
@@ -527,7 +527,7 @@ class _Search:
         return self.last
 
 
-def fetch(numbers: Float[Tensor, "n"]) -> tuple[float, Numbers]:
+def fetch(numbers: Float[Tensor, " n"]) -> tuple[float, Numbers]:
     """The first number, and the others in float64, on the host."""
     host = numbers.cpu().numpy().astype(np.float64)
     return float(host[0]), host[1:]

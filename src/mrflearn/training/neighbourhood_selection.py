@@ -31,7 +31,7 @@ class Neighbours(NamedTuple):
     """Edges, first variable first, and the weight of the rows behind each variable's choice."""
 
     edges: Int[Tensor, "e 2"]
-    weights: Float[Tensor, "v"]
+    weights: Float[Tensor, " v"]
 
 
 class Regressions(NamedTuple):
@@ -69,7 +69,7 @@ class NeighbourhoodSelection:
             raise SettingsError(f"ratio must be between 0 and 1; got {self.ratio}.")
 
     def __call__(
-        self, rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], sizes: Int[Tensor, "v"]
+        self, rows: Int[Tensor, "n v"], weights: Float[Tensor, " n"], sizes: Int[Tensor, " v"]
     ) -> Neighbours:
         """The edges, from rows of states; -1 is a missing value."""
         total = weights.sum().expand(len(sizes))
@@ -81,8 +81,8 @@ class NeighbourhoodSelection:
         return Neighbours(agreed.triu(1).nonzero(), total)
 
     def _from_incomplete(
-        self, rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], sizes: Int[Tensor, "v"]
-    ) -> tuple[Bool[Tensor, "v v"], Float[Tensor, "v"]]:
+        self, rows: Int[Tensor, "n v"], weights: Float[Tensor, " n"], sizes: Int[Tensor, " v"]
+    ) -> tuple[Bool[Tensor, "v v"], Float[Tensor, " v"]]:
         """Who has chosen whom, and from rows of which weight."""
         liberal = replace(self, gamma=0.0)
         filled = Samples.distinct(_filled(rows, weights, self.seed), weights)
@@ -104,8 +104,8 @@ class NeighbourhoodSelection:
     def _neighbours(
         self,
         rows: Int[Tensor, "n v"],
-        weights: Float[Tensor, "n"],
-        sizes: Int[Tensor, "v"],
+        weights: Float[Tensor, " n"],
+        sizes: Int[Tensor, " v"],
         possible: int,
     ) -> Bool[Tensor, "v v"]:
         """[k, j]: whether variable j has chosen k, at the strength that EBIC prefers for j.
@@ -141,13 +141,13 @@ class Lasso:
     against each other and one step length is good for all.
     """
 
-    parts: tuple[tuple[CodedRows, Float[Tensor, "n"]], ...]
+    parts: tuple[tuple[CodedRows, Float[Tensor, " n"]], ...]
     frequencies: Float[Tensor, "v s"]
     total: float
     step: float
 
     @classmethod
-    def of(cls, rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], states: int) -> Lasso:
+    def of(cls, rows: Int[Tensor, "n v"], weights: Float[Tensor, " n"], states: int) -> Lasso:
         total = float(weights.sum())
         share = (weights / total).double()
         parts = tuple(
@@ -166,7 +166,7 @@ class Lasso:
         couplings = self.frequencies.new_zeros(variables, states, variables, states)
         return Regressions((self.frequencies + 1e-9).log(), couplings)
 
-    def losses(self, point: Regressions) -> Float[Tensor, "v"]:
+    def losses(self, point: Regressions) -> Float[Tensor, " v"]:
         """The mean of -log p(variable | others) for each variable."""
         return self._evaluate(point)[0]
 
@@ -231,7 +231,9 @@ class Lasso:
         return losses, Regressions(slope, couplings.view_as(point.couplings))
 
 
-def _filled(rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], seed: int) -> Int[Tensor, "n v"]:
+def _filled(
+    rows: Int[Tensor, "n v"], weights: Float[Tensor, " n"], seed: int
+) -> Int[Tensor, "n v"]:
     """Every missing value drawn from those observed in its column."""
     generator = torch.Generator(device=rows.device).manual_seed(seed)
     filled = rows.clone()

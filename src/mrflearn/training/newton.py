@@ -51,10 +51,10 @@ class LocalSolution:
     """
 
     terms: Float[Tensor, "p q"]
-    value: Float[Tensor, "q"]
+    value: Float[Tensor, " q"]
     iterations: int
-    converged: Bool[Tensor, "q"]
-    stuck: Bool[Tensor, "q"]
+    converged: Bool[Tensor, " q"]
+    stuck: Bool[Tensor, " q"]
 
 
 class NewtonStep(NamedTuple):
@@ -62,8 +62,8 @@ class NewtonStep(NamedTuple):
 
     terms: Float[Tensor, "p q"]
     fit: LocalFit
-    done: Bool[Tensor, "q"]
-    stuck: Bool[Tensor, "q"]
+    done: Bool[Tensor, " q"]
+    stuck: Bool[Tensor, " q"]
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ class LocalNewton:
         self,
         problems: AuxiliaryLikelihood,
         begin: tuple[Float[Tensor, "p q"], LocalFit],
-        toward: tuple[Float[Tensor, "p q"], Float[Tensor, "q"]],
-        length: Float[Tensor, "q"],
-    ) -> tuple[Float[Tensor, "p q"], LocalFit, Float[Tensor, "q"]]:
+        toward: tuple[Float[Tensor, "p q"], Float[Tensor, " q"]],
+        length: Float[Tensor, " q"],
+    ) -> tuple[Float[Tensor, "p q"], LocalFit, Float[Tensor, " q"]]:
         """Steps of at most this length that make every value less: halved until they do.
 
         A step that none of its halves makes less has length 0.
@@ -209,8 +209,8 @@ class LocalNewton:
 
 
 def cholesky_with_ridge(
-    hessian: Float[Tensor, "q p p"], total: Float[Tensor, "q"]
-) -> tuple[Float[Tensor, "q p p"], Bool[Tensor, "q"]]:
+    hessian: Float[Tensor, "q p p"], total: Float[Tensor, " q"]
+) -> tuple[Float[Tensor, "q p p"], Bool[Tensor, " q"]]:
     """Its Cholesky factor, and where there is none.
 
     Where the data leave a direction flat, a ridge decides, which is added to the Hessian itself.
@@ -359,7 +359,7 @@ class LocalProximal:
 
     def _value(
         self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"]
-    ) -> Float[Tensor, "q"]:
+    ) -> Float[Tensor, " q"]:
         norms = [terms[span].norm(dim=0) for span in _priced(problems.shape)]
         price = self.l1 * torch.stack([torch.zeros_like(problems.total), *norms]).sum(dim=0)
         return problems.at(terms).value + self.l2 * terms.square().sum(dim=0) + price

@@ -51,7 +51,7 @@ class Step(Generic[M_co]):
     step: float
     evaluations: int
     seconds: float
-    vector: Float[Tensor, "p"]
+    vector: Float[Tensor, " p"]
     model: M_co
 
 

@@ -35,7 +35,7 @@ class OWLQN(QuasiNewtonSettings):
 
     max_iterations: int = 500
 
-    def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> QuasiNewtonState:
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> QuasiNewtonState:
         found = problem.total(start)
         memory = Memory(self.history, start)
         pseudo_gradient(start, found.gradient, problem.penalty.l1, out=memory.steepest)
@@ -54,11 +54,11 @@ class OWLQN(QuasiNewtonSettings):
 
 
 def pseudo_gradient(
-    vector: Float[Tensor, "p"],
-    gradient: Float[Tensor, "p"],
+    vector: Float[Tensor, " p"],
+    gradient: Float[Tensor, " p"],
     l1: Strength,
-    out: Float[Tensor, "p"],
-) -> Float[Tensor, "p"]:
+    out: Float[Tensor, " p"],
+) -> Float[Tensor, " p"]:
     """Writes the one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
     # At zero the corner gives way only to a slope steeper than itself.
     at_zero = gradient.clamp(-l1, l1).neg_().add_(gradient)  # type: ignore[arg-type]

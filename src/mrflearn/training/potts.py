@@ -44,7 +44,7 @@ class PottsTraining:
     def __call__(
         self,
         rows: Int[Tensor, "n v"],
-        weights: Float[Tensor, "n"],
+        weights: Float[Tensor, " n"],
         states: int,
         *,
         progress: bool = False,
@@ -100,7 +100,7 @@ class PottsTraining:
 
 
 def _frequencies(
-    rows: Int[Tensor, "n v"], weights: Float[Tensor, "n"], states: int
+    rows: Int[Tensor, "n v"], weights: Float[Tensor, " n"], states: int
 ) -> Float[Tensor, "v s"]:
     variables = rows.shape[1]
     counts = torch.full((variables, states), PSEUDOCOUNT, dtype=torch.float64, device=rows.device)

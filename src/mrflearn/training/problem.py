@@ -48,7 +48,7 @@ class Problem:
     evaluations: int = 0
     before: Callable[[], None] = field(default=never)
 
-    def total(self, vector: Float[Tensor, "p"]) -> Evaluation:
+    def total(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """The whole value (a sum: in float64) without L1, its gradient and its noise.
 
         The gradient may lie in a buffer that a function writes again: copy it to keep it.
@@ -67,7 +67,7 @@ class Problem:
             gradient = self.penalty.smooth_gradient(vector, gradient)
         return Evaluation(value, gradient, noise)
 
-    def part(self, index: int, vector: Float[Tensor, "p"]) -> Evaluation:
+    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
         """One function and its equal share of L2; its warm start is kept."""
         found = self._evaluate(index, vector)
         function = self.functions[index]
@@ -123,7 +123,7 @@ class Problem:
         return Evaluation(value, gradient.detach(), found.noise)
 
 
-def check_start(problem: Problem, value: float, gradient: Float[Tensor, "p"]) -> None:
+def check_start(problem: Problem, value: float, gradient: Float[Tensor, " p"]) -> None:
     """Raises `TrainingError` where training cannot begin, naming the parameter at fault."""
     if value != value or value in (float("inf"), float("-inf")):
         raise TrainingError(
@@ -153,7 +153,7 @@ def check_start(problem: Problem, value: float, gradient: Float[Tensor, "p"]) ->
 class State(Protocol):
     """Where an optimisation stands between two iterations; all its memory is here."""
 
-    vector: Float[Tensor, "p"]
+    vector: Float[Tensor, " p"]
     iteration: int
     value: float  # NaN where nothing has been evaluated yet
     gradient_norm: float
@@ -166,7 +166,7 @@ class State(Protocol):
         """By how much `value` may be off."""
 
     @property
-    def answer(self) -> Float[Tensor, "p"]:
+    def answer(self) -> Float[Tensor, " p"]:
         """The vector to hand out: the current one, or an average."""
 
     @property
@@ -186,7 +186,7 @@ class Optimiser(Protocol[S]):
     @property
     def rule(self) -> StopRule: ...
 
-    def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> S:
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> S:
         """The state at the starting point."""
 
     def advance(self, problem: Problem, state: S) -> Verdict | None:
@@ -195,7 +195,7 @@ class Optimiser(Protocol[S]):
         `Halt`, raised by an evaluation, leaves a state from which the same iteration can be done.
         """
 
-    def restore(self, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> S:
+    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> S:
         """The state that gave these tensors, on the device of `like`."""
 
 
@@ -217,7 +217,7 @@ class Plan(Generic[M]):
     """
 
     functions: Sequence[ValueAndGradient]
-    start: Float[Tensor, "p"]
+    start: Float[Tensor, " p"]
     layout: Layout
     rebuild: Callable[[Tensor], M]
     name: str

@@ -80,7 +80,7 @@ def _log_marginals(graph: FactorGraph, counts: CliqueCounts) -> Float[Tensor, "v
     return single
 
 
-def _log_share(name: str, seen: Float[Tensor, "f *shape"]) -> Float[Tensor, "f *shape"]:
+def _log_share(name: str, seen: Float[Tensor, " f *shape"]) -> Float[Tensor, " f *shape"]:
     if bool((seen <= 0).any()):
         factor = int((seen <= 0).flatten(1).any(dim=1).nonzero()[0])
         raise DataError(

@@ -30,10 +30,10 @@ class EpochState:
     its step; `gradient_norm` the root mean square of the minibatch gradients' norms.
     """
 
-    vector: Float[Tensor, "p"]
-    kept: dict[str, Float[Tensor, "p"]]
-    sums: Float64[Tensor, "2"]  # values and squared gradient norms of the epoch so far
-    average: Float[Tensor, "p"] | None = None
+    vector: Float[Tensor, " p"]
+    kept: dict[str, Float[Tensor, " p"]]
+    sums: Float64[Tensor, " 2"]  # values and squared gradient norms of the epoch so far
+    average: Float[Tensor, " p"] | None = None
     averaged: int = 0  # how many iterates are in the average
     iteration: int = 0
     position: int = 0  # minibatches done in the current epoch
@@ -46,7 +46,7 @@ class EpochState:
     since: int = field(default=0, init=False)
 
     @classmethod
-    def at(cls, start: Float[Tensor, "p"], *kept: str) -> Self:
+    def at(cls, start: Float[Tensor, " p"], *kept: str) -> Self:
         """The state at the starting point, with a vector of zeros under each name."""
         zeros = {name: torch.zeros_like(start) for name in kept}
         return cls(start.clone(), zeros, torch.zeros(2, dtype=torch.float64, device=start.device))
@@ -56,7 +56,7 @@ class EpochState:
         return 4 * torch.finfo(self.vector.dtype).eps * abs(self.value)
 
     @property
-    def answer(self) -> Float[Tensor, "p"]:
+    def answer(self) -> Float[Tensor, " p"]:
         return self.vector if self.average is None else self.average
 
     def take_in(self) -> None:
@@ -76,7 +76,7 @@ class EpochState:
         return own | average | {f"kept.{name}": kept for name, kept in self.kept.items()}
 
     @classmethod
-    def restore(cls, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> Self:
+    def restore(cls, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> Self:
         """The state that gave these tensors, on the device of `like`."""
         placed = {name: value.to(like.device) for name, value in tensors.items()}
         kept = {n.removeprefix("kept."): v for n, v in placed.items() if n.startswith("kept.")}
@@ -89,7 +89,7 @@ class EpochState:
 class StepRule(Protocol):
     """How one minibatch gradient moves the vector."""
 
-    def move(self, state: EpochState, gradient: Float[Tensor, "p"], epochs: float) -> float:
+    def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:
         """Moves the state's vector in place; gives the rate used, after `epochs` passes."""
 
     def averages(self, state: EpochState) -> bool:
@@ -171,17 +171,17 @@ class SGD:
             self.epochs, max_seconds=self.max_seconds, period=self.period, delta=self.delta
         )
 
-    def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> EpochState:
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> EpochState:
         refuse_l1(problem, "SGD")
         return EpochState.at(start)
 
     def advance(self, problem: Problem, state: EpochState) -> None:
         run_epoch(self, problem, state)
 
-    def restore(self, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> EpochState:
+    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> EpochState:
         return EpochState.restore(like, tensors)
 
-    def move(self, state: EpochState, gradient: Float[Tensor, "p"], epochs: float) -> float:
+    def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:
         rate = self.rate / (1 + self.decay * epochs)
         state.vector.add_(gradient, alpha=-rate)
         return rate
@@ -215,17 +215,17 @@ class Adagrad:
             self.epochs, max_seconds=self.max_seconds, period=self.period, delta=self.delta
         )
 
-    def begin(self, problem: Problem, start: Float[Tensor, "p"]) -> EpochState:
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> EpochState:
         refuse_l1(problem, "Adagrad")
         return EpochState.at(start, "squares")
 
     def advance(self, problem: Problem, state: EpochState) -> None:
         run_epoch(self, problem, state)
 
-    def restore(self, like: Float[Tensor, "p"], tensors: dict[str, Tensor]) -> EpochState:
+    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> EpochState:
         return EpochState.restore(like, tensors)
 
-    def move(self, state: EpochState, gradient: Float[Tensor, "p"], epochs: float) -> float:  # noqa: ARG002
+    def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:  # noqa: ARG002
         squares = state.kept["squares"].addcmul_(gradient, gradient)
         state.vector.addcdiv_(gradient, squares.sqrt().add_(self.epsilon), value=-self.rate)
         return self.rate

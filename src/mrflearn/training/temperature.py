@@ -22,7 +22,7 @@ def fit_temperature(
     unary: Float[Tensor, "r s"],
     transition: Float[Tensor, "*q s s"],
     steps: Steps,
-    truth_score: Float[Tensor, "b"],
+    truth_score: Float[Tensor, " b"],
 ) -> float:
     """The temperature T at which exp(score / T) makes held-out sequences most probable.
 

@@ -42,7 +42,7 @@ class Whitened:
     """Minimises objective + l2 * sum of squares from `start`, summed over batches."""
 
     curvature: Float[Tensor, "p p"]
-    start: Float[Tensor, "p"]
+    start: Float[Tensor, " p"]
     l2: float = 0.0
 
     def __call__(
@@ -60,7 +60,7 @@ class Whitened:
         factor, layout = self._factor(), ParameterLayout.of(graph)
         origin = self._value(graph, objective, batches, self.start)[0]
 
-        def weights(vector: Float[Tensor, "p"]) -> Float[Tensor, "p"]:
+        def weights(vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
             column = vector.unsqueeze(1)
             turned: Tensor = torch.linalg.solve_triangular(factor.T, column, upper=True)
             return self.start + turned.squeeze(1)
@@ -100,8 +100,8 @@ class Whitened:
         graph: FactorGraph,
         objective: Loss,
         batches: Sequence[object],
-        weights: Float[Tensor, "p"],
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, "p"]]:
+        weights: Float[Tensor, " p"],
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, " p"]]:
         leaf = weights.detach().requires_grad_(True)
         with torch.enable_grad():
             model = ParameterLayout.of(graph).model(graph, leaf)
@@ -132,7 +132,7 @@ def conditional_curvature(
     graph: FactorGraph,
     blocks: Iterable[ProblemBlock],
     columns: Columns,
-    weights: Float[Tensor, "p"],
+    weights: Float[Tensor, " p"],
 ) -> Float[Tensor, "p p"]:
     """The curvature of minus the log-pseudolikelihood at some weights, from blocks of blankets.
 
