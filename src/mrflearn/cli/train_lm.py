@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -184,7 +182,9 @@ def _refuse_idle(
 
 
 def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:
-    outcome = model.outcome_
+    from mrflearn.execution.memory import peak_memory
+
+    outcome, peak = model.outcome_, peak_memory()
     return {
         "model": str(output),
         "vocabulary": len(model.vocabulary_),
@@ -199,7 +199,7 @@ def _answer(model: LanguageModel, output: Path) -> dict[str, Any]:
         "ending": outcome.ending,
         "reason": outcome.reason,
         "seconds": round(outcome.seconds, 4),
-        "peak_memory_mb": round(_peak_memory_mb(), 1),
+        "peak_memory_mb": None if peak is None else round(peak / (1 << 20), 1),
     }
 
 
@@ -224,8 +224,3 @@ def _weights(text: str | None) -> list[float] | Literal["validation"] | None:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"{text!r} is not a list of numbers such as 0.9,0.1") from error
-
-
-def _peak_memory_mb() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)

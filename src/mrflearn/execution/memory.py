@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import torch
@@ -81,3 +82,13 @@ def _lines(path: Path) -> list[str]:
         return path.read_text().splitlines()
     except (OSError, ValueError):
         return []
+
+
+def peak_memory() -> int | None:
+    """The most bytes that this process held at once; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak << 10
