@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
-from tests.support.labelled_fields import labelled
 
 from mrflearn.execution.threads import Threads
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
+from mrflearn.objectives.local_likelihood import LocalGradient
+from support.labelled_fields import labelled
 
 TOKENS, SCORE, GAP = 2000, 1e4, 40.0
 
@@ -34,3 +36,18 @@ def test_small_losses_under_large_scores(estimator: Criterion) -> None:
     # Expected and observed counts, added up apart in float32, would differ by more than this.
     assert values[0] == pytest.approx(values[1], rel=2e-3)
     torch.testing.assert_close(slopes[0], slopes[1], rtol=2e-3, atol=1e-6)
+
+
+def test_a_gradient_that_is_read_twice_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = LocalGradient.gradient
+
+    def twice(self: LocalGradient, *where: Any) -> torch.Tensor:
+        torch.testing.assert_close(read(self, *where), read(self, *where))
+        return read(self, *where)
+
+    scopes = {"node": [(0,), (1,), (2,)], "pair": [(0, 1), (1, 2)]}
+    found = labelled(1, [(3, scopes)] * 3, everything=True)
+    call = field_objective(found.field, found.batch, Principle("pwpl"), Threads(1))
+    _, once = call(found.vector)
+    monkeypatch.setattr(LocalGradient, "gradient", twice)
+    torch.testing.assert_close(call(found.vector)[1], once)

@@ -437,14 +437,13 @@ class LocalGradient:
 
     def gradient(self, laid: LocalLayout, layout: Layout) -> Float[Tensor, " p"]:
         """The gradients of all weights as one flat vector."""
+        totals = [weights.clone() for weights in self.weights]
         for key, own in laid.plans.items():
             plan, table = own.weights, self.tables[key]
-            self.weights[key.group].index_add_(
-                0, plan.wide, table.view(-1).index_select(0, plan.place)
-            )
+            totals[key.group].index_add_(0, plan.wide, table.view(-1).index_select(0, plan.place))
         named: dict[str, Tensor] = {}
         order = [name for name in layout.names if not name.endswith(DENSE) and name != SHARES]
-        for name, weights, dense in zip(order, self.weights, self.dense, strict=True):
+        for name, weights, dense in zip(order, totals, self.dense, strict=True):
             named |= {name: weights, name + DENSE: dense}
         return torch.cat([named[name].flatten() for name in layout.names if name != SHARES])
 

@@ -7,10 +7,10 @@ import torch
 
 from mrflearn.features.moments import lattice_moments
 from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
-from mrflearn.objectives.lifted_alternating import AlternatingBound
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, StarNormaliser
 from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
+from support.alternating_bound import AlternatingBound
 
 
 @pytest.mark.parametrize("inner", ["subgradient", "lbfgs"])
