@@ -26,7 +26,7 @@ from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, ho
 from mrflearn.models.ngram import TokenScores
 from mrflearn.models.parameters import Layout
 from mrflearn.training.callbacks import EarlyStopping
-from mrflearn.training.minimise import minimise
+from mrflearn.training.fitting import minimise
 from mrflearn.training.outcome import Outcome, Verdict
 from mrflearn.training.problem import Optimiser, Problem
 from mrflearn.training.sgd import Adagrad, EpochState, check_rate, refuse_l1, run_epoch

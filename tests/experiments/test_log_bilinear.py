@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import SettingsError, TrainingError
 from mrflearn.models.parameters import Layout
-from mrflearn.training.minimise import minimise
+from mrflearn.training.fitting import minimise
 
 FILE = Path(__file__).parents[2] / "experiments" / "lifted_lm" / "log_bilinear.py"
 TEXT = [line.split() for line in ("a b c d", "c d a b", "b c d")] * 20
