@@ -59,7 +59,7 @@ def test_missing_values_are_filled_by_the_seed() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
-    [({"gamma": -1.0}, "gamma"), ({"rule": "both"}, "'and' or 'or'"), ({"l1_path": 1}, ">= 2")],
+    [({"gamma": -1.0}, "gamma"), ({"combine": "both"}, "'and' or 'or'"), ({"l1_path": 1}, ">= 2")],
 )
 def test_bad_settings_are_told(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):

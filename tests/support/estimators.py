@@ -41,7 +41,7 @@ def estimators() -> dict[str, Example]:
         Example(mrflearn.MarkovField("chain:4", l2=0.1), (ROWS,), lambda model: model.score(ROWS)),
         Example(mrflearn.PottsField(), (ROWS,), lambda model: model.score(ROWS)),
         Example(
-            mrflearn.FieldStructure(gamma=0.0, rule="or"),
+            mrflearn.FieldStructure(gamma=0.0, combine="or"),
             (ROWS,),
             lambda model: [group.scope.tolist() for group in model.graph_.groups],
         ),

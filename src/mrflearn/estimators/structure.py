@@ -101,7 +101,7 @@ class FieldStructure(Estimator):
         """
         del y  # scikit-learn passes it to every estimator
         select = NeighbourhoodSelection(
-            gamma=self.gamma, path=self.l1_path, rule=self.combine, seed=self.random_state
+            gamma=self.gamma, path=self.l1_path, combine=self.combine, seed=self.random_state
         )
         table, names = state_table(X)[0], column_names(X)
         if table.shape[1] < 2:

@@ -46,21 +46,21 @@ class Regressions(NamedTuple):
 class NeighbourhoodSelection:
     """`path` regularisation strengths, from the least that leaves no edge down to `ratio` of it.
 
-    `gamma` is that of EBIC.  By the rule "and" an edge is selected where both of its variables
+    `gamma` is that of EBIC.  By `combine="and"` an edge is selected where both of its variables
     select it, by "or" where at least one does.  `seed` acts on missing values only.
     """
 
     gamma: float = 0.25
     path: int = 25
     ratio: float = 0.01
-    rule: Literal["and", "or"] = "and"
+    combine: Literal["and", "or"] = "and"
     max_iterations: int = 500
     tolerance: float = 1e-5
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.rule not in ("and", "or"):
-            raise SettingsError(f"rule must be 'and' or 'or'; got {self.rule!r}.")
+        if self.combine not in ("and", "or"):
+            raise SettingsError(f"combine must be 'and' or 'or'; got {self.combine!r}.")
         if self.gamma < 0:
             raise SettingsError(f"gamma must be >= 0; got {self.gamma}.")
         if self.path < 2:
@@ -77,7 +77,7 @@ class NeighbourhoodSelection:
             chosen, total = self._from_incomplete(rows, weights, sizes)
         else:
             chosen = self._neighbours(rows, weights, sizes, len(sizes))
-        agreed = chosen & chosen.t() if self.rule == "and" else chosen | chosen.t()
+        agreed = chosen & chosen.t() if self.combine == "and" else chosen | chosen.t()
         return Neighbours(agreed.triu(1).nonzero(), total)
 
     def _from_incomplete(
