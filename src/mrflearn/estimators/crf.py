@@ -197,7 +197,7 @@ class CRF(ChainQuestions):
         order: int = 1,
         class_weight: ClassWeight = None,
         batch_size: int = 32,
-        patience: int = 10,
+        patience: int = 20,
         warm_start: bool = False,
         callbacks: Sequence[Callback | Watcher] = (),
         dtype: str = "float32",
