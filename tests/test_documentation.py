@@ -1,4 +1,4 @@
-"""The documentation is whole: pages are in the menu, rooms have one, links lead somewhere."""
+"""The documentation is whole: pages are in the menu, packages have one, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def test_the_menu_lists_every_page_once() -> None:
 
 
 def test_every_room_has_a_page() -> None:
-    rooms = {path.parent.name for path in (ROOT / "src" / "mrflearn").glob("*/__init__.py")}
+    packages = {path.parent.name for path in (ROOT / "src" / "mrflearn").glob("*/__init__.py")}
     text = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "flow").glob("*.md"))
-    assert set(re.findall(r"<!-- files: (\w+) -->", text)) == rooms
+    assert set(re.findall(r"<!-- files: (\w+) -->", text)) == packages
 
 
 @pytest.mark.parametrize("page", PAGES)

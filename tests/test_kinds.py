@@ -16,7 +16,7 @@ from mrflearn.kinds import KINDS, found_in
 from support.estimators import estimators
 
 ANSWERS = [(kind, verb) for kind, own in KINDS.items() for verb in own.verbs]
-ROOMS = ("cli", "serving", "plots")
+PACKAGES = ("cli", "serving", "plots")
 SOURCE = Path(mrflearn.__file__).parent
 
 
@@ -52,12 +52,12 @@ def test_an_answer_reads_what_its_verb_is_given(kind: str, verb: str) -> None:
     assert ("as_json" in given) == ("as_json" in read)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_room_tells_models_apart_by_itself(room: str) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_package_tells_models_apart_by_itself(package: str) -> None:
     """No name of a class is compared with anywhere: that is what the table is for."""
     found = [
         f"{file.name}:{node.lineno}"
-        for file in (SOURCE / room).glob("*.py")
+        for file in (SOURCE / package).glob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and node.value in KINDS
     ]

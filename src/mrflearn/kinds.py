@@ -1,4 +1,4 @@
-"""The kinds of model there are: where each lives, and who answers for it in the rooms above.
+"""The kinds of model there are: where each lives, and what answers for it in the packages above.
 
 This is the only table of them.  It holds names, written `module:function`, so that a command for
 one kind of model loads nothing of the others.
@@ -140,8 +140,8 @@ KINDS = {
 }
 
 
-def found_in(room: str, place: str) -> Callable[..., Any]:
-    """The function at a place of the table, in the room that holds it."""
+def found_in(package: str, place: str) -> Callable[..., Any]:
+    """The function at a place of the table, in the package that holds it."""
     module, _, name = place.partition(":")
-    function: Callable[..., Any] = getattr(import_module(f"mrflearn.{room}.{module}"), name)
+    function: Callable[..., Any] = getattr(import_module(f"mrflearn.{package}.{module}"), name)
     return function

@@ -89,7 +89,9 @@ def test_independent_variables_are_not_joined() -> None:
     assert edges.tolist() == []
 
 
-@pytest.mark.parametrize("setting", [{"gamma": -1}, {"path": 1}, {"combine": "xor"}, {"ratio": 1.0}])
+@pytest.mark.parametrize(
+    "setting", [{"gamma": -1}, {"path": 1}, {"combine": "xor"}, {"ratio": 1.0}]
+)
 def test_settings_that_make_no_sense_are_refused(setting: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
         NeighbourhoodSelection(**setting)

@@ -62,7 +62,7 @@ class Page:
         self.parts.append(f'<div class="scroll"><table{kind}>{top}{body}</table></div>')
 
     def picture(self, figure: Any, caption: str) -> None:
-        """A figure of this room, kept inside the page."""
+        """A figure of `plots`, embedded in the page."""
         stream = io.BytesIO()
         render(figure, stream, "png", dpi=130)
         data = base64.b64encode(stream.getvalue()).decode()
