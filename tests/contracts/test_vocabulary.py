@@ -54,6 +54,8 @@ OWN_DEFAULTS = {
     "max_iterations",
     "min_count",  # a grammar needs rare words for its unknown ones
     "order",
+    "pieces",  # as published for factorial and skip chains, as suits the estimator elsewhere
+    "rounds",  # each alternates between steps of its own
     "tolerance",
     "words",
 }

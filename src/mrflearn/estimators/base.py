@@ -88,6 +88,11 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
         """The settings, without those that no file can hold: they have their defaults again."""
         return dict(self.get_params(deep=False))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # sequences, texts or graphs
+        return tags
+
     def _after_fit(self, name: str) -> Any:
         """The attribute that `fit` or `load` made; `NotFittedError` before."""
         value = getattr(self, name, None)

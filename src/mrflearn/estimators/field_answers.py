@@ -11,9 +11,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mrflearn.errors import SettingsError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator
-from mrflearn.estimators.field_inputs import state_rows
+from mrflearn.estimators.field_inputs import TakesTables, state_rows
 from mrflearn.features.observations import check_states
 from mrflearn.graph.gauges import zero_sum_gauge
 from mrflearn.graph.networks import to_uai
@@ -136,7 +136,7 @@ def _pseudolikelihoods(potentials: Potentials, rows: Tensor) -> NDArray[np.float
 # What every fitted field can be asked, whatever it was learned by: read off its potentials.
 
 
-class FieldQuestions(Estimator):
+class FieldQuestions(TakesTables, Estimator):
     """The questions that `MarkovField` and `PottsField` share."""
 
     usual_method: ClassVar[Method]  # of `log_likelihood`
@@ -362,6 +362,11 @@ class FieldQuestions(Estimator):
 
         """
         rows = state_rows(X, spins=self.spins_)
+        if rows.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input. Is the table transposed?"
+            )
         return rows if self.codes_ is None else np.asarray(self.codes_.encode(rows))
 
     def export(self, path: PathLike) -> None:

@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from torch import Tensor
 
 from mrflearn.errors import DataError, DataWarning, GraphError, SettingsError
@@ -20,6 +21,16 @@ from mrflearn.io.samples import are_spins, float_states
 from mrflearn.io.state_codes import StateCodes, gaps, observed_range
 
 Table = NDArray[np.integer[Any]]
+
+
+class TakesTables:
+    """An estimator of tables of states, as scikit-learn's tags say it."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.two_d_array = tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 def state_table(X: ArrayLike) -> tuple[Table, bool]:
@@ -47,6 +58,8 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
             f"samples are a table, samples x variables; this has the shape {table.shape}. "
             "Try X.reshape(len(X), -1)."
         )
+    if not table.shape[1]:
+        raise DataError(f"0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")
     if spins or values.dtype.kind == "f":
         return table, spins
     return ((table > 0).astype(np.uint8), True) if are_spins(table) else (table, False)
@@ -54,7 +67,11 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
 
 def _numbers(X: ArrayLike) -> NDArray[Any]:
     """The samples as an array of numbers; an error says how to make some of words or of a file."""
+    if issparse(X):
+        raise SettingsError("sparse samples are not supported: give X.toarray().")
     values = np.asarray(X)
+    if values.dtype.kind == "c":
+        raise SettingsError("Complex data not supported: samples are whole numbers.")
     if values.dtype.kind == "O":  # such as a data frame's with None in it
         try:
             return values.astype(np.float64)
@@ -127,8 +144,10 @@ def tell(message: str) -> None:
 def sample_weights(weights: ArrayLike, samples: int, device: torch.device) -> Tensor:
     """One weight a row."""
     values = torch.as_tensor(np.asarray(weights, dtype=np.float64), device=device)
-    if values.shape != (samples,) or not bool((values >= 0).all()):
-        raise SettingsError("sample_weight must hold one number of at least 0 for every row.")
+    if values.shape != (samples,) or not bool((values >= 0).all() & values.isfinite().all()):
+        raise SettingsError("sample_weight must hold one finite number >= 0 for every row.")
+    if not bool(values.any()):
+        raise SettingsError("every sample_weight is zero: nothing can be learned.")
     return values
 
 

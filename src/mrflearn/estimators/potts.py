@@ -160,14 +160,19 @@ class PottsField(FieldQuestions):
         self.n_effective_ = float(figure(learned["n_effective"]))
         self.outcome_ = Outcome.from_figures(self.model_, learned["outcome"])
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
     def _rows(self, X: ArrayLike) -> tuple[Tensor, int]:
         """The sequences on the device, and how many states a column has."""
         table = state_rows(X, spins=False)
         rows = torch.as_tensor(table, device=choose_device(self.device))
         if rows.ndim != 2 or rows.shape[1] < 2:
             raise DataError(
-                f"an alignment is sequences x columns, two or more; this has the shape "
-                f"{tuple(rows.shape)}."
+                f"an alignment is sequences x columns, two or more; this has "
+                f"{rows.shape[-1]} feature(s): shape {tuple(rows.shape)}."
             )
         states = self.states or max(2, int(rows.max()) + 1 if rows.numel() else 0)
         check_states(rows, torch.full((rows.shape[1],), states, device=rows.device))

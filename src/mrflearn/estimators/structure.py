@@ -12,6 +12,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, StorageError
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.field_inputs import (
+    TakesTables,
     check_observed,
     column_name,
     column_names,
@@ -28,7 +29,7 @@ from mrflearn.io.state_codes import StateCodes
 from mrflearn.training.neighbourhood_selection import NeighbourhoodSelection
 
 
-class FieldStructure(Estimator):
+class FieldStructure(TakesTables, Estimator):
     """The edges of a pairwise field, by L1-regularised regression of each variable on all others.
 
     Then learn on what was found: `MarkovField(structure.graph_, estimator="lap").fit(X)`.
@@ -106,8 +107,8 @@ class FieldStructure(Estimator):
         table, names = state_table(X)[0], column_names(X)
         if table.shape[1] < 2:
             raise DataError(
-                f"samples have the shape {table.shape}; rows of at least two variables are "
-                "needed to find edges."
+                f"samples have {table.shape[1]} feature(s) (shape {table.shape}); at least two "
+                "variables are needed to find edges."
             )
         check_observed(table, names)
         codes = StateCodes.seen(table)

@@ -95,7 +95,7 @@ def check_states(
     if states.ndim != 2 or states.shape[1] != len(sizes):
         raise DataError(
             f"samples have the shape {tuple(states.shape)}; this field has {len(sizes)} variables, "
-            "one a column. Is the table transposed, or the graph of another size?"
+            "one per column. Is the table transposed, or the graph of another size?"
         )
     if not len(states):
         raise DataError("there are no samples; at least one row is needed.")
