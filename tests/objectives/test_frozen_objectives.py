@@ -109,19 +109,18 @@ BOTH: dict[str, Callable[[str], Any]] = {
     "lm.bilinear": language_model(form="bilinear"),
     "lm.explicit": language_model(form="explicit", vocabulary_size=8),
     "lm.triples": language_model(bound="windows", triples=True, vocabulary_size=8),
+    "lm.pl": language_model(estimator="pl"),
+    "lm.ml": language_model(estimator="ml"),
     "potts": family,
     **{f"tagger.{name}": tagger(bound=name) for name in ("exact", "chains", "stars")},
     "tagger.context2": tagger(context=2, bound="chains", words=3),
 }
-SINGLE = {"lm.pl": language_model(estimator="pl")}
 DOUBLE = {
-    "lm.ml": language_model(estimator="ml"),
     **{f"field.{name}": field(name) for name in ("pl", "ml", "bp")},
     "field.pl.l1": field("pl", l1=0.2),
 }
 CASES = [
     *((name, dtype) for name in BOTH for dtype in TOLERANCE),
-    *((name, "float32") for name in SINGLE),
     *((name, "float64") for name in DOUBLE),
 ]
 
@@ -143,7 +142,7 @@ def plan_of(name: str, dtype: str) -> Plan[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop._Training, "begin", caught)
         try:
-            {**BOTH, **SINGLE, **DOUBLE}[name](dtype)
+            {**BOTH, **DOUBLE}[name](dtype)
         except CaughtError as found:
             return found.plan
     raise AssertionError(f"{name} trained nothing")

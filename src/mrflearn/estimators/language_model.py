@@ -138,8 +138,9 @@ class LanguageModel(WordSpace, ScoresText):
     device
         `"cpu"`, `"cuda"` or `"auto"`.
     dtype
-        `"float32"` or `"float64"`; None takes float64 for up to 1,000 words.  Where float32 makes
-        no more progress, training continues in float64.
+        `"float32"` or `"float64"`.  None takes float64 for up to 1,000 words and for `"ml"`, and
+        float32 for `"pl"`.  Where float32 makes no more progress with a bound, training continues
+        in float64.
     random_state
         Seed of the start, of minibatches, of annealed estimates and of `sample`.
     verbose

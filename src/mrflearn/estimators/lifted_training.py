@@ -372,9 +372,9 @@ def train_direct(
     if estimator == "ml":
         instead = "Try estimator='bound' or 'pl', or a smaller vocabulary."
         check_windows(moments.states, len(moments.offsets), instead)
-    start = starting_point(moments, settings, chosen.weights).model.to(
-        torch.float64 if estimator == "ml" else torch.float32, device
-    )
+    usual = torch.float64 if estimator == "ml" else torch.float32
+    kind = usual if settings.dtype is None else number_type(settings.dtype, moments.states)
+    start = starting_point(moments, settings, chosen.weights).model.to(kind, device)
     outcome: Outcome[NeighbourModel]
     if estimator == "ml":
         outcome = fit(
