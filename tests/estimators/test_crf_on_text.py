@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mrflearn import CRF, word_features
-from mrflearn.estimators.crf_validation import chunk_f1
+from mrflearn.estimators.labelling import chunk_f1
 from mrflearn.io.columns import ColumnSentence, read_columns
 
 pytestmark = pytest.mark.data

@@ -5,17 +5,26 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
-from typing import Any, Self, get_type_hints
+from typing import Any, Generic, NamedTuple, Self, TypeVar, get_type_hints
 
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from mrflearn.errors import MrflearnError, NotFittedError, StorageError
 from mrflearn.models.storage import StoredModel, fits, read_model, write_model
+from mrflearn.training.outcome import Outcome
 
 Parts = tuple[dict[str, Any], dict[str, Tensor]]  # plain values, as JSON has them, and tensors
+Criterion_co = TypeVar("Criterion_co", covariant=True, bound=str)
+
+
+class Choice(NamedTuple, Generic[Criterion_co]):
+    """What `estimator="auto"` took, and one sentence on why."""
+
+    estimator: Criterion_co
+    reason: str
 
 
 class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
@@ -83,6 +92,34 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships
     @abstractmethod
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Becomes fitted by what `_learned_parts` gave."""
+
+    def _training_parts(self) -> dict[str, Any]:
+        """`outcome_` and `choice_` as plain values, where there are any."""
+        outcome: Outcome[Any] | None = getattr(self, "outcome_", None)
+        choice: Choice[str] | None = getattr(self, "choice_", None)
+        return {
+            "outcome": None if outcome is None else outcome.figures(),
+            "choice": None if choice is None else choice._asdict(),
+        }
+
+    def _restore_training(
+        self, model: Any, learned: Mapping[str, Any], criteria: Collection[str] = ()
+    ) -> None:
+        """Sets `outcome_` (of that model) and `choice_` (one of the criteria) as stored."""
+        if learned["outcome"] is not None:
+            self.outcome_: Any = Outcome.from_figures(model, learned["outcome"])
+        if learned["choice"] is not None:
+            choice: Choice[Any] = Choice(**learned["choice"])
+            if choice.estimator not in criteria or not isinstance(choice.reason, str):
+                raise StorageError("the choice of an estimator does not say which and why")
+            self._keep_choice(choice)
+
+    def _keep_choice(self, choice: Choice[Any] | None) -> None:
+        """Sets `choice_`, or removes that of an earlier fit where there was nothing to choose."""
+        if choice is None:
+            self.__dict__.pop("choice_", None)
+        else:
+            self.choice_: Any = choice
 
     def _stored_settings(self) -> dict[str, Any]:
         """The settings, without those that no file can hold: they have their defaults again."""

@@ -21,7 +21,7 @@ from mrflearn.estimators.crf_answers import (
     at_temperature,
     scored_spans,
 )
-from mrflearn.estimators.crf_validation import accuracy, check_n
+from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
 from mrflearn.execution.threads import Threads
 from mrflearn.features.edges import MARK
 from mrflearn.features.features import CompiledFeatures, compile_features
@@ -116,10 +116,7 @@ class ChainQuestions(Estimator):
         list of lists of {label: probability}
 
         """
-        labels = self.classes_
-        return [
-            own for c in self._chains(X, constraints) for own in answers.marginal_dicts(c, labels)
-        ]
+        return marginal_dicts(self.predict_proba(X, constraints), self.classes_)
 
     def predict_marginals_single(self, xseq: Iterable[Any]) -> list[dict[str, float]]:
         """The marginal probability of every label at every token of one sequence."""

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -16,21 +16,18 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_storage, crf_weights
-from mrflearn.estimators.base import Parts
+from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.chain_questions import ChainQuestions
 from mrflearn.estimators.crf_training import (
-    CRFChoice,
     CRFSettings,
+    Validation,
     Wanted,
     choose_for_chains,
     estimate_memory,
     estimator_of,
-    keep_choice,
-    restore_training,
-    stored_training,
     train,
 )
-from mrflearn.estimators.crf_validation import HeldOut, Validation, pair_of
+from mrflearn.estimators.labelling import HeldOut, pair_of
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
@@ -328,14 +325,14 @@ class CRF(ChainQuestions):
         recipe: Recipe | None = getattr(self, "recipe_", None)
         learned["temperature"] = getattr(self, "temperature_", 1.0)
         learned["recipe"] = None if recipe is None else recipe.settings()
-        return {**learned, **stored_training(self)}, tensors
+        return {**learned, **self._training_parts()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = crf_storage.restored(learned, tensors)
         self.temperature_ = figure(learned["temperature"])
         if learned["recipe"] is not None:
             self.recipe_ = Recipe.from_settings(learned["recipe"])
-        restore_training(self, learned)
+        self._restore_training(self.model_, learned, get_args(Criterion))
 
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
@@ -394,7 +391,7 @@ class CRF(ChainQuestions):
             sys.stderr.write(estimate_memory(start, data, settings) + "\n")
         self.outcome_: Outcome[ChainCRF] = train(start, data, settings, pull)
         self.model_, self.temperature_ = self.outcome_.model, 1.0
-        keep_choice(self, choice)
+        self._keep_choice(choice)
         if self.model_filename is not None:
             self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self
@@ -421,7 +418,7 @@ class CRF(ChainQuestions):
             own = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
         return sequence_weights(features.lengths, labels, self.class_weight, own)
 
-    def _choice(self, start: ChainCRF, data: ChainData) -> CRFChoice | None:
+    def _choice(self, start: ChainCRF, data: ChainData) -> Choice[Criterion] | None:
         """With `estimator="auto"` the estimator that suits the data."""
         if self.estimator != "auto":
             return None

@@ -67,15 +67,8 @@ def marginals(chains: ChainScores) -> Float[Tensor, "k s"]:
     return _in_order(chains.chain.of_labels(single), chains)
 
 
-def marginal_dicts(chains: ChainScores, labels: Labels) -> list[list[dict[str, float]]]:
-    """The probability of every label at every token of each sequence."""
-    rows = marginals(chains).double().cpu().tolist()
-    named = [dict(zip(labels, row, strict=True)) for row in rows]
-    return _cut(named, chains)
-
-
 def marginal_arrays(chains: ChainScores) -> list[NDArray[np.float64]]:
-    """The same as one array a sequence, tokens x labels."""
+    """The probability of every label at every token, tokens x labels for each sequence."""
     rows = marginals(chains).double().cpu().numpy()
     return np.split(rows, chains.steps.lengths.cumsum(0).cpu().numpy()[:-1])
 

@@ -1,4 +1,4 @@
-"""How CRFs are trained: settings, choice of estimator, validation, what is kept of it.
+"""How CRFs are trained: settings, choice of estimator, validation.
 
 The rules follow measured trade-offs (docs/start/crf-estimators.md): exact likelihood is best where
 graphs have no loops, and quick unless every transition has a large table of its own; pieces come
@@ -7,20 +7,25 @@ close to it, and are best on loops; their pseudolikelihood costs the states of o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import SettingsError, StorageError
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.base import Choice
+from mrflearn.estimators.crf_answers import best_labels
+from mrflearn.estimators.labelling import accuracy, chunk_f1
 from mrflearn.execution.threads import Threads
+from mrflearn.features.features import CompiledFeatures, compile_features
 from mrflearn.features.support import Support
 from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
+from mrflearn.io.spans import are_chunk_tags
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.parameters import Layout
@@ -276,59 +281,44 @@ Wanted = Criterion | Literal["auto"]
 MANY_CELLS = 50_000_000  # of all tables: exact likelihood then takes over half a second at a time
 
 
-class CRFChoice(NamedTuple):
-    """An estimator, and one sentence on why it was chosen."""
-
-    estimator: Criterion
-    reason: str
-
-
 def choose_for_chains(
     support: Support, tokens: int, *, algorithm: str = "lbfgs", device: str = "cpu"
-) -> CRFChoice:
+) -> Choice[Criterion]:
     """The estimator for so many tokens of chains."""
     if support.triples is not None:
-        return CRFChoice("ml", "chains of order 2 have no other")
+        return Choice("ml", "chains of order 2 have no other")
     if algorithm == "ap" or device != "cpu":
-        return CRFChoice("ml", f"{'the perceptron' if algorithm == 'ap' else 'a GPU'} has no other")
+        return Choice("ml", f"{'the perceptron' if algorithm == 'ap' else 'a GPU'} has no other")
     labels = len(support.labels)
     if not len(support.edges):
-        return CRFChoice("ml", "exact likelihood is quick where all transitions share one table")
+        return Choice("ml", "exact likelihood is quick where all transitions share one table")
     if tokens * labels**2 < MANY_CELLS:
-        return CRFChoice("ml", f"with {labels} labels exact likelihood is quick enough")
-    return CRFChoice(
+        return Choice("ml", f"with {labels} labels exact likelihood is quick enough")
+    return Choice(
         "pwpl",
         f"{tokens:,} transitions have tables of {labels} x {labels} labels of their own, and it "
         "needs a row and a column of each",
     )
 
 
-def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> CRFChoice:
+def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice[Criterion]:
     """The estimator for labelled graphs, and for pieces where they are named."""
     if pieces not in (None, "factors"):
-        return CRFChoice("pw", "pieces are named")
+        return Choice("pw", "pieces are named")
     cells = cells_of_tables(batch)
     if cells >= MANY_CELLS:
-        return CRFChoice(
+        return Choice(
             "pwpl", f"the factors have {cells:,} joint states, and it needs few of them at a time"
         )
     if is_forest(batch.graph):
-        return CRFChoice("ml", "the graphs have no loops, so that exact likelihood is quick")
-    return CRFChoice("pw", "the graphs have loops, where pieces did best")
+        return Choice("ml", "the graphs have no loops, so that exact likelihood is quick")
+    return Choice("pw", "the graphs have loops, where pieces did best")
 
 
-def estimator_of(model: Any, choice: CRFChoice | None) -> Criterion:
+def estimator_of(model: Any, choice: Choice[Criterion] | None) -> Criterion:
     """The estimator that was chosen, or else the one that the model's user asked for."""
     estimator: Criterion = model.estimator if choice is None else choice.estimator
     return estimator
-
-
-def keep_choice(model: Any, choice: CRFChoice | None) -> None:
-    """Sets `choice_` where there was a choice, and removes that of an earlier fit where not."""
-    if choice is None:
-        vars(model).pop("choice_", None)
-    else:
-        model.choice_ = choice
 
 
 def cells_of_tables(batch: FieldBatch) -> int:
@@ -338,25 +328,34 @@ def cells_of_tables(batch: FieldBatch) -> int:
     return sum(int(graph.states[group.scope].prod(dim=1).sum()) for group in groups)
 
 
-# How the training of a CRF went, on disk and back: the outcome's figures, the estimator chosen.
+# How good a chain CRF is on held-out sequences while it trains.
 
 
-def stored_training(model: Any) -> dict[str, Any]:
-    """`outcome_` and `choice_` as plain values, where the model has them."""
-    outcome: Outcome[Any] | None = getattr(model, "outcome_", None)
-    choice: CRFChoice | None = getattr(model, "choice_", None)
-    return {
-        "outcome": None if outcome is None else outcome.figures(),
-        "choice": None if choice is None else choice._asdict(),
-    }
+@final
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Held-out sequences, compiled once; `chunks`: the score is F1 over chunks, not accuracy."""
 
+    features: CompiledFeatures
+    labels: Sequence[Sequence[str]]
+    chunks: bool
 
-def restore_training(model: Any, learned: Mapping[str, Any]) -> None:
-    """Gives the model, whose `model_` is restored, the attributes that `stored_training` read."""
-    if learned["outcome"] is not None:
-        model.outcome_ = Outcome.from_figures(model.model_, learned["outcome"])
-    if learned["choice"] is not None:
-        choice = CRFChoice(**learned["choice"])
-        if choice.estimator not in get_args(Criterion) or not isinstance(choice.reason, str):
-            raise StorageError("the choice of an estimator does not say which and why")
-        model.choice_ = choice
+    @classmethod
+    def of(cls, X: Iterable[Any], y: Iterable[Sequence[str]], support: Support) -> Validation:
+        features = compile_features(X, support.attributes, support.columns)
+        labels = [list(own) for own in y]
+        lengths = features.lengths.tolist()
+        if [len(own) for own in labels] != lengths:
+            raise DataError(
+                "X and y of the validation set differ in their sequences' number or lengths."
+            )
+        return cls(features, labels, are_chunk_tags(support.labels))
+
+    @torch.no_grad()
+    def __call__(self, model: ChainCRF) -> float:
+        """The score of a model, between 0 and 1."""
+        labels, parts = list(model.support.labels), model.parts(self.features)
+        found = [own for part in parts for own in best_labels(model.chains(part), labels)]
+        if self.chunks:
+            return chunk_f1(self.labels, found)
+        return accuracy(self.labels, found)

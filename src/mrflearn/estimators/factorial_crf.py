@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_answers import Given, known_labels
-from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf import log_probabilities
+from mrflearn.estimators.labelling import accuracy
 from mrflearn.estimators.layered_sequences import (
     Decoded,
     LayerArrays,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError, SettingsError
-from mrflearn.estimators.base import Parts
+from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import (
     Table,
@@ -61,16 +61,9 @@ QUICK = JunctionTree(memory_limit=64 * 2**20)  # exact inference in about a seco
 MANY_CLIQUES = 20_000  # from here on training every parameter at once takes minutes
 
 
-class FieldChoice(NamedTuple):
-    """An estimator, and one sentence on why it was chosen."""
-
-    estimator: FieldCriterion
-    reason: str
-
-
 def choose_estimator(
     graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
-) -> FieldChoice:
+) -> Choice[FieldCriterion]:
     """The estimator for a graph, and samples with or without missing values.
 
     With `counts_alone` the samples themselves are not at hand, which pseudolikelihood needs.
@@ -78,23 +71,21 @@ def choose_estimator(
     if missing:
         refusal = None if counts_alone else lap_refuses(graph, missing=True)
         if refusal:
-            return FieldChoice(
+            return Choice(
                 "pl", f"some values are missing, and lap is not for this graph: {refusal}"
             )
-        return FieldChoice("lap", "some values are missing, and lap learns from such rows")
+        return Choice("lap", "some values are missing, and lap learns from such rows")
     if QUICK.refuses(graph) is None:
-        return FieldChoice("ml", "the graph is narrow enough for exact likelihood")
+        return Choice("ml", "the graph is narrow enough for exact likelihood")
     if counts_alone:
-        return FieldChoice("lap", "the graph is too wide to be exact; lap needs counts alone")
+        return Choice("lap", "the graph is too wide to be exact; lap needs counts alone")
     cliques = sum(map(len, graph.groups))
     if cliques >= MANY_CLIQUES and not too_crowded(graph):
-        return FieldChoice(
+        return Choice(
             "lap",
             f"the graph is too wide to be exact, and lap is linear in its {cliques:,} cliques",
         )
-    return FieldChoice(
-        "pl", "the graph is too wide to be exact; pseudolikelihood comes close to it"
-    )
+    return Choice("pl", "the graph is too wide to be exact; pseudolikelihood comes close to it")
 
 
 # A field from samples in many files, counted and solved wherever an executor runs.
@@ -433,14 +424,12 @@ class MarkovField(FieldQuestions):
         names = list(getattr(self, "feature_names_in_", [])) or None
         groups = [group.name for group in model.graph.groups]
         codes = None if self.codes_ is None else self.codes_.codes
-        choice = getattr(self, "choice_", None)
         learned = {
             "groups": groups,
             "names": names,
             "spins": self.spins_,
             "codes": codes,
-            "choice": None if choice is None else [*choice],
-            "outcome": self.outcome_.figures(),
+            **self._training_parts(),
         }
         return learned, model.tensors()
 
@@ -457,10 +446,7 @@ class MarkovField(FieldQuestions):
             sizes = tuple(graph.states.tolist())
             own = tuple(None if column is None else tuple(map(int, column)) for column in codes)
             self.codes_ = StateCodes(own, sizes)
-        if learned["choice"] is not None:
-            estimator, reason = texts(learned, "choice")
-            self.choice_ = FieldChoice(cast("FieldCriterion", estimator), reason)
-        self.outcome_ = Outcome.from_figures(self.model_, learned["outcome"])
+        self._restore_training(self.model_, learned, get_args(FieldCriterion))
 
     def _stored_settings(self) -> dict[str, Any]:
         graph: Any = None  # a factor graph is among the tensors
@@ -476,12 +462,12 @@ class MarkovField(FieldQuestions):
     def _training(
         self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
     ) -> FieldTraining:
-        chosen = self.estimator
-        self.__dict__.pop("choice_", None)  # of an earlier fit
-        if chosen == "auto":
-            self.choice_ = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
-            chosen = self.choice_.estimator
-        return self._settings(chosen)
+        if self.estimator != "auto":
+            self._keep_choice(None)
+            return self._settings(self.estimator)
+        choice = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
+        self._keep_choice(choice)
+        return self._settings(choice.estimator)
 
     def _settings(self, estimator: FieldCriterion) -> FieldTraining:
         return FieldTraining(

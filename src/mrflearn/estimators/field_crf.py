@@ -19,19 +19,15 @@ from torch import Tensor
 
 from mrflearn.errors import InferenceError, SettingsError
 from mrflearn.estimators import field_crf_storage
-from mrflearn.estimators.base import Estimator, Parts
+from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.estimators.crf_training import (
-    CRFChoice,
     CRFSettings,
     Wanted,
     calibrate,
     choose_for_graphs,
     descent,
     estimator_of,
-    keep_choice,
     quasi_newton,
-    restore_training,
-    stored_training,
 )
 from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
 from mrflearn.execution.cores import count_cores
@@ -370,15 +366,15 @@ class FieldCRF(Estimator):
 
     model_: LogLinearField = field(init=False)
     outcome_: Outcome[LogLinearField] = field(init=False)
-    choice_: CRFChoice = field(init=False)  # of estimator="auto": which it took, and why
+    choice_: Choice[Criterion] = field(init=False)  # of estimator="auto": which it took, and why
 
     def _learned_parts(self) -> Parts:
         learned, tensors = field_crf_storage.stored(self._fitted())
-        return {**learned, **stored_training(self), **self._state()}, tensors
+        return {**learned, **self._training_parts(), **self._state()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = field_crf_storage.restored(learned, tensors)
-        restore_training(self, learned)
+        self._restore_training(self.model_, learned, get_args(Criterion))
         self._restore_inputs(learned)
 
     def _stored_settings(self) -> dict[str, Any]:
@@ -482,7 +478,7 @@ class FieldCRF(Estimator):
         )
         self.outcome_ = train_field(first, batch, settings)
         self.model_ = self.outcome_.model
-        keep_choice(self, choice)
+        self._keep_choice(choice)
         return self
 
     def _tell(self, remark: str) -> None:
@@ -499,7 +495,7 @@ class FieldCRF(Estimator):
         """The probabilities of all labels of unlabelled examples."""
         return marginals(self._fitted(), _open(batch, allowed), self.inference)
 
-    def _optimisation(self, choice: CRFChoice | None) -> CRFSettings:
+    def _optimisation(self, choice: Choice[Criterion] | None) -> CRFSettings:
         own = CRFSettings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
         return CRFSettings(
             **{name: getattr(self, name) for name in own - {"estimator"}},

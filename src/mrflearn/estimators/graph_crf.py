@@ -12,9 +12,9 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_answers import Given, known_labels
-from mrflearn.estimators.crf_validation import check_n
 from mrflearn.estimators.field_crf import FieldCRF, best_lists, log_probabilities
 from mrflearn.estimators.graph_inputs import Graphs
+from mrflearn.estimators.labelling import check_n
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering
 from mrflearn.features.labels import warn_of_single_label

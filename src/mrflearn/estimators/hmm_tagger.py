@@ -14,7 +14,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.crf_validation import accuracy, check_n, marginal_dicts
+from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.features.tagged_sentences import TagCounts, Tags, count_tags
 from mrflearn.io.tag_files import TagSource

@@ -36,7 +36,6 @@ from mrflearn.io.files import PathLike
 from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
 from mrflearn.models.storage import figure
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.outcome import Outcome
 
 # Gaps filled and sentences drawn by a learned language model.
 
@@ -395,7 +394,7 @@ class LanguageModel(WordSpace, ScoresText):
         figures = {
             "bound": self.bound_,
             "validation_bound": self.validation_bound_,
-            "outcome": self.outcome_.figures(),
+            **self._training_parts(),
         }
         return {**kept, **figures}, tensors
 
@@ -404,7 +403,7 @@ class LanguageModel(WordSpace, ScoresText):
         self.bound_ = figure(learned["bound"])
         held_out = learned["validation_bound"]
         self.validation_bound_ = None if held_out is None else figure(held_out)
-        self.outcome_ = Outcome.from_figures(self._learned.model, learned["outcome"])
+        self._restore_training(self._learned.model, learned)
 
     def _stored_settings(self) -> dict[str, Any]:
         weights = list(self.ceiling_.weights) if self.bound == "chains" else None

@@ -14,8 +14,8 @@ from sklearn.base import clone
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.crf_validation import check_n
 from mrflearn.estimators.field_crf import FieldCRF, best_lists
+from mrflearn.estimators.labelling import check_n
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
 from mrflearn.features.labels import (

@@ -150,7 +150,7 @@ class PottsField(FieldQuestions):
 
     def _learned_parts(self) -> Parts:
         parameters = self._fitted().parameters()
-        learned = {"n_effective": self.n_effective_, "outcome": self.outcome_.figures()}
+        learned = {"n_effective": self.n_effective_, **self._training_parts()}
         return learned, parameters
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -158,7 +158,7 @@ class PottsField(FieldQuestions):
         self.potentials_  # noqa: B018 - built once to see that shapes agree
         self.n_features_in_ = len(self.model_.fields)
         self.n_effective_ = float(figure(learned["n_effective"]))
-        self.outcome_ = Outcome.from_figures(self.model_, learned["outcome"])
+        self._restore_training(self.model_, learned)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.crf_answers import Given, known_labels
-from mrflearn.estimators.crf_validation import accuracy
 from mrflearn.estimators.field_crf import log_probabilities
+from mrflearn.estimators.labelling import accuracy
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Words, joined_tokens
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering, compile_features

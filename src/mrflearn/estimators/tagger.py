@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.crf_validation import accuracy, check_n, marginal_dicts, pair_of
+from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts, pair_of
 from mrflearn.estimators.tagger_training import (
     LearnedTagger,
     Learning,
@@ -35,7 +35,6 @@ from mrflearn.io.tag_files import TagSource
 from mrflearn.models.storage import figure
 from mrflearn.objectives.tagger_bound import BOUNDS, TagCeiling, TaggerBoundName
 from mrflearn.training.checkpoint import Checkpoint, Stages
-from mrflearn.training.outcome import Outcome
 
 Sentences = Iterable[Sequence[str]]
 Held = tuple[list[Sequence[str]], list[Sequence[str]]]
@@ -267,7 +266,7 @@ class JointTagger(Estimator):
             "bound": self.bound_,
             "l2": self.l2_,
             "unlabelled_weight": self.unlabelled_weight_,
-            "outcome": self.outcome_.figures(),
+            **self._training_parts(),
         }
         kept = None if source is None else source.settings()
         return {**stored, **training, "source": kept}, tensors
@@ -277,7 +276,7 @@ class JointTagger(Estimator):
         self.bound_ = figure(learned["bound"])
         self.l2_ = figure(learned["l2"])
         self.unlabelled_weight_ = figure(learned["unlabelled_weight"])
-        self.outcome_ = Outcome.from_figures(self._learned.model, learned["outcome"])
+        self._restore_training(self._learned.model, learned)
         if learned["source"] is not None:
             self.source_ = TagSource.from_settings(learned["source"])
 
