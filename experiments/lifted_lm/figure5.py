@@ -6,6 +6,8 @@ it is maximised.  Blue: the exact log-likelihood of the red model at every step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,11 @@ from mrflearn.inference.lifted import star_log_partition
 from mrflearn.inference.transfer import sentence_log_partitions, sentence_score
 from mrflearn.models.neighbour_lm import ExplicitPairs
 from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Autograd
 from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.figure import save
-from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.loop import minimise
 
 PART = "figure 5"
 TOKENS, WORDS, CONTEXT = 12, 4, 1
@@ -84,6 +87,19 @@ def _bound(words: Tensor, unary: Tensor, tables: Tensor, duals: Tensor) -> Tenso
     return score - positions * star_log_partition(unary, left, right, duals)
 
 
+@dataclass(frozen=True, eq=False)
+class _Tensors:
+    """Named tensors as a model."""
+
+    named: Mapping[str, Tensor]
+
+    def parameters(self) -> dict[str, Tensor]:
+        return dict(self.named)
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> _Tensors:
+        return _Tensors(parameters)
+
+
 def _train(objective: Any, iterations: int) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Parameters at the start and after each iteration of joint L-BFGS over scores and duals."""
     shapes = {"unary": (STATES,), "tables": (CONTEXT, STATES, STATES), "duals": (CONTEXT, STATES)}
@@ -91,16 +107,11 @@ def _train(objective: Any, iterations: int) -> list[tuple[Tensor, Tensor, Tensor
     layout = Layout.of(start)
     seen = [layout.flatten(start)]
 
-    def function(vector: Tensor) -> tuple[Tensor, Tensor]:
-        leaf = vector.detach().requires_grad_()
-        with torch.enable_grad():
-            value = objective(*layout.unflatten(leaf).values())
-        return value.detach(), torch.autograd.grad(value, leaf, materialize_grads=True)[0]
-
     def watch(step: Any) -> None:
         seen.append(step.vector.clone())
 
-    minimise(function, seen[0], LBFGS(max_iterations=iterations), callbacks=[watch])
+    function = Autograd(_Tensors(start), None, lambda model, _: objective(*model.named.values()))
+    minimise(function, LBFGS(max_iterations=iterations), callbacks=[watch])
     # A training that is done early stays where it is.
     seen += [seen[-1]] * (iterations + 1 - len(seen))
     return [tuple(layout.unflatten(vector).values()) for vector in seen]

@@ -24,10 +24,10 @@ from mrflearn.execution.device import choose_device
 from mrflearn.features.ngrams import sentence_stream
 from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
 from mrflearn.models.ngram import TokenScores
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Evaluation, Objective, total
 from mrflearn.training.callbacks import EarlyStopping
-from mrflearn.training.fitting import minimise
-from mrflearn.training.outcome import Outcome, Verdict
+from mrflearn.training.loop import minimise
+from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Optimiser, Problem
 from mrflearn.training.sgd import Adagrad, EpochState, check_rate, refuse_l1, run_epoch
 from mrflearn.training.stopping import StopRule
@@ -84,17 +84,32 @@ class Predictions(NamedTuple):
     targets: Int[Tensor, " b"]
 
 
-def value_and_gradient(
-    layout: Layout, batch: Predictions, buffer: Float[Tensor, " p"]
-) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """The function of one flat vector for `minimise`; its gradient lies in the shared buffer."""
+@final
+class PredictionLoss(Objective[LogBilinearModel]):
+    """-log p of the next symbols, minibatch by minibatch; gradients lie in one buffer."""
 
-    def function(vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
-        model = LogBilinearModel(**layout.unflatten(vector))
-        gradient = LogBilinearModel(**layout.unflatten(buffer))
-        return negative_log_likelihood(model, batch, gradient), buffer
+    def __init__(self, model: LogBilinearModel, batches: Sequence[Predictions]) -> None:
+        self.model, self.batches = model, batches
+        self.buffer = torch.empty_like(self.start)
 
-    return function
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+        return total([self._detached(k, vector) for k in range(self.parts)])
+
+    def _detached(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+        found = self.part(index, vector)
+        return Evaluation(found.value, found.gradient.clone())
+
+    def at(self, vector: Float[Tensor, " p"]) -> LogBilinearModel:
+        return LogBilinearModel(**self.layout.unflatten(vector))
+
+    @property
+    def parts(self) -> int:
+        return len(self.batches)
+
+    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+        gradient = self.at(self.buffer)
+        value = negative_log_likelihood(self.at(vector), self.batches[index], gradient)
+        return Evaluation(value, self.buffer)
 
 
 def negative_log_likelihood(
@@ -124,11 +139,11 @@ def negative_log_likelihood(
 class HalvingSGD:
     """SGD whose rate is halved whenever the validation score falls; ends below the rate `least`.
 
-    `validate` takes the flat vector after each epoch; higher is better.  The gradient is summed
+    `validate` takes the model after each epoch; higher is better.  The gradient is summed
     over the examples of the minibatch, so larger minibatches need lower rates.
     """
 
-    validate: Callable[[Tensor], float]
+    validate: Callable[[Any], float]
     rate: float = 0.1
     least: float = 1e-4
     epochs: int = 100
@@ -153,7 +168,7 @@ class HalvingSGD:
         if rate < self.least:
             return Verdict("value", f"the rate has been halved to {rate:.2g}.")
         run_epoch(self, problem, state)
-        score = self.validate(state.vector)
+        score = self.validate(problem.at(state.vector))
         rate = rate if score > before else rate / 2
         state.kept["halving"] = torch.tensor([rate, score], dtype=torch.float64)
         return None
@@ -219,24 +234,19 @@ class LogBilinearLanguageModel(ScoresText):
         generator = torch.Generator().manual_seed(self.random_state)
         order = torch.randperm(len(train.targets), generator=generator).to(train.targets.device)
         start = self._start(train, generator)
-        layout = Layout.of(start.parameters())
-        vector = layout.flatten(start.parameters())
         batches = [
             Predictions(train.contexts[rows], train.targets[rows])
             for rows in order.split(self.batch_size)
         ]
-        buffer = torch.empty_like(vector)
-        validate = None if validation is None else self._validation(layout, hold(validation))
-        outcome: Outcome[Tensor] = minimise(
-            [value_and_gradient(layout, batch, buffer) for batch in batches],
-            vector,
+        validate = None if validation is None else self._validation(hold(validation))
+        self.outcome_ = minimise(
+            PredictionLoss(start, batches),
             self._optimiser(validate),
             callbacks=[EarlyStopping(validate, self.patience)] if validate else (),
             progress=self.verbose,
             seed=self.random_state,
         )
-        self.outcome_ = outcome
-        self.model_ = LogBilinearModel(**layout.unflatten(outcome.model))
+        self.model_ = self.outcome_.model
         return self
 
     def text_score(self, X: Text) -> TextScore:
@@ -275,11 +285,10 @@ class LogBilinearLanguageModel(ScoresText):
         step = self.rate / self.batch_size  # gradients are sums over the minibatch
         return HalvingSGD(validate, rate=step, least=step / 100, epochs=self.epochs)
 
-    def _validation(self, layout: Layout, text: Text) -> Any:
+    def _validation(self, text: Text) -> Any:
         held_out = self._predictions(self._stream(text))
 
-        def validate(vector: Tensor) -> float:
-            model = LogBilinearModel(**layout.unflatten(vector))
+        def validate(model: LogBilinearModel) -> float:
             return float(_log_probabilities(model, held_out).mean())
 
         return validate

@@ -13,9 +13,10 @@ from mrflearn.estimators.crf_answers import (
     Constraints,
     at_temperature,
     best_labels,
-    marginal_dicts,
+    marginal_arrays,
     scored_spans,
 )
+from mrflearn.estimators.labelling import marginal_dicts
 from mrflearn.io.spans import tags_to_spans
 from support.label_chains import every_labelling, random_label_chains
 
@@ -60,7 +61,7 @@ CONSTRAINTS = {
 def test_answers_obey_the_rules_and_are_exact(name: str, order: int) -> None:
     constraints, free = CONSTRAINTS[name], random_label_chains(7, TAGS, LENGTHS, order)
     chains = constraints.apply(free, TAGS)
-    best, chances = best_labels(chains, TAGS), marginal_dicts(chains, TAGS)
+    best, chances = best_labels(chains, TAGS), marginal_dicts(marginal_arrays(chains), TAGS)
     spans = scored_spans(chains, TAGS, n_best=3)
     for i, length in enumerate(LENGTHS):
         listed = every_labelling(free, TAGS, i, lambda tags, i=i: allows(constraints, i, tags))

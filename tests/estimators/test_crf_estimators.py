@@ -22,7 +22,6 @@ from mrflearn.objectives.chain_estimators import (
 )
 from mrflearn.objectives.chain_likelihood import ChainData, ChainLikelihood, make_shards
 from mrflearn.objectives.field_objectives import Criterion
-from mrflearn.objectives.objective import evaluate
 
 ESTIMATORS: tuple[Criterion, ...] = ("ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted")
 Sequences = tuple[list[list[dict[str, object]]], list[list[str]]]
@@ -68,8 +67,8 @@ def chain(dense: bool = False, shared: bool = False) -> tuple[ChainCRF, ChainDat
 @pytest.mark.parametrize("dense", [False, True])
 def test_the_field_of_a_chain_is_the_chain(dense: bool) -> None:
     model, data, vector = chain(dense)
-    exact = evaluate(ChainLikelihood(model, make_shards(model, data, 1), Threads(1)), vector)
-    mine = evaluate(chain_objective(model, data, "ml", Threads(1)), vector)
+    exact = ChainLikelihood(model, make_shards(model, data, 1), Threads(1))(vector)
+    mine = chain_objective(model, data, "ml", Threads(1))(vector)
     torch.testing.assert_close(mine.value, exact.value)
     torch.testing.assert_close(mine.gradient, exact.gradient)
 
@@ -81,8 +80,8 @@ def test_pieces_of_a_chain_are_those_of_its_field(estimator: Criterion, dense: b
     assert 1 in data.features.lengths
     quick = chain_objective(model, data, estimator, Threads(1))
     assert isinstance(quick, ChainPieces)
-    slow = evaluate(field_of_chain(model, data, estimator, Threads(1)), vector)
-    found = evaluate(quick, vector)
+    slow = field_of_chain(model, data, estimator, Threads(1))(vector)
+    found = quick(vector)
     torch.testing.assert_close(found.value, slow.value)
     torch.testing.assert_close(found.gradient, slow.gradient)
 
@@ -93,8 +92,9 @@ def test_pieces_of_some_sequences_at_a_time_add_up(estimator: Criterion) -> None
     parts = list(torch.arange(len(data.features)).split(5))
     whole = chain_objective(model, data, estimator, Threads(1))(vector)
     found = [own(vector) for own in chain_objectives(model, data, estimator, Threads(1), parts)]
-    torch.testing.assert_close(torch.stack([own[0] for own in found]).sum(), whole[0])
-    torch.testing.assert_close(torch.stack([own[1] for own in found]).sum(dim=0), whole[1])
+    torch.testing.assert_close(torch.stack([own.value for own in found]).sum(), whole.value)
+    gradient = torch.stack([own.gradient for own in found]).sum(dim=0)
+    torch.testing.assert_close(gradient, whole.gradient)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -103,8 +103,8 @@ def test_gradients_are_slopes(estimator: Criterion, shared: bool) -> None:
     model, data, vector = chain(shared=shared)
     objective = chain_objective(model, data, estimator, Threads(1))
     way = torch.randn(len(vector), generator=torch.Generator().manual_seed(1)).double()
-    ends = [evaluate(objective, vector + sign * 1e-5 * way).value for sign in (1, -1)]
-    slope, gradient = (ends[0] - ends[1]) / 2e-5, evaluate(objective, vector).gradient
+    ends = [objective(vector + sign * 1e-5 * way).value for sign in (1, -1)]
+    slope, gradient = (ends[0] - ends[1]) / 2e-5, objective(vector).gradient
     torch.testing.assert_close(slope, gradient @ way, rtol=1e-5, atol=1e-6)
 
 

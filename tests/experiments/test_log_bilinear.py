@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import SettingsError, TrainingError
 from mrflearn.models.parameters import Layout
-from mrflearn.training.fitting import minimise
+from support.functions import minimise
 
 FILE = Path(__file__).parents[2] / "experiments" / "lifted_lm" / "log_bilinear.py"
 TEXT = [line.split() for line in ("a b c d", "c d a b", "b c d")] * 20
@@ -95,9 +95,10 @@ def test_value_and_gradient() -> None:
     model, batch = case()
     layout = Layout.of(model.parameters())
     vector = layout.flatten(model.parameters())
-    function = LBL.value_and_gradient(layout, batch, torch.full_like(vector, 7.0))
-    value, gradient = function(vector)
-    gradient = gradient.clone()
+    function = LBL.PredictionLoss(model, [batch])
+    function.buffer.fill_(7.0)
+    found = function(vector)
+    value, gradient = found.value, found.gradient.clone()
     torch.testing.assert_close(value, -model.log_probabilities(*batch).sum())
     leaf = vector.clone().requires_grad_()
     by_hand = -LogBilinearModel(**layout.unflatten(leaf)).log_probabilities(*batch).sum()
@@ -105,7 +106,7 @@ def test_value_and_gradient() -> None:
     for index in range(0, len(vector), 5):
         step = torch.zeros_like(vector)
         step[index] = 1e-6
-        slope = (function(vector + step)[0] - function(vector - step)[0]) / 2e-6
+        slope = (function(vector + step).value - function(vector - step).value) / 2e-6
         torch.testing.assert_close(gradient[index], slope, rtol=1e-6, atol=1e-8)
 
 

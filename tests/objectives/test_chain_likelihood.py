@@ -112,7 +112,7 @@ def test_value_is_that_of_enumeration(
     seed: int, labels: int, weights: bool, blur: bool, edges: bool
 ) -> None:
     given = case(seed, labels, weights=weights, blur=blur, edges=edges)
-    value, _ = objective(given)(given.vector)
+    value = objective(given)(given.vector).value
     assert float(value) == pytest.approx(enumerated(given), rel=1e-9, abs=1e-9)
 
 
@@ -125,7 +125,7 @@ def test_second_order_value_is_that_of_enumeration(seed: int, labels: int, weigh
         given.model.support.source.tolist(), given.model.support.target.tolist(), strict=True
     )
     known = {(names[a], names[b]) for a, b in pairs}
-    value, _ = objective(given)(given.vector)
+    value = objective(given)(given.vector).value
     expected = enumerated(given, lambda path: set(itertools.pairwise(path)) <= known)
     assert float(value) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
@@ -137,12 +137,12 @@ def test_gradient_is_that_of_finite_differences(
 ) -> None:
     given = case(seed, 3, order, weights, blur and order == 1, edges and order == 1)
     function = objective(given)
-    gradient = function(given.vector)[1].clone()
+    gradient = function(given.vector).gradient.clone()
     step = 1e-5
     for index in range(0, len(given.vector), 3):
         moved = torch.zeros_like(given.vector)
         moved[index] = step
-        rise = function(given.vector + moved)[0] - function(given.vector - moved)[0]
+        rise = function(given.vector + moved).value - function(given.vector - moved).value
         assert float(gradient[index]) == pytest.approx(float(rise) / (2 * step), abs=2e-6)
 
 
@@ -152,7 +152,8 @@ def test_blocks_and_threads_change_nothing(
     monkeypatch: pytest.MonkeyPatch, blur: bool, edges: bool
 ) -> None:
     given = case(3, weights=True, blur=blur, edges=edges)
-    value, gradient = objective(given)(given.vector)
+    found = objective(given)(given.vector)
+    value, gradient = found.value, found.gradient
     monkeypatch.setattr(chain_likelihood, "LEAST_TOKENS", 2)
     monkeypatch.setattr(chain_likelihood, "NUMBERS_IN_BLOCK", 12)
     monkeypatch.setattr(chain_likelihood, "NUMBERS_IN_TABLES", 9)
@@ -163,16 +164,18 @@ def test_blocks_and_threads_change_nothing(
     assert {block.edges is None for block in blocks} == ({True, False} if edges else {True})
     with Threads(2) as threads:
         again = ChainLikelihood(given.model, shards, threads)(given.vector)
-    assert float(again[0]) == pytest.approx(float(value), rel=1e-12)
-    torch.testing.assert_close(again[1], gradient, rtol=1e-10, atol=1e-12)
+    assert float(again.value) == pytest.approx(float(value), rel=1e-12)
+    torch.testing.assert_close(again.gradient, gradient, rtol=1e-10, atol=1e-12)
 
 
 def test_single_precision_is_close() -> None:
     given = case(5, blur=True, edges=True)
-    value, gradient = objective(given)(given.vector)
+    found = objective(given)(given.vector)
+    value, gradient = found.value, found.gradient
     model = ChainCRF.zeros(given.model.support, torch.float32, torch.device("cpu"))
     single = ChainLikelihood(model, make_shards(model, given.data, 1), Threads(1))
-    lower, slope = single(given.vector.float())
+    found = single(given.vector.float())
+    lower, slope = found.value, found.gradient
     assert slope.dtype == torch.float32
     assert float(lower) == pytest.approx(float(value), rel=1e-6)
     torch.testing.assert_close(slope.double(), gradient, rtol=1e-4, atol=1e-5)
@@ -185,7 +188,8 @@ def test_perceptron_loss_and_its_gradient(
 ) -> None:
     given = case(seed, labels, weights=weights, edges=edges)
     shards = make_shards(given.model, given.data, 1)
-    value, gradient = ChainPerceptron(given.model, shards, Threads(1))(given.vector)
+    found = ChainPerceptron(given.model, shards, Threads(1))(given.vector)
+    value, gradient = found.value, found.gradient
     names, *tables = names_and_weights(given)
     expected = sum(
         weight * (max(all_paths(items, names, *tables).values()) - path_score(items, tags, *tables))
@@ -217,5 +221,7 @@ def test_losses_keep_their_digits_where_scores_are_large(edges: bool) -> None:
         parts["state"] = torch.where(everywhere, 500.0, 4.0).to(dtype)  # each label, its own label
         vector = Layout.of(parts).flatten(parts)
         with Threads(1) as threads:
-            values.append(ChainLikelihood(model, make_shards(model, data, 1), threads)(vector)[0])
+            values.append(
+                ChainLikelihood(model, make_shards(model, data, 1), threads)(vector).value
+            )
     torch.testing.assert_close(values[0], values[1], rtol=1e-5, atol=0)

@@ -15,11 +15,10 @@ from mrflearn.models.joint_tagger import JointTaggerModel
 from mrflearn.objectives.tagger_bound import (
     FeatureFrequencies,
     TaggerBound,
-    TaggerPenalty,
     normaliser,
 )
-from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
+from support.functions import minimise
 from support.tag_rings import ring_log_partition, ring_score
 
 LIKE = torch.zeros(0, dtype=torch.float64)
@@ -49,14 +48,14 @@ def test_the_value_is_above_what_the_ring_costs(name, shape):
     bound = bound_of(name, *shape)
     vector = random_vector(bound)
     value = bound(vector).value
-    scores = bound.at(vector)[0].scores(bound.features)
+    scores = bound.unpack(vector)[0].scores(bound.features)
     ring = [with_separators(part, TEXT.lengths, shape[0]) for part in (TEXT.tags, TEXT.words)]
     filler = np.zeros(-len(ring[0]) % bound.normaliser.multiple, dtype=np.int64)
     tags, words = (torch.from_numpy(np.append(part, filler)).unsqueeze(0) for part in ring)
     mean = float(ring_score(scores, tags, words)) / tags.shape[1]
     assert float(bound.mean_score(vector)) == pytest.approx(mean)
     positions = 3 if bound.normaliser.multiple == 3 else 4
-    model, *duals = bound.at(vector)
+    model, *duals = bound.unpack(vector)
     ceiling = bound.normaliser.ceiling(model.scores(bound.features), *duals)
     assert float(value) == pytest.approx(ceiling.value - mean, abs=1e-7)
     truth = ring_log_partition(scores, positions) / positions
@@ -94,17 +93,3 @@ def test_one_word_a_tag_gives_the_hidden_markov_model():
     assert -outcome.value == pytest.approx(
         information(pairs, 1) + information(emitted, 0), abs=1e-4
     )
-
-
-def test_duals_are_free_and_transitions_cost_less():
-    bound = bound_of("chains", 1, 3)
-    laid = TaggerPenalty(2.0, 0.5, bound).laid_on(bound.layout, bound.start)
-    prices = bound.layout.unflatten(laid.l2 / bound.scale.square())
-    assert {name: {round(float(p), 9) for p in own.flatten()} for name, own in prices.items()} == {
-        "transitions": {0.5},
-        "centre": {2.0},
-        "left": {2.0},
-        "right": {2.0},
-        "tag duals": {0.0},
-        "word duals": {0.0},
-    }

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from mrflearn.inference.lifted import star_log_partition, tighten
 from mrflearn.models.neighbour_lm import NeighbourModel
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.lifted_bound import Frequencies
 
 Inner = Literal["subgradient", "lbfgs"]
 
 
 @final
-class AlternatingBound:
+class AlternatingBound(Objective[NeighbourModel]):
     """A function to minimise: parameters -> (minus the tightened star bound, its gradient).
 
     `passes` counts rounds of belief propagation, the paper's unit of work.
@@ -37,14 +37,12 @@ class AlternatingBound:
         steps: int = 200,
         tolerance: float = 1e-6,
     ) -> None:
-        self.template, self.frequencies = model, frequencies
+        self.model, self.frequencies = model, frequencies
         self.inner, self.steps, self.tolerance = inner, steps, tolerance
-        self.layout = Layout.of(model.parameters())
-        self.start = self.layout.flatten(model.parameters()).detach()
         self.duals = model.unary.new_zeros(model.offsets, model.states)
         self.passes = 0
 
-    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
             scores = self.at(leaf).scores()
@@ -53,11 +51,7 @@ class AlternatingBound:
             normaliser = star_log_partition(*scores.pairwise, self.duals)
             value = normaliser - self.frequencies.mean_score(scores)
         self.passes += 1
-        return value.detach(), torch.autograd.grad(value, leaf)[0]
-
-    def at(self, vector: Float[Tensor, " p"]) -> NeighbourModel:
-        """The model that a vector stands for."""
-        return self.template.with_parameters(self.layout.unflatten(vector))
+        return Evaluation(value.detach(), torch.autograd.grad(value, leaf)[0])
 
     def _tighten(self, unary: Tensor, left: Tensor, right: Tensor) -> None:
         held = unary.detach(), left.detach(), right.detach()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from hypothesis import strategies as st
@@ -19,9 +20,9 @@ from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField, find_templates
 from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Objective
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
-from mrflearn.objectives.objective import ValueAndGradient, evaluate
 
 Scopes = Sequence[tuple[int, ...]]
 PRECISE = BeliefPropagation(max_sweeps=3000, tolerance=1e-12, damping=0.3)
@@ -180,11 +181,11 @@ def function(
     return answers(field_objective(found.field, batch or found.batch, principle, Threads(1)))
 
 
-def answers(objective: ValueAndGradient) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+def answers(objective: Objective[Any]) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """Value and gradient of any objective."""
 
     def call(vector: Tensor) -> tuple[Tensor, Tensor]:
-        found = evaluate(objective, vector)
+        found = objective(vector)
         return found.value, found.gradient
 
     return call

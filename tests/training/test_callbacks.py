@@ -7,8 +7,8 @@ import torch
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.callbacks import EarlyStopping
-from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
+from support.functions import minimise
 from support.problems import quadratic, rosenbrock
 
 START = torch.full((20,), -1.0, dtype=torch.float64)
@@ -25,7 +25,7 @@ def test_a_callback_sees_every_iteration():
 
 def test_the_vector_of_a_step_belongs_to_its_value():
     def check(step):
-        assert step.model is step.vector
+        assert torch.equal(step.model, step.vector)
         assert float(rosenbrock(step.vector)[0]) == step.value
 
     minimise(rosenbrock, START, LBFGS(max_iterations=30), callbacks=[check])

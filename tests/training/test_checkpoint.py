@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from mrflearn.errors import StorageError, TrainingError
-from mrflearn.objectives.penalties import L1, L2, ElasticNet
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
-from mrflearn.training.fitting import fit, minimise
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.sgd import SGD, Adagrad
+from support.functions import fit, minimise
 from support.problems import LogisticLoss, blank_model, examples, split
 
 
@@ -30,15 +30,15 @@ def batches(dtype):
 BATCHES = {dtype: batches(dtype) for dtype in (torch.float32, torch.float64)}
 FULL = {"tolerance": None, "delta": None, "history": 5}
 CASES = {
-    "lbfgs": (lambda n: LBFGS(n, **FULL), L2(1e-3)),
-    "owlqn": (lambda n: OWLQN(n, **FULL), ElasticNet(0.5, 1e-3, exclude=("intercept",))),
-    "sgd": (lambda n: SGD(0.01, n, decay=0.1), L2(1e-3)),
-    "averaged sgd": (lambda n: SGD(0.01, n, average_from=5), L2(1e-3)),
-    "adagrad": (lambda n: Adagrad(0.1, n), L2(1e-3)),
+    "lbfgs": (lambda n: LBFGS(n, **FULL), Penalty(l2=1e-3)),
+    "owlqn": (lambda n: OWLQN(n, **FULL), Penalty({"weights": 0.5}, {"weights": 1e-3})),
+    "sgd": (lambda n: SGD(0.01, n, decay=0.1), Penalty(l2=1e-3)),
+    "averaged sgd": (lambda n: SGD(0.01, n, average_from=5), Penalty(l2=1e-3)),
+    "adagrad": (lambda n: Adagrad(0.1, n), Penalty(l2=1e-3)),
 }
 
 
-PLAIN = L2(1e-3)
+PLAIN = Penalty(l2=1e-3)
 
 
 def train(optimiser, penalty=PLAIN, dtype=torch.float64, **options):
@@ -161,7 +161,7 @@ def saved(tmp_path_factory):
     [
         ({"optimiser": OWLQN(9, **FULL)}, "optimiser was 'LBFGS' and is 'OWLQN'"),
         ({"optimiser": LBFGS(9, history=6)}, "optimiser.history was 5 and is 6"),
-        ({"penalty": L1(2.0)}, r"penalty was 'L2\(.*' and is 'L1\("),
+        ({"penalty": Penalty(l1=2.0)}, r"penalty was 'Penalty\(.*' and is 'Penalty\(l1=2"),
         ({"dtype": torch.float32}, "dtype was 'float64' and is 'float32'"),
         ({"batches": BATCHES[torch.float64][:5]}, "batches was 6 and is 5"),
         ({"seed": 8}, "seed was 7 and is 8"),

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import pytest
 import torch
 from torch import Tensor
 
 from mrflearn.errors import TrainingWarning
-from mrflearn.objectives.objective import Evaluation
-from mrflearn.objectives.penalties import L1
-from mrflearn.training.fitting import minimise
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.owlqn import OWLQN
+from support.functions import minimise
 
 EDGE, LOWEST, HIGHER = 1.0, 3.0, 10.0
 
 
-@dataclass
-class TwoBranches:
+class TwoBranches(Objective[Tensor]):
     """(x - 3)^2 up to x = 1, and 10 more beyond; whoever stood beyond stays there, down to -1."""
 
-    branches: bool = True
-    stands: bool = False  # beyond the edge
-    latest: bool = False
-    started: list[bool] = field(default_factory=list)
+    layout = Layout(("vector",), (torch.Size([1]),))
+    branches = True
+
+    def __init__(self) -> None:
+        self.stands = self.latest = False  # beyond the edge
+        self.started: list[bool] = []
+
+    def at(self, vector: Tensor) -> Tensor:
+        return vector
 
     def __call__(self, vector: Tensor) -> Evaluation:
         self.started.append(self.stands)
@@ -46,7 +50,7 @@ class TwoBranches:
 
 @pytest.mark.parametrize("optimiser", [LBFGS(), OWLQN()], ids=["lbfgs", "owlqn"])
 def test_training_goes_on_beyond_an_edge(optimiser: LBFGS | OWLQN) -> None:
-    penalty = L1(0.0) if isinstance(optimiser, OWLQN) else None
+    penalty = Penalty(l1=0.0) if isinstance(optimiser, OWLQN) else None
     function = TwoBranches()
     options = {} if penalty is None else {"penalty": penalty}
     outcome = minimise(function, torch.zeros(1, dtype=torch.float64), optimiser, **options)
@@ -58,7 +62,8 @@ def test_training_goes_on_beyond_an_edge(optimiser: LBFGS | OWLQN) -> None:
 
 
 def test_a_trial_that_is_turned_down_leaves_nothing_behind() -> None:
-    function = TwoBranches(branches=False)  # then an edge is the end
+    function = TwoBranches()
+    function.branches = False  # then an edge is the end
     with pytest.warns(TrainingWarning):
         outcome = minimise(function, torch.zeros(1, dtype=torch.float64), LBFGS())
     assert not any(function.started)  # though trials beyond the edge were made

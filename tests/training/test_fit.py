@@ -9,12 +9,12 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.penalties import L1, L2
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.callbacks import EarlyStopping
-from mrflearn.training.fitting import fit
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.sgd import Adagrad
+from support.functions import fit
 from support.problems import LogisticLoss, LogisticModel, blank_model, examples, split
 
 DATA = examples(400, 12, seed=8)
@@ -25,7 +25,7 @@ def test_logistic_regression_as_in_scikit_learn():
     theirs = LogisticRegression(C=2.0, tol=1e-10, max_iter=1000)
     theirs.fit(DATA.features.numpy(), DATA.labels.numpy())
     # C = 2 is a price of 1/4 on w^2; scikit-learn leaves the intercept free.
-    penalty = L2(0.25, exclude=("intercept",))
+    penalty = Penalty(l2={"weights": 0.25})
     outcome = fit(blank_model(12), DATA, LogisticLoss(), TIGHT, penalty=penalty)
     assert outcome.converged
     np.testing.assert_allclose(outcome.model.weights.numpy(), theirs.coef_[0], atol=1e-6)
@@ -33,7 +33,7 @@ def test_logistic_regression_as_in_scikit_learn():
 
 
 def test_the_value_is_the_objective_plus_the_penalty():
-    outcome = fit(blank_model(12), DATA, LogisticLoss(), TIGHT, penalty=L2(0.3))
+    outcome = fit(blank_model(12), DATA, LogisticLoss(), TIGHT, penalty=Penalty(l2=0.3))
     model = outcome.model
     price = 0.3 * float(model.weights.square().sum() + model.intercept.square())
     assert outcome.value == pytest.approx(float(LogisticLoss()(model, DATA)) + price, rel=1e-12)
@@ -55,9 +55,9 @@ class Loaded(Sequence):
 
 @pytest.mark.parametrize("parts", [1, 7])
 def test_several_batches_are_one_sum(parts):
-    one = fit(blank_model(12), DATA, LogisticLoss(), TIGHT, penalty=L2(0.1))
+    one = fit(blank_model(12), DATA, LogisticLoss(), TIGHT, penalty=Penalty(l2=0.1))
     batches = Loaded(split(DATA, parts))
-    many = fit(blank_model(12), batches, LogisticLoss(), TIGHT, penalty=L2(0.1))
+    many = fit(blank_model(12), batches, LogisticLoss(), TIGHT, penalty=Penalty(l2=0.1))
     torch.testing.assert_close(many.model.weights, one.model.weights, rtol=0, atol=1e-8)
     assert batches.asked == parts * many.evaluations
 
@@ -72,8 +72,10 @@ def test_the_model_given_is_left_alone():
 
 def test_single_precision_models_stay_single():
     data = examples(400, 12, seed=8, dtype=torch.float32)
-    outcome = fit(blank_model(12, torch.float32), data, LogisticLoss(), LBFGS(), penalty=L2(0.1))
-    exact = fit(blank_model(12), DATA, LogisticLoss(), TIGHT, penalty=L2(0.1))
+    outcome = fit(
+        blank_model(12, torch.float32), data, LogisticLoss(), LBFGS(), penalty=Penalty(l2=0.1)
+    )
+    exact = fit(blank_model(12), DATA, LogisticLoss(), TIGHT, penalty=Penalty(l2=0.1))
     assert outcome.model.weights.dtype == torch.float32
     assert outcome.converged
     torch.testing.assert_close(
@@ -96,9 +98,11 @@ def test_callbacks_see_the_model():
 
 def test_every_optimiser_fits_through_the_same_door():
     batches = split(DATA, 10)
-    best = fit(blank_model(12), batches, LogisticLoss(), TIGHT, penalty=L2(0.2))
-    near = fit(blank_model(12), batches, LogisticLoss(), Adagrad(0.3), penalty=L2(0.2), seed=7)
-    sparse = fit(blank_model(12), batches, LogisticLoss(), OWLQN(), penalty=L1(20.0))
+    best = fit(blank_model(12), batches, LogisticLoss(), TIGHT, penalty=Penalty(l2=0.2))
+    near = fit(
+        blank_model(12), batches, LogisticLoss(), Adagrad(0.3), penalty=Penalty(l2=0.2), seed=7
+    )
+    sparse = fit(blank_model(12), batches, LogisticLoss(), OWLQN(), penalty=Penalty(l1=20.0))
     assert near.value < 1.001 * best.value
     assert 0 < int((sparse.model.weights == 0).sum()) < 12
 
@@ -112,8 +116,8 @@ class Constant:
     ("change", "words"),
     [
         ({"batches": []}, "no batches"),
-        ({"objective": Constant()}, "Constant on batch 0 does not depend"),
-        ({"penalty": L2(1.0, exclude=("bias",))}, "no parameter 'bias'; there are: weights, inter"),
+        ({"objective": Constant()}, "batch 0 does not depend"),
+        ({"penalty": Penalty(l2={"bias": 1.0})}, "no parameter 'bias'; there are: weights, inter"),
         ({"resume": True}, "checkpoint='FILE'"),
     ],
 )
@@ -138,7 +142,7 @@ def test_a_bad_start_names_the_parameter():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("optimiser", [TIGHT, OWLQN(tolerance=1e-10, delta=None)])
 def test_the_same_model_on_the_gpu(optimiser):
-    penalty = L2(0.1, exclude=("intercept",))
+    penalty = Penalty(l2={"weights": 0.1})
     here = fit(blank_model(12), DATA, LogisticLoss(), optimiser, penalty=penalty)
     data = type(DATA)(*(tensor.cuda() for tensor in DATA))
     start = blank_model(12)

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import interruptible
+from support.functions import minimise
 from support.problems import rosenbrock
 
 START = torch.full((50,), -1.0, dtype=torch.float64)
 PROGRAM = """
     import sys, time, torch
     from mrflearn.training.lbfgs import LBFGS
-    from mrflearn.training.fitting import minimise
+    from support.functions import minimise
 
     def slow(x):
         bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]
@@ -41,7 +41,8 @@ PROGRAM = """
 
 def begin(seconds, path):
     """A training in a process of its own, some evaluations under way."""
-    source = str(Path(__file__).parents[2] / "src")
+    root = Path(__file__).parents[2]
+    source = os.pathsep.join([str(root / "src"), str(root / "tests")])
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM.format(seconds=seconds)), str(path)],
         stdout=subprocess.PIPE,

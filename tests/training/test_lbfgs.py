@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from mrflearn.errors import TrainingError, TrainingWarning
-from mrflearn.objectives.penalties import L1, L2
-from mrflearn.training.fitting import minimise
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.lbfgs import LBFGS
+from support.functions import minimise
 from support.problems import examples, logistic, quadratic, rosenbrock
 
 TIGHT = LBFGS(max_iterations=5000, tolerance=1e-9, delta=None)
@@ -69,7 +69,7 @@ def test_the_same_optimum_as_scipy_in_about_as_many_evaluations():
     theirs = minimize(
         for_scipy, start.numpy(), jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-7}
     )
-    ours = minimise(function, start, TIGHT, penalty=L2(0.05))
+    ours = minimise(function, start, TIGHT, penalty=Penalty(l2=0.05))
     np.testing.assert_allclose(ours.model.numpy(), theirs.x, atol=1e-6)
     assert ours.value == pytest.approx(theirs.fun, rel=1e-10)
     reached = next(r for r in ours.history if r.value <= theirs.fun + 1e-9 * abs(theirs.fun))
@@ -80,7 +80,7 @@ def test_the_same_optimum_as_scipy_in_about_as_many_evaluations():
 def test_single_precision_ends_at_the_optimum_of_double(scale):
     data = examples(2000, 40, seed=2)
     wide = logistic(data)
-    exact = minimise(wide, torch.zeros(40, dtype=torch.float64), TIGHT, penalty=L2(0.1))
+    exact = minimise(wide, torch.zeros(40, dtype=torch.float64), TIGHT, penalty=Penalty(l2=0.1))
     narrow = logistic(data._replace(features=data.features.float(), labels=data.labels.float()))
 
     def scaled(w):
@@ -89,7 +89,7 @@ def test_single_precision_ends_at_the_optimum_of_double(scale):
 
     start = torch.zeros(40, dtype=torch.float32)
     optimiser = LBFGS(max_iterations=500, tolerance=1e-9)
-    outcome = minimise(scaled, start, optimiser, penalty=L2(0.1 * scale))
+    outcome = minimise(scaled, start, optimiser, penalty=Penalty(l2=0.1 * scale))
     assert outcome.converged, outcome.reason
     assert outcome.evaluations < 60
     torch.testing.assert_close(outcome.model.double(), exact.model, rtol=0, atol=2e-3)
@@ -158,7 +158,7 @@ def test_refusals():
     function, _ = quadratic(5, 10)
     start = torch.zeros(5, dtype=torch.float64)
     with pytest.raises(TrainingError, match="OWLQN"):
-        minimise(function, start, LBFGS(), penalty=L1(1.0))
+        minimise(function, start, LBFGS(), penalty=Penalty(l1=1.0))
     with pytest.raises(TrainingError, match="history=0"):
         LBFGS(history=0)
     with pytest.raises(TrainingError, match="float16"):
@@ -173,8 +173,10 @@ def test_refusals():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_same_optimum_on_the_gpu():
     data = examples(500, 30, seed=1)
-    here = minimise(logistic(data), torch.zeros(30, dtype=torch.float64), TIGHT, penalty=L2(0.05))
+    here = minimise(
+        logistic(data), torch.zeros(30, dtype=torch.float64), TIGHT, penalty=Penalty(l2=0.05)
+    )
     there = type(data)(*(tensor.cuda() for tensor in data))
     start = torch.zeros(30, dtype=torch.float64, device="cuda")
-    outcome = minimise(logistic(there), start, TIGHT, penalty=L2(0.05))
+    outcome = minimise(logistic(there), start, TIGHT, penalty=Penalty(l2=0.05))
     torch.testing.assert_close(outcome.model.cpu(), here.model, rtol=0, atol=1e-8)

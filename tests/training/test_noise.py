@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS, measure_noise, noise_of_line
+from support.functions import minimise
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 1e-2])

@@ -9,12 +9,11 @@ from sklearn.linear_model import Lasso, LogisticRegression
 
 from mrflearn.errors import TrainingError
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.penalties import L1, L2, ElasticNet, LaidPenalty
-from mrflearn.training.fitting import minimise
+from mrflearn.objectives.penalty import Penalty
+from mrflearn.training import loop
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.loop import run
 from mrflearn.training.owlqn import OWLQN, pseudo_gradient, shrinkage
-from mrflearn.training.problem import Plan
+from support.functions import Function, minimise
 from support.problems import Examples, examples, logistic, quadratic
 
 TIGHT = OWLQN(max_iterations=3000, tolerance=1e-9, delta=1e-14)
@@ -40,7 +39,7 @@ def proximal_gradient(function, start, l1, l2, steps, rate):
 def test_proximal_gradient_finds_the_same_point(seed, size, l1, l2):
     function, _ = quadratic(size, 20.0, seed)
     start = torch.zeros(size, dtype=torch.float64)
-    outcome = minimise(function, start, TIGHT, penalty=ElasticNet(l1, l2))
+    outcome = minimise(function, start, TIGHT, penalty=Penalty(l1, l2))
     expected = proximal_gradient(function, start, l1, l2, 600, 1 / (20 + 2 * l2 + 1))
     torch.testing.assert_close(outcome.model, expected, rtol=0, atol=1e-5)
     # Exact zeros, not small numbers.
@@ -53,7 +52,7 @@ def test_orthogonal_lasso_is_soft_thresholding():
         lambda w: (0.5 * (w - target).square().sum(), w - target),
         torch.ones_like(target),
         TIGHT,
-        penalty=L1(1.0),
+        penalty=Penalty(l1=1.0),
     )
     expected = torch.tensor([2.0, -1.0, 0, 0, 0, 0], dtype=torch.float64)
     torch.testing.assert_close(outcome.model, expected, rtol=0, atol=1e-9)
@@ -70,7 +69,7 @@ def test_the_same_lasso_as_scikit_learn():
 
     theirs = Lasso(alpha=40 / 80, fit_intercept=False, tol=1e-14, max_iter=10**5)
     theirs.fit(data.features.numpy(), response.numpy())
-    ours = minimise(function, torch.zeros(20, dtype=torch.float64), TIGHT, penalty=L1(40.0))
+    ours = minimise(function, torch.zeros(20, dtype=torch.float64), TIGHT, penalty=Penalty(l1=40.0))
     np.testing.assert_allclose(ours.model.numpy(), theirs.coef_, atol=1e-6)
     assert np.array_equal(ours.model.numpy() == 0, theirs.coef_ == 0)
 
@@ -86,7 +85,7 @@ def test_the_same_sparse_logistic_regression_as_scikit_learn(dtype):
     )
     theirs.fit(data.features.numpy(), data.labels.numpy())
     function = logistic(Examples(data.features.to(dtype), data.labels.to(dtype)))
-    ours = minimise(function, torch.zeros(60, dtype=dtype), TIGHT, penalty=L1(4.0))
+    ours = minimise(function, torch.zeros(60, dtype=dtype), TIGHT, penalty=Penalty(l1=4.0))
     assert ours.converged
     accuracy = 1e-6 if dtype == torch.float64 else 5e-3
     np.testing.assert_allclose(ours.model.double().numpy(), theirs.coef_[0], atol=accuracy)
@@ -98,8 +97,8 @@ def test_the_same_sparse_logistic_regression_as_scikit_learn(dtype):
 def test_without_l1_it_agrees_with_lbfgs():
     function = logistic(examples(200, 10, seed=6))
     start = torch.zeros(10, dtype=torch.float64)
-    ours = minimise(function, start, TIGHT, penalty=L2(0.1))
-    other = minimise(function, start, LBFGS(tolerance=1e-9), penalty=L2(0.1))
+    ours = minimise(function, start, TIGHT, penalty=Penalty(l2=0.1))
+    other = minimise(function, start, LBFGS(tolerance=1e-9), penalty=Penalty(l2=0.1))
     torch.testing.assert_close(ours.model, other.model, rtol=0, atol=1e-6)
 
 
@@ -107,10 +106,10 @@ def test_excluded_parameters_may_cross_zero_and_stay_dense():
     target = torch.tensor([0.5, -0.5, 0.5, -0.5], dtype=torch.float64)
     layout = Layout(("free", "priced"), (torch.Size([2]), torch.Size([2])))
     start = torch.tensor([-4.0, 4.0, -4.0, 4.0], dtype=torch.float64)
-    functions = [lambda w: (0.5 * (w - target).square().sum(), w - target)]
-    penalty = L1(1.0, exclude=("free",))
-    plan = Plan(functions, start, layout, lambda v: v, "test", TIGHT, penalty, 0)
-    outcome = run(plan, (), False, None, False)
+    objective = Function(lambda w: (0.5 * (w - target).square().sum(), w - target), start)
+    objective.layout = layout
+    objective.at = lambda vector: vector
+    outcome = loop.minimise(objective, TIGHT, penalty=Penalty(l1={"priced": 1.0}))
     expected = torch.tensor([0.5, -0.5, 0, 0], dtype=torch.float64)
     torch.testing.assert_close(outcome.model, expected, rtol=0, atol=1e-8)
 
@@ -140,7 +139,9 @@ def test_a_region_without_numbers_is_avoided():
     def function(x):
         return (x - 0.1 * x.log()).sum(), 1 - 0.1 / x
 
-    outcome = minimise(function, torch.full((2,), 5.0, dtype=torch.float64), TIGHT, penalty=L1(1.0))
+    outcome = minimise(
+        function, torch.full((2,), 5.0, dtype=torch.float64), TIGHT, penalty=Penalty(l1=1.0)
+    )
     torch.testing.assert_close(outcome.model, torch.full((2,), 0.05, dtype=torch.float64))
 
 
@@ -162,4 +163,3 @@ def test_a_point_whose_value_or_gradient_is_no_number_is_not_accepted(bad):
 def test_history_must_remember():
     with pytest.raises(TrainingError, match="history=-1"):
         OWLQN(history=-1)
-    assert not LaidPenalty().has_l1

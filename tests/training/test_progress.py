@@ -10,11 +10,11 @@ import torch
 
 from mrflearn.training import progress
 from mrflearn.training.callbacks import EarlyStopping
-from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import Row, Verdict
 from mrflearn.training.progress import Lines, Live, Pace, clock, summary
 from mrflearn.training.stopping import StopRule
+from support.functions import minimise
 from support.problems import rosenbrock
 
 START = torch.full((20,), -1.0, dtype=torch.float64)
@@ -117,5 +117,5 @@ def test_a_training_without_rows_has_a_summary():
 
 
 def test_importing_training_does_not_import_rich():
-    check = "import sys, mrflearn.training.fitting; sys.exit('rich' in sys.modules)"
+    check = "import sys, mrflearn.training.loop; sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.penalties import L1, L2
-from mrflearn.training.fitting import minimise
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.sgd import SGD, Adagrad
+from support.functions import minimise
 from support.problems import examples, logistic, quadratic, split
 
 DATA = examples(600, 8, seed=3)
 PARTS = [logistic(batch) for batch in split(DATA, 20)]
 START = torch.zeros(8, dtype=torch.float64)
-BEST = minimise(logistic(DATA), START, LBFGS(tolerance=1e-10), penalty=L2(0.5))
+BEST = minimise(logistic(DATA), START, LBFGS(tolerance=1e-10), penalty=Penalty(l2=0.5))
 OPTIMISERS = [
     SGD(rate=0.02, epochs=60, decay=0.5),
     SGD(rate=0.03, epochs=60, average_from=5),
@@ -25,7 +25,7 @@ OPTIMISERS = [
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS, ids=str)
 def test_minibatches_come_close_to_the_optimum(optimiser):
-    outcome = minimise(PARTS, START, optimiser, penalty=L2(0.5), seed=1)
+    outcome = minimise(PARTS, START, optimiser, penalty=Penalty(l2=0.5), seed=1)
     assert outcome.value < BEST.value * 1.002
     assert float((outcome.model - BEST.model).norm()) < 0.05 * float(BEST.model.norm())
     assert outcome.ending == "limit"
@@ -34,7 +34,7 @@ def test_minibatches_come_close_to_the_optimum(optimiser):
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS, ids=str)
 def test_the_value_of_the_outcome_is_that_of_its_model(optimiser):
-    outcome = minimise(PARTS, START, optimiser, penalty=L2(0.5), seed=1)
+    outcome = minimise(PARTS, START, optimiser, penalty=Penalty(l2=0.5), seed=1)
     value = float(logistic(DATA)(outcome.model)[0] + 0.5 * outcome.model.square().sum())
     assert outcome.value == pytest.approx(value, rel=1e-12)
 
@@ -124,7 +124,7 @@ def test_steps_too_long_are_an_error_that_names_the_rate():
 @pytest.mark.parametrize("kind", [SGD, Adagrad])
 def test_refusals(kind):
     with pytest.raises(TrainingError, match="OWLQN"):
-        minimise(PARTS, START, kind(), penalty=L1(1.0))
+        minimise(PARTS, START, kind(), penalty=Penalty(l1=1.0))
     with pytest.raises(TrainingError, match="rate of 0 goes nowhere"):
         kind(rate=0)
     with pytest.raises(TrainingError, match="seed=-1"):

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
-from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import Row
 from mrflearn.training.stopping import StopRule
+from support.functions import minimise
 from support.problems import quadratic, rosenbrock
 
 START = torch.full((30,), -1.0, dtype=torch.float64)

@@ -5,20 +5,16 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 import torch
 from torch.testing import assert_close
 
 from mrflearn.features.observations import CliqueCounts, Columns, Samples, clique_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import blankets
-from mrflearn.inference.enumeration import Enumeration
-from mrflearn.models.tabular import ParameterLayout, TabularModel
-from mrflearn.objectives.likelihood import Likelihood
+from mrflearn.models.tabular import ParameterLayout
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
 from mrflearn.training.lap import blocks_of
-from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.whitened import Whitened, conditional_curvature, feature_covariance
+from mrflearn.training.whitened import conditional_curvature, feature_covariance
 from support.fields import random_field
 
 SCOPES = ((0,), (1,), (2,), (1, 0), (0, 2), (2, 1, 0))
@@ -68,34 +64,3 @@ def test_the_conditional_curvature_is_the_hessian_of_pseudolikelihood() -> None:
         lambda flat: Pseudolikelihood()(layout.model(GRAPH, flat), batch), point
     )
     assert_close(found, known)
-
-
-def test_any_curvature_leads_to_the_same_place() -> None:
-    rows, weights = samples(GRAPH)
-    counts = counts_of(rows, weights)
-    size, objective = ParameterLayout.of(GRAPH).size, Likelihood(Enumeration())
-    start = torch.zeros(size, dtype=torch.float64)
-    suits = feature_covariance(GRAPH, Columns.of(rows, weights))
-    outcomes = []
-    for curvature in (suits, torch.eye(size, dtype=torch.float64)):
-        search = Whitened(curvature, start, l2=0.3)
-        outcomes.append(search(GRAPH, objective, [counts], LBFGS(tolerance=1e-9)))
-    good, poor = outcomes
-    for a, b in zip(good.model.values, poor.model.values, strict=True):
-        assert_close(a, b, atol=1e-5, rtol=1e-5)
-    assert good.value <= poor.value + 1e-9
-    whole = TabularModel(GRAPH, good.model.values)
-    penalty = 0.3 * sum(float(v.square().sum()) for v in whole.values)
-    assert abs(good.value - float(objective(whole, counts)) - penalty) < 1e-9
-
-
-def test_the_value_itself_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    rows, weights = samples(GRAPH)
-    counts = counts_of(rows, weights)
-    start = torch.zeros(ParameterLayout.of(GRAPH).size, dtype=torch.float64)
-    objective = Likelihood(Enumeration())
-    search = Whitened(feature_covariance(GRAPH, Columns.of(rows, weights)), start, l2=0.3)
-    outcome = search(GRAPH, objective, [counts], LBFGS(), progress=True)
-    assert outcome.history[0].value == float(objective(TabularModel.zeros(GRAPH), counts))
-    assert outcome.history[-1].value == outcome.value
-    assert f"value {outcome.value:.8g}" in capsys.readouterr().err

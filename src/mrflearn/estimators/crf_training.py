@@ -13,7 +13,6 @@ from typing import Any, Literal, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
@@ -28,8 +27,8 @@ from mrflearn.io.files import PathLike
 from mrflearn.io.spans import are_chunk_tags
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.chain_estimators import chain_objective, chain_objectives, shifted
+from mrflearn.objectives.base import Objective, Reparametrised, Sum
+from mrflearn.objectives.chain_estimators import chain_objective, chain_objectives
 from mrflearn.objectives.chain_likelihood import (
     NUMBERS_IN_BLOCK,
     ChainData,
@@ -39,15 +38,14 @@ from mrflearn.objectives.chain_likelihood import (
 )
 from mrflearn.objectives.chain_perceptron import ChainPerceptron
 from mrflearn.objectives.field_objectives import Criterion, Pieces
-from mrflearn.objectives.objective import ValueAndGradient, evaluate
-from mrflearn.objectives.penalties import ElasticNet, NoPenalty
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.loop import run
+from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
-from mrflearn.training.problem import Optimiser, Plan
+from mrflearn.training.problem import Optimiser
 from mrflearn.training.sgd import SGD
 
 # How a chain CRF is trained: CRFsuite's algorithms by their names and settings.
@@ -112,23 +110,19 @@ def train(model: ChainCRF, data: ChainData, settings: CRFSettings, pull: bool) -
     """
     with Threads(settings.cores) as threads:
         if settings.algorithm == "lbfgs":
-            function = _whole(model, data, settings, threads)
+            objective = _whole(model, data, settings, threads)
 
-            def in_double() -> list[ValueAndGradient]:
-                return [_whole(_double(model), data, settings, threads)]
+            def in_double() -> Objective[ChainCRF]:
+                return _whole(_double(model), data, settings, threads)
 
-            return _run(model, [function], quasi_newton(settings), settings, pull, in_double)
+            return _run(objective, quasi_newton(settings), settings, pull, in_double)
         batches = _batches(data, settings)
         if settings.algorithm == "ap":
-            functions = [
-                ChainPerceptron(model, [make_shard(model, data, [batch])], threads)
-                for batch in batches
-            ]
-            return _run(model, functions, _perceptron(settings), settings, pull)
-        losses = _losses(model, data, settings, threads, batches)
-        layout = Layout.of(model.parameters())
-        rate = calibrate(losses, layout.flatten(model.parameters()), settings)
-        return _run(model, losses, descent(settings, rate), settings, pull)
+            shards = [make_shard(model, data, [batch]) for batch in batches]
+            losses = Sum([ChainPerceptron(model, [shard], threads) for shard in shards])
+            return _run(losses, _perceptron(settings), settings, pull)
+        losses = Sum(_losses(model, data, settings, threads, batches))
+        return _run(losses, descent(settings, calibrate(losses, settings)), settings, pull)
 
 
 def _double(model: ChainCRF) -> ChainCRF:
@@ -137,7 +131,7 @@ def _double(model: ChainCRF) -> ChainCRF:
 
 def _whole(
     model: ChainCRF, data: ChainData, settings: CRFSettings, threads: Threads
-) -> ValueAndGradient:
+) -> Objective[ChainCRF]:
     if settings.estimator != "ml":
         return chain_objective(model, data, settings.estimator, threads)
     return ChainLikelihood(model, make_shards(model, data, settings.cores), threads)
@@ -149,7 +143,7 @@ def _losses(
     settings: CRFSettings,
     threads: Threads,
     batches: list[Tensor],
-) -> Sequence[ValueAndGradient]:
+) -> Sequence[Objective[ChainCRF]]:
     if settings.estimator != "ml":
         return chain_objectives(model, data, settings.estimator, threads, batches)
     return [
@@ -214,15 +208,13 @@ def _batches(data: ChainData, settings: CRFSettings) -> list[Tensor]:
     return list(chosen.split(settings.batch_size))
 
 
-def calibrate(
-    functions: Sequence[ValueAndGradient], start: Float[Tensor, " v"], settings: CRFSettings
-) -> float:
+def calibrate(objective: Objective[Any], settings: CRFSettings) -> float:
     """The learning rate that lowers the loss of some batches most in one pass over them."""
-    some = functions[: max(1, settings.calibration_samples // settings.batch_size)]
+    some = max(1, min(settings.calibration_samples // settings.batch_size, objective.parts))
     trials: dict[float, float] = {}
     rate, factor = settings.calibration_eta, settings.calibration_rate
     for _ in range(settings.calibration_candidates):
-        trials[rate] = _trial(some, start, rate)
+        trials[rate] = _trial(objective, some, rate)
         best = min(trials, key=lambda tried: trials[tried])
         # On past the best so far; when that gets worse, on the other side of the first.
         if trials[rate] > trials[best] and factor > 1:
@@ -233,45 +225,38 @@ def calibrate(
     return min(trials, key=lambda tried: trials[tried])
 
 
-def _trial(functions: Sequence[ValueAndGradient], start: Float[Tensor, " v"], rate: float) -> float:
-    vector = start.clone()
-    for function in functions:
-        vector.sub_(evaluate(function, vector).gradient, alpha=rate)
-    loss = sum(float(evaluate(function, vector).value) for function in functions)
+def _trial(objective: Objective[Any], some: int, rate: float) -> float:
+    vector = objective.start.clone()
+    for k in range(some):
+        vector.sub_(objective.part(k, vector).gradient, alpha=rate)
+    loss = sum(float(objective.part(k, vector).value) for k in range(some))
     return loss if np.isfinite(loss) else np.inf
 
 
 def _run(
-    model: ChainCRF,
-    functions: Sequence[ValueAndGradient],
+    objective: Objective[ChainCRF],
     optimiser: Optimiser[Any],
     settings: CRFSettings,
     pull: bool,
-    in_double: Callable[[], list[ValueAndGradient]] | None = None,
+    in_double: Callable[[], Objective[ChainCRF]] | None = None,
 ) -> Outcome[ChainCRF]:
-    layout = Layout.of(model.parameters())
-    start = layout.flatten(model.parameters())
-    origin = start if pull else torch.zeros_like(start)
+    origin = objective.start if pull else None
 
-    def rebuild(vector: Tensor) -> ChainCRF:
-        return model.with_parameters(layout.unflatten(vector + origin if pull else vector))
+    def pulled(own: Objective[ChainCRF]) -> Objective[ChainCRF]:
+        return own if origin is None else Reparametrised(own, own.model, shift=origin)
 
-    def pulled(own: Sequence[ValueAndGradient]) -> Sequence[ValueAndGradient]:
-        return [shifted(function, origin) for function in own] if pull else own
-
-    free = settings.algorithm == "ap" or not (settings.c1 or settings.c2)
-    plan = Plan(
-        pulled(functions),
-        start - origin,
-        layout,
-        rebuild,
-        "ChainCRF",
+    free = settings.algorithm == "ap"
+    return minimise(
+        pulled(objective),
         optimiser,
-        NoPenalty() if free else ElasticNet(settings.c1, settings.c2),
-        settings.seed,
+        penalty=Penalty() if free else Penalty(settings.c1, settings.c2),
+        callbacks=settings.callbacks,
+        progress=settings.progress,
+        checkpoint=settings.checkpoint,
+        resume=settings.resume,
+        seed=settings.seed,
         in_double=None if in_double is None else lambda: pulled(in_double()),
     )
-    return run(plan, settings.callbacks, settings.progress, settings.checkpoint, settings.resume)
 
 
 # Which estimator suits a CRF, and why: what `estimator="auto"` does.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -51,7 +51,7 @@ from mrflearn.models.loglinear import (
     weights_of,
 )
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.chain_estimators import tied
+from mrflearn.objectives.base import Objective, Reparametrised, Sum
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_likelihood import FieldLikelihood, spans_of
 from mrflearn.objectives.field_objectives import (
@@ -61,14 +61,13 @@ from mrflearn.objectives.field_objectives import (
     field_objective,
     natural_pieces,
 )
-from mrflearn.objectives.objective import ValueAndGradient
-from mrflearn.objectives.penalties import ElasticNet, NoPenalty
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.reweighted import Shares, with_shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.loop import run
+from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
-from mrflearn.training.problem import Optimiser, Plan
+from mrflearn.training.problem import Optimiser
 
 # Best labels and probabilities on any graphs, exact wherever the width allows.
 
@@ -248,30 +247,30 @@ def train_field(
         raise SettingsError("algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here.")
     with Threads(optimisation.cores) as threads:
         if optimisation.algorithm == "lbfgs":
-            function = _whole(start, batch, settings, threads)
+            objective = _whole(start, batch, settings, threads)
 
-            def in_double() -> list[ValueAndGradient]:
+            def in_double() -> Objective[LogLinearField]:
                 doubled = {name: own.double() for name, own in start.parameters().items()}
-                return [_whole(start.with_parameters(doubled), batch, settings, threads)]
+                return _whole(start.with_parameters(doubled), batch, settings, threads)
 
-            outcome = _run(start, [function], quasi_newton(optimisation), settings, in_double)
-            if isinstance(function, FieldLikelihood | Distributed) and not function.converged:
+            outcome = _run(objective, quasi_newton(optimisation), settings, in_double)
+            if isinstance(objective, FieldLikelihood | Distributed) and not objective.converged:
                 return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
             return outcome
         if settings.executor is not None:
             raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
-        functions = [
-            field_objective(start, part, settings.principle, threads)
-            for part in _minibatches(batch, optimisation)
-        ]
-        first = Layout.of(start.parameters()).flatten(start.parameters())
-        rate = calibrate(functions, first, optimisation)
-        return _run(start, functions, descent(optimisation, rate), settings)
+        losses = Sum(
+            [
+                field_objective(start, part, settings.principle, threads)
+                for part in _minibatches(batch, optimisation)
+            ]
+        )
+        return _run(losses, descent(optimisation, calibrate(losses, optimisation)), settings)
 
 
 def _whole(
     start: LogLinearField, batch: FieldBatch, settings: FieldSettings, threads: Threads
-) -> ValueAndGradient:
+) -> Objective[LogLinearField]:
     if settings.executor is None:
         return field_objective(start, batch, settings.principle, threads)
     parts = list(batch.parts(PARTITIONS))
@@ -285,42 +284,53 @@ def _minibatches(batch: FieldBatch, settings: CRFSettings) -> Iterator[FieldBatc
         yield batch.examples(chosen).compact()
 
 
+@dataclass(frozen=True, eq=False)
+class _FreeWeights:
+    """A field as its free weights: weight i of all is free weight `tie[i]`."""
+
+    field: LogLinearField
+    tie: Int64[Tensor, " p"]
+
+    def parameters(self) -> dict[str, Tensor]:
+        own = self.field.parameters()
+        vector = Layout.of(own).flatten(own)
+        free = vector.new_zeros(int(self.tie.max()) + 1)
+        return {"weights": free.index_copy_(0, self.tie, vector)}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> LogLinearField:
+        layout = Layout.of(self.field.parameters())
+        return self.field.with_parameters(layout.unflatten(parameters["weights"][self.tie]))
+
+
 def _run(
-    start: LogLinearField,
-    functions: Sequence[ValueAndGradient],
+    objective: Objective[LogLinearField],
     optimiser: Optimiser[Any],
     settings: FieldSettings,
-    in_double: Callable[[], list[ValueAndGradient]] | None = None,
+    in_double: Callable[[], Objective[LogLinearField]] | None = None,
 ) -> Outcome[LogLinearField]:
-    layout, tie = Layout.of(start.parameters()), settings.tie
-    vector = layout.flatten(start.parameters())
-    own, laid = settings.optimisation, layout
-    if tie is not None:
-        if start.shares is not None:
-            raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
-        vector = vector.new_zeros(int(tie.max()) + 1).index_copy_(0, tie, vector)
-        laid = Layout(("weights",), (vector.shape,))
+    own, tie = settings.optimisation, settings.tie
+    if tie is not None and objective.model.shares is not None:
+        raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
 
-    def freed(functions: Sequence[ValueAndGradient]) -> Sequence[ValueAndGradient]:
-        return functions if tie is None else [tied(function, tie) for function in functions]
+    def freed(given: Objective[LogLinearField]) -> Objective[LogLinearField]:
+        if tie is None:
+            return given
+        return Reparametrised(given, _FreeWeights(given.model, tie), tie)
 
-    def rebuild(free: Tensor) -> LogLinearField:
-        return start.with_parameters(layout.unflatten(free if tie is None else free[tie]))
-
-    priced = own.c1 or own.c2
-    kept = () if start.shares is None else (SHARES,)
-    plan = Plan(
-        freed(functions),
-        vector,
-        laid,
-        rebuild,
-        type(start).__name__,
+    free = freed(objective)
+    penalised = [name for name in free.layout.names if name != SHARES]
+    strengths = (dict.fromkeys(penalised, c) for c in (own.c1, own.c2))
+    return minimise(
+        free,
         optimiser,
-        ElasticNet(own.c1, own.c2, kept) if priced else NoPenalty(),
-        own.seed,
+        penalty=Penalty(*strengths),
+        callbacks=own.callbacks,
+        progress=own.progress,
+        checkpoint=own.checkpoint,
+        resume=own.resume,
+        seed=own.seed,
         in_double=None if in_double is None else lambda: freed(in_double()),
     )
-    return run(plan, own.callbacks, own.progress, own.checkpoint, own.resume)
 
 
 # What all CRFs on graphs share: training, answers and storage of a log-linear field.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -27,12 +27,11 @@ from mrflearn.graph.neighbourhood import (
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.models.parameters import Layout
 from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
+from mrflearn.objectives.base import Autograd
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
-from mrflearn.objectives.objective import Loss
-from mrflearn.objectives.penalties import LaidPenalty
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.pseudolikelihood import (
     AvailableCases,
     AvailablePseudolikelihood,
@@ -43,8 +42,8 @@ from mrflearn.objectives.pseudolikelihood import (
     Pseudolikelihood,
     available_terms,
 )
+from mrflearn.objectives.scaling import Cholesky
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.fitting import fit
 from mrflearn.training.lap import (
     FormOpinion,
     LocalSolver,
@@ -58,19 +57,20 @@ from mrflearn.training.lap import (
     pieces,
 )
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.loop import minimise
 from mrflearn.training.newton import LocalNewton
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.pseudo_moments import pseudo_moments
 from mrflearn.training.whitened import (
     MOST_PARAMETERS,
-    Whitened,
     conditional_curvature,
     feature_covariance,
 )
 
 FieldCriterion = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
+Loss = Callable[[Any, Any], Tensor]
 Batches = (
     Sequence[CliqueCounts]
     | Sequence[Samples]
@@ -306,27 +306,34 @@ class FieldTraining:
         if self.l1 or ParameterLayout.of(graph).size > MOST_PARAMETERS:
             return self._descend(graph, objective, batches)
         start, curvature = self._near(graph, columns)
-        whitened = Whitened(share * curvature, start, self.l2)
-        # There one unit is about one standard error: far below that, only rounding is left.
-        optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=100 * self.tolerance)
-        return whitened(
-            graph,
-            objective,
-            batches,
-            optimiser,
-            progress=self.verbose,
-            checkpoint=self.checkpoint,
-            resume=self.resume,
-        )
+        scaling = Cholesky.of(share * curvature, start, self.l2)
+        return self._descend(graph, objective, batches, scaling)
 
-    def _descend(self, graph: FactorGraph, objective: Loss, batches: Batches) -> Fitted:
-        optimiser = OWLQN if self.l1 else LBFGS
-        return fit(
-            TabularModel.zeros(graph),
-            batches,
+    def _descend(
+        self,
+        graph: FactorGraph,
+        loss: Loss,
+        batches: Batches,
+        scaling: Cholesky | None = None,
+    ) -> Fitted:
+        objective = Autograd(TabularModel.zeros(graph), batches, loss)
+        optimiser, start, tolerance = OWLQN if self.l1 else LBFGS, None, self.tolerance
+        if scaling is not None:
+            # One unit is about one standard error there: far below that, only rounding is left.
+            start, tolerance = scaling.origin, 100 * self.tolerance
+            # What is left to gain, not the whole value, is what the optimiser compares with.
+            objective.origin = float(objective(start).value) + self.l2 * float(start @ start)
+        couplings = [
+            name
+            for name, group in zip(objective.layout.names, graph.groups, strict=True)
+            if group.arity > 1
+        ]
+        return minimise(
             objective,
-            optimiser(max_iterations=self.max_iterations, tolerance=self.tolerance),
-            penalty=CouplingPenalty(self.l1, self.l2, graph),
+            optimiser(max_iterations=self.max_iterations, tolerance=tolerance),
+            start=start,
+            penalty=Penalty(l1=dict.fromkeys(couplings, self.l1), l2=self.l2),
+            scaling=scaling,
             progress=self.verbose,
             checkpoint=self.checkpoint,
             resume=self.resume,
@@ -334,22 +341,6 @@ class FieldTraining:
 
     def _newton(self) -> LocalNewton:
         return LocalNewton(self.l2, self.tolerance, self.max_iterations)
-
-
-@dataclass(frozen=True, eq=False)
-class CouplingPenalty:
-    """l2 on all parameters, l1 on those of cliques of two variables or more."""
-
-    l1: float
-    l2: float
-    graph: FactorGraph
-
-    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
-        if not self.l1:
-            return LaidPenalty(l2=self.l2)
-        single = torch.tensor([group.arity == 1 for group in self.graph.groups])
-        free = single.repeat_interleave(torch.tensor(layout.sizes)).to(like.device)
-        return LaidPenalty(like.new_full((layout.size,), self.l1).masked_fill_(free, 0), self.l2)
 
 
 def _small_blankets(graph: FactorGraph, columns: Columns) -> list[Neighbourhoods] | None:

@@ -34,23 +34,24 @@ from mrflearn.models.neighbour_lm import (
     log_frequencies,
     spectral_start,
 )
+from mrflearn.objectives.base import Autograd
 from mrflearn.objectives.lifted_bound import (
     Frequencies,
     LiftedBound,
     Normaliser,
     SpectralNormaliser,
     StarNormaliser,
-    WordScaledL2,
     chain_normaliser,
     window_normaliser,
+    word_scaling,
 )
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
-from mrflearn.objectives.penalties import L2
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.ring_likelihood import RingLikelihood
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, Stages
-from mrflearn.training.fitting import fit, minimise
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.sgd import Adagrad
 
@@ -238,18 +239,18 @@ def train_lifted(
     def bound_in(dtype: torch.dtype) -> LiftedBound:
         model, duals = start.model.to(dtype, device), start.duals.to(device, dtype)
         frequencies = Frequencies.of(moments, duals)
-        return LiftedBound(model, frequencies, chosen.normaliser(duals), duals, SMOOTHING)
+        return LiftedBound(model, frequencies, chosen.normaliser(duals), duals)
 
     bound = bound_in(start.model.unary.dtype)
     outcome = minimise(
         bound,
-        bound.start,
         LBFGS(
             max_iterations=settings.max_iterations,
             max_evaluations=settings.max_evaluations,
             tolerance=TOLERANCE if settings.tolerance is None else settings.tolerance,
         ),
-        penalty=WordScaledL2(settings.l2, start.model.penalised(), bound),
+        penalty=Penalty(l2=dict.fromkeys(start.model.penalised(), settings.l2)),
+        scaling=word_scaling(bound, moments, SMOOTHING),
         callbacks=_watchers(bound, valid, settings),
         progress=settings.progress,
         checkpoint=settings.checkpoint,
@@ -257,7 +258,7 @@ def train_lifted(
         seed=settings.seed,
         in_double=lambda: bound_in(torch.float64),
     )
-    model, duals = bound.at(outcome.model)
+    model, duals = bound.unpack(outcome.model)
     return LiftedFit(model, duals, chosen.ceiling(model, duals, bound.normaliser), outcome)
 
 
@@ -377,24 +378,23 @@ def train_direct(
     start = starting_point(moments, settings, chosen.weights).model.to(kind, device)
     outcome: Outcome[NeighbourModel]
     if estimator == "ml":
-        outcome = fit(
-            start,
-            Frequencies.of(moments, start.unary),
-            RingLikelihood(moments.positions),
+        seen, ring = Frequencies.of(moments, start.unary), RingLikelihood(moments.positions)
+        outcome = minimise(
+            Autograd(start, seen, ring),
             _lbfgs(estimator, settings),
-            penalty=L2(settings.l2, exclude=("unary",)),
+            penalty=Penalty(l2=dict.fromkeys(start.penalised(), settings.l2)),
             progress=settings.progress,
         )
     else:
         assert ids is not None and moments.separator is not None  # noqa: S101, PT018
         gaps = Gaps.of(ids, moments.separator, start.offsets).to(device)
         by_epochs = Adagrad(rate=RATE, epochs=EPOCHS)
-        outcome = fit(
-            start,
-            gaps.split(WORDS_A_BATCH[estimator]),
-            NeighbourPseudolikelihood(moments.separator),
+        batches = gaps.split(WORDS_A_BATCH[estimator])
+        strength = settings.l2 * moments.positions
+        outcome = minimise(
+            Autograd(start, batches, NeighbourPseudolikelihood(moments.separator)),
             by_epochs if estimator == "pl-sgd" else _lbfgs(estimator, settings),
-            penalty=L2(settings.l2 * moments.positions, exclude=("unary",)),
+            penalty=Penalty(l2=dict.fromkeys(start.penalised(), strength)),
             progress=settings.progress,
             seed=settings.seed,
         )

@@ -30,17 +30,17 @@ from mrflearn.inference.expected_moments import expected_moments
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import NAMES, TRANSITIONS, JointTaggerModel, places_named
 from mrflearn.models.storage import record, texts
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.tagger_bound import (
     FeatureFrequencies,
     TagCeiling,
     TaggerBound,
     TaggerBoundName,
-    TaggerPenalty,
     normaliser,
 )
 from mrflearn.training.checkpoint import Stages
-from mrflearn.training.fitting import minimise
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
 
 # Joint moments in, a fitted tagger out.
@@ -100,21 +100,24 @@ def train_tagger(
     bound = bound_in(torch.float32)
     checkpoint, resume = (None, False) if saved is None else saved.next()
     strength = settings.l2 / moments.positions
+    wide = torch.zeros(0, dtype=torch.float64, device=device)
+    weights = [name for name in bound.layout.names if name in NAMES.values()]
     outcome = minimise(
         bound,
-        bound.start if start is None else bound.vector_of(start),
         LBFGS(max_iterations=settings.max_iterations, tolerance=settings.tolerance),
-        penalty=TaggerPenalty(strength, MILD * strength, bound),
+        start=None if start is None else bound.vector_of(start),
+        penalty=Penalty(l2={TRANSITIONS: MILD * strength, **dict.fromkeys(weights, strength)}),
+        scaling=bound.scaling(FeatureFrequencies.of(moments, spelling, wide)),
         progress=settings.progress,
         checkpoint=checkpoint,
         resume=resume,
         in_double=lambda: bound_in(torch.float64),
     )
-    model, *duals = bound.at(outcome.model)
+    model, *duals = bound.unpack(outcome.model)
     ceiling = bound.normaliser.ceiling(model.scores(bound.features), *duals)
     mean = float(bound.mean_score(outcome.model))
     reached = mean - ceiling.per_position(moments.positions)
-    return TaggerFit(model, ceiling, reached, bound.named(outcome.model), outcome)
+    return TaggerFit(model, ceiling, reached, bound.layout.unflatten(outcome.model), outcome)
 
 
 # What a fitted tagger is, and the way there and back to what storage keeps.

@@ -1,4 +1,4 @@
-"""Training objectives: functions of a model, a batch and (if needed) an inference."""
+"""Training objectives: functions of one flat vector, made of a model, data and an inference."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
+    from mrflearn.objectives.base import Autograd, Evaluation, Objective
     from mrflearn.objectives.likelihood import Likelihood
-    from mrflearn.objectives.objective import Evaluation, Objective
-    from mrflearn.objectives.penalties import L1, L2, ElasticNet, Penalty
+    from mrflearn.objectives.penalty import Penalty
     from mrflearn.objectives.pseudolikelihood import Pseudolikelihood, conditional_scores
 
 __all__ = [
-    "L1",
-    "L2",
-    "ElasticNet",
+    "Autograd",
     "Evaluation",
     "Likelihood",
     "Objective",
@@ -27,13 +25,11 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "ElasticNet": ".penalties",
-        "Evaluation": ".objective",
-        "L1": ".penalties",
-        "L2": ".penalties",
+        "Autograd": ".base",
+        "Evaluation": ".base",
         "Likelihood": ".likelihood",
-        "Objective": ".objective",
-        "Penalty": ".penalties",
+        "Objective": ".base",
+        "Penalty": ".penalty",
         "Pseudolikelihood": ".pseudolikelihood",
         "conditional_scores": ".pseudolikelihood",
     },

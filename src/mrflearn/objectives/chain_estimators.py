@@ -15,7 +15,6 @@ Letters in shapes: p: all weights of the chain; z: attributes of all tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, final
@@ -39,7 +38,7 @@ from mrflearn.kernels.chain_pieces import (
 from mrflearn.models.chain_crf import ChainCRF
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import FactorTemplate, LogLinearField
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Evaluation, Objective, Reparametrised
 from mrflearn.objectives.chain_likelihood import (
     ChainBlock,
     ChainData,
@@ -59,7 +58,6 @@ from mrflearn.objectives.field_objectives import (
     field_objective,
     natural_pieces,
 )
-from mrflearn.objectives.objective import Evaluation, Objective, ValueAndGradient, evaluate
 
 # Piecewise likelihood and pseudolikelihood of chains that share one transition table.
 
@@ -111,7 +109,7 @@ class PiecedShard:
 
 @final
 @dataclass(frozen=True, eq=False)
-class ChainPieces:
+class ChainPieces(Objective[ChainCRF]):
     """Minus the piecewise log-likelihood as a function of the flat vector of weights.
 
     `pw` normalises each transition with the tokens at its ends [Sutton and McCallum 2009, eq. 8],
@@ -128,9 +126,9 @@ class ChainPieces:
         return cls(model, [PiecedShard.of(model, own, kind) for own in shards], threads)
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, " v"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " v"]) -> Evaluation:
         """Nats, summed over the weights of the sequences; and the gradient."""
-        laid = lay(self.model, Layout.of(self.model.parameters()).unflatten(vector))
+        laid = lay(self.model, self.layout.unflatten(vector))
         return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
 
     @torch.no_grad()
@@ -155,61 +153,6 @@ def suits(model: ChainCRF, data: ChainData) -> bool:
     return shared and not len(data.labels.uncertain)
 
 
-# A function of weights as a function of other, free ones that they are made of.
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Reparametrised:
-    """`function` at `weights(free)`, with its gradient pulled back to the free weights.
-
-    `pull_back` takes that gradient and the free weights.
-    """
-
-    function: ValueAndGradient
-    weights: Callable[[Tensor], Tensor]
-    pull_back: Callable[[Tensor, Tensor], Tensor]
-
-    def __call__(self, free: Float[Tensor, " q"]) -> Evaluation:
-        found = evaluate(self.function, self.weights(free))
-        return replace(found, gradient=self.pull_back(found.gradient, free))
-
-    @property
-    def branches(self) -> bool:
-        """Whether the value may leap from one branch of solutions to another."""
-        return isinstance(self.function, Objective) and self.function.branches
-
-    def commit(self) -> None:
-        """Keep the warm start of the last evaluation."""
-        if isinstance(self.function, Objective):
-            self.function.commit()
-
-    def state(self) -> dict[str, Tensor]:
-        """The committed warm start."""
-        return self.function.state() if isinstance(self.function, Objective) else {}
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Take over what `state` gave."""
-        if isinstance(self.function, Objective):
-            self.function.restore(state)
-
-
-def tied(function: ValueAndGradient, number: Int64[Tensor, " p"]) -> Reparametrised:
-    """The function of free weights where weight i is free weight `number[i]`."""
-    return Reparametrised(
-        function,
-        lambda free: free[number],
-        lambda gradient, free: torch.zeros_like(free).index_add_(0, number, gradient),
-    )
-
-
-def shifted(function: ValueAndGradient, origin: Float[Tensor, " p"]) -> Reparametrised:
-    """The function of the difference from `origin`."""
-    return Reparametrised(
-        function, lambda free: free + origin.to(free), lambda gradient, _free: gradient
-    )
-
-
 # A linear-chain CRF trained by any estimator: its weights as those of a log-linear field.
 
 
@@ -218,8 +161,8 @@ BIAS = "every transition"
 
 def chain_objective(
     model: ChainCRF, data: ChainData, estimator: Criterion, threads: Threads
-) -> ValueAndGradient:
-    """Value and gradient of an estimator, as a function of the chain's flat vector of weights."""
+) -> Objective[ChainCRF]:
+    """The objective of an estimator, as a function of the chain's flat vector of weights."""
     if (estimator == "pw" or estimator == "pwpl") and suits(model, data):
         shards = make_shards(model, data, threads.count)
         return ChainPieces.of(model, shards, estimator, threads)
@@ -228,12 +171,12 @@ def chain_objective(
 
 def field_of_chain(
     model: ChainCRF, data: ChainData, estimator: Criterion, threads: Threads
-) -> ValueAndGradient:
+) -> Objective[ChainCRF]:
     """The same for any chain, by the log-linear field that it is."""
     field, number = chain_field(model)
     principle = Principle(estimator, natural_pieces(estimator))
     function = field_objective(field, chain_batch(model, data), principle, threads)
-    return tied(function, number)
+    return Reparametrised(function, model, number)
 
 
 def chain_objectives(
@@ -242,7 +185,7 @@ def chain_objectives(
     estimator: Criterion,
     threads: Threads,
     parts: list[Int64[Tensor, " b"]],
-) -> list[ValueAndGradient]:
+) -> list[Objective[ChainCRF]]:
     """The same for some sequences at a time."""
     if (estimator == "pw" or estimator == "pwpl") and suits(model, data):
         shards = [make_shard(model, data, [own]) for own in parts]
@@ -250,8 +193,9 @@ def chain_objectives(
     field, number = chain_field(model)
     batch, principle = chain_batch(model, data), Principle(estimator, natural_pieces(estimator))
     return [
-        tied(
+        Reparametrised(
             field_objective(field, batch.examples(own.sort().values).compact(), principle, threads),
+            model,
             number,
         )
         for own in parts

@@ -36,8 +36,8 @@ from mrflearn.features.labels import CompiledLabels
 from mrflearn.kernels import chain_sums
 from mrflearn.kernels.chain_sums import Steps, scores_along
 from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF, EdgeWeights
-from mrflearn.models.parameters import Layout
 from mrflearn.models.state_weights import LONGEST_PIECE, Bags, Singles, incidence, joined
+from mrflearn.objectives.base import Evaluation, Objective
 
 # How slopes of single transitions reach the weights of attributes of transitions.
 
@@ -353,7 +353,7 @@ class ChainGradient(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class ChainLikelihood:
+class ChainLikelihood(Objective[ChainCRF]):
     """-log p(y | x) of all shards as a function of the flat vector of weights."""
 
     model: ChainCRF  # support, type and device count; its weights do not
@@ -361,10 +361,9 @@ class ChainLikelihood:
     threads: Threads
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, " v"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " v"]) -> Evaluation:
         """Nats, summed over the weights of the sequences; and the gradient."""
-        layout = Layout.of(self.model.parameters())
-        laid = lay(self.model, layout.unflatten(vector))
+        laid = lay(self.model, self.layout.unflatten(vector))
         return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
 
     @torch.no_grad()
@@ -382,13 +381,13 @@ class ChainLikelihood:
         return torch.stack(values).sum(), carry_back(self.model, slopes, transitions, edges, shard)
 
 
-def total(answers: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+def total(answers: list[tuple[Tensor, Tensor]]) -> Evaluation:
     """The sums of the values and of the gradients."""
     value, gradient = answers[0]
     for more, slope in answers[1:]:
         value = value + more
         gradient += slope
-    return value, gradient
+    return Evaluation(value, gradient)
 
 
 def lay(model: ChainCRF, weights: dict[str, Tensor]) -> ChainWeights:

@@ -18,7 +18,7 @@ from mrflearn.errors import TrainingError
 from mrflearn.execution.threads import Threads
 from mrflearn.kernels import chain_search
 from mrflearn.models.chain_crf import ChainCRF
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.chain_likelihood import (
     ChainBlock,
     ChainWeights,
@@ -38,7 +38,7 @@ from mrflearn.objectives.chain_likelihood import (
 
 @final
 @dataclass(frozen=True, eq=False)
-class ChainPerceptron:
+class ChainPerceptron(Objective[ChainCRF]):
     """max over labels of the score, less the score of the right labels, summed over sequences."""
 
     model: ChainCRF  # support, type and device count; its weights do not
@@ -52,10 +52,9 @@ class ChainPerceptron:
             )
 
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, " v"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " v"]) -> Evaluation:
         """The loss, and the counts of the best labels less those of the right ones."""
-        layout = Layout.of(self.model.parameters())
-        laid = lay(self.model, layout.unflatten(vector))
+        laid = lay(self.model, self.layout.unflatten(vector))
         return total(self.threads.map(lambda shard: self._shard(laid, shard), self.shards))
 
     @torch.no_grad()

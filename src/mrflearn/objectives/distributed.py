@@ -14,9 +14,9 @@ from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Principle, field_objective
-from mrflearn.objectives.objective import Evaluation, ValueAndGradient, evaluate
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class PartObjective:
         )
 
 
-_COMPILED: dict[tuple[str, int], ValueAndGradient] = {}  # of this worker
+_COMPILED: dict[tuple[str, int], Objective[LogLinearField]] = {}  # of this worker
 
 
 @final
@@ -67,16 +67,15 @@ class _Evaluate:
     vector: Float[Tensor, " p"]
 
     def __call__(self, partition: Partition) -> PartObjective:
-        function, starts, converged = self._function(partition), {}, True
-        if isinstance(function, FieldLikelihood):
-            function.restore(partition.start)
-        found = evaluate(function, self.vector)
-        if isinstance(function, FieldLikelihood):
-            function.commit()
-            starts, converged = {partition.number: function.state()}, function.converged
+        objective = self._function(partition)
+        objective.restore(partition.start)
+        found = objective(self.vector)
+        objective.commit()
+        converged = not isinstance(objective, FieldLikelihood) or objective.converged
+        starts = {partition.number: objective.state()}
         return PartObjective(found.value.double(), found.gradient.double(), converged, starts)
 
-    def _function(self, partition: Partition) -> ValueAndGradient:
+    def _function(self, partition: Partition) -> Objective[LogLinearField]:
         place = (partition.key, partition.number)
         if place not in _COMPILED:
             if any(key != partition.key for key, _ in _COMPILED):
@@ -89,7 +88,7 @@ class _Evaluate:
 
 @final
 @dataclass(eq=False)
-class Distributed:
+class Distributed(Objective[LogLinearField]):
     """An objective whose partitions are added up by an executor.
 
     Partitions travel with every evaluation, as executors promise no memory; workers compile them

@@ -31,9 +31,8 @@ from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.messages import Messages, is_forest
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, whole_incidence
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_problems import observed_counts
-from mrflearn.objectives.objective import Evaluation
 
 # log Z and the score of the labels are both large, and Bethe's value adds up thousands of terms of
 # both signs: in float32 what is left of them is off by more than the last falls of the value in
@@ -63,23 +62,23 @@ class _Part:
 
 @final
 @dataclass(frozen=True, eq=False)
-class FieldLikelihood:
+class FieldLikelihood(Objective[LogLinearField]):
     """-log p(y | x) as a function of the flat vector of weights."""
 
     model: LogLinearField  # templates and type count; its weights do not
     batch: FieldBatch
     inference: Inference
     threads: Threads
-    parts: list[_Part] = field(init=False)
+    blocks: list[_Part] = field(init=False)
 
     def __post_init__(self) -> None:
         self.model.check(self.batch)
-        object.__setattr__(self, "parts", list(self._cut()))
+        object.__setattr__(self, "blocks", list(self._cut()))
 
     @property
     def converged(self) -> bool:
         """Whether every inference of the last evaluation came to rest."""
-        return all(part.converged for part in self.parts)
+        return all(part.converged for part in self.blocks)
 
     @cached_property
     def branches(self) -> bool:
@@ -88,23 +87,19 @@ class FieldLikelihood:
 
     def commit(self) -> None:
         """From now on messages start from those of the last evaluation."""
-        for part in self.parts:
+        for part in self.blocks:
             part.messages = part.latest
 
     def state(self) -> dict[str, Tensor]:
         """The messages that evaluations start from."""
-        held = ((str(k), part.messages) for k, part in enumerate(self.parts))
+        held = ((str(k), part.messages) for k, part in enumerate(self.blocks))
         return {name: messages.values for name, messages in held if messages is not None}
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Take over what `state` gave."""
-        for k, part in enumerate(self.parts):
+        for k, part in enumerate(self.blocks):
             values = state.get(str(k))
             part.messages = part.latest = None if values is None else Messages(values)
-
-    @cached_property
-    def layout(self) -> Layout:
-        return Layout.of(self.model.parameters())
 
     @cached_property
     def observed(self) -> Float[Tensor, " p"]:
@@ -120,7 +115,7 @@ class FieldLikelihood:
         """Nats, summed over the weights of the examples."""
         value = -torch.dot(self.observed, vector.double())
         gradient = -self.observed
-        for more, slope in self.threads.map(lambda part: self._solve(vector, part), self.parts):
+        for more, slope in self.threads.map(lambda part: self._solve(vector, part), self.blocks):
             value = value + more
             gradient = gradient + slope
         return Evaluation(value, gradient.to(vector.dtype))

@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from mrflearn.errors import SettingsError, TrainingError
 from mrflearn.execution.threads import Threads
 from mrflearn.graph.factor_graph import FactorGraph
@@ -19,28 +15,16 @@ from mrflearn.inference.chain import Chain
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
+from mrflearn.objectives.base import Objective, Sum
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.local_likelihood import LocalLikelihood, lay_out
 from mrflearn.objectives.local_problems import Problems, find_problems, named_pieces, split_batch
 from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems
-from mrflearn.objectives.objective import ValueAndGradient, evaluate
 from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
 
 Criterion = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
 NAMED_PIECES = ("factors", "edges")
 Pieces = Literal["factors", "edges"] | Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True, eq=False)
-class Sum:
-    """The sum of functions of one vector."""
-
-    functions: tuple[ValueAndGradient, ...]
-
-    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
-        found = [evaluate(function, vector) for function in self.functions]
-        value = torch.stack([own.value.double() for own in found]).sum()
-        return value, torch.stack([own.gradient for own in found]).sum(dim=0)
 
 
 @dataclass(frozen=True)
@@ -87,7 +71,7 @@ def natural_pieces(estimator: Criterion) -> Pieces:
 
 def field_objective(
     model: LogLinearField, batch: FieldBatch, principle: Principle, threads: Threads
-) -> ValueAndGradient:
+) -> Objective[LogLinearField]:
     """Value and gradient of an estimator, as a function of the flat vector of weights."""
     model.check(batch)
     if principle.estimator == "ml":
@@ -104,7 +88,7 @@ def field_objective(
 
 def _in_pieces(
     model: LogLinearField, batch: FieldBatch, principle: Principle, threads: Threads
-) -> ValueAndGradient:
+) -> Objective[LogLinearField]:
     assert not isinstance(principle.pieces, str)  # noqa: S101 - the caller made sure
     split = split_batch(batch, named_pieces(batch, principle.pieces))
     inference = exact_inference(split.graph)
@@ -116,7 +100,7 @@ def _in_pieces(
 
 def local_objective(
     model: LogLinearField, batch: FieldBatch, problems: list[Problems], threads: Threads
-) -> ValueAndGradient:
+) -> Objective[LogLinearField]:
     """The sum of local problems, those of known labels and the others."""
     if not len(batch.uncertain):
         return LocalLikelihood(model, lay_out(model, batch, problems, least=threads.count), threads)

@@ -12,8 +12,9 @@ the value is a mean over positions, so that neither time nor result depends on t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol, TypeAlias, final
 
 import torch
@@ -31,8 +32,8 @@ from mrflearn.kernels.pair_expectation import pair_expectation
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.neighbour_lm import NeighbourModel
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.objective import Evaluation
-from mrflearn.objectives.penalties import LaidPenalty
+from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.scaling import Diagonal
 
 # The normalisers of the lifted bound: upper bounds on log Z / N that training can differentiate.
 
@@ -334,14 +335,11 @@ class Frequencies:
 
 
 @final
-class LiftedBound:
-    """Minus the bound as an objective.
+class LiftedBound(Objective[Tensor]):
+    """Minus the bound as an objective of the flat vector of parameters and duals.
 
-    Parameters are `scale * vector`; scales make words of all frequencies equally easy to move.
     On a GPU an evaluation by stars or chains is recorded once and replayed.
     """
-
-    branches = False
 
     def __init__(
         self,
@@ -349,14 +347,9 @@ class LiftedBound:
         frequencies: Frequencies,
         normaliser: Normaliser,
         duals: Float[Tensor, "k c"],
-        smoothing: float,
     ) -> None:
-        self.template, self.frequencies, self.normaliser = model, frequencies, normaliser
-        parameters = {**model.parameters(), DUALS: duals}
-        self.layout = Layout.of(parameters)
-        scales = word_scales(parameters, frequencies.unary, smoothing, normaliser.weights)
-        self.scale = self.layout.flatten(scales)
-        self.start = self.layout.flatten(parameters).detach() / self.scale
+        self.model, self.frequencies, self.normaliser = model, frequencies, normaliser
+        self.duals = duals
         self.log_partition = duals.new_zeros(())
         self.latest: Tensor | None = None  # the vector that was evaluated last
         self.value = self.accepted = torch.tensor(torch.inf, dtype=torch.float64)
@@ -366,6 +359,18 @@ class LiftedBound:
         self._run = (
             recorded(self._evaluate, self.start) if normaliser.recordable else self._evaluate
         )
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout.of({**self.model.parameters(), DUALS: self.duals})
+
+    @property
+    def start(self) -> Float[Tensor, " p"]:
+        return self.layout.flatten({**self.model.parameters(), DUALS: self.duals}).detach()
+
+    def at(self, vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+        """The vector itself: it holds duals beside the model (see `unpack`)."""
+        return vector
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         self.normaliser.rewind()
@@ -395,7 +400,7 @@ class LiftedBound:
     def _evaluate(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
-            model, duals = self.at(leaf)
+            model, duals = self.unpack(leaf)
             scores = model.scores()
             log_partition = self.normaliser(scores, duals)
             value = log_partition - self.frequencies.mean_score(scores)
@@ -404,11 +409,11 @@ class LiftedBound:
         self.log_partition.copy_(log_partition.detach())
         return value.detach(), gradient
 
-    def at(self, vector: Float[Tensor, " p"]) -> tuple[NeighbourModel, Float[Tensor, "k c"]]:
-        """The model and the duals that a vector stands for."""
-        parameters = self.layout.unflatten(vector * self.scale)
+    def unpack(self, vector: Float[Tensor, " p"]) -> tuple[NeighbourModel, Float[Tensor, "k c"]]:
+        """The model and the duals of a vector."""
+        parameters = self.layout.unflatten(vector)
         duals = parameters.pop(DUALS)
-        return self.template.with_parameters(parameters), duals
+        return self.model.with_parameters(parameters), duals
 
     @torch.no_grad()
     def validation_bound(self, vector: Float[Tensor, " p"], valid: Frequencies) -> float:
@@ -419,56 +424,41 @@ class LiftedBound:
         """
         if self.latest is None or not torch.equal(self.latest, vector):
             self(vector)
-        model, _ = self.at(vector)
+        model, _ = self.unpack(vector)
         score = valid.mean_score(model.scores())
         return float(score - self.log_partition)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class WordScaledL2:
-    """strength * sum w^2 over the named parameters, where w = scale * vector."""
-
-    strength: float
-    names: tuple[str, ...]
-    bound: LiftedBound = field(repr=False)
-
-    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
-        del layout  # that of the bare vector; the bound knows what lies where
-        held = self.bound.layout.covers(self.names).to(like.device)
-        return LaidPenalty(l2=(self.strength * self.bound.scale.square() * held).to(like))
-
-
-def word_scales(
-    parameters: Mapping[str, Tensor],
-    frequency: Float[Tensor, " c"],
-    smoothing: float,
-    weights: Float[Tensor, " k"] | None = None,
-) -> dict[str, Tensor]:
+def word_scaling(bound: LiftedBound, moments: Moments, smoothing: float) -> Diagonal:
     """For each parameter the square root of one over its curvature, roughly.
 
     The bound bends along a parameter of a word in proportion to the word's frequency, from 5 % to
     one in a million, and along pair scores in proportion to 1 / weight of their offset, because
-    chains divide by the weights; undone by these scales, L-BFGS needs a fraction of the steps.
+    chains divide by the weights; undone by this scaling, L-BFGS needs a fraction of the steps.
     """
+    shapes = dict(zip(bound.layout.names, bound.layout.shapes, strict=True))
+    frequency = torch.from_numpy(moments.unary / moments.positions).to(bound.duals.device)
+    weights = bound.normaliser.weights
     word = (frequency + smoothing).rsqrt()
-    offset = word.new_ones(1) if weights is None else weights.sqrt()
+    offset = word.new_ones(1) if weights is None else weights.to(word).sqrt()
     by_offset = offset.view(-1, 1, 1)
-    right = parameters.get("right")
+    by_each = len(shapes.get("right", ())) == 3
     # Tables and triples grow as squares and cubes of the vocabulary: made only where they are used.
     shaped: dict[str, Callable[[], Tensor]] = {
         "unary": lambda: word,
         "table": lambda: by_offset * word.unsqueeze(1) * word,
         "left": lambda: word.unsqueeze(1),
-        "right": lambda: (
-            word.unsqueeze(1) * (by_offset if right is not None and right.ndim == 3 else 1)
-        ),
+        "right": lambda: word.unsqueeze(1) * (by_offset if by_each else 1),
         "transitions": lambda: by_offset,
         # The geometric mean: triples that occur are far more frequent than if words were free.
         "triples": lambda: (word.view(-1, 1, 1) * word.unsqueeze(1) * word) ** (1 / 3),
         DUALS: lambda: word,
     }
-    return {
-        name: (shaped[name]() if name in shaped else word.new_ones(())).expand(value.shape)
-        for name, value in parameters.items()
-    }
+    return Diagonal(
+        torch.cat(
+            [
+                (shaped[name]() if name in shaped else word.new_ones(())).expand(shape).reshape(-1)
+                for name, shape in shapes.items()
+            ]
+        )
+    )

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, TypeVar, final
 
 import torch
@@ -37,6 +36,7 @@ from mrflearn.models.loglinear import (
 )
 from mrflearn.models.parameters import Layout
 from mrflearn.models.state_weights import Bags
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems, observed_counts, times_of
 
 # Scores that several problems read, computed once: on a chain a token is in two pieces.
@@ -316,19 +316,15 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False)
-class LocalLikelihood:
+class LocalLikelihood(Objective[LogLinearField]):
     """The sum over all blocks as a function of the flat vector of weights."""
 
     model: LogLinearField  # templates and type count; its weights do not
     laid: LocalLayout
     threads: Threads
 
-    @cached_property
-    def layout(self) -> Layout:
-        return Layout.of(self.model.parameters())
-
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the problems; and the gradient."""
         model = self.model.with_parameters(self.layout.unflatten(vector))
         tables = {
@@ -346,7 +342,7 @@ class LocalLikelihood:
             gradient = gradient + slopes.gradient(self.laid, self.layout)
         for slope in self._back(model, tables, [slopes for _, slopes in found]):
             gradient = gradient + slope
-        return value, gradient.to(vector.dtype)
+        return Evaluation(value, gradient.to(vector.dtype))
 
     def _dealt(self, work: list[T]) -> list[list[T]]:
         """A share of the work for every core."""

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, Members, joint_mask
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems
 
 
@@ -46,7 +46,7 @@ class _Teller:
 
 @final
 @dataclass(frozen=True, eq=False)
-class UncertainLikelihood:
+class UncertainLikelihood(Objective[LogLinearField]):
     """-log p of problems with uncertain labels, as a function of the flat vector of weights."""
 
     model: LogLinearField  # templates and type count; its weights do not
@@ -54,15 +54,11 @@ class UncertainLikelihood:
     problems: list[Problems]
 
     @cached_property
-    def layout(self) -> Layout:
-        return Layout.of(self.model.parameters())
-
-    @cached_property
     def tellers(self) -> list[list[_Teller]]:
         """Those of each record of problems."""
         return [[self._teller(part) for part in own.parts] for own in self.problems]
 
-    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the problems; and the gradient."""
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
@@ -70,7 +66,7 @@ class UncertainLikelihood:
             value = torch.zeros((), dtype=torch.float64) + 0.0 * leaf.sum()
             for own, tellers in zip(self.problems, self.tellers, strict=True):
                 value = value + self._value(model, own, tellers)
-            return value.detach(), torch.autograd.grad(value, leaf)[0]
+            return Evaluation(value.detach(), torch.autograd.grad(value, leaf)[0])
 
     def _value(
         self, model: LogLinearField, own: Problems, tellers: list[_Teller]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, final
 
 import torch
@@ -24,7 +23,7 @@ from mrflearn.errors import TrainingError
 from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_likelihood import (
     LocalBlock,
     LocalGradient,
@@ -49,7 +48,7 @@ class ReweightedPieces:
 
 @final
 @dataclass(frozen=True, eq=False)
-class ReweightedLikelihood:
+class ReweightedLikelihood(Objective[LogLinearField]):
     """The bound on -log p(y | x) as a function of the flat vector of weights (and shares)."""
 
     model: LogLinearField
@@ -88,12 +87,8 @@ class ReweightedLikelihood:
             pieces.append(ReweightedPieces(template, example, elsewhere, own.weight))
         return cls(model, laid, pieces, count, _log_shares(model, shares), threads)
 
-    @cached_property
-    def layout(self) -> Layout:
-        return Layout.of(self.model.parameters())
-
     @torch.no_grad()
-    def __call__(self, vector: Float[Tensor, " p"]) -> tuple[Tensor, Tensor]:
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the examples; and the gradient."""
         model = self.model.with_parameters(self.layout.unflatten(vector))
         logs = (self.given if model.shares is None else model.shares).double()
@@ -117,7 +112,7 @@ class ReweightedLikelihood:
             moved = pull * share
             own = moved.sum(dim=0) - (moved.sum(dim=1, keepdim=True) * self.count * share).sum(0)
             gradient = torch.cat([gradient, own])
-        return value, gradient.to(vector.dtype)
+        return Evaluation(value, gradient.to(vector.dtype))
 
     def _bound(
         self,

@@ -7,7 +7,8 @@ After the moments are counted the text is not read again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol, final
 
 import torch
@@ -37,8 +38,8 @@ from mrflearn.inference.lifted_tags import (
 from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.joint_tagger import NAMES, TRANSITIONS, JointTaggerModel
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.objective import Evaluation
-from mrflearn.objectives.penalties import LaidPenalty
+from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.scaling import Diagonal
 
 # The normalisers of the joint tagger: upper bounds on log Z / N, and their proofs at the end.
 
@@ -218,13 +219,8 @@ class FeatureFrequencies:
 
 
 @final
-class TaggerBound:
-    """Minus the bound as an objective.
-
-    Parameters are `scale * vector`; scales make rare features as easy to move as frequent ones.
-    """
-
-    branches = False
+class TaggerBound(Objective[Tensor]):
+    """Minus the bound as an objective of the flat vector of parameters and duals."""
 
     def __init__(
         self,
@@ -233,7 +229,7 @@ class TaggerBound:
         frequencies: FeatureFrequencies,
         normaliser: TaggerNormaliser,
     ) -> None:
-        self.template, self.features, self.normaliser = model, features, normaliser
+        self.model, self.features, self.normaliser = model, features, normaliser
         with torch.no_grad():
             scores = model.scores(features)
         of_tags, of_words = normaliser.duals(scores)
@@ -241,22 +237,33 @@ class TaggerBound:
             TAG_DUALS: model.transitions.new_zeros(of_tags, scores.tags),
             WORD_DUALS: model.transitions.new_zeros(of_words, scores.vocabulary),
         }
-        parameters = {**model.parameters(), **duals}
-        self.layout = Layout.of(parameters)
-        unmoved = {name: torch.zeros_like(value) for name, value in duals.items()}
-        known = frequencies.of_parameters
-        frequency = self.layout.flatten({**known, **unmoved})
-        scales = {name: scale_of(value) for name, value in known.items()}
-        scales[TAG_DUALS] = _root_scale(frequencies.tags).expand(of_tags, -1)
-        scales[WORD_DUALS] = _root_scale(frequencies.words).expand(of_words, -1)
-        self.scale = self.layout.flatten(scales)
-        self._mean = frequency * self.scale
-        self.start = self.layout.flatten(parameters).detach() / self.scale
+        self.duals = duals
+        self._mean = self.layout.flatten({**frequencies.of_parameters, **duals})
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout.of({**self.model.parameters(), **self.duals})
+
+    @property
+    def start(self) -> Float[Tensor, " p"]:
+        return self.layout.flatten({**self.model.parameters(), **self.duals}).detach()
+
+    def at(self, vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+        """The vector itself: it holds duals beside the model (see `unpack`)."""
+        return vector
+
+    def scaling(self, frequencies: FeatureFrequencies) -> Diagonal:
+        """Makes rare features as easy to move as frequent ones."""
+        sizes = {name: scale_of(own) for name, own in frequencies.of_parameters.items()}
+        tags, words = (len(self.duals[name]) for name in (TAG_DUALS, WORD_DUALS))
+        sizes[TAG_DUALS] = _root_scale(frequencies.tags).expand(tags, -1)
+        sizes[WORD_DUALS] = _root_scale(frequencies.words).expand(words, -1)
+        return Diagonal(self.layout.flatten(sizes))
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
-            model, *duals = self.at(leaf)
+            model, *duals = self.unpack(leaf)
             log_partition = self.normaliser(model.scores(self.features), *duals)
         (gradient,) = torch.autograd.grad(log_partition, leaf)
         value = log_partition.detach() - self.mean_score(vector)
@@ -280,38 +287,13 @@ class TaggerBound:
 
     def vector_of(self, named: Mapping[str, Tensor]) -> Float[Tensor, " p"]:
         """The vector that stands for parameters and duals by name; what is not named is 0."""
-        whole = self.layout.unflatten(torch.zeros_like(self.scale))
-        return self.layout.flatten({**whole, **named}) / self.scale
+        return self.layout.flatten({**self.layout.unflatten(torch.zeros_like(self._mean)), **named})
 
-    def named(self, vector: Float[Tensor, " p"]) -> dict[str, Tensor]:
-        """The parameters and duals that a vector stands for."""
-        return self.layout.unflatten(vector * self.scale)
-
-    def at(self, vector: Float[Tensor, " p"]) -> tuple[JointTaggerModel, Tensor, Tensor]:
-        """The model and the duals that a vector stands for."""
-        parameters = self.named(vector)
+    def unpack(self, vector: Float[Tensor, " p"]) -> tuple[JointTaggerModel, Tensor, Tensor]:
+        """The model and the duals of a vector."""
+        parameters = self.layout.unflatten(vector)
         duals = parameters.pop(TAG_DUALS), parameters.pop(WORD_DUALS)
-        return self.template.with_parameters(parameters), *duals
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TaggerPenalty:
-    """strength * sum w^2 over weights of features, `mild` of it over transitions; duals are free.
-
-    w = scale * vector, as in the bound.
-    """
-
-    strength: float
-    mild: float
-    bound: TaggerBound = field(repr=False)
-
-    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
-        del layout  # that of the bare vector; the bound knows what lies where
-        own = self.bound.layout
-        weights = [name for name in own.names if name in NAMES.values()]
-        price = self.strength * own.covers(weights) + self.mild * own.covers([TRANSITIONS])
-        return LaidPenalty(l2=self.bound.scale.square() * price.to(like))
+        return self.model.with_parameters(parameters), *duals
 
 
 def scale_of(frequency: Float[Tensor, "*f t"]) -> Float[Tensor, "*f t"]:

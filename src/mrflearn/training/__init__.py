@@ -9,8 +9,8 @@ from mrflearn._lazy import lazy
 if TYPE_CHECKING:
     from mrflearn.training.callbacks import EarlyStopping
     from mrflearn.training.checkpoint import Checkpoint
-    from mrflearn.training.fitting import fit, minimise
     from mrflearn.training.lbfgs import LBFGS
+    from mrflearn.training.loop import minimise
     from mrflearn.training.outcome import Outcome, Step
     from mrflearn.training.owlqn import OWLQN
     from mrflearn.training.sgd import SGD, Adagrad
@@ -24,7 +24,6 @@ __all__ = [
     "EarlyStopping",
     "Outcome",
     "Step",
-    "fit",
     "minimise",
 ]
 
@@ -39,7 +38,6 @@ __getattr__, __dir__ = lazy(
         "Outcome": ".outcome",
         "SGD": ".sgd",
         "Step": ".outcome",
-        "fit": ".fitting",
-        "minimise": ".fitting",
+        "minimise": ".loop",
     },
 )

@@ -35,7 +35,7 @@ from scipy.linalg.lapack import dtrtrs
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.objective import Evaluation
+from mrflearn.objectives.base import Evaluation
 from mrflearn.training.line_search import Point, strong_wolfe
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Problem, check_start
@@ -328,7 +328,7 @@ class QuasiNewtonState:
         vector = self.vector.clone()
 
         def value(near: Tensor) -> float:
-            found = problem.total(near).value + problem.penalty.rough(near)
+            found = problem.total(near).value + problem.l1_value(near)
             return float(found)
 
         before = self.noise
@@ -450,7 +450,11 @@ def cross(
     `begin` gives the state at a vector, as an optimiser's does.
     """
     verdict = state.no_way_down()
-    if verdict.ending != "stuck" or not problem.branches or state.crossings >= MOST_CROSSINGS:
+    if (
+        verdict.ending != "stuck"
+        or not problem.objective.branches
+        or state.crossings >= MOST_CROSSINGS
+    ):
         return verdict
     step = state.first_step
     beyond = begin(problem, torch.sub(state.vector, state.memory.steepest, alpha=step))

@@ -8,21 +8,31 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Generic, TypeVar, final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.io.files import PathLike
+from mrflearn.objectives.base import Objective
+from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.scaling import Scaling
 from mrflearn.training.callbacks import Best, Callback, Watch, Watcher
-from mrflearn.training.checkpoint import Checkpoint, check_same, read_checkpoint, write_checkpoint
+from mrflearn.training.checkpoint import (
+    Checkpoint,
+    check_same,
+    read_checkpoint,
+    settings_of,
+    write_checkpoint,
+)
 from mrflearn.training.outcome import Outcome, Row, Step, Verdict
-from mrflearn.training.problem import Halt, Plan, State, never
+from mrflearn.training.problem import Halt, Optimiser, Problem, State, never
 from mrflearn.training.progress import Reporter, reporting
 
 # Ctrl-C as a request: the first ends training in good order, the second interrupts for real.
@@ -71,27 +81,130 @@ M = TypeVar("M")
 MUCH_NOISE = 64  # roundings of float32: more than this is not the type's, but an iteration's
 
 
-def run(
-    plan: Plan[M],
-    callbacks: Sequence[Callback | Watcher],
-    progress: bool,
-    checkpoint: PathLike | Checkpoint | None,
-    resume: bool,
+NO_PENALTY = Penalty()
+
+
+def minimise(
+    objective: Objective[M],
+    optimiser: Optimiser[Any],
+    *,
+    start: Float[Tensor, " p"] | None = None,
+    penalty: Penalty = NO_PENALTY,
+    scaling: Scaling | None = None,
+    callbacks: Sequence[Callback | Watcher] = (),
+    progress: bool = False,
+    checkpoint: PathLike | Checkpoint | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    in_double: Callable[[], Objective[M]] | None = None,
 ) -> Outcome[M]:
-    """The outcome of carrying out a plan."""
+    """What is trained (`outcome.model`), where the objective plus the penalty is least.
+
+    Parameters
+    ----------
+    objective
+        What to minimise, in float32 or float64, on any device.
+    optimiser
+        `LBFGS()`, `OWLQN()` for L1, `SGD()` or `Adagrad()` over the objective's parts.
+    start
+        The parameters to begin with; None takes the objective's own.
+    penalty
+        L1 and L2 on the parameters.
+    scaling
+        Coordinates in which the curvature is about one.
+    callbacks
+        Called with every `Step`; what they return ends training.
+    progress
+        Whether training reports on standard error.  Ctrl-C ends it after the current evaluation
+        with all that was reached; a second one interrupts at once.
+    checkpoint
+        A file to save training to every minute and at its end.
+    resume
+        Whether to continue from the checkpoint, to the same bits as without an interruption.
+    seed
+        Orders the parts (minibatches).
+    in_double
+        Makes the same objective for float64 vectors, with which training goes on where float32
+        gets stuck.
+
+    Returns
+    -------
+    Outcome
+        The model, the value there, and how training ended.
+
+    """
     if checkpoint is None and resume:
         raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
     if checkpoint is not None:
         checkpoint.check_writable()
+    begin = objective.start if start is None else start
+    _check(objective, begin, seed)
+    plan = _Plan(objective, begin.detach(), optimiser, penalty, scaling, seed, in_double)
     watching = [item.begin() if isinstance(item, Watcher) else item for item in callbacks]
     with (
         interruptible(announce=progress) as interrupt,
-        reporting(progress, plan.optimiser.rule) as reporter,
+        reporting(progress, optimiser.rule) as reporter,
     ):
         training = _Training(plan, watching, reporter, interrupt, checkpoint)
         return training.resume() if resume else training.begin()
+
+
+def _check(objective: Objective[Any], start: Tensor, seed: int) -> None:
+    if start.dtype not in (torch.float32, torch.float64) or start.ndim != 1:
+        raise TrainingError(
+            f"parameters are {start.dtype} of shape {tuple(start.shape)}; training needs one flat "
+            "vector of float32 or float64."
+        )
+    if seed < 0:
+        raise TrainingError(f"seed={seed}: seeds count from 0.")
+    finite = start.isfinite()
+    if not bool(finite.all()):
+        index = int((~finite).int().argmax())
+        raise TrainingError(
+            f"parameter {objective.layout.place(index)} starts as {float(start[index])}; "
+            "starting parameters must be finite."
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Plan(Generic[M]):
+    """What `minimise` was asked for."""
+
+    objective: Objective[M]
+    start: Float[Tensor, " p"]
+    optimiser: Optimiser[Any]
+    penalty: Penalty
+    scaling: Scaling | None
+    seed: int
+    in_double: Callable[[], Objective[M]] | None
+
+    def problem(self, dtype: torch.dtype) -> Problem:
+        """What is minimised, for vectors of a type; nothing is evaluated yet."""
+        objective = self.objective
+        if dtype != self.start.dtype:
+            assert self.in_double is not None  # noqa: S101 - the loop asked
+            objective = self.in_double()
+        like = self.start.to(dtype)
+        return Problem.of(objective, self.penalty, self.scaling, like, self.seed)
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree on with a training that resumes it."""
+        layout = self.objective.layout
+        named = zip(layout.names, layout.shapes, strict=True)
+        own = {
+            "objective": type(self.objective).__name__,
+            "parameters": {name: list(shape) for name, shape in named},
+            "dtype": str(self.start.dtype).removeprefix("torch."),
+        }
+        rest = {
+            "penalty": repr(self.penalty),
+            "batches": self.objective.parts,
+            "seed": self.seed,
+        }
+        return own | settings_of(self.optimiser) | rest
 
 
 @final
@@ -99,7 +212,7 @@ def run(
 class _Training(Generic[M]):
     """One training under way; `earlier` counts the seconds it took before it was resumed."""
 
-    plan: Plan[M]
+    plan: _Plan[M]
     callbacks: Sequence[Callback | Watch]
     reporter: Reporter
     interrupt: Interrupt
@@ -121,8 +234,9 @@ class _Training(Generic[M]):
         return self.earlier + time.monotonic() - self.started
 
     def begin(self) -> Outcome[M]:
-        self.state = self.plan.optimiser.begin(self.problem, self.plan.start.detach().clone())
-        self.problem.commit()
+        start = self.problem.scaled(self.plan.start).clone()
+        self.state = self.plan.optimiser.begin(self.problem, start)
+        self.problem.objective.commit()
         if math.isfinite(self.state.value):
             self.history.append(self.row())
         return self.outcome(self.go())
@@ -138,7 +252,7 @@ class _Training(Generic[M]):
         if like.dtype != self.plan.start.dtype:
             self.problem = self.plan.problem(like.dtype)
         self.problem.evaluations = int(evaluations)
-        self.problem.restore(_under("objective.", tensors))
+        self.problem.objective.restore(_under("objective.", tensors))
         self.state = self.plan.optimiser.restore(like, own)
         for k, watch in enumerate(self.watches):
             held = _under(f"watch{k}.", tensors)
@@ -162,12 +276,12 @@ class _Training(Generic[M]):
         finally:
             self.problem.before = never
         self.save()
-        self.reporter.finish(self.told(self.history[-1]) if self.history else None, verdict)
+        self.reporter.finish(self.reported(self.history[-1]) if self.history else None, verdict)
         return verdict
 
     def arrive(self) -> Verdict | None:
         """Keeps and shows the state that the optimiser has moved to; why to stop there, if so."""
-        self.problem.commit()
+        self.problem.objective.commit()
         verdict = self.look() or self.verdict()
         self.save_if_due()
         return verdict
@@ -213,34 +327,39 @@ class _Training(Generic[M]):
         numbers = (state.iteration, state.value, state.gradient_norm, state.step)
         return Row(*numbers, self.problem.evaluations, self.seconds)
 
-    def told(self, row: Row) -> Row:
+    def reported(self, row: Row) -> Row:
         """The row with the whole value; stop rules see what the functions give."""
-        return row._replace(value=row.value + self.plan.origin)
+        return row._replace(value=row.value + self.plan.objective.origin)
+
+    def _model(self, vector: Tensor) -> M:
+        """What the objective stands for, in the type that training began with."""
+        natural = self.problem.natural(vector.to(self.state.vector.dtype))
+        return self.plan.objective.at(natural.to(self.plan.start.dtype))
 
     def look(self) -> Verdict | None:
         """Shows the new state to all callbacks; a verdict where one of them asks to stop."""
         row, reasons = self.row(), []
         if self.callbacks:
-            vector = self.state.answer.to(self.plan.start.dtype)
+            vector = self.state.answer
             with torch.no_grad():
-                step = Step(*self.told(row)[:6], vector, self.plan.rebuild(vector))
+                step = Step(*self.reported(row)[:6], vector, self._model(vector))
                 reasons = [reason for item in self.callbacks if (reason := item(step))]
         scores = [watch.score for watch in self.watches if watch.score is not None]
         self.history.append(row._replace(validation=scores[0] if scores else None))
-        self.reporter.show(self.told(self.history[-1]))
+        self.reporter.show(self.reported(self.history[-1]))
         return Verdict("callback", f"stopped by a callback: {reasons[0]}") if reasons else None
 
     def outcome(self, verdict: Verdict) -> Outcome[M]:
         """The record handed out: the best state a callback kept, or else the last."""
         state = self.state
         kept = [best for watch in self.watches if (best := watch.best()) is not None]
-        best = kept[0] if kept else Best(state.answer, state.value + self.plan.origin)
+        best = kept[0] if kept else Best(state.answer, state.value + self.plan.objective.origin)
         value = best.value
         if not state.exact and verdict.ending != "interrupted":
-            value = self.problem.total(best.vector).value.item() + self.plan.origin
-        model = self.plan.rebuild(best.vector.to(self.plan.start.dtype, copy=True))
+            value = self.problem.total(best.vector).value.item() + self.plan.objective.origin
+        model = self._model(best.vector.clone())
         counts = (state.iteration, self.problem.evaluations)
-        history = tuple(self.told(row) for row in self.history)
+        history = tuple(self.reported(row) for row in self.history)
         outcome = Outcome(model, value, *counts, *verdict, history, self.seconds)
         if outcome.failed:
             warnings.warn(outcome.reason, TrainingWarning, stacklevel=2)
@@ -264,7 +383,9 @@ class _Training(Generic[M]):
             "training.progress": torch.tensor(progress, dtype=torch.float64),
         }
         tensors |= {f"state.{name}": value for name, value in self.state.tensors().items()}
-        tensors |= {f"objective.{name}": own for name, own in self.problem.state().items()}
+        tensors |= {
+            f"objective.{name}": own for name, own in self.problem.objective.state().items()
+        }
         for k, watch in enumerate(self.watches):
             tensors |= {f"watch{k}.{name}": value for name, value in watch.tensors().items()}
         write_checkpoint(self.checkpoint.path, self.identity, tensors)

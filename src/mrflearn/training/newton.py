@@ -16,8 +16,9 @@ second-order model, and what is left, a few couplings, is minimised one table af
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import torch
 from jaxtyping import Bool, Float
@@ -26,9 +27,12 @@ from torch import Tensor
 from mrflearn.execution.pages import keep_freed_memory
 from mrflearn.graph.local_shape import LocalShape
 from mrflearn.kernels.reference_terms import with_missing, without_missing
+from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalFit
-from mrflearn.training.fitting import minimise
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.loop import minimise
 
 # Many small convex problems of one shape solved together: Newton's method, all in step.
 
@@ -191,21 +195,36 @@ class LocalNewton:
         self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"]
     ) -> LocalSolution:
         shape = start.shape
-
-        def value_and_gradient(vector: Tensor) -> tuple[Tensor, Tensor]:
-            terms = vector.view(shape)
-            fit = problems.at(terms)
-            gradient = problems.gradient(fit) + 2 * self.l2 * terms
-            value = fit.value.sum() + self.l2 * terms.square().sum()
-            return value, gradient.view(-1)
-
         optimiser = LBFGS(max_iterations=20 * self.max_iterations, tolerance=1e-12)
-        outcome = minimise(value_and_gradient, start.reshape(-1).clone(), optimiser)
+        outcome = minimise(_Joint(problems, start), optimiser, penalty=Penalty(l2=self.l2))
         terms = outcome.model.view(shape).clone()
         value = problems.at(terms).value + self.l2 * terms.square().sum(dim=0)
         ended = torch.full_like(value, float(outcome.converged)) > 0
         stuck = torch.full_like(ended, outcome.ending == "stuck")
         return LocalSolution(terms, value, outcome.iterations, ended, stuck)
+
+
+@final
+class _Joint(Objective[Tensor]):
+    """The sum of local problems as one objective of all their terms."""
+
+    def __init__(self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"]) -> None:
+        self.problems, self.terms = problems, terms
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout(("terms",), (self.terms.shape,))
+
+    @property
+    def start(self) -> Float[Tensor, " p"]:
+        return self.terms.reshape(-1)
+
+    def at(self, vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+        return vector
+
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+        found = self.problems.at(vector.view(self.terms.shape))
+        return Evaluation(found.value.sum(), self.problems.gradient(found).view(-1))
 
 
 def cholesky_with_ridge(

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.objectives.penalties import Strength
 from mrflearn.training.lbfgs import (
     ROUNDINGS,
     Memory,
@@ -38,8 +37,8 @@ class OWLQN(QuasiNewtonSettings):
     def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> QuasiNewtonState:
         found = problem.total(start)
         memory = Memory(self.history, start)
-        pseudo_gradient(start, found.gradient, problem.penalty.l1, out=memory.steepest)
-        found = replace(found, value=found.value + problem.penalty.rough(start))
+        pseudo_gradient(start, found.gradient, problem.l1, out=memory.steepest)
+        found = replace(found, value=found.value + problem.l1_value(start))
         return QuasiNewtonState.at(problem, start, memory, found, found.gradient.clone())
 
     def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
@@ -56,7 +55,7 @@ class OWLQN(QuasiNewtonSettings):
 def pseudo_gradient(
     vector: Float[Tensor, " p"],
     gradient: Float[Tensor, " p"],
-    l1: Strength,
+    l1: float | Float[Tensor, " p"],
     out: Float[Tensor, " p"],
 ) -> Float[Tensor, " p"]:
     """Writes the one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
@@ -97,18 +96,18 @@ class _Search:
 
     def probe(self, step: float) -> tuple[float, float]:
         """The value at a step length, and the change the pseudo-gradient promises there."""
-        state, memory, penalty = self.state, self.state.memory, self.problem.penalty
+        state, memory = self.state, self.state.memory
         torch.add(state.vector, state.direction, alpha=step, out=state.trial)
         self.project()
         found = self.problem.total(state.trial)
         self.gradient = found.gradient
-        pseudo_gradient(state.trial, self.gradient, penalty.l1, out=memory.trial)
+        pseudo_gradient(state.trial, self.gradient, self.problem.l1, out=memory.trial)
         torch.sub(state.trial, state.vector, out=memory.step)
         promise = memory.step.dot(memory.steepest)
         size = state.trial.dot(state.trial).view(1)
         numbers = torch.cat((size, memory.measure(self.gradient, state.gradient)))
         # The device is waited for here; the other numbers are then there too.
-        value = (found.value + penalty.rough(state.trial)).item()
+        value = (found.value + self.problem.l1_value(state.trial)).item()
         self.trial = Trial(value, found.noise, *fetch(numbers))
         return value, promise.item()
 
@@ -117,7 +116,7 @@ class _Search:
 
         Only a weight that was not zero can leave: at zero the direction points into the orthant.
         """
-        state, l1 = self.state, self.problem.penalty.l1
+        state, l1 = self.state, self.problem.l1
         left = state.trial * state.vector < 0
         # A weight without L1 has no corner, and so no side to stay on.
         state.trial.masked_fill_(left & (l1 > 0), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
@@ -12,12 +12,15 @@ from torch import Tensor
 from mrflearn.execution.memory import require_memory
 from mrflearn.io.files import PathLike
 from mrflearn.kernels.coded_rows import CodedRows
+from mrflearn.models.parameters import Layout
 from mrflearn.models.potts import PottsModel
-from mrflearn.objectives.penalties import ScaledL2, ScaledModel, ScaledObjective
+from mrflearn.objectives.base import Autograd
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.pseudolikelihood import CodedSamples, PottsPseudolikelihood
+from mrflearn.objectives.scaling import Diagonal
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.fitting import fit
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
 
 # Rows in one batch: keeps the block of scores of four positions in a processor's cache, or the
@@ -63,22 +66,19 @@ class PottsTraining:
         frequencies = _frequencies(rows, weights, states)
         start = _independent(frequencies, self.dtype)
         sizes = self._sizes(start, frequencies, float(weights.sum()))
-        strengths = {"fields": self.l2_fields, "couplings": self.l2_couplings}
-        outcome = fit(
-            ScaledModel(start, sizes),
-            [
-                CodedSamples(CodedRows.of(part, states), weight.to(self.dtype))
-                for part, weight in zip(rows.split(BATCH), weights.split(BATCH), strict=True)
-            ],
-            ScaledObjective(PottsPseudolikelihood()),
+        batches = [
+            CodedSamples(CodedRows.of(part, states), weight.to(self.dtype))
+            for part, weight in zip(rows.split(BATCH), weights.split(BATCH), strict=True)
+        ]
+        return minimise(
+            Autograd(start, batches, PottsPseudolikelihood()),
             LBFGS(max_iterations=self.max_iterations, tolerance=None, delta=self.tolerance),
-            penalty=ScaledL2(strengths, sizes),
+            penalty=Penalty(l2={"fields": self.l2_fields, "couplings": self.l2_couplings}),
+            scaling=Diagonal(Layout.of(sizes).flatten(sizes)),
             progress=progress,
             checkpoint=checkpoint,
             resume=resume,
         )
-        natural: Any = outcome.model.model
-        return cast("Outcome[PottsModel]", replace(outcome, model=natural))
 
     def _sizes(
         self, model: PottsModel, frequencies: Float[Tensor, "v s"], total: float

@@ -1,24 +1,20 @@
-"""What is minimised: functions, penalty, start, optimiser."""
+"""What is minimised: an objective with its penalty, in the coordinates that training moves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, final
+from typing import Any, Protocol, TypeVar, final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.objective import Evaluation, Objective, ValueAndGradient, evaluate
-from mrflearn.objectives.penalties import LaidPenalty, Penalty
-from mrflearn.training.checkpoint import settings_of
+from mrflearn.objectives.base import Evaluation, Objective, total
+from mrflearn.objectives.penalty import FlatPenalty, Penalty
+from mrflearn.objectives.scaling import Diagonal, Scaling
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.stopping import StopRule
-
-# The number to make small, as a function of one flat vector: batches and penalty summed.
 
 
 class Halt(Exception):  # noqa: N818 - not an error: training ends here on purpose
@@ -36,90 +32,107 @@ def never() -> None:
 @final
 @dataclass
 class Problem:
-    """Functions that sum to the objective, the penalty on it, and a count of evaluations.
+    """An objective with its penalty as optimisers see it, and a count of evaluations.
 
-    `before` is called ahead of each function and may raise `Halt`.
+    Optimisers move `vector`, the scaled coordinates where there is a `scaling`; objective and L2
+    are functions of the parameters themselves.  `before` is called ahead of each evaluation of the
+    objective or of one of its parts, and may raise `Halt`.
     """
 
-    functions: Sequence[ValueAndGradient]
-    penalty: LaidPenalty
-    layout: Layout
+    objective: Objective[Any]
+    penalty: FlatPenalty
+    scaling: Scaling | None = None
     seed: int = 0
     evaluations: int = 0
     before: Callable[[], None] = field(default=never)
 
-    def total(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        """The whole value (a sum: in float64) without L1, its gradient and its noise.
+    @classmethod
+    def of(
+        cls,
+        objective: Objective[Any],
+        penalty: Penalty,
+        scaling: Scaling | None,
+        like: Float[Tensor, " p"],
+        seed: int,
+    ) -> Problem:
+        """For vectors of the type and device of `like`."""
+        flat = penalty.on(objective.layout, like)
+        if isinstance(scaling, Diagonal):
+            scaling = Diagonal(scaling.sizes.to(like))
+        elif scaling is not None and flat.has_l1:
+            raise TrainingError("coordinates that mix parameters take no L1 penalty.")
+        return cls(objective, flat, scaling, seed)
 
-        The gradient may lie in a buffer that a function writes again: copy it to keep it.
+    @property
+    def l1(self) -> float | Float[Tensor, " p"]:
+        """The strengths of L1 on the entries of the vector."""
+        if isinstance(self.scaling, Diagonal) and self.penalty.has_l1:
+            return self.penalty.l1 * self.scaling.sizes
+        return self.penalty.l1
+
+    def l1_value(self, vector: Float[Tensor, " p"]) -> Float[Tensor, ""]:
+        """The L1 penalty, which `total` leaves out."""
+        return self.penalty.l1_value(self.natural(vector))
+
+    def natural(self, vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+        """The parameters that a vector stands for."""
+        return vector if self.scaling is None else self.scaling.natural(vector)
+
+    def scaled(self, parameters: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
+        """The vector that stands for parameters."""
+        return parameters if self.scaling is None else self.scaling.scaled(parameters)
+
+    def at(self, vector: Float[Tensor, " p"]) -> Any:
+        """What is trained, with the parameters that a vector stands for."""
+        return self.objective.at(self.natural(vector))
+
+    def total(self, vector: Float[Tensor, " p"]) -> Evaluation:
+        """The value without L1, its gradient and its noise.
+
+        The gradient may lie in a buffer that the objective writes again: copy it to keep it.
         """
-        found = self._evaluate(0, vector)
-        value, gradient, noise = found.value, found.gradient, found.noise
-        if len(self.functions) > 1:
-            value, gradient = value.double(), gradient.clone()
-        for index in range(1, len(self.functions)):
-            more = self._evaluate(index, vector)
-            value, noise = value + more.value, noise + more.noise
-            gradient.add_(more.gradient)
+        natural, parts = self.natural(vector), self.objective.parts
+        if parts == 1:
+            found = self._checked(self.objective, natural)
+        else:
+            found = total([self._part(k, natural) for k in range(parts)])
         self.evaluations += 1
-        if self.penalty.has_l2:
-            value = value + self.penalty.smooth(vector)
-            gradient = self.penalty.smooth_gradient(vector, gradient)
-        return Evaluation(value, gradient, noise)
+        return self._penalised(natural, found)
 
     def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
-        """One function and its equal share of L2; its warm start is kept."""
-        found = self._evaluate(index, vector)
-        function = self.functions[index]
-        if isinstance(function, Objective):
-            function.commit()
-        if not self.penalty.has_l2:
-            return found
-        share = 1 / len(self.functions)
-        value = found.value + share * self.penalty.smooth(vector)
-        return Evaluation(value, self.penalty.smooth_gradient(vector, found.gradient, share))
+        """One part of the objective and its equal share of L2; its warm start is kept."""
+        natural = self.natural(vector)
+        found = self._part(index, natural)
+        self.objective.commit()
+        return self._penalised(natural, found, 1 / self.objective.parts)
 
-    @property
-    def branches(self) -> bool:
-        """Whether the value may leap from one branch of solutions to another."""
-        return any(own.branches for own in self._objectives.values())
+    def _part(self, index: int, natural: Float[Tensor, " p"]) -> Evaluation:
+        return self._checked(lambda where: self.objective.part(index, where), natural)
 
-    def commit(self) -> None:
-        """Tells objectives that training stands where it evaluated last."""
-        for own in self._objectives.values():
-            own.commit()
-
-    def state(self) -> dict[str, Tensor]:
-        """The committed warm starts of all objectives, for a checkpoint."""
-        return {
-            f"{index}.{name}": value
-            for index, own in self._objectives.items()
-            for name, value in own.state().items()
-        }
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Take over what `state` gave."""
-        for index, own in self._objectives.items():
-            prefix = f"{index}."
-            held = {n.removeprefix(prefix): v for n, v in state.items() if n.startswith(prefix)}
-            own.restore(held)
-
-    @property
-    def _objectives(self) -> dict[int, Objective]:
-        functions: Sequence[object] = self.functions
-        return {k: own for k, own in enumerate(functions) if isinstance(own, Objective)}
-
-    def _evaluate(self, index: int, vector: Tensor) -> Evaluation:
-        self.before()
-        found = evaluate(self.functions[index], vector)
+    def _penalised(
+        self, natural: Float[Tensor, " p"], found: Evaluation, share: float = 1.0
+    ) -> Evaluation:
         value, gradient = found.value, found.gradient
-        if gradient.shape != vector.shape or gradient.dtype != vector.dtype or value.numel() != 1:
+        if self.penalty.has_l2:
+            value = value + share * self.penalty.l2_value(natural)
+            gradient = self.penalty.add_l2_gradient(natural, gradient, share)
+        if self.scaling is not None:
+            gradient = self.scaling.pull_back(gradient)
+        return Evaluation(value, gradient, found.noise)
+
+    def _checked(
+        self, function: Callable[[Tensor], Evaluation], natural: Float[Tensor, " p"]
+    ) -> Evaluation:
+        self.before()
+        found = function(natural)
+        value, gradient = found.value, found.gradient
+        if gradient.shape != natural.shape or gradient.dtype != natural.dtype or value.numel() != 1:
             raise TrainingError(
-                f"batch {index}: the value has shape {tuple(value.shape)} and the gradient is "
-                f"{gradient.dtype} of shape {tuple(gradient.shape)}; one number and "
-                f"{vector.dtype} of shape {tuple(vector.shape)} are needed."
+                f"the value has shape {tuple(value.shape)} and the gradient is {gradient.dtype} "
+                f"of shape {tuple(gradient.shape)}; one number and {natural.dtype} of shape "
+                f"{tuple(natural.shape)} are needed."
             )
-        value = value.detach().to(vector.device).reshape(())
+        value = value.detach().to(natural.device).reshape(())
         return Evaluation(value, gradient.detach(), found.noise)
 
 
@@ -135,13 +148,13 @@ def check_start(problem: Problem, value: float, gradient: Float[Tensor, " p"]) -
         index = int(wrong.int().argmax())
         raise TrainingError(
             f"the value at the starting point is {value:g}, but its gradient at parameter "
-            f"{problem.layout.place(index)} is {float(gradient[index])} "
+            f"{problem.objective.layout.place(index)} is {float(gradient[index])} "
             f"({int(wrong.sum())} such entries). Does a score of -inf meet a weight there?"
         )
     largest = int(gradient.abs().argmax()) if len(gradient) else 0
     if len(gradient) and not bool(gradient.dot(gradient).isfinite()):
         raise TrainingError(
-            f"the gradient at parameter {problem.layout.place(largest)} is "
+            f"the gradient at parameter {problem.objective.layout.place(largest)} is "
             f"{float(gradient[largest]):.1e}: its square overflows {gradient.dtype}. Are some "
             "feature values very large? Scale them to a range near 1."
         )
@@ -197,70 +210,3 @@ class Optimiser(Protocol[S]):
 
     def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> S:
         """The state that gave these tensors, on the device of `like`."""
-
-
-# What is to be made small, from where, and by what.
-
-
-M = TypeVar("M")
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Plan(Generic[M]):
-    """Functions that sum to the objective, the starting vector, penalty, optimiser and seed.
-
-    `rebuild` makes what the user trains (called `name`) out of the flat vector.  `origin` is a
-    constant that the functions leave out, so that small gains show in the digits of their values;
-    whoever is told a value is told the whole.  `in_double` makes the same functions for float64
-    vectors: where float32 leads no further, training goes on with them.
-    """
-
-    functions: Sequence[ValueAndGradient]
-    start: Float[Tensor, " p"]
-    layout: Layout
-    rebuild: Callable[[Tensor], M]
-    name: str
-    optimiser: Optimiser[Any]
-    penalty: Penalty
-    seed: int
-    origin: float = 0.0
-    in_double: Callable[[], Sequence[ValueAndGradient]] | None = None
-
-    def __post_init__(self) -> None:
-        if self.start.dtype not in (torch.float32, torch.float64) or self.start.ndim != 1:
-            raise TrainingError(
-                f"parameters are {self.start.dtype} of shape {tuple(self.start.shape)}; training "
-                "needs float32 or float64, and `minimise` one flat vector."
-            )
-        if not self.functions:
-            raise TrainingError("there are no batches to train on; at least one is needed.")
-        if self.seed < 0:
-            raise TrainingError(f"seed={self.seed}: seeds count from 0.")
-        finite = self.start.isfinite()
-        if not bool(finite.all()):
-            index = int((~finite).int().argmax())
-            raise TrainingError(
-                f"parameter {self.layout.place(index)} starts as {float(self.start[index])}; "
-                "starting parameters must be finite."
-            )
-
-    def problem(self, dtype: torch.dtype) -> Problem:
-        """What is minimised, for vectors of a type; nothing is evaluated yet."""
-        functions = self.functions
-        if dtype != self.start.dtype:
-            assert self.in_double is not None  # noqa: S101 - the loop asked
-            functions = self.in_double()
-        laid = self.penalty.laid_on(self.layout, self.start.to(dtype))
-        return Problem(functions, laid, self.layout, self.seed)
-
-    def identity(self) -> dict[str, Any]:
-        """What a checkpoint must agree on with a training that resumes it."""
-        named = zip(self.layout.names, self.layout.shapes, strict=True)
-        own = {
-            "model": self.name,
-            "parameters": {name: list(shape) for name, shape in named},
-            "dtype": str(self.start.dtype).removeprefix("torch."),
-        }
-        rest = {"penalty": repr(self.penalty), "batches": len(self.functions), "seed": self.seed}
-        return own | settings_of(self.optimiser) | rest

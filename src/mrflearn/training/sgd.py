@@ -98,7 +98,7 @@ class StepRule(Protocol):
 
 def run_epoch(rule: StepRule, problem: Problem, state: EpochState) -> None:
     """One pass over all minibatches, or the rest of one that was broken off."""
-    count = len(problem.functions)
+    count = problem.objective.parts
     # The order depends on seed and epoch alone, so a resumed training needs no random state.
     order = np.random.default_rng([problem.seed, state.iteration]).permutation(count)
     for index in order[state.position :].tolist():

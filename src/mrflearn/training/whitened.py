@@ -12,8 +12,7 @@ hundreds; each evaluation is a pass of exact inference, so nothing else matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import torch
 from jaxtyping import Float
@@ -21,94 +20,12 @@ from torch import Tensor
 
 from mrflearn.features.observations import Columns, neighbourhood_counts
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.models.parameters import Layout
-from mrflearn.models.tabular import ParameterLayout, TabularModel
+from mrflearn.models.tabular import ParameterLayout
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
-from mrflearn.objectives.objective import Loss
-from mrflearn.objectives.penalties import NoPenalty
-from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lap import ProblemBlock
-from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.loop import run
-from mrflearn.training.outcome import Outcome
-from mrflearn.training.problem import Plan
 
 MOST_PARAMETERS = 3000  # the covariance is a square table
 ROWS = 1 << 14
-
-
-@dataclass(frozen=True, eq=False)
-class Whitened:
-    """Minimises objective + l2 * sum of squares from `start`, summed over batches."""
-
-    curvature: Float[Tensor, "p p"]
-    start: Float[Tensor, " p"]
-    l2: float = 0.0
-
-    def __call__(
-        self,
-        graph: FactorGraph,
-        objective: Loss,
-        batches: Sequence[object],
-        optimiser: LBFGS,
-        *,
-        progress: bool = False,
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
-    ) -> Outcome[TabularModel]:
-        """The fitted model; the value is that of the objective with its penalty."""
-        factor, layout = self._factor(), ParameterLayout.of(graph)
-        origin = self._value(graph, objective, batches, self.start)[0]
-
-        def weights(vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-            column = vector.unsqueeze(1)
-            turned: Tensor = torch.linalg.solve_triangular(factor.T, column, upper=True)
-            return self.start + turned.squeeze(1)
-
-        def value_and_gradient(vector: Tensor) -> tuple[Tensor, Tensor]:
-            value, gradient = self._value(graph, objective, batches, weights(vector))
-            turned = torch.linalg.solve_triangular(factor, gradient.unsqueeze(1), upper=False)
-            # What is left to gain, not the whole value, is what the optimiser should compare with.
-            return value - origin, turned.squeeze(1)
-
-        def field(vector: Tensor) -> TabularModel:
-            return layout.model(graph, weights(vector))
-
-        plan = Plan(
-            functions=[value_and_gradient],
-            start=torch.zeros_like(self.start),
-            layout=Layout(("coordinates",), (self.start.shape,)),
-            rebuild=field,
-            name="field",
-            optimiser=optimiser,
-            penalty=NoPenalty(),
-            seed=0,
-            origin=float(origin),
-        )
-        return run(plan, (), progress, checkpoint, resume)
-
-    def _factor(self) -> Float[Tensor, "p p"]:
-        """The root of the curvature; a small ridge where the data leave it flat."""
-        curvature = self.curvature.clone()
-        diagonal = curvature.diagonal()
-        diagonal.mul_(1.001).add_(2 * self.l2 + 1e-3 * diagonal.mean() + 1e-12)
-        root: Tensor = torch.linalg.cholesky(curvature)
-        return root
-
-    def _value(
-        self,
-        graph: FactorGraph,
-        objective: Loss,
-        batches: Sequence[object],
-        weights: Float[Tensor, " p"],
-    ) -> tuple[Float[Tensor, ""], Float[Tensor, " p"]]:
-        leaf = weights.detach().requires_grad_(True)
-        with torch.enable_grad():
-            model = ParameterLayout.of(graph).model(graph, leaf)
-            value = self.l2 * leaf.square().sum()
-            for batch in batches:
-                value = value + objective(model, batch)
-        return value.detach(), torch.autograd.grad(value, leaf)[0]
 
 
 def feature_covariance(graph: FactorGraph, columns: Columns) -> Float[Tensor, "p p"]:

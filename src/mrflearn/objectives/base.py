@@ -1,0 +1,247 @@
+"""The contract of training: an objective is a function of one flat vector of parameters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar, final
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from mrflearn.errors import TrainingError
+from mrflearn.models.parameters import Layout, Model
+
+M = TypeVar("M")
+N = TypeVar("N", bound=Model)
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Evaluation:
+    """An objective at one vector.
+
+    `noise` is by how much the value may be off beside the rounding of the vector's type, for
+    instance because an iteration inside the objective was stopped at a tolerance.
+    """
+
+    value: Float[Tensor, ""]
+    gradient: Float[Tensor, " p"]
+    noise: Float[Tensor, ""] | float = 0.0
+
+
+class Objective(ABC, Generic[M]):
+    """A function to minimise: value and gradient at a flat vector.
+
+    Values are in nats and summed over the data (per position in language models), and hold no
+    penalty: training adds that once.  The vector holds the parameters of `model` end to end.
+
+    The same vector has the same value and gradient until `commit`: what an iteration inside starts
+    from (messages of belief propagation, Perron vectors) changes only with an accepted step.
+    """
+
+    model: Any  # its types and shapes count; the vector replaces its parameters
+    origin: float = (
+        0.0  # a constant that values leave out, so that small gains show in their digits
+    )
+
+    @abstractmethod
+    def __call__(self, vector: Float[Tensor, " p"], /) -> Evaluation:
+        """Value and gradient; the gradient may lie in a buffer that the next call overwrites."""
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where each parameter lies in the vector."""
+        return Layout.of(self.model.parameters())
+
+    @property
+    def start(self) -> Float[Tensor, " p"]:
+        """The vector of the model's own parameters."""
+        return self.layout.flatten(self.model.parameters()).detach()
+
+    def at(self, vector: Float[Tensor, " p"]) -> M:
+        """The model with the parameters of a vector."""
+        found: M = self.model.with_parameters(self.layout.unflatten(vector))
+        return found
+
+    @property
+    def parts(self) -> int:
+        """How many objectives this is the sum of: minibatches, for optimisers that take such."""
+        return 1
+
+    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+        """One of these objectives."""
+        del index
+        return self(vector)
+
+    @property
+    def branches(self) -> bool:
+        """Whether the value may leap from one branch of solutions to another."""
+        return False
+
+    def commit(self) -> None:
+        """Keep the warm start of the last evaluation: its vector was accepted."""
+
+    def state(self) -> dict[str, Tensor]:
+        """The committed warm start, for a checkpoint."""
+        return {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Continue from what `state` gave."""
+
+
+@final
+class Sum(Objective[M]):
+    """The sum of objectives of the same vector, which are its parts."""
+
+    def __init__(self, members: Sequence[Objective[M]]) -> None:
+        if not members:
+            raise TrainingError("there are no batches to train on; at least one is needed.")
+        self.members = members
+        self.model = members[0].model
+
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+        return total([member(vector) for member in self.members])
+
+    def at(self, vector: Float[Tensor, " p"]) -> M:
+        return self.members[0].at(vector)
+
+    @property
+    def parts(self) -> int:
+        return len(self.members)
+
+    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+        return self.members[index](vector)
+
+    @property
+    def branches(self) -> bool:
+        return any(member.branches for member in self.members)
+
+    def commit(self) -> None:
+        for member in self.members:
+            member.commit()
+
+    def state(self) -> dict[str, Tensor]:
+        return {
+            f"{k}.{name}": value
+            for k, member in enumerate(self.members)
+            for name, value in member.state().items()
+        }
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        for k, member in enumerate(self.members):
+            own = {n.removeprefix(f"{k}."): v for n, v in state.items() if n.startswith(f"{k}.")}
+            member.restore(own)
+
+
+@final
+class Autograd(Objective[N]):
+    """`loss(model, batch)` summed over batches, differentiated by torch.
+
+    `batches` is a sequence of batches (a list, or an own one that loads them when asked) or else
+    one batch.  The loss is in nats and summed over its batch.
+    """
+
+    def __init__(
+        self, model: N, batches: Any, loss: Callable[[N, Any], Tensor], origin: float = 0.0
+    ) -> None:
+        # A named tuple is one batch, though Python calls it a sequence.
+        many = isinstance(batches, Sequence) and not hasattr(batches, "_fields")
+        self.batches: Sequence[Any] = batches if many else (batches,)
+        if not len(self.batches):
+            raise TrainingError("there are no batches to train on; at least one is needed.")
+        self.model, self.loss, self.origin = model, loss, origin
+
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+        return total([self.part(k, vector) for k in range(self.parts)])
+
+    @property
+    def parts(self) -> int:
+        return len(self.batches)
+
+    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+        leaf = vector.detach().requires_grad_(True)
+        with torch.enable_grad():
+            value = self.loss(self.at(leaf), self.batches[index])
+        if not value.requires_grad:
+            raise TrainingError(
+                f"the loss on batch {index} does not depend on any parameter. Was the value "
+                "detached, or computed under no_grad?"
+            )
+        (gradient,) = torch.autograd.grad(value, leaf)
+        value = value.detach() if index or not self.origin else value.detach() - self.origin
+        return Evaluation(value, gradient)
+
+
+@final
+class Reparametrised(Objective[Any]):
+    """An objective of one model's parameters as an objective of the parameters of `model`.
+
+    Entry i of the objective's vector is entry `number[i]` of the vector of `model` plus `shift`.
+    """
+
+    def __init__(
+        self,
+        objective: Objective[Any],
+        model: Any,
+        number: Int64[Tensor, " p"] | None = None,
+        shift: Float[Tensor, " p"] | None = None,
+    ) -> None:
+        self.objective, self.model, self.number, self.shift = objective, model, number, shift
+
+    @property
+    def start(self) -> Float[Tensor, " q"]:
+        begin = self.layout.flatten(self.model.parameters()).detach()
+        return begin if self.shift is None else begin - self.shift.to(begin)
+
+    def at(self, vector: Float[Tensor, " q"]) -> Any:
+        moved = vector if self.shift is None else vector + self.shift.to(vector)
+        return super().at(moved)
+
+    def __call__(self, vector: Float[Tensor, " q"]) -> Evaluation:
+        return self._back(vector, self.objective(self._weights(vector)))
+
+    @property
+    def parts(self) -> int:
+        return self.objective.parts
+
+    def part(self, index: int, vector: Float[Tensor, " q"]) -> Evaluation:
+        return self._back(vector, self.objective.part(index, self._weights(vector)))
+
+    def _weights(self, vector: Float[Tensor, " q"]) -> Float[Tensor, " p"]:
+        moved = vector if self.shift is None else vector + self.shift.to(vector)
+        return moved if self.number is None else moved[self.number]
+
+    def _back(self, vector: Float[Tensor, " q"], found: Evaluation) -> Evaluation:
+        if self.number is None:
+            return found
+        own = torch.zeros_like(vector).index_add_(0, self.number, found.gradient)
+        return replace(found, gradient=own)
+
+    @property
+    def branches(self) -> bool:
+        return self.objective.branches
+
+    def commit(self) -> None:
+        self.objective.commit()
+
+    def state(self) -> dict[str, Tensor]:
+        return self.objective.state()
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.objective.restore(state)
+
+
+def total(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """The sum of evaluations at one vector; values are added in float64."""
+    first, *others = evaluations
+    if not others:
+        return first
+    value, gradient, noise = first.value.double(), first.gradient.clone(), first.noise
+    for own in others:
+        value, noise = value + own.value, noise + own.noise
+        gradient.add_(own.gradient)
+    return Evaluation(value, gradient, noise)
