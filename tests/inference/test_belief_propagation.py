@@ -15,7 +15,7 @@ from mrflearn.graph.networks import from_uai
 from mrflearn.graph.potentials import DenseTable, Potentials, dense_potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.inference.messages import Field, LogSweep, Messages, SoftSweep, Wiring, is_forest
+from mrflearn.inference.messages import Field, LogSweep, SoftSweep, Wiring, is_forest
 from mrflearn.io.uai import read_network
 from support.fields import SHAPES, TREES, fields, random_field, tiny_field
 from support.grids import ising_grid
@@ -89,26 +89,27 @@ def test_the_gradient_at_a_loopy_fixed_point(shape: str) -> None:
 def test_a_warm_start_saves_sweeps() -> None:
     field = ising_grid(10, 1.0)
     method = BeliefPropagation(damping=0.5)
-    cold = method.run(field)
+    cold = method(field)
     moved = replace(field, tables=tuple(DenseTable(t.dense() * 1.001) for t in field.tables))
-    warm, fresh = method.run(moved, cold.messages), method.run(moved)
-    assert warm.beliefs.sweeps < fresh.beliefs.sweeps
-    assert method.run(field, cold.messages).beliefs.sweeps <= 2
-    torch.testing.assert_close(warm.beliefs.log_partition, fresh.beliefs.log_partition)
+    warm, fresh = method(moved, cold.warm), method(moved)
+    assert warm.sweeps < fresh.sweeps
+    assert method(field, cold.warm).sweeps <= 2
+    torch.testing.assert_close(warm.log_partition, fresh.log_partition)
     with pytest.raises(InferenceError, match="on the graph they came from"):
-        method.run(ising_grid(4, 1.0), cold.messages)
+        method(ising_grid(4, 1.0), cold.warm)
 
 
 def test_a_warm_start_forgets_what_was_impossible() -> None:
     shut = tiny_field("chain", seed=5, forbidden=0.3)
     opened = tiny_field("chain", seed=5)
     method = BeliefPropagation(damping=0.3)
-    messages = method.run(shut).messages
-    assert bool((messages.values == -torch.inf).any())
-    found = method.run(opened, messages).beliefs
+    messages = method(shut).warm
+    assert messages is not None
+    assert bool((messages == -torch.inf).any())
+    found = method(opened, messages)
     torch.testing.assert_close(found.log_partition, Enumeration()(opened).log_partition)
-    extreme = Messages(torch.full_like(messages.values, 1e4).cumsum(0))
-    found = method.run(opened, extreme).beliefs
+    extreme = torch.full_like(messages, 1e4).cumsum(0)
+    found = method(opened, extreme)
     torch.testing.assert_close(found.log_partition, Enumeration()(opened).log_partition)
 
 
@@ -174,12 +175,13 @@ def test_messages_of_hard_networks_keep_within_bounds(
     name: str, damping: float, data_folder: Path
 ) -> None:
     field = from_uai(read_network(data_folder / "uai-hard" / f"{name}.uai"))
-    run = BeliefPropagation(max_sweeps=100, damping=damping).run(field)
+    run = BeliefPropagation(max_sweeps=100, damping=damping)(field)
     finite = [table.dense().masked_fill(table.dense() == -torch.inf, 0) for table in field.tables]
     reach = sum(float(t.flatten(1).amax(1).sum() - t.flatten(1).amin(1).sum()) for t in finite)
     reach += float(field.graph.states.log().sum())
-    assert run.beliefs.residual <= reach
-    messages = run.messages.values
+    assert run.residual <= reach
+    messages = run.warm
+    assert messages is not None
     assert float(messages[messages > -torch.inf].min()) >= -reach
 
 

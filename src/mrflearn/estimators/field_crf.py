@@ -165,7 +165,7 @@ def _part(
 ) -> Iterator[Question]:
     own = batch.examples(examples).compact()
     answering = _chosen(own, method)
-    if isinstance(answering, BeliefPropagation) and method == "auto" and len(examples) > 1:
+    if answering.warm_starts and method == "auto" and len(examples) > 1:
         # One wide graph shall not make the others' answers approximate.
         for half in examples.tensor_split(2):
             yield from _part(model, batch, half, method)

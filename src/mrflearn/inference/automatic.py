@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
@@ -20,6 +22,10 @@ class Automatic:
         default_factory=lambda: BeliefPropagation(max_sweeps=2000, tolerance=1e-8, damping=0.5)
     )
 
+    @property
+    def warm_starts(self) -> bool:
+        return self.otherwise.warm_starts
+
     def refuses(self, graph: FactorGraph) -> str | None:
         """Only what belief propagation refuses too."""
         return self.otherwise.refuses(graph) if self.refusal(graph) else None
@@ -32,8 +38,8 @@ class Automatic:
         """The method that answers for this graph."""
         return self.exact if self.refusal(graph) is None else self.otherwise
 
-    def __call__(self, potentials: Potentials) -> Beliefs:
-        return self.chosen(potentials.graph)(potentials)
+    def __call__(self, potentials: Potentials, warm: Tensor | None = None) -> Beliefs:
+        return self.chosen(potentials.graph)(potentials, warm)
 
     def best(self, potentials: Potentials) -> Decoding:
         exact = self.refusal(potentials.graph) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,7 +19,6 @@ from mrflearn.inference.messages import (
     Blocks,
     Field,
     LogSweep,
-    Messages,
     SoftSweep,
     Sweep,
     Wiring,
@@ -73,7 +72,7 @@ class Passing:
             )
 
     @one_thread()
-    def __call__(self, field: Field, start: Messages | None, reduce: Reduction) -> Rest:
+    def __call__(self, field: Field, start: Float[Tensor, " m"] | None, reduce: Reduction) -> Rest:
         """The messages when the largest update is within the tolerance, or sweeps have run out.
 
         The residual is the largest change of a log-message in the last round, before damping.  A
@@ -155,6 +154,7 @@ def beliefs_at(potentials: Potentials, field: Field, rest: Rest, kind: Kind) -> 
         sweeps=rest.sweeps,
         residual=rest.residual,
         converged=rest.converged,
+        warm=rest.messages,
     )
 
 
@@ -190,14 +190,6 @@ def _value(
 # Loopy belief propagation: sum-product marginals and max-product decoding on any factor graph.
 
 
-@dataclass(frozen=True, eq=False)
-class FixedPoint:
-    """Beliefs, and the messages they come from: a warm start for the next field on this graph."""
-
-    beliefs: Beliefs
-    messages: Messages
-
-
 @final
 @dataclass(frozen=True)
 class BeliefPropagation:
@@ -215,6 +207,7 @@ class BeliefPropagation:
     tolerance: float = 1e-9
     damping: float = 0.0
     schedule: Schedule = "flooding"
+    warm_starts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._passing()  # complains about impossible settings at once
@@ -222,15 +215,11 @@ class BeliefPropagation:
     def refuses(self, graph: FactorGraph) -> str | None:
         return refuse_lifted(graph, "belief propagation")
 
-    def __call__(self, potentials: Potentials) -> Beliefs:
-        return self.run(potentials).beliefs
-
-    def run(self, potentials: Potentials, messages: Messages | None = None) -> FixedPoint:
-        """Sum-product from uniform messages, or from those of an earlier run on the same graph."""
-        field, rest = self._pass(potentials, messages, torch.logsumexp)
+    def __call__(self, potentials: Potentials, warm: Float[Tensor, " m"] | None = None) -> Beliefs:
+        """Sum-product from uniform messages, or from those of earlier beliefs on the same graph."""
+        field, rest = self._pass(potentials, warm, torch.logsumexp)
         kind: Kind = "exact" if _surely_exact(potentials.graph, rest) else "approximation"
-        beliefs = beliefs_at(potentials, field, rest, kind)
-        return FixedPoint(with_gradient(potentials, beliefs), Messages(rest.messages))
+        return with_gradient(potentials, beliefs_at(potentials, field, rest, kind))
 
     def best(self, potentials: Potentials) -> Decoding:
         """Max-product, decoded along a spanning forest, then climbing one variable at a time."""
@@ -254,7 +243,7 @@ class BeliefPropagation:
 
     @torch.no_grad()
     def _pass(
-        self, potentials: Potentials, messages: Messages | None, reduce: Reduction
+        self, potentials: Potentials, messages: Float[Tensor, " m"] | None, reduce: Reduction
     ) -> tuple[Field, Rest]:
         insist(self, potentials.graph)
         potentials.check_numbers()

@@ -26,6 +26,7 @@ class Beliefs:
 
     Marginals are probabilities; `variables` is zero beyond a variable's own states.  Where a
     component has no possible assignment its log-partition is -inf and all its beliefs are zero.
+    `warm` is where an iteration ended (the messages): the next one on this graph may start there.
     """
 
     log_partition: Float[Tensor, " c"]
@@ -35,6 +36,7 @@ class Beliefs:
     sweeps: int = 0
     residual: float = 0.0
     converged: bool = True
+    warm: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +58,19 @@ class Decoding:
 class Inference(Protocol):
     """Turns potentials into beliefs; knows no model and no data."""
 
+    @property
+    def warm_starts(self) -> bool:
+        """Whether answers are where an iteration ends that may start from earlier beliefs."""
+
     def refuses(self, graph: FactorGraph) -> str | None:
         """Why this graph cannot be handled (and what to try instead), or None."""
 
-    def __call__(self, potentials: Potentials) -> Beliefs:
-        """log Z and marginals; the log-partition carries gradients to the tables."""
+    def __call__(self, potentials: Potentials, warm: Tensor | None = None) -> Beliefs:
+        """log Z and marginals; the log-partition carries gradients to the tables.
+
+        `warm` is what earlier beliefs on the same graph carried; methods that have no use for it
+        take no notice.
+        """
 
 
 @runtime_checkable

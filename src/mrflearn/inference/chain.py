@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -178,11 +178,17 @@ def _to(plan: ChainPlan, device: torch.device) -> ChainPlan:
 class Chain:
     """Forward-backward, Viterbi, n best, samples and entropy, over all paths of a graph at once."""
 
+    warm_starts: ClassVar[bool] = False
+
     def refuses(self, graph: FactorGraph) -> str | None:
         found = plan_or_reason(graph)
         return found if isinstance(found, str) else None
 
-    def __call__(self, potentials: Potentials) -> Beliefs:
+    def __call__(
+        self,
+        potentials: Potentials,
+        warm: Tensor | None = None,  # noqa: ARG002 - nothing to start from
+    ) -> Beliefs:
         graph, plan = potentials.graph, self._plan(potentials.graph)
         with torch.no_grad():
             unary, transition = _scores(potentials, plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -31,6 +31,7 @@ class Enumeration:
     """
 
     most_assignments: int = 2**20
+    warm_starts: ClassVar[bool] = False
 
     def refuses(self, graph: FactorGraph) -> str | None:
         """Why this graph cannot be enumerated (and what to try instead), or None."""
@@ -51,7 +52,11 @@ class Enumeration:
         )
 
     @torch.no_grad()
-    def __call__(self, potentials: Potentials) -> Beliefs:
+    def __call__(
+        self,
+        potentials: Potentials,
+        warm: Tensor | None = None,  # noqa: ARG002 - nothing to start from
+    ) -> Beliefs:
         """Exact log Z, variable marginals and factor beliefs."""
         insist(self, potentials.graph)
         graph = potentials.graph

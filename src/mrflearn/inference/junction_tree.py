@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -300,6 +300,7 @@ class JunctionTree:
     """
 
     memory_limit: int = 4 * GIB
+    warm_starts: ClassVar[bool] = False
 
     def refuses(self, graph: FactorGraph) -> str | None:
         """Why this graph cannot be handled: the width found and the memory it would take."""
@@ -332,7 +333,11 @@ class JunctionTree:
 
     @one_thread()
     @torch.no_grad()
-    def __call__(self, potentials: Potentials) -> Beliefs:
+    def __call__(
+        self,
+        potentials: Potentials,
+        warm: Tensor | None = None,  # noqa: ARG002 - nothing to start from
+    ) -> Beliefs:
         """Exact log Z, variable marginals and factor beliefs."""
         insist(self, potentials.graph)
         graph = potentials.graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -34,6 +34,7 @@ class MeanField:
 
     max_sweeps: int = 1000
     tolerance: float = 1e-9
+    warm_starts: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.max_sweeps < 1 or self.tolerance < 0:
@@ -42,7 +43,11 @@ class MeanField:
     def refuses(self, graph: FactorGraph) -> str | None:
         return refuse_lifted(graph, "mean field")
 
-    def __call__(self, potentials: Potentials) -> Beliefs:
+    def __call__(
+        self,
+        potentials: Potentials,
+        warm: Tensor | None = None,  # noqa: ARG002 - nothing to start from
+    ) -> Beliefs:
         insist(self, potentials.graph)
         potentials.check_numbers()
         with torch.no_grad(), one_thread():

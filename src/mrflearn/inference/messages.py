@@ -162,13 +162,6 @@ def refuse_lifted(graph: FactorGraph, method: str) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Messages:
-    """Log-messages from factors to variables, in the order of the graph's `Wiring`."""
-
-    values: Float[Tensor, " m"]
-
-
-@dataclass(frozen=True, eq=False)
 class Field:
     """The numbers that message passing reads, laid out for it."""
 
@@ -177,8 +170,8 @@ class Field:
     tables: list[Float[Tensor, "*shape f"]]  # divided by rho
     appearance: Float[Tensor, " m"] | None = None  # rho of the factor of every entry; None: all 1
 
-    def start(self, messages: Messages | None) -> Float[Tensor, " m"]:
-        """Uniform messages, or a copy of the given ones.
+    def start(self, messages: Float[Tensor, " m"] | None) -> Float[Tensor, " m"]:
+        """Uniform log-messages, or a copy of the given ones, in the order of `Wiring`.
 
         What was ruled out in an earlier field may be possible in this one, so -inf begins as 0; a
         state that is still ruled out is found out in the first sweep.
@@ -186,13 +179,12 @@ class Field:
         size = len(self.wiring.place)
         if messages is None:
             return self.bias.new_zeros(size)
-        values = messages.values
-        if values.shape != (size,):
+        if messages.shape != (size,):
             raise InferenceError(
-                f"the starting messages have {values.numel()} entries, this graph's {size}. "
+                f"the starting messages have {messages.numel()} entries, this graph's {size}. "
                 "Messages can be used again on the graph they came from only."
             )
-        return values.to(self.bias).masked_fill(values == -torch.inf, 0.0)
+        return messages.to(self.bias).masked_fill(messages == -torch.inf, 0.0)
 
     def totals(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " n"]:
         """The unnormalised log-beliefs of all states of all variables."""

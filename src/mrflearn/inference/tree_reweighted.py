@@ -6,7 +6,7 @@ Letters: e: edges, parallel ones each on their own; v: variables.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import EXACT_RESIDUAL, Passing, Rest, beliefs_at
 from mrflearn.inference.beliefs import Beliefs, Kind, insist, with_gradient
-from mrflearn.inference.messages import Field, Messages, Wiring, refuse_lifted
+from mrflearn.inference.messages import Field, Wiring, refuse_lifted
 
 # Spanning forests of a graph, and how often an edge appears in them.
 
@@ -164,6 +164,7 @@ class TreeReweighted:
     tolerance: float = 1e-7
     damping: float = 0.5
     weight_steps: int = 0
+    warm_starts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._passing()  # complains about impossible settings at once
@@ -179,26 +180,25 @@ class TreeReweighted:
                 )
         return refuse_lifted(graph, "tree-reweighted belief propagation")
 
-    def __call__(self, potentials: Potentials) -> Beliefs:
+    def __call__(self, potentials: Potentials, warm: Float[Tensor, " m"] | None = None) -> Beliefs:
         insist(self, potentials.graph)
         potentials.check_numbers()
         with torch.no_grad():
-            beliefs = self._bound(potentials)
+            beliefs = self._bound(potentials, warm)
         return with_gradient(potentials, beliefs)
 
-    def _bound(self, potentials: Potentials) -> Beliefs:
+    def _bound(self, potentials: Potentials, warm: Float[Tensor, " m"] | None) -> Beliefs:
         wiring = Wiring.of(potentials.graph)
         edges = edges_of(potentials.graph)
         weight = self._start(edges)
-        best, messages = self._at(potentials, wiring, weight, None)
-        found = best
+        best = found = self._at(potentials, wiring, weight, warm)
         for step in range(self.weight_steps):
             gain = mutual_information(potentials.graph, found)
             # The bound is convex in the weights and its gradient there is minus the mutual
             # information [Wainwright et al. 2005, section V]; no weight ever becomes 0.
             rate = 1.0 / (step + 3)
             weight = (1 - rate) * weight + rate * heaviest_forest(edges, gain)
-            found, messages = self._at(potentials, wiring, weight, messages)
+            found = self._at(potentials, wiring, weight, found.warm)
             if found.converged and float((found.log_partition - best.log_partition).sum()) < 0:
                 best = found
         return best
@@ -217,9 +217,9 @@ class TreeReweighted:
         potentials: Potentials,
         wiring: Wiring,
         weight: Float[np.ndarray, " e"],
-        messages: Messages | None,
-    ) -> tuple[Beliefs, Messages]:
-        """Beliefs and messages with the given appearance probabilities."""
+        messages: Float[Tensor, " m"] | None,
+    ) -> Beliefs:
+        """Beliefs with the given appearance probabilities."""
         bias = wiring.bias(potentials)
         sizes = [len(potentials.graph.groups[index]) for index in wiring.senders]
         rho = list(torch.from_numpy(weight).to(bias).split(sizes))
@@ -228,8 +228,7 @@ class TreeReweighted:
         forest = bool((weight == 1).all())  # weights of 1 throughout are valid on forests only
         passing = replace(self._passing(), damping=0.0) if forest else self._passing()
         rest = passing(field, messages, torch.logsumexp)
-        kind = _kind(rest, exact=forest)
-        return beliefs_at(potentials, field, rest, kind), Messages(rest.messages)
+        return beliefs_at(potentials, field, rest, _kind(rest, exact=forest))
 
     def _passing(self) -> Passing:
         return Passing(self.max_sweeps, self.tolerance, self.damping, "flooding")

@@ -26,9 +26,8 @@ from torch import Tensor
 from mrflearn.execution.threads import Threads
 from mrflearn.graph.evidence import restrict
 from mrflearn.graph.potentials import DenseTable, Potentials
-from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Inference
-from mrflearn.inference.messages import Messages, is_forest
+from mrflearn.inference.messages import is_forest
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, whole_incidence
 from mrflearn.objectives.base import Evaluation, Objective
@@ -45,13 +44,13 @@ NUMBERS_UNDER_MESSAGES = 2**17
 
 @dataclass(eq=False)
 class _Part:
-    """Examples worked on together; the messages that evaluations start from, and the last ones."""
+    """Examples worked on together; where inference starts from, and where it last ended."""
 
     batch: FieldBatch
     incidences: tuple[FeatureIncidence, ...]
     restricted: bool  # to the allowed labels: counts with a minus
-    messages: Messages | None = None
-    latest: Messages | None = None
+    warm: Tensor | None = None
+    latest: Tensor | None = None
     converged: bool = True
 
     def potentials(self, model: LogLinearField) -> Potentials:
@@ -83,23 +82,22 @@ class FieldLikelihood(Objective[LogLinearField]):
     @cached_property
     def branches(self) -> bool:
         """Whether the value may depend on the messages that it began with."""
-        return isinstance(self.inference, BeliefPropagation) and not is_forest(self.batch.graph)
+        return self.inference.warm_starts and not is_forest(self.batch.graph)
 
     def commit(self) -> None:
         """From now on messages start from those of the last evaluation."""
         for part in self.blocks:
-            part.messages = part.latest
+            part.warm = part.latest
 
     def state(self) -> dict[str, Tensor]:
         """The messages that evaluations start from."""
-        held = ((str(k), part.messages) for k, part in enumerate(self.blocks))
-        return {name: messages.values for name, messages in held if messages is not None}
+        held = ((str(k), part.warm) for k, part in enumerate(self.blocks))
+        return {name: warm for name, warm in held if warm is not None}
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Take over what `state` gave."""
         for k, part in enumerate(self.blocks):
-            values = state.get(str(k))
-            part.messages = part.latest = None if values is None else Messages(values)
+            part.warm = part.latest = state.get(str(k))
 
     @cached_property
     def observed(self) -> Float[Tensor, " p"]:
@@ -132,18 +130,13 @@ class FieldLikelihood(Objective[LogLinearField]):
         return value.detach(), slope.double()
 
     def _log_partition(self, potentials: Potentials, part: _Part) -> Float[Tensor, " c"]:
-        if isinstance(self.inference, BeliefPropagation):
-            found = self.inference.run(potentials, part.messages)
-            part.latest, part.converged = found.messages, found.beliefs.converged
-            return found.beliefs.log_partition
-        beliefs = self.inference(potentials)
-        part.converged = beliefs.converged
+        beliefs = self.inference(potentials, part.warm)
+        part.latest, part.converged = beliefs.warm, beliefs.converged
         return beliefs.log_partition
 
     def _cut(self) -> Iterator[_Part]:
         uncertain = _uncertain(self.batch)
-        by_messages = isinstance(self.inference, BeliefPropagation)
-        most = NUMBERS_UNDER_MESSAGES if by_messages else NUMBERS_IN_TABLES
+        most = NUMBERS_UNDER_MESSAGES if self.inference.warm_starts else NUMBERS_IN_TABLES
         for first, end in spans_of(self.batch, self.threads.count, most=most):
             own = self.batch.part(first, end).compact()
             incidences = tuple(
