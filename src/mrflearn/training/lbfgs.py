@@ -255,6 +255,7 @@ def noise_of_line(values: np.ndarray) -> float:
 # A value is off by some roundings of its type, and counts as changed beyond so many times that.
 ROUNDINGS = 4
 TRUST = 4
+NEGLIGIBLE = 1e-12  # relative gain of the value; an inference inside may be no more exact
 
 
 class Trial(NamedTuple):
@@ -358,12 +359,12 @@ class QuasiNewtonState:
         kind = self.vector.dtype
         move = (self.memory.scale or self.first_step) * self.gradient_norm
         gain = 0.5 * move * self.gradient_norm
-        lost = 4 * TRUST * self.noise
+        lost = max(4 * TRUST * self.noise, NEGLIGIBLE * abs(self.value))
         if gain <= lost or move <= 64 * torch.finfo(kind).eps * self.size:
             return Verdict(
                 "value",
                 f"the value no longer falls: what is left to gain (about {gain:.1e}) is lost in "
-                f"the noise of {str(kind).removeprefix('torch.')} values ({self.noise:.1e}).",
+                f"the noise of {str(kind).removeprefix('torch.')} values ({lost:.1e}).",
             )
         return Verdict(
             "stuck",
