@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,6 +99,40 @@ def test_whole_lists_and_single_items_give_the_same(sequences: list[list[Any]]) 
     assert at_once.attributes.tolist() == one_by_one.attributes.tolist()
     assert at_once.ends.tolist() == one_by_one.ends.tolist()
     assert at_once.lengths.tolist() == one_by_one.lengths.tolist() == [len(s) for s in sequences]
+    values = [None if own.values is None else own.values.tolist() for own in (at_once, one_by_one)]
+    assert values[0] == values[1]
+
+
+ENTRIES = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.one_of(
+        st.text("xy", max_size=2),
+        st.booleans(),
+        st.sampled_from([0, 1, 2.5, b"x"]),
+        st.just(("x", "y")),
+        st.just(["x"]),
+    ),
+)
+
+
+@given(st.lists(st.lists(ENTRIES, max_size=4), max_size=4), st.booleans())
+def test_whole_lists_of_dicts_and_single_dicts_give_the_same(
+    sequences: list[list[Any]], closed: bool
+) -> None:
+    names = ["a", "a:x", "b:", "c:y", "d"]
+    readings = []
+    for given_sequences in (sequences, [(item for item in own) for own in sequences]):
+        numbering = Numbering(names, closed=True) if closed else None
+        found = compile_features(given_sequences, numbering)
+        values = torch.ones(len(found.attributes)) if found.values is None else found.values
+        tokens = list(zip(found.owner.tolist(), found.attributes.tolist(), values.tolist()))
+        # A value of 0 of a known name says nothing once names are closed.
+        readings.append([entry for entry in tokens if entry[2] != 0 or not closed])
+    assert readings[0] == readings[1]
+
+
+def test_numpy_strings_are_strings() -> None:
+    assert list(compile_features([[{"w": np.str_("dog")}]]).names) == ["w:dog"]
 
 
 def test_values_are_stored_only_where_needed() -> None:

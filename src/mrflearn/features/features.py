@@ -56,6 +56,38 @@ class Numbering(dict[Any, int]):
 
 
 @final
+class _Entries(dict[tuple[Any, Any], int]):
+    """Entries (name, value) of dicts numbered by first appearance, each read once.
+
+    An entry stands for attribute `attributes[number]` with the value `values[number]`.  Where names
+    are closed, new attributes and values of 0 say nothing: they are `UNKNOWN`.
+    """
+
+    def __init__(self, numbering: Numbering) -> None:
+        super().__init__()
+        self.numbering = numbering
+        self.attributes = array("i")
+        self.values = array("f")
+
+    def __missing__(self, entry: tuple[Any, Any]) -> int:
+        name, value = entry
+        if type(value) is str and type(name) is str:  # nearly always
+            attribute, value = self.numbering[f"{name}{SEPARATOR}{value}"], 1.0
+        elif isinstance(value, str | bytes):
+            attribute, value = self.numbering[f"{_text(name)}{SEPARATOR}{_text(value)}"], 1.0
+        elif isinstance(value, tuple | frozenset):
+            raise DataError("an entry with several names")
+        else:
+            attribute, value = self.numbering[_text(name)], _number(name, value)
+        if self.numbering.closed and (attribute == UNKNOWN or value == 0):
+            attribute, value = UNKNOWN, 1.0
+        number = self[entry] = len(self)
+        self.attributes.append(attribute)
+        self.values.append(value)
+        return number
+
+
+@final
 class Items:
     """Flat arrays to which items are added one by one; values are kept only where some is not 1."""
 
@@ -65,6 +97,30 @@ class Items:
         self.values: array[float] | None = None
         self.ends = array("q")
         self.blocks: dict[str, list[tuple[int, np.ndarray]]] = {}
+        self._entries = _Entries(numbering)
+
+    def add_dicts(self, sequence: Sequence[dict[Any, Any]]) -> bool:
+        """Takes in a whole sequence of dicts without a step of Python a token, if they allow it.
+
+        They do where every value is a string or a number.
+        """
+        sizes = list(map(len, sequence))
+        entries = chain.from_iterable(map(dict.items, sequence))
+        try:
+            found = np.fromiter(map(self._entries.__getitem__, entries), np.int64, sum(sizes))
+        except (TypeError, DataError):  # not hashable, or wrong: one by one, to find the place
+            return False
+        first, values = len(self.numbers), np.ones(0, np.float32)
+        if len(found):
+            table = np.frombuffer(self._entries.attributes, np.int32)
+            self.numbers.frombytes(table[found].tobytes())
+            values = np.frombuffer(self._entries.values, np.float32)[found]
+        if self.values is None and (values != 1.0).any():
+            self.values = array("f", [1.0]) * first
+        if self.values is not None:
+            self.values.frombytes(values.tobytes())
+        self.ends.extend(islice(accumulate(sizes, initial=first), 1, None))
+        return True
 
     def add_names(self, sequence: Sequence[Sequence[str]]) -> None:
         """Takes in a whole sequence of lists of names, without a step of Python a token."""
@@ -104,7 +160,7 @@ class Items:
     def _add_mapping(self, prefix: str, item: Mapping[Any, Any]) -> None:
         number = self.numbering.__getitem__
         for name, value in item.items():
-            if type(value) is str:
+            if isinstance(value, str):
                 self.numbers.append(number(f"{prefix}{_text(name)}{SEPARATOR}{value}"))
                 self._fill()
             elif isinstance(value, _MANY):
@@ -120,20 +176,7 @@ class Items:
                 self._add_number(number(prefix + _text(name)), name, value)
 
     def _add_number(self, number: int, name: Any, value: Any) -> None:
-        try:
-            value = float(value)
-        except OverflowError:  # a whole number beyond all floating-point ones
-            value = np.inf
-        except (TypeError, ValueError):
-            raise DataError(
-                f"attribute {name!r} is {_kind(value)}; a value is a number, a string, a list of "
-                "strings, a dict, or a numpy array. Leave the attribute out where it is unknown."
-            ) from None
-        if not -LARGEST <= value <= LARGEST:
-            raise DataError(
-                f"attribute {name!r} has the value {value}; values must be finite, and no larger "
-                f"than {LARGEST:.1e}."
-            )
+        value = _number(name, value)
         self.numbers.append(number)
         if value != 1.0 and self.values is None:
             self.values = array("f", [1.0]) * (len(self.numbers) - 1)
@@ -160,6 +203,24 @@ class Items:
     def _fill(self) -> None:
         if self.values is not None:
             self.values.extend([1.0] * (len(self.numbers) - len(self.values)))
+
+
+def _number(name: Any, value: Any) -> float:
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond all floating-point ones
+        number = np.inf
+    except (TypeError, ValueError):
+        raise DataError(
+            f"attribute {name!r} is {_kind(value)}; a value is a number, a string, a list of "
+            "strings, a dict, or a numpy array. Leave the attribute out where it is unknown."
+        ) from None
+    if not -LARGEST <= number <= LARGEST:
+        raise DataError(
+            f"attribute {name!r} has the value {number}; values must be finite, and no larger "
+            f"than {LARGEST:.1e}."
+        )
+    return number
 
 
 def _text(name: Any) -> str:
@@ -318,8 +379,11 @@ def _add_sequence(items: Items, sequence: Iterable[Any], number: int) -> None:
             f"sequence {number} is a {type(sequence).__name__}: X is a list of lists of items."
         ) from None
     try:
-        if type(sequence) is list and set(map(type, sequence)) == {list}:
+        kinds = set(map(type, sequence)) if type(sequence) is list else set()
+        if kinds == {list}:
             items.add_names(sequence)
+            return
+        if kinds == {dict} and items.add_dicts(sequence):
             return
         for item in tokens:
             items.add(item)
