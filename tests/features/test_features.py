@@ -125,7 +125,9 @@ def test_whole_lists_of_dicts_and_single_dicts_give_the_same(
         numbering = Numbering(names, closed=True) if closed else None
         found = compile_features(given_sequences, numbering)
         values = torch.ones(len(found.attributes)) if found.values is None else found.values
-        tokens = list(zip(found.owner.tolist(), found.attributes.tolist(), values.tolist()))
+        tokens = list(
+            zip(found.owner.tolist(), found.attributes.tolist(), values.tolist(), strict=True)
+        )
         # A value of 0 of a known name says nothing once names are closed.
         readings.append([entry for entry in tokens if entry[2] != 0 or not closed])
     assert readings[0] == readings[1]
