@@ -6,7 +6,7 @@ To add an inference: one line in METHODS.  A method is asked only for what it ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
@@ -19,7 +19,7 @@ from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import DenseTable, Potentials, batch, dense_potentials
 from mrflearn.inference.annealed import AnnealedImportance
 from mrflearn.inference.belief_propagation import BeliefPropagation
-from mrflearn.inference.beliefs import Beliefs, Inference, Maximiser, Sampler
+from mrflearn.inference.beliefs import Beliefs, Maximiser, Sampler
 from mrflearn.inference.chain import Chain
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.junction_tree import JunctionTree
@@ -166,10 +166,9 @@ def test_batches_are_their_components(method: Method) -> None:
 
 
 def tied_field(*, loop: bool) -> Potentials:
-    """Edges that all read one table, some of them counting more than once."""
+    """Edges that all read one table."""
     edges = [(0, 1), (1, 2), (2, 3)] + [(3, 0)] * loop
-    weights = torch.tensor([1.0, 0.5, 3.0, 2.0][: len(edges)], dtype=torch.float64)
-    group = replace(FactorGroup.tied("edges", torch.tensor(edges)), multiplicity=weights)
+    group = FactorGroup.tied("edges", torch.tensor(edges))
     unary = FactorGroup.tied("nodes", torch.arange(4).unsqueeze(-1))
     generator = torch.Generator().manual_seed(4)
     tables = [torch.randn(shape, generator=generator).double() for shape in ((1, 3, 3), (1, 3))]
@@ -179,7 +178,7 @@ def tied_field(*, loop: bool) -> Potentials:
 
 @every_method
 @pytest.mark.parametrize("loop", [False, True])
-def test_tied_tables_and_multiplicities(method: Method, loop: bool) -> None:
+def test_tied_tables(method: Method, loop: bool) -> None:
     exact = method.exact == "everywhere" or (method.exact == "trees" and not loop)
     check_beliefs(method, tied_field(loop=loop), exact=exact)
 
@@ -326,11 +325,3 @@ def test_single_precision(method: Method, seed: int) -> None:
     assert found.log_partition.dtype == found.variables.dtype == torch.float32
     if method.exact != "nowhere":
         check_same(found, truth, tolerance=max(method.tolerance, 1e-4))
-
-
-@every_method
-def test_lifted_graphs_are_refused_or_answered(method: Method) -> None:
-    """A ground method must not silently ignore that a variable stands for several."""
-    graph = FactorGraph(torch.tensor([2]), copies=torch.tensor([3.0]))
-    if isinstance(method.run, Inference) and method.exact == "everywhere":
-        assert refused(method, Potentials(graph, ()))

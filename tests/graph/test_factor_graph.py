@@ -31,10 +31,6 @@ def pair(*scopes: tuple[int, int]) -> FactorGroup:
         (lambda: FactorGroup("flat", torch.tensor([0, 1])), "scope must have two axes"),
         (lambda: FactorGroup("none", torch.zeros(3, 0)), "scope must have two axes"),
         (lambda: FactorGroup("short", torch.zeros(2, 1), torch.zeros(1)), "has 2 factors, but"),
-        (
-            lambda: FactorGroup("nought", torch.zeros(1, 1), None, torch.zeros(1)),
-            "multiplicities must be positive",
-        ),
     ],
 )
 def test_what_contradicts_itself_is_refused(build, words: str) -> None:

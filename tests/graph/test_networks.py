@@ -93,14 +93,12 @@ def test_through_a_file(name: str, tmp_path) -> None:
         np.testing.assert_array_equal(after, before)
 
 
-def test_ties_and_multiplicities_are_worked_in() -> None:
-    group = FactorGroup(
-        "tied", torch.tensor([[0], [1]]), torch.tensor([0, 0]), torch.tensor([1, 3])
-    )
+def test_ties_are_written_out() -> None:
+    group = FactorGroup.tied("tied", torch.tensor([[0], [1]]))
     table = DenseTable(torch.tensor([[0.0, 0.5]], dtype=torch.float64))
     field = Potentials(FactorGraph(torch.tensor([2, 2]), (group,)), (table,))
     assert_same_field(field, to_uai(field))
-    np.testing.assert_allclose(to_uai(field).tables[1], np.exp([0.0, 1.5]))
+    np.testing.assert_allclose(to_uai(field).tables[1], np.exp([0.0, 0.5]))
 
 
 def test_a_batch_becomes_one_network() -> None:
@@ -113,9 +111,3 @@ def test_scores_out_of_range_are_refused(score: float) -> None:
     field = dense_potentials([2], [((0,), torch.tensor([0.0, score], dtype=torch.float64))])
     with pytest.raises(GraphError, match="out of range"):
         to_uai(field)
-
-
-def test_lifted_graphs_are_refused() -> None:
-    graph = FactorGraph(torch.tensor([2]), (), None, torch.tensor([3.0]))  # type: ignore[arg-type]
-    with pytest.raises(GraphError, match="lifted"):
-        to_uai(Potentials(graph, ()))

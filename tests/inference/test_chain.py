@@ -152,11 +152,6 @@ def test_other_graphs_are_refused_with_a_reason(shape, reason):
         Chain()(field)
 
 
-def test_lifted_graphs_are_refused():
-    graph = FactorGraph(torch.tensor([2]), copies=torch.tensor([3.0]))
-    assert "lifted" in Chain().refuses(graph)
-
-
 def test_a_graph_without_variables():
     graph = FactorGraph(torch.zeros(0, dtype=torch.int64), components=2)
     assert Chain()(Potentials(graph, ())).log_partition.tolist() == [0.0, 0.0]

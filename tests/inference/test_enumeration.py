@@ -22,10 +22,8 @@ def plain_scores(field: Potentials) -> dict[tuple[int, ...], float]:
     for assignment in itertools.product(*(range(n) for n in field.graph.states.tolist())):
         total = 0.0
         for group, table in zip(field.graph.groups, field.tables, strict=True):
-            for scope, row, weight in zip(
-                group.scope.tolist(), group.table.tolist(), group.multiplicity.tolist(), strict=True
-            ):
-                total += weight * float(table.dense()[(row, *(assignment[v] for v in scope))])
+            for scope, row in zip(group.scope.tolist(), group.table.tolist(), strict=True):
+                total += float(table.dense()[(row, *(assignment[v] for v in scope))])
         scores[assignment] = total
     return scores
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import networkx as nx
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
 from mrflearn.graph.builders import complete, from_networkx
-from mrflearn.graph.elimination import planned
+from mrflearn.graph.elimination import find_plans
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.potentials import DenseTable, Potentials, batch
@@ -131,7 +132,7 @@ def test_components_that_do_not_fit_together_are_taken_in_portions() -> None:
 def test_a_thousand_equal_components_are_worked_on_as_one() -> None:
     shape = {"states": (3,) * 10, "scopes": tuple((i, i + 1) for i in range(9))}
     many = batch([random_field(i, **shape) for i in range(1000)])
-    ((_, replicas),) = planned(many.graph)
+    ((_, replicas),) = find_plans(many.graph)
     assert replicas.components.tolist() == list(range(1000))
     alone = JunctionTree()(random_field(999, **shape))
     torch.testing.assert_close(JunctionTree()(many).log_partition[999:], alone.log_partition)
@@ -139,7 +140,8 @@ def test_a_thousand_equal_components_are_worked_on_as_one() -> None:
 
 def test_plans_are_made_once_a_graph() -> None:
     field = tiny_field("triangle")
-    assert planned(field.graph) is planned(field.graph)
+    assert field.graph.planned(find_plans) is field.graph.planned(find_plans)
+    assert pickle.loads(pickle.dumps(field.graph))._plans == {}
 
 
 def test_a_wide_graph_is_refused_with_width_and_memory() -> None:

@@ -345,8 +345,7 @@ class FieldTraining:
 
 def _small_blankets(graph: FactorGraph, columns: Columns) -> list[Neighbourhoods] | None:
     """The blankets of all variables, where their joint states are fewer than the samples."""
-    plain = all(bool((group.multiplicity == 1).all()) for group in graph.groups)
-    if not plain or graph.is_lifted() or too_crowded(graph):
+    if too_crowded(graph):
         return None
     problems = blankets(graph)
     gap = int(columns.missing)  # each variable has one more state, "not seen"

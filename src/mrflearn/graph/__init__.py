@@ -32,14 +32,13 @@ if TYPE_CHECKING:
         zero_sum_gauge,
     )
     from mrflearn.graph.networks import from_uai, to_uai
-    from mrflearn.graph.potentials import DenseTable, LogTable, Potentials, batch, dense_potentials
+    from mrflearn.graph.potentials import DenseTable, Potentials, batch, dense_potentials
 
 __all__ = [
     "DenseTable",
     "FactorGraph",
     "FactorGroup",
     "IsingParameters",
-    "LogTable",
     "Potentials",
     "batch",
     "chain",
@@ -75,7 +74,6 @@ __getattr__, __dir__ = lazy(
         "FactorGraph": ".factor_graph",
         "FactorGroup": ".factor_graph",
         "IsingParameters": ".gauges",
-        "LogTable": ".potentials",
         "Potentials": ".potentials",
         "batch": ".potentials",
         "chain": ".builders",

@@ -89,7 +89,7 @@ def _groups(
 
 
 MOST_VARIABLES = 10**9
-BYTES_A_PAIR = 64  # of a graph: scope, table and multiplicity, and the scope again on the way
+BYTES_A_PAIR = 64  # of a graph: scope and table, and the scope again on the way
 
 
 def grid(rows: int, columns: int, states: States = 2, *, tied: bool = False) -> FactorGraph:

@@ -15,9 +15,8 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import prod
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -37,6 +36,8 @@ HOPELESS = 40.0  # log2 of the table entries at which an order is given up
 FILL_LIMIT = 5000  # variables beyond which min-fill, the slowest rule, is left out
 FILL_EFFORT = 6000  # variables to order by min-fill in all, over restarts with other ties
 MOST_RESTARTS = 16
+MOST_ROUNDS = 64  # of independent sets
+SMALL_TABLE = 12.0  # log2 of the entries that cost no more than the call that handles them
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,33 @@ def _sweep(near: Neighbours, weights: list[float]) -> list[int] | TooWide:
     return order
 
 
+def independent_sets(near: Neighbours, weights: list[float]) -> list[int] | None:
+    """Many variables at a time that are no neighbours, so that the tree is low; None: too many.
+
+    In each round all whose tables are small, or as small as any, are candidates.
+    """
+    near = [set(others) for others in near]
+    sizes = [weights[v] + sum(weights[u] for u in others) for v, others in enumerate(near)]
+    order: list[int] = []
+    left = list(range(len(near)))
+    for _ in range(MOST_ROUNDS):
+        if not left:
+            return order
+        most = max(SMALL_TABLE, min(sizes[v] for v in left) + 1e-6)
+        blocked: set[int] = set()
+        chosen = []
+        for v in sorted((v for v in left if sizes[v] <= most), key=lambda v: (sizes[v], v)):
+            if v not in blocked:
+                chosen.append(v)
+                blocked |= near[v]
+        for v in chosen:
+            _join_neighbours(near, weights, sizes, v, wide=False)
+        order += chosen
+        gone = set(chosen)
+        left = [v for v in left if v not in gone]
+    return None
+
+
 def _far_end(near: Neighbours, start: int) -> int:
     """A variable as far from the start as any, with few neighbours."""
     seen, level, last = {start}, [start], [start]
@@ -202,6 +230,7 @@ def _densest_core(near: Neighbours) -> int:
 
 
 CHEAP = 2**23  # table entries in all that are not worth a search for fewer
+LEVEL = 2**14  # table entries that take as long as the operations of one more level of the tree
 
 
 @dataclass(frozen=True)
@@ -243,6 +272,20 @@ class Elimination:
         """The most variables in one table, less one."""
         return max((len(clique) for clique in self.cliques), default=1) - 1
 
+    @property
+    def heights(self) -> list[int]:
+        """1 for a step without children, else one more than the highest of its children."""
+        heights = [1] * len(self.order)
+        for k, parent in enumerate(self.parent):
+            if parent >= 0:
+                heights[parent] = max(heights[parent], heights[k] + 1)
+        return heights
+
+    @property
+    def cost(self) -> int:
+        """Entries to work on, and the levels to go through, in entries."""
+        return self.total + LEVEL * max(self.heights, default=0)
+
 
 def find_elimination(structure: EliminationStructure) -> Elimination | TooWide:
     """The elimination of fewest table entries that was found; the same one at every call."""
@@ -259,6 +302,18 @@ def find_elimination(structure: EliminationStructure) -> Elimination | TooWide:
         if best is not None and best.total <= CHEAP:
             break
     return best or min(failures, key=lambda failure: failure.log2_entries)
+
+
+def lower(structure: EliminationStructure, found: Elimination) -> Elimination:
+    """A cheap elimination, or another that has fewer levels for somewhat larger tables."""
+    if found.total > CHEAP or found.cost - found.total <= found.total:
+        return found
+    near = structure.neighbours()
+    order = independent_sets(near, [math.log2(count) for count in structure.states])
+    other = None if order is None else _follow(structure, near, order)
+    if isinstance(other, Elimination) and other.total <= CHEAP and other.cost < found.cost:
+        return other
+    return found
 
 
 def _follow(
@@ -407,16 +462,23 @@ class EliminationPlan:
 
     @property
     def entries(self) -> int:
-        """Table entries in memory at the worst moment, for one copy.
+        """Table entries in memory at the worst moment, for one copy."""
+        return self.held + self.work
+
+    @cached_property
+    def held(self) -> int:
+        """Entries of all messages and packs.
 
         All messages are kept; at each step those of its children are there in both directions.
         """
         messages = [prod(step.sizes[1:]) for step in self.steps]
-        twice = max(
-            (sum(messages[child] for child in step.children) for step in self.steps), default=0
-        )
-        work = 2 * max(messages, default=0) + 4 * BLOCK
-        return self.elimination.kept + self._packed() + twice + work
+        twice = (sum(messages[child] for child in step.children) for step in self.steps)
+        return self.elimination.kept + self._packed() + max(twice, default=0)
+
+    @cached_property
+    def work(self) -> int:
+        """Entries that a step works on, of which there is one at a time."""
+        return 2 * max((prod(step.sizes[1:]) for step in self.steps), default=0) + 4 * BLOCK
 
     def _packed(self) -> int:
         """Entries of all packs of factors."""
@@ -427,24 +489,17 @@ class EliminationPlan:
         return total
 
 
-Planned = list[tuple[EliminationPlan | TooWide, Replicas]]
-_PLANNED: WeakKeyDictionary[FactorGraph, Planned] = WeakKeyDictionary()
+def find_plans(graph: FactorGraph) -> list[tuple[EliminationPlan | TooWide, Replicas]]:
+    """All components, those of one structure together with its plan."""
+    return [(make_plan(replicas.structure), replicas) for replicas in find_replicas(graph)]
 
 
-def planned(graph: FactorGraph) -> Planned:
-    """All components, those of one structure together with its plan; kept while the graph lives."""
-    if graph not in _PLANNED:
-        found = find_replicas(graph)
-        _PLANNED[graph] = [(make_plan(replicas.structure), replicas) for replicas in found]
-    return _PLANNED[graph]
-
-
-@lru_cache(maxsize=256)  # for graphs that are made anew around the same components
 def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
     """The steps of the best elimination found."""
     elimination = find_elimination(structure)
     if isinstance(elimination, TooWide):
         return elimination
+    elimination = lower(structure, elimination)
     place = {variable: k for k, variable in enumerate(elimination.order)}
     orders = [
         tuple(sorted(range(len(scope)), key=lambda i: place[scope[i]]))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.graph.potentials import DenseTable, LogTable, Potentials
+from mrflearn.graph.potentials import DenseTable, Potentials
 
 
 def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials:
@@ -27,13 +27,11 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
     graph = potentials.graph
     state = _observed_states(graph, evidence)
     groups: list[FactorGroup] = []
-    tables: list[LogTable] = []
+    tables: list[DenseTable] = []
     for group, table in zip(graph.groups, potentials.tables, strict=True):
         for positions in _patterns(state[group.scope] >= 0):
             rows = ((state[group.scope] >= 0) == positions).all(dim=1).nonzero().squeeze(1)
-            part = FactorGroup(
-                group.name, group.scope[rows], group.table[rows], group.multiplicity[rows]
-            )
+            part = FactorGroup(group.name, group.scope[rows], group.table[rows])
             if bool(positions.any()):
                 part, table_part = _slice(part, table, state)
                 groups.append(part)
@@ -101,7 +99,7 @@ def _patterns(observed: Bool[Tensor, "f a"]) -> Bool[Tensor, "p a"]:
 
 
 def _slice(
-    group: FactorGroup, table: LogTable, state: Int[Tensor, " v"]
+    group: FactorGroup, table: DenseTable, state: Int[Tensor, " v"]
 ) -> tuple[FactorGroup, DenseTable]:
     """Factors that share their observed positions, each with its own slice as table."""
     values = table.dense()[group.table]

@@ -10,16 +10,20 @@ padding, so that lookups can be chained without a test.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 # Who is connected to whom: variables, factors and which of them share a table. No scores here.
 
@@ -29,13 +33,12 @@ class FactorGroup:
     """Factors of one arity and shape that read their scores from one stack of tables.
 
     `scope[i]` names the variables of factor i, `table[i]` the table it reads (equal entries are
-    tied), `multiplicity[i]` how often it counts: its scores are multiplied by that number.
+    tied).
     """
 
     name: str
     scope: Int[Tensor, "f a"]
     table: Int[Tensor, " f"] = None  # type: ignore[assignment]  # filled below: one table a factor
-    multiplicity: Float[Tensor, " f"] = None  # type: ignore[assignment]  # filled below: ones
 
     def __post_init__(self) -> None:
         scope = torch.as_tensor(self.scope, dtype=torch.int64)
@@ -47,17 +50,12 @@ class FactorGroup:
         object.__setattr__(self, "scope", scope)
         count, device = len(scope), scope.device
         table = torch.arange(count, device=device) if self.table is None else self.table
-        ones = torch.ones(count, dtype=torch.float64, device=device)
-        multiplicity = ones if self.multiplicity is None else self.multiplicity
         object.__setattr__(self, "table", torch.as_tensor(table, dtype=torch.int64))
-        object.__setattr__(self, "multiplicity", torch.as_tensor(multiplicity, dtype=torch.float64))
-        if self.table.shape != (count,) or self.multiplicity.shape != (count,):
+        if self.table.shape != (count,):
             raise GraphError(
                 f"group '{self.name}' has {count} factors, but {tuple(self.table.shape)} table "
-                f"numbers and {tuple(self.multiplicity.shape)} multiplicities."
+                "numbers."
             )
-        if count and not bool((self.multiplicity > 0).all()):
-            raise GraphError(f"group '{self.name}': multiplicities must be positive.")
 
     def __len__(self) -> int:
         return len(self.scope)
@@ -74,29 +72,23 @@ class FactorGroup:
 
     def to(self, device: torch.device | str) -> FactorGroup:
         """The same group on another device."""
-        return FactorGroup(
-            self.name,
-            self.scope.to(device),
-            self.table.to(device),
-            self.multiplicity.to(device),
-        )
+        return FactorGroup(self.name, self.scope.to(device), self.table.to(device))
 
 
 @dataclass(frozen=True, eq=False)
 class FactorGraph:
     """Variables, their state counts, and groups of factors over them; frozen, without scores.
 
-    `component[v]` says which example of a batch variable v belongs to (all 0: one example), and
-    `copies[v]` how many identical variables it stands for in a lifted graph (1 in a ground graph).
-    An example need not be connected, nor have any variable: `components` is given where the last
+    `component[v]` says which example of a batch variable v belongs to (all 0: one example).  An
+    example need not be connected, nor have any variable: `components` is given where the last
     examples of a batch are empty, and else counted.
     """
 
     states: Int[Tensor, " v"]
     groups: tuple[FactorGroup, ...] = ()
     component: Int[Tensor, " v"] = None  # type: ignore[assignment]  # filled below: zeros
-    copies: Float[Tensor, " v"] = None  # type: ignore[assignment]  # filled below: ones
     components: int = 0
+    _plans: dict[Any, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __repr__(self) -> str:  # models print their settings, and a graph may be one
         sizes = ", ".join(f"{len(group):,} {group.name}" for group in self.groups)
@@ -107,14 +99,11 @@ class FactorGraph:
         device, count = states.device, len(states)
         zeros = torch.zeros(count, dtype=torch.int64, device=device)
         component = zeros if self.component is None else torch.as_tensor(self.component)
-        copies = torch.ones(count, dtype=torch.float64, device=device)
-        copies = copies if self.copies is None else torch.as_tensor(self.copies)
         object.__setattr__(self, "states", states)
         object.__setattr__(self, "component", component.to(torch.int64))
-        object.__setattr__(self, "copies", copies.to(torch.float64))
         object.__setattr__(self, "groups", tuple(self.groups))
-        if states.ndim != 1 or component.shape != states.shape or copies.shape != states.shape:
-            raise GraphError("states, component and copies must each have one entry a variable.")
+        if states.ndim != 1 or component.shape != states.shape:
+            raise GraphError("states and component must each have one entry a variable.")
         if count and int(states.min()) < 1:
             variable = int(states.argmin())
             raise GraphError(f"variable {variable} has {int(states.min())} states; 1 is the least.")
@@ -185,9 +174,16 @@ class FactorGraph:
         """A boolean (v, s) mask: which states each variable really has."""
         return torch.arange(self.most_states, device=self.device) < self.states.unsqueeze(-1)
 
-    def is_lifted(self) -> bool:
-        """Whether some variable stands for several."""
-        return bool((self.copies != 1).any())
+    def planned(self, make: Callable[[FactorGraph, Unpack[Ts]], T], *settings: *Ts) -> T:
+        """What `make` finds out about this graph: found once, and kept while the graph lives."""
+        key = (make, *settings)
+        if key not in self._plans:
+            self._plans[key] = make(self, *settings)
+        plan: T = self._plans[key]
+        return plan
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plans": {}}  # plans do not travel
 
     def to(self, device: torch.device | str) -> FactorGraph:
         """The same graph on another device."""
@@ -198,7 +194,6 @@ class FactorGraph:
             states=self.states.to(device),
             groups=tuple(group.to(device) for group in self.groups),
             component=self.component.to(device),
-            copies=self.copies.to(device),
         )
 
 
@@ -225,13 +220,12 @@ def disjoint_union(graphs: Sequence[FactorGraph]) -> FactorGraph:
         parts = [graph.groups[k] for graph in graphs]
         scope = torch.cat([p.scope + s for p, s in zip(parts, starts, strict=False)])
         table = torch.cat([p.table for p in parts])
-        groups.append(FactorGroup(name, scope, table, torch.cat([p.multiplicity for p in parts])))
+        groups.append(FactorGroup(name, scope, table))
     component = [g.component + s for g, s in zip(graphs, component_starts, strict=False)]
     return FactorGraph(
         torch.cat([graph.states for graph in graphs]),
         tuple(groups),
         torch.cat(component),
-        torch.cat([graph.copies for graph in graphs]),
         component_starts[-1],
     )
 

@@ -35,13 +35,9 @@ def from_uai(network: UaiNetwork) -> Potentials:
 def to_uai(potentials: Potentials) -> UaiNetwork:
     """A MARKOV network of the same distribution and the same Z, one factor a factor.
 
-    Tied tables are written out and multiplicities worked in; a batch becomes one network.
+    Tied tables are written out; a batch becomes one network.
     """
     graph = potentials.graph
-    if graph.is_lifted():
-        raise GraphError(
-            "a lifted graph (variables that stand for several) has no UAI form: ground it first."
-        )
     scopes: list[tuple[int, ...]] = []
     tables: list[np.ndarray] = []
     for index, group in enumerate(graph.groups):

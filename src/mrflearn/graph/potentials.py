@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -14,34 +13,23 @@ from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
 
 
-class LogTable(Protocol):
-    """A stack of t tables of one shape.  Only `dense` may assume that they fit in memory."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(t, s1, ..., sa)."""
-
-    def dense(self) -> Float[Tensor, " t *shape"]:
-        """Every entry."""
-
-    def at(self, table: Int[Tensor, " f"], states: Int[Tensor, "*n f a"]) -> Float[Tensor, "*n f"]:
-        """The entry of table `table[i]` at `states[..., i, :]`, for every factor i."""
-
-
 @dataclass(frozen=True, eq=False)
 class DenseTable:
-    """Tables held entry by entry."""
+    """A stack of t tables of one shape, entry by entry."""
 
     values: Float[Tensor, " t *shape"]
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """(t, s1, ..., sa)."""
         return tuple(self.values.shape)
 
     def dense(self) -> Float[Tensor, " t *shape"]:
+        """Every entry."""
         return self.values
 
     def at(self, table: Int[Tensor, " f"], states: Int[Tensor, "*n f a"]) -> Float[Tensor, "*n f"]:
+        """The entry of table `table[i]` at `states[..., i, :]`, for every factor i."""
         return self.values[(table, *states.unbind(dim=-1))]
 
 
@@ -50,7 +38,7 @@ class Potentials:
     """One stack of tables for every group of the graph."""
 
     graph: FactorGraph
-    tables: tuple[LogTable, ...]
+    tables: tuple[DenseTable, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", tuple(self.tables))
@@ -86,11 +74,8 @@ class Potentials:
         return self.tables[0].dense().dtype if self.tables else torch.float64
 
     def factor_scores(self, index: int) -> Float[Tensor, " f *shape"]:
-        """The scores of every factor of group `index`, tied tables repeated, multiplicity in."""
-        group = self.graph.groups[index]
-        values = self.tables[index].dense()[group.table]
-        weight = group.multiplicity.to(values.dtype).reshape(-1, *[1] * group.arity)
-        return values * weight
+        """The scores of every factor of group `index`, tied tables repeated."""
+        return self.tables[index].dense()[self.graph.groups[index].table]
 
     def score(self, assignment: Int[Tensor, "*n v"]) -> Float[Tensor, "*n c"]:
         """The unnormalised log-probability of full assignments, one number a component."""
@@ -106,9 +91,7 @@ class Potentials:
         )
         for group, table in zip(graph.groups, self.tables, strict=True):
             if len(group):
-                # float weights on -inf entries stay -inf: multiplicities are positive.
-                weight = group.multiplicity.to(total.dtype)
-                value = table.at(group.table, assignment[..., group.scope]) * weight
+                value = table.at(group.table, assignment[..., group.scope])
                 total = total.index_add(-1, graph.component_of(group), value)
         return total
 

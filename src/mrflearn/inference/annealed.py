@@ -32,7 +32,6 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.lifted_scores import NeighbourScores
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import insist
-from mrflearn.inference.messages import refuse_lifted
 from mrflearn.inference.sampling import Conditionals, draw
 
 # Annealed importance sampling: log Z with an error bar that covers, and weighted samples.
@@ -150,8 +149,8 @@ class AnnealedImportance:
                 "error bar needs at least 2 groups of at least 1 chain, and the path 1 step."
             )
 
-    def refuses(self, graph: FactorGraph) -> str | None:
-        return refuse_lifted(graph, "annealed importance sampling")
+    def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
+        return None
 
     @one_thread()
     def estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:

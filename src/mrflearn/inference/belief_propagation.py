@@ -23,7 +23,6 @@ from mrflearn.inference.messages import (
     Sweep,
     Wiring,
     is_forest,
-    refuse_lifted,
 )
 from mrflearn.inference.sampling import impossible_components, with_possible_states
 from mrflearn.kernels.messages import Reduction, change, joint, mix
@@ -212,8 +211,8 @@ class BeliefPropagation:
     def __post_init__(self) -> None:
         self._passing()  # complains about impossible settings at once
 
-    def refuses(self, graph: FactorGraph) -> str | None:
-        return refuse_lifted(graph, "belief propagation")
+    def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
+        return None
 
     def __call__(self, potentials: Potentials, warm: Float[Tensor, " m"] | None = None) -> Beliefs:
         """Sum-product from uniform messages, or from those of earlier beliefs on the same graph."""

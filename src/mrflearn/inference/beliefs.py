@@ -134,7 +134,7 @@ class _LogPartition(torch.autograd.Function):
         upstream = outputs[0]
         gradients: list[Tensor | None] = [None, None]
         for group, belief, shape in zip(ctx.graph.groups, ctx.factors, ctx.shapes, strict=True):
-            weight = group.multiplicity.to(belief.dtype) * upstream[ctx.graph.component_of(group)]
+            weight = upstream[ctx.graph.component_of(group)]
             share = belief * weight.reshape(-1, *[1] * group.arity)
             gradients.append(belief.new_zeros(shape).index_add(0, group.table, share))
         return tuple(gradients)

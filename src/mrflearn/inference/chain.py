@@ -68,8 +68,6 @@ def plan_or_reason(graph: FactorGraph) -> ChainPlan | str:
 
 
 def _obstacle(graph: FactorGraph) -> str | None:
-    if graph.is_lifted():
-        return "the graph is lifted (its variables stand for several); chains are ground graphs."
     for group in graph.groups:
         if group.arity > 2 and len(group):
             return (
@@ -151,9 +149,8 @@ def _shared(groups: Sequence[FactorGroup], links: list[Links | None], steps: int
         return None
     group, link = groups[pairs[0]], links[pairs[0]]
     one_table = bool((group.table == group.table[0]).all())
-    one_weight = bool((group.multiplicity == group.multiplicity[0]).all())
     straight = link is not None and not bool(link.turned.any())
-    return pairs[0] if one_table and one_weight and straight and len(group) == steps else None
+    return pairs[0] if one_table and straight and len(group) == steps else None
 
 
 def _to(plan: ChainPlan, device: torch.device) -> ChainPlan:
@@ -269,7 +266,6 @@ def _scores(potentials: Potentials, plan: ChainPlan) -> tuple[Tensor, Tensor]:
     if plan.shared is not None:
         group = graph.groups[plan.shared]
         table = potentials.tables[plan.shared].dense()[group.table[0]]
-        table = table * group.multiplicity[0].to(table.dtype)
         return unary, _widen(table, 2, graph.most_states, -torch.inf)
     return unary, _step_scores(potentials, plan, legal)
 

@@ -35,11 +35,6 @@ class Enumeration:
 
     def refuses(self, graph: FactorGraph) -> str | None:
         """Why this graph cannot be enumerated (and what to try instead), or None."""
-        if graph.is_lifted():
-            return (
-                "enumeration works on ground graphs, but some variables here stand for several "
-                "copies. Use a lifted inference, or build the ground graph."
-            )
         digits = torch.zeros(graph.components, dtype=torch.float64, device=graph.device)
         digits = digits.index_add(0, graph.component, graph.states.to(torch.float64).log10())
         worst = int(digits.argmax())

@@ -1,25 +1,34 @@
-"""Exact inference by elimination in a junction tree.
+"""Exact inference by elimination in a junction tree, planned once and evaluated in batches.
+
+To the root and back [Lauritzen and Spiegelhalter 1988]; on the way back a message is what its
+clique knows divided by what it was told [Jensen, Lauritzen and Olesen 1990].  The tables of cliques
+are never kept, only messages are.
+
+Cliques of one height in the tree, one shape and one pattern of inputs form a batch, over all
+components of the graph, so that an evaluation takes a few tensor operations a batch.  A clique too
+large for the processor's cache is a batch of its own and is worked on block by block.
 
 Linear arithmetic is several times faster than arithmetic on logarithms, but products of very
 unequal entries leave the range of floating point.  So each table knows its depth, the log-ratio of
 its largest to its smallest positive entry; depths add up under multiplication, and where they
 exceed `RANGE` the work is done on logarithms.
 
-To the root and back [Lauritzen and Spiegelhalter 1988]; on the way back a message is what its
-clique knows divided by what it was told [Jensen, Lauritzen and Olesen 1990].  The tables of cliques
-are never kept, only messages are.
+Letters in shapes: n: cliques (or packs) of one batch, always the first axis; c: components.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from math import prod
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.execution.threads import one_thread
@@ -27,10 +36,9 @@ from mrflearn.graph.elimination import (
     BLOCK,
     Axes,
     EliminationPlan,
-    EliminationStep,
     Replicas,
     TooWide,
-    planned,
+    find_plans,
 )
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
@@ -50,55 +58,58 @@ from mrflearn.kernels.table_algebra import (
     sum_out,
 )
 
+Numbers = NDArray[np.int64]
+
 # Tables of non-negative numbers of any magnitude: in linear form where that is safe, else logs.
 
 
 # A quotient of two such tables is still within the range of the type (e^708 and e^87).
 RANGE = {torch.float64: 340.0, torch.float32: 40.0}
+SMALL = 64  # entries of a table; stacks of such small ones are stored with n as the inner axis
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledTable:
-    """exp(scale) times the values (their exponentials, where `logs`), for each of n copies.
+    """exp(scale) times the values (their exponentials, where `logs`), for each of n tables.
 
-    The largest value of each copy is 1 (0, where `logs`) unless all its entries are impossible.
+    The largest value of each is 1 (0, where `logs`) unless all its entries are impossible.
     """
 
-    axes: Axes
-    values: Float[Tensor, "*sizes n"]
+    values: Float[Tensor, " n *sizes"]
     logs: bool
     depth: float
     scale: Float[Tensor, " n"]
 
     @classmethod
-    def from_logs(cls, axes: Axes, values: Float[Tensor, "*sizes n"]) -> ScaledTable:
-        """The table of the exponentials."""
+    def from_logs(cls, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
+        """The tables of the exponentials."""
         scale = _largest(values)
-        centred = values - torch.where(scale == -torch.inf, 0.0, scale)
-        lowest = torch.where(centred == -torch.inf, 0.0, centred).amin()
-        if -float(lowest) > RANGE[values.dtype]:
-            return cls(axes, centred, True, -float(lowest), scale)
-        return cls(axes, centred.exp(), False, -float(lowest), scale)
+        centred = values - _spread(scale.clamp(min=torch.finfo(values.dtype).min), values)
+        lowest = centred.amin()
+        if bool(lowest == -torch.inf):
+            lowest = torch.where(centred == -torch.inf, 0.0, centred).amin()
+        depth = -float(lowest)
+        logs = depth > RANGE[values.dtype]
+        return cls(centred if logs else centred.exp_(), logs, depth, scale)
 
     @classmethod
-    def from_linear(cls, axes: Axes, values: Float[Tensor, "*sizes n"]) -> ScaledTable:
-        """The table of the values (taken over), none of them too small to be exact."""
+    def from_linear(cls, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
+        """The tables of the values (taken over), none of them too small to be exact."""
         scale = _largest(values)
-        values.div_(torch.where(scale == 0, 1.0, scale))
+        values.div_(_spread(scale.clamp(min=torch.finfo(values.dtype).tiny), values))
         lowest = values.amin()
         if bool(lowest == 0):
             lowest = torch.where(values == 0, 1.0, values).amin()
         depth = -float(lowest.log())
-        if depth > RANGE[values.dtype]:
-            return cls(axes, values.log(), True, depth, scale.log())
-        return cls(axes, values, False, depth, scale.log())
+        logs = depth > RANGE[values.dtype]
+        return cls(values.log_() if logs else values, logs, depth, scale.log())
 
     @classmethod
-    def of(cls, semiring: Semiring, axes: Axes, values: Float[Tensor, "*sizes n"]) -> ScaledTable:
-        """The table whose values were computed in the given arithmetic."""
-        return (cls.from_linear if semiring is SUM_PRODUCT else cls.from_logs)(axes, values)
+    def of(cls, semiring: Semiring, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
+        """The tables whose values were computed in the given arithmetic."""
+        return (cls.from_linear if semiring is SUM_PRODUCT else cls.from_logs)(values)
 
-    def within(self, semiring: Semiring) -> Float[Tensor, "*sizes n"]:
+    def within(self, semiring: Semiring) -> Float[Tensor, " n *sizes"]:
         """The values as the given arithmetic takes them."""
         if semiring is SUM_PRODUCT:
             return self.values.exp() if self.logs else self.values
@@ -110,17 +121,320 @@ def safe_arithmetic(tables: Sequence[ScaledTable]) -> Semiring:
     if any(table.logs for table in tables):
         return LOG_SUM_PRODUCT
     depth = sum(table.depth for table in tables)
-    dtype = tables[0].values.dtype
-    return SUM_PRODUCT if depth <= RANGE[dtype] else LOG_SUM_PRODUCT
+    return SUM_PRODUCT if depth <= RANGE[tables[0].values.dtype] else LOG_SUM_PRODUCT
 
 
-def _largest(values: Float[Tensor, "*sizes n"]) -> Float[Tensor, " n"]:
-    flat = values.reshape(-1, values.shape[-1])
-    # A plain maximum over everything is much faster than one along an axis of stride 1.
-    return flat.max().reshape(1) if flat.shape[1] == 1 else flat.amax(dim=0)
+def _largest(values: Float[Tensor, " n *sizes"]) -> Float[Tensor, " n"]:
+    if len(values) == 1:  # much faster than a maximum along an axis
+        return values.max().reshape(1)
+    return values.amax(tuple(range(1, values.ndim))) if values.ndim > 1 else values.clone()
 
 
-# Passing messages along the tree of tables that an elimination order leads to.
+def _spread(scale: Float[Tensor, " n"], values: Float[Tensor, " n *sizes"]) -> Tensor:
+    return scale.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def _divide(arithmetic: Semiring, total: Tensor, part: Tensor) -> Tensor:
+    """The total without the part that is in it; zero wherever the total is, so 0 / 0 is 0."""
+    limits = torch.finfo(part.dtype)
+    if arithmetic is SUM_PRODUCT:
+        return total / part.clamp(min=limits.tiny)
+    return total - part.clamp(min=limits.min)
+
+
+def _probabilities(arithmetic: Semiring, total: Float[Tensor, " n *sizes"]) -> Tensor:
+    """Each table normalised; all zero for one without possibilities."""
+    limits, axes = torch.finfo(total.dtype), tuple(range(1, total.ndim))
+    if arithmetic is not SUM_PRODUCT:
+        total = (total - total.amax(axes, keepdim=True).clamp(min=limits.min)).exp_()
+    return total / total.sum(axes, keepdim=True).clamp(min=limits.tiny)
+
+
+# The plan: which cliques are worked on together, and where their inputs come from.
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Where n tables lie: rows of earlier stacks (None: all), end to end, and then in order."""
+
+    parts: tuple[tuple[int, Int[Tensor, " m"] | None], ...]
+    order: Int[Tensor, " n"] | None
+
+    @classmethod
+    def of(cls, places: Numbers, sizes: Sequence[int], device: torch.device) -> Pieces:
+        """The tables at the (stack, row) given, in stacks of the given sizes."""
+        stack, row = places.T
+        by_stack = np.argsort(stack, kind="stable")
+        numbers, starts = np.unique(stack[by_stack], return_index=True)
+        parts = []
+        for number, places in zip(numbers.tolist(), np.split(by_stack, starts[1:]), strict=True):
+            whole = np.array_equal(row[places], np.arange(sizes[number]))
+            rows = None if whole else torch.as_tensor(row[places], device=device)
+            parts.append((number, rows))
+        order = np.argsort(by_stack, kind="stable")
+        sorted_ = np.array_equal(order, np.arange(len(order)))
+        return cls(tuple(parts), None if sorted_ else torch.as_tensor(order, device=device))
+
+    def gather(self, stacks: Sequence[ScaledTable | None]) -> ScaledTable:
+        """The tables as one stack; its scale is not used."""
+        found = [(stacks[number], rows) for number, rows in self.parts]
+        tables = [table for table, _ in found if table is not None]
+        if len(tables) == 1 and found[0][1] is None and self.order is None:
+            return tables[0]
+        logs = any(table.logs for table in tables)
+        form = LOG_SUM_PRODUCT if logs else SUM_PRODUCT
+        values = [
+            table.within(form) if rows is None else _take(table.within(form), rows)
+            for table, (_, rows) in zip(tables, found, strict=True)
+        ]
+        joined = values[0] if len(values) == 1 else torch.cat(values)
+        if self.order is not None:
+            joined = _take(joined, self.order)
+        return ScaledTable(joined, logs, max(table.depth for table in tables), joined)
+
+
+def _take(values: Tensor, rows: Int[Tensor, " m"]) -> Tensor:
+    """Some of the tables, stored the way the stack is."""
+    if values.ndim > 1 and values.stride(0) == 1 and len(values) > 1:
+        return values.movedim(0, -1).index_select(-1, rows).movedim(-1, 0)
+    return values.index_select(0, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One factor of each pack: the order of its axes in the pack, which of the pack's they are."""
+
+    group: int
+    order: tuple[int, ...]
+    axes: Axes
+    factor: Int[Tensor, " n"]
+
+
+@dataclass(frozen=True, eq=False)
+class Packs:
+    """All products of factors of one form in the graph, in the order of their cliques."""
+
+    sizes: tuple[int, ...]
+    members: tuple[Member, ...]
+    variable: Int[Tensor, " n"]  # on the first axis
+    component: Int[Tensor, " n"]
+
+    def scores(self, potentials: Potentials) -> Float[Tensor, " n *sizes"]:
+        """The sums of the members' scores."""
+        total: Tensor | None = None
+        for member in self.members:
+            own = potentials.tables[member.group].dense().detach()
+            rows = potentials.graph.groups[member.group].table[member.factor]
+            own = own.index_select(0, rows).permute(0, *(1 + axis for axis in member.order))
+            shape = [n if i in member.axes else 1 for i, n in enumerate(self.sizes)]
+            own = own.reshape(-1, *shape)
+            total = own if total is None else total + own
+        if total is None:
+            shape = [len(self.variable), *self.sizes]
+            total = torch.zeros(shape, dtype=potentials.dtype, device=self.variable.device)
+        if prod(self.sizes) <= SMALL:  # for long inner loops
+            return total.movedim(0, -1).contiguous().movedim(-1, 0)
+        return total
+
+    def deliver(
+        self, belief: Float[Tensor, " n *sizes"], variables: Tensor, factors: Sequence[Tensor]
+    ) -> None:
+        """Writes the marginals of the first variables and of all members."""
+        axes = tuple(range(1, belief.ndim))
+        variables[self.variable, : self.sizes[0]] = belief.sum(axes[1:]) if axes[1:] else belief
+        for member in self.members:
+            others = tuple(i for i in axes if i - 1 not in member.axes)
+            own, target = belief.sum(others) if others else belief, factors[member.group]
+            ascending = [target.shape[1 + axis] for axis in member.order]
+            back = sorted(range(len(member.order)), key=member.order.__getitem__)
+            own = own.reshape(-1, *ascending).permute(0, *(1 + axis for axis in back))
+            target.index_copy_(0, member.factor, own)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """n cliques of one height and form: the sizes of their axes, and the inputs.
+
+    `packs` are (form, first row, axes), `children` are (axes, where their messages lie), `above`
+    says where the messages from the parents lie (None: roots).  The messages down to the children
+    are numbered from `down`; once this batch is done, those in `release` have been read.
+    """
+
+    sizes: tuple[int, ...]
+    packs: tuple[tuple[int, int, Axes], ...]
+    children: tuple[tuple[Axes, Pieces], ...]
+    above: Pieces | None
+    down: int
+    release: tuple[int, ...]
+    variables: Int[Tensor, "n a"]
+    component: Int[Tensor, " n"]
+
+    def __len__(self) -> int:
+        return len(self.component)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Everything about some components of a graph that does not depend on numbers."""
+
+    packs: tuple[Packs, ...]
+    batches: tuple[Batch, ...]
+    downs: int
+    owner: Int[Tensor, " k"]  # the component of every pack, then of every clique
+
+
+class _Kind(NamedTuple):
+    """What cliques of one batch have in common; packs are (form, axes)."""
+
+    height: int
+    sizes: tuple[int, ...]
+    packs: tuple[tuple[int, Axes], ...]
+    children: tuple[Axes, ...]
+
+
+class _Form(NamedTuple):
+    """What products of factors have in common; members are (group, order of axes, axes)."""
+
+    sizes: tuple[int, ...]
+    members: tuple[tuple[int, tuple[int, ...], Axes], ...]
+
+
+class _Cliques(NamedTuple):
+    """n cliques of one kind: their numbers and those of their children, and what they hold."""
+
+    number: Numbers  # (n,)
+    component: Numbers  # (n,)
+    variables: Numbers  # (n, axes)
+    children: Numbers  # (n, children)
+    factors: tuple[Numbers, ...]  # of each pack (n, members)
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Cliques]) -> _Cliques:
+        plain = (np.concatenate(columns) for columns in list(zip(*parts, strict=True))[:4])
+        packs = zip(*(part.factors for part in parts), strict=True)
+        return cls(*plain, tuple(np.concatenate(columns) for columns in packs))
+
+    def some(self, places: Numbers) -> _Cliques:
+        plain = (column[places] for column in self[:4])
+        return _Cliques(*plain, tuple(own[places] for own in self.factors))
+
+
+def make_schedule(
+    parts: Sequence[tuple[EliminationPlan, Replicas]], device: torch.device
+) -> Schedule:
+    """Batches of cliques, children before parents."""
+    forms: dict[_Form, int] = {}
+    alike: dict[_Kind, list[_Cliques]] = {}
+    total = 0
+    for plan, replicas in parts:
+        for kind, cliques in _cliques(plan, replicas, total, forms):
+            alike.setdefault(kind, []).append(cliques)
+        total += len(plan.steps) * len(replicas.components)
+    up, down = np.full((2, total, 2), -1)  # the stack and the row of the message of each clique
+    drafts: list[tuple[_Kind, _Cliques, tuple[tuple[int, int, Axes], ...], int]] = []
+    held: list[list[Numbers]] = [[] for _ in forms]  # (n, 2 + members) of each batch
+    sizes_down: list[int] = []
+    for kind in sorted(alike, key=lambda kind: kind.height):
+        joined = _Cliques.joined(alike[kind])
+        order = np.arange(len(joined.number))
+        if kind.children:  # one input at least then comes in order
+            order = np.lexsort(up[joined.children[:, 0]].T[::-1])
+        most = max(1, BLOCK // prod(kind.sizes))
+        for start in range(0, len(order), most):
+            own = joined.some(order[start : start + most])
+            row = np.arange(len(own.number))
+            up[own.number] = np.stack([np.full_like(row, len(drafts)), row], axis=1)
+            packs = []
+            for (form, axes), factors in zip(kind.packs, own.factors, strict=True):
+                packs.append((form, sum(map(len, held[form])), axes))
+                held[form].append(np.column_stack([own.variables[:, 0], own.component, factors]))
+            drafts.append((kind, own, tuple(packs), len(sizes_down)))
+            for child in own.children.T:
+                down[child] = np.stack([np.full_like(row, len(sizes_down)), row], axis=1)
+                sizes_down.append(len(row))
+    sizes_up = [len(own.number) for _, own, _, _ in drafts]
+    batches, read = [], set[int]()
+    for kind, own, packs, first in drafts:
+        above = None
+        if down[own.number[0], 0] >= 0:
+            above = Pieces.of(down[own.number], sizes_down, device)
+        # Batches are gone through from the last on the way down: the first to name a stack is the
+        # last to read it.
+        stacks = {stack for stack, _ in above.parts} if above else set()
+        places = [Pieces.of(up[child], sizes_up, device) for child in own.children.T]
+        batches.append(
+            Batch(
+                kind.sizes,
+                packs,
+                tuple(zip(kind.children, places, strict=True)),
+                above,
+                first,
+                tuple(stacks - read),
+                torch.as_tensor(own.variables, device=device),
+                torch.as_tensor(own.component, device=device),
+            )
+        )
+        read |= stacks
+    found = [_packs(form, np.concatenate(held[k]), device) for form, k in forms.items()]
+    owner = [own.component for own in (*found, *batches)]
+    return Schedule(tuple(found), tuple(batches), len(sizes_down), torch.cat(owner))
+
+
+def _cliques(
+    plan: EliminationPlan, replicas: Replicas, first: int, forms: dict[_Form, int]
+) -> Iterator[tuple[_Kind, _Cliques]]:
+    """The cliques of every step of an elimination, numbered from `first` on."""
+    component = replicas.components.cpu().numpy()
+    variables = replicas.variables.cpu().numpy()
+    factors = [own.cpu().numpy() for own in replicas.factors]
+    replica, heights = np.arange(len(component)), plan.elimination.heights
+    for k, step in enumerate(plan.steps):
+        children = sorted((_within(plan.steps[c].axes[1:], step.axes), c) for c in step.children)
+        packs, members = [], []
+        for axes, inside in step.packs:
+            form = _Form(
+                tuple(step.sizes[i] for i in _within(axes, step.axes)),
+                tuple(
+                    (replicas.places[f][0], plan.orders[f], _within(plan.factor_axes[f], axes))
+                    for f in inside
+                ),
+            )
+            packs.append((forms.setdefault(form, len(forms)), _within(axes, step.axes)))
+            columns = [
+                factors[group][:, place]
+                for group, place in map(replicas.places.__getitem__, inside)
+            ]
+            members.append(
+                np.stack(columns, axis=1)
+                if columns
+                else np.empty((len(replica), 0), dtype=np.int64)
+            )
+        kind = _Kind(heights[k], step.sizes, tuple(packs), tuple(axes for axes, _ in children))
+        below = [first + c * len(replica) + replica for _, c in children]
+        yield (
+            kind,
+            _Cliques(
+                first + k * len(replica) + replica,
+                component,
+                variables[:, plan.elimination.cliques[k]],
+                np.stack(below, axis=1) if below else np.empty((len(replica), 0), dtype=np.int64),
+                tuple(members),
+            ),
+        )
+
+
+def _within(axes: Axes, whole: Axes) -> Axes:
+    """The places of some axes among all."""
+    return tuple(whole.index(axis) for axis in axes)
+
+
+def _packs(form: _Form, rows: Numbers, device: torch.device) -> Packs:
+    variable, component, *factors = torch.as_tensor(rows, device=device).unbind(1)
+    members = tuple(Member(*own, factor) for own, factor in zip(form.members, factors, strict=True))
+    return Packs(form.sizes, members, variable, component)
+
+
+# The evaluation: messages to the roots and back, in any arithmetic.
 
 
 Messages = list[ScaledTable | None]
@@ -128,160 +442,151 @@ Messages = list[ScaledTable | None]
 
 @dataclass(frozen=True, eq=False)
 class CliqueTree:
-    """A plan, and the packed factors of every step for n copies of the structure."""
+    """A schedule and the scores on it."""
 
-    plan: EliminationPlan
-    packs: tuple[tuple[ScaledTable, ...], ...]
+    schedule: Schedule
+    packs: tuple[ScaledTable, ...]
 
     @classmethod
-    def build(
-        cls, plan: EliminationPlan, factors: Sequence[Tensor], like: Float[Tensor, " n"]
-    ) -> CliqueTree:
-        """From the log-scores of each factor, its axes ascending and the n copies last."""
-        packs = []
-        for step in plan.steps:
-            size = dict(zip(step.axes, step.sizes, strict=True))
-            tables = []
-            for axes, members in step.packs:
-                total = like.new_zeros(*(size[axis] for axis in axes), len(like))
-                for factor in members:
-                    present = plan.factor_axes[factor]
-                    shape = [size[axis] if axis in present else 1 for axis in axes]
-                    total += factors[factor].reshape(*shape, len(like))
-                tables.append(ScaledTable.from_logs(axes, total))
-            packs.append(tuple(tables))
-        return cls(plan, tuple(packs))
+    def of(cls, schedule: Schedule, potentials: Potentials) -> CliqueTree:
+        return cls(
+            schedule,
+            tuple(ScaledTable.from_logs(own.scores(potentials)) for own in schedule.packs),
+        )
 
-    def collect(self) -> tuple[Messages, Float[Tensor, " n"]]:
-        """The message of every step towards its parent, and log Z."""
+    def collect(self, components: int) -> tuple[Messages, Float[Tensor, " c"]]:
+        """The messages of every batch to its parents, and log Z."""
         messages: Messages = []
-        scales = [table.scale for tables in self.packs for table in tables]
-        for k, step in enumerate(self.plan.steps):
-            inputs = self._inputs(k, messages)
-            arithmetic = safe_arithmetic(inputs)
-            values = _sums(arithmetic, step, inputs, [step.axes[1:]])[0]
-            message = ScaledTable.of(arithmetic, step.axes[1:], values)
-            messages.append(message)
-            scales.append(message.scale)
-        return messages, torch.stack(scales).sum(dim=0)
+        for batch in self.schedule.batches:
+            inputs = self._inputs(batch, messages)
+            arithmetic = safe_arithmetic([table for table, _ in inputs])
+            rest = tuple(range(1, len(batch.sizes)))
+            values = _sums(arithmetic, batch.sizes, inputs, [rest])[0]
+            messages.append(ScaledTable.of(arithmetic, values))
+        scales = [table.scale for table in (*self.packs, *messages) if table is not None]
+        scale = torch.cat(scales).double()
+        return messages, scale.new_zeros(components).index_add_(0, self.schedule.owner, scale)
 
     def collect_best(self) -> Messages:
-        """The message of every step with maxima in place of sums."""
+        """The messages of every batch with maxima in place of sums."""
         messages: Messages = []
-        for k, step in enumerate(self.plan.steps):
-            values = _sums(LOG_MAX_PRODUCT, step, self._inputs(k, messages), [step.axes[1:]])[0]
-            messages.append(ScaledTable.from_logs(step.axes[1:], values))
+        for batch in self.schedule.batches:
+            rest = tuple(range(1, len(batch.sizes)))
+            inputs = self._inputs(batch, messages)
+            values = _sums(LOG_MAX_PRODUCT, batch.sizes, inputs, [rest])[0]
+            messages.append(ScaledTable.from_logs(values))
         return messages
 
-    def distribute(self, messages: Messages) -> Iterator[tuple[int, list[Tensor]]]:
-        """(step, the probabilities over the axes of each of its packs), from the last step on.
+    def distribute(self, messages: Messages) -> None:
+        """Replaces every pack's values by the probabilities over its axes.
 
-        Messages are used up: each is replaced by the one in the other direction, then dropped.
+        Messages are used up: each is dropped when it has been read in both directions.
         """
-        for k in reversed(range(len(self.plan.steps))):
-            step = self.plan.steps[k]
-            above, messages[k] = messages[k], None
-            inputs = self._inputs(k, messages)
-            tables = inputs if above is None else [*inputs, above]
-            arithmetic = safe_arithmetic(tables)
-            totals = _sums(arithmetic, step, tables, [table.axes for table in inputs])
-            for child in reversed(step.children):
-                table, total = inputs.pop(), totals.pop()
+        down: Messages = [None] * self.schedule.downs
+        for b in reversed(range(len(self.schedule.batches))):
+            batch, messages[b] = self.schedule.batches[b], None
+            inputs = self._inputs(batch, messages)
+            tables = inputs
+            if batch.above is not None:
+                rest = tuple(range(1, len(batch.sizes)))
+                tables = [*inputs, (batch.above.gather(down), rest)]
+            for stack in batch.release:
+                down[stack] = None
+            arithmetic = safe_arithmetic([table for table, _ in tables])
+            totals = _sums(arithmetic, batch.sizes, tables, [axes for _, axes in inputs])
+            for (form, start, _), total in zip(batch.packs, totals, strict=False):
+                place = self.packs[form].values.narrow(0, start, len(batch))
+                place.copy_(_probabilities(arithmetic, total))
+            first = len(batch.packs)
+            for child, ((table, _), total) in enumerate(
+                zip(inputs[first:], totals[first:], strict=True)
+            ):
                 quotient = _divide(arithmetic, total, table.within(arithmetic))
-                messages[child] = ScaledTable.of(arithmetic, table.axes, quotient)
-            yield k, [_probabilities(arithmetic, total) for total in totals]
+                down[batch.down + child] = ScaledTable.of(arithmetic, quotient)
 
     def trace(
-        self, messages: Messages, count: int, choose: Callable[[Tensor], Tensor]
-    ) -> Int[Tensor, "count m n"]:
-        """States of all m variables, each chosen from its log-odds given those chosen before."""
-        steps = self.plan.steps
-        chosen: list[Tensor] = [torch.empty(0)] * len(steps)
-        for k in reversed(range(len(steps))):
-            odds = sum(_given(table, chosen, count) for table in self._inputs(k, messages))
-            chosen[k] = choose(torch.as_tensor(odds))
-        by_variable = sorted(range(len(steps)), key=lambda k: self.plan.elimination.order[k])
-        return torch.stack([chosen[k] for k in by_variable], dim=1)
+        self, messages: Messages, states: Int[Tensor, "k v"], choose: Callable[[Tensor], Tensor]
+    ) -> None:
+        """Fills in the states of all variables, each chosen by its log-odds given those before."""
+        for batch in reversed(self.schedule.batches):
+            inputs = self._inputs(batch, messages)
+            odds = sum(_given(*table, states[:, batch.variables]) for table in inputs)
+            states[:, batch.variables[:, 0]] = choose(torch.as_tensor(odds))
 
-    def _inputs(self, k: int, messages: Messages) -> list[ScaledTable]:
-        heard = [messages[child] for child in self.plan.steps[k].children]
-        return [*self.packs[k], *(message for message in heard if message is not None)]
+    def _inputs(self, batch: Batch, messages: Messages) -> list[tuple[ScaledTable, Axes]]:
+        inputs = []
+        for form, start, axes in batch.packs:
+            pack = self.packs[form]
+            values = pack.values.narrow(0, start, len(batch))
+            inputs.append((ScaledTable(values, pack.logs, pack.depth, pack.scale), axes))
+        return [*inputs, *((where.gather(messages), axes) for axes, where in batch.children)]
 
 
 def _sums(
     arithmetic: Semiring,
-    step: EliminationStep,
-    tables: Sequence[ScaledTable],
+    sizes: tuple[int, ...],
+    inputs: Sequence[tuple[ScaledTable, Axes]],
     wanted: Sequence[Axes],
 ) -> list[Tensor]:
-    """The product of the tables, summed onto each of the wanted axes.
-
-    A clique's table is never formed whole if it is large, but block by block: one block for every
-    state of its leading variables, small enough to stay in the processor's cache.
-    """
-    operands = [(table.within(arithmetic), table.axes) for table in tables]
-    copies = operands[0][0].shape[-1]
-    size = dict(zip(step.axes, step.sizes, strict=True))
-    fixed = _leading(step, copies)
-    axes, sizes = step.axes[fixed:], step.sizes[fixed:]
-    sums = [
-        operands[0][0].new_full((*(size[axis] for axis in keep), copies), arithmetic.zero)
-        for keep in wanted
+    """The products of the inputs, summed onto each of the wanted axes."""
+    tables = [(table.within(arithmetic), axes) for table, axes in inputs]
+    if prod(sizes) > BLOCK:
+        return _sums_by_blocks(arithmetic, sizes, tables, wanted)
+    views = [
+        values[(slice(None), *(slice(None) if i in axes else None for i in range(len(sizes))))]
+        for values, axes in sorted(tables, key=lambda pair: pair[0].numel())
     ]
-    for states in product(*(range(count) for count in step.sizes[:fixed])):
-        given = dict(zip(step.axes[:fixed], states, strict=True))
-        block = multiply(arithmetic, [_at(*operand, given) for operand in operands], axes, sizes)
-        for total, keep in zip(sums, wanted, strict=True):
-            slot, left = _at(total, keep, given)
-            arithmetic.plus(slot, sum_out(arithmetic, block, axes, sizes, left), out=slot)
+    block = reduce(arithmetic.times, views)
+    sums = []
+    for keep in wanted:
+        others = tuple(1 + i for i in range(len(sizes)) if i not in keep)
+        sums.append(arithmetic.total(block, others) if others else block)
     return sums
 
 
-def _leading(step: EliminationStep, copies: int) -> int:
-    """How many leading variables are fixed at a time, so that a block is of modest size."""
-    entries = copies * prod(step.sizes)
-    for fixed, size in enumerate(step.sizes):
-        if entries <= BLOCK:
-            return fixed
-        entries //= size
-    return len(step.sizes)
+def _sums_by_blocks(
+    arithmetic: Semiring,
+    sizes: tuple[int, ...],
+    tables: Sequence[tuple[Tensor, Axes]],
+    wanted: Sequence[Axes],
+) -> list[Tensor]:
+    """The same for one large clique, whose table is never formed whole.
+
+    One block for every state of its leading variables, small enough for the processor's cache.
+    """
+    fixed, entries = 0, prod(sizes)
+    while entries > BLOCK:
+        entries //= sizes[fixed]
+        fixed += 1
+    axes = tuple(range(fixed, len(sizes)))
+    operands = [(values.movedim(0, -1), present) for values, present in tables]
+    sums = [
+        operands[0][0].new_full((*(sizes[axis] for axis in keep), 1), arithmetic.zero)
+        for keep in wanted
+    ]
+    for states in product(*(range(size) for size in sizes[:fixed])):
+        inner = [_at(*operand, states) for operand in operands]
+        block = multiply(arithmetic, inner, axes, sizes[fixed:])
+        for total, keep in zip(sums, wanted, strict=True):
+            slot, left = _at(total, keep, states)
+            arithmetic.plus(slot, sum_out(arithmetic, block, axes, sizes[fixed:], left), out=slot)
+    return [total.movedim(-1, 0) for total in sums]
 
 
-def _at(table: Tensor, axes: Axes, given: Mapping[int, int]) -> tuple[Tensor, Axes]:
-    """The part of a table where some leading variables are in given states, and its axes."""
-    place = tuple(given[axis] for axis in axes if axis in given)
+def _at(table: Tensor, axes: Axes, states: Sequence[int]) -> tuple[Tensor, Axes]:
+    """The part of a table where the leading variables are in given states, and its axes."""
+    place = tuple(states[axis] for axis in axes if axis < len(states))
     return table[place], axes[len(place) :]
 
 
-def _divide(arithmetic: Semiring, total: Tensor, part: Tensor) -> Tensor:
-    """The total without the part that is in it, in the memory of that part.
-
-    Where the total is zero so is the outcome: if the part is zero there, nothing is lost.
-    """
-    if arithmetic is SUM_PRODUCT:
-        return torch.div(total, part, out=part).masked_fill_(total == 0, 0.0)
-    return torch.sub(total, part, out=part).masked_fill_(total == -torch.inf, -torch.inf)
-
-
-def _probabilities(arithmetic: Semiring, total: Tensor) -> Tensor:
-    """Normalised over everything but the copies; all zero for a copy without possibilities."""
-    cells = total.reshape(-1, total.shape[-1])
-    if arithmetic is not SUM_PRODUCT:
-        top = cells.amax(dim=0)
-        cells = (cells - torch.where(top == -torch.inf, 0.0, top)).exp()
-    mass = cells.sum(dim=0)
-    return (cells / torch.where(mass == 0, 1.0, mass)).reshape(total.shape)
-
-
-def _given(table: ScaledTable, chosen: Sequence[Tensor], count: int) -> Float[Tensor, "s count n"]:
-    """The logs of a table along its first axis, all other variables in their chosen states."""
+def _given(table: ScaledTable, axes: Axes, states: Int[Tensor, "k n a"]) -> Float[Tensor, "k n s"]:
+    """The logs of tables along their first axis, all other variables in the given states."""
     values = table.values
-    states, copies = values.shape[0], values.shape[-1]
-    cell = torch.zeros(count, copies, dtype=torch.int64, device=values.device)
-    for axis, size in zip(table.axes[1:], values.shape[1:-1], strict=True):
-        cell = cell * size + chosen[axis]
-    copy = torch.arange(copies, device=values.device)
-    picked = values.reshape(states, -1, copies)[:, cell, copy].double()
+    cell = torch.zeros(states.shape[:2], dtype=torch.int64, device=values.device)
+    for axis, size in zip(axes[1:], values.shape[2:], strict=True):
+        cell = cell * size + states[:, :, axis]
+    row = torch.arange(len(values), device=values.device)
+    picked = values.reshape(*values.shape[:2], -1)[row, :, cell].double()
     return picked if table.logs else picked.log()
 
 
@@ -296,7 +601,7 @@ GIB = 2**30
 class JunctionTree:
     """Exact answers by eliminating variables one by one, within a limit on memory (in bytes).
 
-    Components of one structure are worked on together, as many at a time as the limit allows.
+    Components are worked on together, as many at a time as the limit allows.
     """
 
     memory_limit: int = 4 * GIB
@@ -304,12 +609,7 @@ class JunctionTree:
 
     def refuses(self, graph: FactorGraph) -> str | None:
         """Why this graph cannot be handled: the width found and the memory it would take."""
-        if graph.is_lifted():
-            return (
-                "the junction tree works on ground graphs, but some variables here stand for "
-                "several copies. Use a lifted inference, or build the ground graph."
-            )
-        for plan, replicas in planned(graph):
+        for plan, replicas in graph.planned(find_plans):
             reason = self._too_much(plan)
             if reason:
                 return (
@@ -341,23 +641,24 @@ class JunctionTree:
         """Exact log Z, variable marginals and factor beliefs."""
         insist(self, potentials.graph)
         graph = potentials.graph
-        scores = [potentials.factor_scores(i) for i in range(len(graph.groups))]
         value = torch.zeros(graph.components, dtype=potentials.dtype, device=graph.device)
         variables = value.new_zeros(graph.variables, graph.most_states)
-        factors = tuple(torch.zeros_like(score) for score in scores)
-        for plan, replicas in self._portions(graph, value.element_size()):
-            tree = _tree(plan, replicas, scores, value)
-            messages, log_partition = tree.collect()
-            value[replicas.components] = log_partition
+        factors = tuple(
+            value.new_empty(len(group), *table.shape[1:])
+            for group, table in zip(graph.groups, potentials.tables, strict=True)
+        )
+        for schedule in self._schedules(graph):
+            tree = CliqueTree.of(schedule, potentials)
+            messages, log_partition = tree.collect(graph.components)
+            value += log_partition.to(value.dtype)
+            tree.distribute(messages)
             # Where one part of a component is impossible, so are the parts not joined to it.
-            possible = (log_partition > -torch.inf).to(value.dtype)
-            for k, packs in tree.distribute(messages):
-                marginal = packs[0].reshape(len(packs[0]), -1, len(possible)).sum(dim=1) * possible
-                members = replicas.variables[:, plan.elimination.order[k]]
-                variables[members, : len(marginal)] = marginal.T
-                for (axes, inside), belief in zip(plan.steps[k].packs, packs, strict=True):
-                    for factor in inside:
-                        _deliver(plan, replicas, factor, (belief * possible, axes), factors)
+            possible = log_partition > -torch.inf
+            for form, pack in zip(schedule.packs, tree.packs, strict=True):
+                belief = pack.values
+                if not bool(possible.all()):
+                    belief = belief * _spread(possible[form.component].to(belief.dtype), belief)
+                form.deliver(belief, variables, factors)
         with torch.enable_grad():
             return with_gradient(potentials, Beliefs(value, variables, factors, kind="exact"))
 
@@ -383,29 +684,40 @@ class JunctionTree:
     ) -> Int[Tensor, "n v"]:
         """Sampled assignments, or the best one where there is no generator."""
         graph = potentials.graph
-        scores = [potentials.factor_scores(i) for i in range(len(graph.groups))]
-        like = torch.zeros(0, dtype=potentials.dtype, device=graph.device)
         states = torch.zeros(count, graph.variables, dtype=torch.int64, device=graph.device)
-        for plan, replicas in self._portions(graph, like.element_size()):
-            tree = _tree(plan, replicas, scores, like)
+        for schedule in self._schedules(graph):
+            tree = CliqueTree.of(schedule, potentials)
             if generator is None:
                 messages = tree.collect_best()
             else:
-                messages, log_partition = tree.collect()
-                insist_possible(log_partition, replicas.components)
-            chosen = tree.trace(messages, count, lambda odds: _choose(odds, generator))
-            states[:, replicas.variables.T] = chosen
+                messages, log_partition = tree.collect(graph.components)
+                insist_possible(log_partition)
+            tree.trace(messages, states, lambda odds: _choose(odds, generator))
         return states
 
-    def _portions(
-        self, graph: FactorGraph, itemsize: int
-    ) -> Iterator[tuple[EliminationPlan, Replicas]]:
-        """Components of one structure, as many together as memory allows, and their plan."""
-        for plan, replicas in planned(graph):
-            assert isinstance(plan, EliminationPlan)  # noqa: S101 - refused before otherwise
-            portion = max(1, self.memory_limit // max(1, plan.entries * itemsize))
-            for start in range(0, len(replicas.components), portion):
-                yield plan, replicas.part(start, start + portion)
+    def _schedules(self, graph: FactorGraph) -> list[Schedule]:
+        return graph.planned(make_schedules, self.memory_limit)
+
+
+def make_schedules(graph: FactorGraph, memory_limit: int) -> list[Schedule]:
+    """Components of a graph, as many together as memory allows, planned."""
+    portions: list[list[tuple[EliminationPlan, Replicas]]] = [[]]
+    held = work = 0
+    for plan, replicas in graph.planned(find_plans):
+        assert isinstance(plan, EliminationPlan)  # noqa: S101 - refused before otherwise
+        start, count = 0, len(replicas.components)
+        while start < count:
+            work = max(work, plan.work)
+            room = (memory_limit // 8 - work - held) // max(1, plan.held)
+            if room < 1 and portions[-1]:
+                portions.append([])
+                held = work = 0
+                continue
+            stop = min(count, start + max(1, room))
+            portions[-1].append((plan, replicas.part(start, stop)))
+            held += (stop - start) * plan.held
+            start = stop
+    return [make_schedule(parts, graph.device) for parts in portions if parts]
 
 
 def _size(count: float) -> str:
@@ -417,45 +729,12 @@ def _size(count: float) -> str:
     return f"{count / units[unit]:,.1f} {unit}"
 
 
-def _tree(
-    plan: EliminationPlan,
-    replicas: Replicas,
-    scores: list[Float[Tensor, " f *shape"]],
-    like: Tensor,
-) -> CliqueTree:
-    """The clique tree of n replicas, their factors' axes ascending and the replicas last."""
-    factors: list[Tensor] = []
-    for index, column in replicas.places:
-        own = scores[index][replicas.factors[index][:, column]]
-        order = plan.orders[len(factors)]
-        factors.append(own.permute(*(1 + axis for axis in order), 0))
-    return CliqueTree.build(plan, factors, like.new_empty(len(replicas.components)))
-
-
-def _deliver(
-    plan: EliminationPlan,
-    replicas: Replicas,
-    factor: int,
-    belief: tuple[Float[Tensor, "*sizes n"], tuple[int, ...]],
-    beliefs: tuple[Float[Tensor, " f *shape"], ...],
-) -> None:
-    """Writes the belief of one factor, from that of its pack, where the graph has it."""
-    table, axes = belief
-    index, column = replicas.places[factor]
-    own = sum_out(SUM_PRODUCT, table, axes, table.shape[:-1], plan.factor_axes[factor])
-    order = plan.orders[factor]
-    ascending = [beliefs[index].shape[1 + axis] for axis in order]
-    back = sorted(range(len(order)), key=lambda i: order[i])
-    own = own.reshape(*ascending, own.shape[-1]).permute(-1, *back)
-    beliefs[index][replicas.factors[index][:, column]] = own
-
-
-def _choose(odds: Float[Tensor, "s count n"], generator: torch.Generator | None) -> Tensor:
+def _choose(odds: Float[Tensor, "k n s"], generator: torch.Generator | None) -> Int[Tensor, "k n"]:
     """The best state or, with a generator, one at random by its log-odds."""
     if generator is None:
-        return odds.argmax(dim=0)
-    rising = (odds - odds.amax(dim=0)).exp().cumsum(dim=0)
+        return odds.argmax(dim=-1)
+    rising = (odds - odds.amax(dim=-1, keepdim=True)).exp().cumsum(dim=-1)
     point = torch.rand(
-        rising.shape[1:], dtype=rising.dtype, generator=generator, device=generator.device
+        rising.shape[:-1], dtype=rising.dtype, generator=generator, device=generator.device
     )
-    return (rising <= point.to(rising.device) * rising[-1]).sum(dim=0)
+    return (rising <= point.to(rising.device).unsqueeze(-1) * rising[..., -1:]).sum(dim=-1)

@@ -15,7 +15,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Beliefs, insist, with_gradient
 from mrflearn.inference.decoding import climb
-from mrflearn.inference.messages import Wiring, refuse_lifted
+from mrflearn.inference.messages import Wiring
 from mrflearn.inference.sampling import Conditionals, colouring, possible_states
 from mrflearn.kernels.messages import expect
 
@@ -40,8 +40,8 @@ class MeanField:
         if self.max_sweeps < 1 or self.tolerance < 0:
             raise InferenceError("max_sweeps must be at least 1, the tolerance not negative.")
 
-    def refuses(self, graph: FactorGraph) -> str | None:
-        return refuse_lifted(graph, "mean field")
+    def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
+        return None
 
     def __call__(
         self,

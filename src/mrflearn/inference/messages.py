@@ -147,17 +147,6 @@ def is_forest(graph: FactorGraph) -> bool:
     return bool(len(factors) == size - pieces)
 
 
-def refuse_lifted(graph: FactorGraph, method: str) -> str | None:
-    """Why a graph whose variables stand for several is not for a ground method, or None."""
-    if not graph.is_lifted():
-        return None
-    variable = int((graph.copies != 1).nonzero()[0])
-    return (
-        f"variable {variable} stands for {float(graph.copies[variable]):g} variables, and {method} "
-        "works on ground graphs only. Use a lifted inference, or ground the graph."
-    )
-
-
 # The numbers that message passing reads, and one sweep over them in log space.
 
 

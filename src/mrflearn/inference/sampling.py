@@ -25,7 +25,7 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.beliefs import insist
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.inference.messages import Wiring, real_links, refuse_lifted
+from mrflearn.inference.messages import Wiring, real_links
 
 # Whether chains agree, and how many independent draws theirs are worth.
 
@@ -87,7 +87,6 @@ class Facet:
     rows: Float[Tensor, "s r"]  # their tables, the axis first, all else in one row
     first: Int[Tensor, "k 1"]  # where the rows of each factor's table begin
     others: tuple[tuple[Int[Tensor, " k"], int], ...]  # the other variables, and their strides
-    weight: Float[Tensor, "k 1"]  # multiplicities
     position: Int[Tensor, " k"]  # of the factor's variable in the colour
     component: Int[Tensor, " k"]
     axis: int
@@ -103,12 +102,12 @@ class Facet:
         """The scores of every state on this axis, the other variables being as they are."""
         row = self.row(states)
         values = self.rows.index_select(1, row.reshape(-1))
-        return values.view(-1, *row.shape).mul_(self.weight)
+        return values.view(-1, *row.shape)
 
     def read_at(self, states: Int[Tensor, "v n"], own: Int[Tensor, "k n"]) -> Float[Tensor, "k n"]:
         """The scores where this axis is as it is, too."""
         place = own * self.rows.shape[1] + self.row(states)
-        return self.rows.view(-1)[place] * self.weight
+        return self.rows.view(-1)[place]
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +201,6 @@ def _facets(
                     rows.reshape(len(rows), -1).contiguous(),
                     number.unsqueeze(1) * math.prod(sizes),
                     tuple(zip(rest, strides, strict=True)),
-                    group.multiplicity[own].to(table.dtype).unsqueeze(1),
                     position[scope[:, axis]],
                     graph.component[scope[:, axis]],
                     axis,
@@ -404,8 +402,8 @@ class Gibbs:
                 "Raise sweeps, or lower thin."
             )
 
-    def refuses(self, graph: FactorGraph) -> str | None:
-        return refuse_lifted(graph, "Gibbs sampling")
+    def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
+        return None
 
     @one_thread()
     @torch.no_grad()

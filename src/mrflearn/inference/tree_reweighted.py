@@ -20,7 +20,7 @@ from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import EXACT_RESIDUAL, Passing, Rest, beliefs_at
 from mrflearn.inference.beliefs import Beliefs, Kind, insist, with_gradient
-from mrflearn.inference.messages import Field, Wiring, refuse_lifted
+from mrflearn.inference.messages import Field, Wiring
 
 # Spanning forests of a graph, and how often an edge appears in them.
 
@@ -178,7 +178,7 @@ class TreeReweighted:
                     f"group '{group.name}' has factors of {group.arity} variables; tree-reweighted "
                     "belief propagation takes at most 2. Try BeliefPropagation() or MeanField()."
                 )
-        return refuse_lifted(graph, "tree-reweighted belief propagation")
+        return None
 
     def __call__(self, potentials: Potentials, warm: Float[Tensor, " m"] | None = None) -> Beliefs:
         insist(self, potentials.graph)

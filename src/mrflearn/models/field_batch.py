@@ -52,8 +52,6 @@ class FieldBatch:
                     f"group '{group.name}': a factor reads row {int(group.table.max())} of the "
                     f"features, but there are {features.tokens}."
                 )
-            if bool((group.multiplicity != 1).any()) or graph.is_lifted():
-                raise GraphError("log-linear fields are trained on ground graphs: no copies.")
 
     def known(self) -> Bool[Tensor, " v"]:
         """Which variables have a label for certain."""
@@ -94,7 +92,7 @@ class FieldBatch:
         number = kept.cumsum(0) - 1
         groups = tuple(_part(group, kept, number) for group in graph.groups)
         component = place[graph.component[kept]]
-        own = FactorGraph(graph.states[kept], groups, component, graph.copies[kept], len(chosen))
+        own = FactorGraph(graph.states[kept], groups, component, len(chosen))
         inside = kept[self.uncertain]
         return FieldBatch(
             own,
@@ -127,6 +125,4 @@ class FieldBatch:
 
 def _part(group: FactorGroup, kept: Bool[Tensor, " v"], number: Int64[Tensor, " v"]) -> FactorGroup:
     inside = kept[group.scope[:, 0]]
-    return FactorGroup(
-        group.name, number[group.scope[inside]], group.table[inside], group.multiplicity[inside]
-    )
+    return FactorGroup(group.name, number[group.scope[inside]], group.table[inside])

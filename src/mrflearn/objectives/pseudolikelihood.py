@@ -188,7 +188,7 @@ class DensePseudolikelihood:
     def suits(graph: FactorGraph) -> bool:
         """Whether all variables have as many states, and a quarter of the pairs one table each."""
         wide = [group for group in graph.groups if group.arity > 1]
-        if any(group.arity > 2 for group in wide) or graph.is_lifted():
+        if any(group.arity > 2 for group in wide):
             return False
         pairs = [tuple(sorted(pair)) for group in wide for pair in group.scope.tolist()]
         once = len(set(pairs)) == len(pairs)

@@ -248,10 +248,9 @@ def lap_refuses(graph: FactorGraph, *, missing: bool) -> str | None:
 
 
 def insist_on_untied(graph: FactorGraph) -> None:
-    """Raises `GraphError` where cliques share tables or variables stand for several."""
+    """Raises `GraphError` where cliques share tables."""
     for group in graph.groups:
-        shared = len(group) and len(group.table.unique()) < len(group)
-        if shared or bool((group.multiplicity != 1).any()) or graph.is_lifted():
+        if len(group) and len(group.table.unique()) < len(group):
             raise GraphError(
                 f"group '{group.name}' shares tables between cliques; LAP learns each clique by "
                 "itself. Build the graph with tied=False, or use the estimator 'pl' or 'ml'."
