@@ -65,6 +65,7 @@ Numbers = NDArray[np.int64]
 
 # A quotient of two such tables is still within the range of the type (e^708 and e^87).
 RANGE = {torch.float64: 340.0, torch.float32: 40.0}
+FEW_AXES = 8  # more than so many are worked on a few at a time, which takes longer to arrange
 SMALL = 64  # entries of a table; stacks of such small ones are stored with n as the inner axis
 
 
@@ -505,13 +506,17 @@ class CliqueTree:
                 down[batch.down + child] = ScaledTable.of(arithmetic, quotient)
 
     def trace(
-        self, messages: Messages, states: Int[Tensor, "k v"], choose: Callable[[Tensor], Tensor]
+        self, messages: Messages, states: Int[Tensor, "v k"], choose: Callable[[Tensor], Tensor]
     ) -> None:
         """Fills in the states of all variables, each chosen by its log-odds given those before."""
         for batch in reversed(self.schedule.batches):
-            inputs = self._inputs(batch, messages)
-            odds = sum(_given(*table, states[:, batch.variables]) for table in inputs)
-            states[:, batch.variables[:, 0]] = choose(torch.as_tensor(odds))
+            own, *above = batch.variables.T
+            chosen = [states.index_select(0, variables) for variables in above]
+            odds = sum(
+                _given(table, [chosen[axis - 1] for axis in axes[1:]], states.shape[1])
+                for table, axes in self._inputs(batch, messages)
+            )
+            states.index_copy_(0, own, choose(torch.as_tensor(odds)))
 
     def _inputs(self, batch: Batch, messages: Messages) -> list[tuple[ScaledTable, Axes]]:
         inputs = []
@@ -530,7 +535,7 @@ def _sums(
 ) -> list[Tensor]:
     """The products of the inputs, summed onto each of the wanted axes."""
     tables = [(table.within(arithmetic), axes) for table, axes in inputs]
-    if prod(sizes) > BLOCK:
+    if prod(sizes) > BLOCK or (len(sizes) > FEW_AXES and len(tables[0][0]) == 1):
         return _sums_by_blocks(arithmetic, sizes, tables, wanted)
     views = [
         values[(slice(None), *(slice(None) if i in axes else None for i in range(len(sizes))))]
@@ -579,15 +584,22 @@ def _at(table: Tensor, axes: Axes, states: Sequence[int]) -> tuple[Tensor, Axes]
     return table[place], axes[len(place) :]
 
 
-def _given(table: ScaledTable, axes: Axes, states: Int[Tensor, "k n a"]) -> Float[Tensor, "k n s"]:
-    """The logs of tables along their first axis, all other variables in the given states."""
-    values = table.values
-    cell = torch.zeros(states.shape[:2], dtype=torch.int64, device=values.device)
-    for axis, size in zip(axes[1:], values.shape[2:], strict=True):
-        cell = cell * size + states[:, :, axis]
-    row = torch.arange(len(values), device=values.device)
-    picked = values.reshape(*values.shape[:2], -1)[row, :, cell].double()
-    return picked if table.logs else picked.log()
+def _given(
+    table: ScaledTable, others: Sequence[Int[Tensor, "n k"]], count: int
+) -> Float[Tensor, "s n k"]:
+    """The logs of tables along their first axis, the other variables in their k chosen states."""
+    (n, states, *sizes), values = table.values.shape, table.values.reshape(-1)
+    stride = cells = prod(sizes)
+    place = torch.arange(n, device=values.device).unsqueeze(1) * (states * cells)
+    for chosen, size in zip(others, sizes, strict=True):
+        stride //= size
+        place = place + stride * chosen
+    first = torch.arange(states, device=values.device) * cells
+    place = first[:, None, None] + place.expand(n, count)
+    if table.logs:
+        return values[place].double()
+    few = len(values) < place.numel()
+    return values.double().log()[place] if few else values[place].double().log()
 
 
 # Exact inference where the graph has a small width: log Z, marginals, best states, samples.
@@ -684,7 +696,7 @@ class JunctionTree:
     ) -> Int[Tensor, "n v"]:
         """Sampled assignments, or the best one where there is no generator."""
         graph = potentials.graph
-        states = torch.zeros(count, graph.variables, dtype=torch.int64, device=graph.device)
+        states = torch.zeros(graph.variables, count, dtype=torch.int64, device=graph.device)
         for schedule in self._schedules(graph):
             tree = CliqueTree.of(schedule, potentials)
             if generator is None:
@@ -693,7 +705,7 @@ class JunctionTree:
                 messages, log_partition = tree.collect(graph.components)
                 insist_possible(log_partition)
             tree.trace(messages, states, lambda odds: _choose(odds, generator))
-        return states
+        return states.T.contiguous()
 
     def _schedules(self, graph: FactorGraph) -> list[Schedule]:
         return graph.planned(make_schedules, self.memory_limit)
@@ -729,12 +741,12 @@ def _size(count: float) -> str:
     return f"{count / units[unit]:,.1f} {unit}"
 
 
-def _choose(odds: Float[Tensor, "k n s"], generator: torch.Generator | None) -> Int[Tensor, "k n"]:
+def _choose(odds: Float[Tensor, "s n k"], generator: torch.Generator | None) -> Int[Tensor, "n k"]:
     """The best state or, with a generator, one at random by its log-odds."""
     if generator is None:
-        return odds.argmax(dim=-1)
-    rising = (odds - odds.amax(dim=-1, keepdim=True)).exp().cumsum(dim=-1)
+        return odds.argmax(dim=0)
+    rising = (odds - odds.amax(dim=0)).exp().cumsum(dim=0)
     point = torch.rand(
-        rising.shape[:-1], dtype=rising.dtype, generator=generator, device=generator.device
+        rising.shape[1:], dtype=rising.dtype, generator=generator, device=generator.device
     )
-    return (rising <= point.to(rising.device).unsqueeze(-1) * rising[..., -1:]).sum(dim=-1)
+    return (rising <= point.to(rising.device) * rising[-1]).sum(dim=0)
