@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mrflearn.errors import DataError
-from mrflearn.evaluation.held_out import held_out
-from mrflearn.evaluation.moments_match import moments_match
+from mrflearn.evaluation.fields import held_out
+from mrflearn.evaluation.fields import moments_match
 from mrflearn.graph.builders import complete, grid
 from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.potentials import Potentials

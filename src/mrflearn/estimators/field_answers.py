@@ -31,8 +31,6 @@ from mrflearn.objectives.pseudolikelihood import log_conditionals
 
 Method = Literal["exact", "ais", "pl"]
 PartitionMethod = Literal["auto", "exact", "ais"]
-# Numbers gathered at once for conditional scores (factors x states a row); bounds memory only.
-GATHERED = 1 << 25
 
 
 class FieldSamples(NamedTuple):
@@ -56,7 +54,8 @@ def log_likelihoods(
     """The log-probability of each row, in nats, by the method that `MarkovField` describes."""
     check_states(rows, potentials.graph.states)
     if method == "pl":
-        return _pseudolikelihoods(potentials, rows)
+        values = log_conditionals(potentials, rows).sum(dim=-1)
+        return np.asarray(values.detach().cpu(), dtype=np.float64)
     if method not in ("exact", "ais"):
         raise SettingsError(f"method {method!r} is not one of 'exact', 'ais', 'pl'.")
     total = log_partition(potentials, method, seed).value
@@ -123,14 +122,6 @@ def pairs(potentials: Potentials) -> NDArray[np.int64]:
     groups = [g for g in potentials.graph.groups if g.arity == 2]
     scopes = [group.scope.cpu().numpy() for group in groups]
     return np.concatenate(scopes) if scopes else np.zeros((0, 2), dtype=np.int64)
-
-
-def _pseudolikelihoods(potentials: Potentials, rows: Tensor) -> NDArray[np.float64]:
-    graph = potentials.graph
-    widest = max((len(group) for group in graph.groups), default=1)
-    chunk = max(1, GATHERED // max(1, widest * int(graph.states.max())))
-    values = torch.cat([log_conditionals(potentials, part) for part in rows.split(chunk)])
-    return np.asarray(values.detach().cpu(), dtype=np.float64)
 
 
 # What every fitted field can be asked, whatever it was learned by: read off its potentials.
