@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from mrflearn.graph.local_shape import LocalShape
 from mrflearn.objectives import local_auxiliary
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
-from support.local_problems import SHAPES, features, plain_loss, random_counts
+from support.local_problems import SHAPES, plain_loss, random_counts
 
 
 def without_matrices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,9 @@ def test_the_shared_step_is_that_of_newton_on_the_average_problem(name: str) -> 
     problems = likelihood(shape, counts)
     found = LocalNewton(l2=l2)._near(problems)
     weights = counts.view(-1, shape.contexts, many).sum(dim=0).mean(dim=1)
-    average = AuxiliaryLikelihood(LocalTables(shape), weights.unsqueeze(1), problems.observed[:, :1])
+    average = AuxiliaryLikelihood(
+        LocalTables(shape), weights.unsqueeze(1), problems.observed[:, :1]
+    )
     hessian = average.hessian(average.at_zero())[0] + 2 * l2 * torch.eye(len(shape.terms))
     slopes = slope(shape, counts, torch.zeros_like(found), 0.0)
     for q in (0, many - 1):

@@ -49,7 +49,6 @@ from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
 from mrflearn.training.lap import lap_refuses
 from mrflearn.training.outcome import Outcome
 
-
 # Which estimator suits a field, and why: what `estimator="auto"` does.
 
 

@@ -1,4 +1,4 @@
-"""Every way to learn a field: graph and samples (or counts, or files of samples) in, outcome out."""
+"""Every way to learn a field: graph and samples (or counts, or files) in, outcome out."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class FieldTraining:
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
         near = None
         if some is not None and self._scales(graph):
-            near = _Near(graph, some, _blankets(graph, some))
+            near = _Near(graph, some, count_blankets(graph, some))
         outcome = self._minimise(objective, near, float(counts.weights.sum()))
         if self.estimator == "bp" and outcome.failed:
             return replace(outcome, reason=f"{outcome.reason} {LOOPY_ADVICE}")
@@ -301,7 +301,7 @@ def _pseudolikelihood(training: FieldTraining, graph: FactorGraph, samples: Samp
     whole = samples.complete()
     if samples.missing and not _terms_beyond(graph, samples, len(whole), training.names):
         samples = whole
-    model, counted = TabularModel.zeros(graph), _blankets(graph, samples)
+    model, counted = TabularModel.zeros(graph), count_blankets(graph, samples)
     objective: Objective[TabularModel]
     if counted is not None:
         objective = counted
@@ -355,7 +355,7 @@ ESTIMATORS: dict[str, Callable[[FieldTraining, FactorGraph, Samples], Fitted]] =
 # Where the search for a likelihood or pseudolikelihood begins, and how it bends there.
 
 
-def _blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelihood | None:
+def count_blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelihood | None:
     """Counts of all variables with their neighbours; None where these are more than the samples."""
     plain = all(bool((group.multiplicity == 1).all()) for group in graph.groups)
     if not plain or graph.is_lifted() or degree_limit_error(graph):

@@ -249,10 +249,9 @@ def _sizes(
     spread = frequencies * (1 - frequencies)
     first, second = model.pairs
     # Each coupling is read by the conditionals of both of its variables.
-    couplings = (
-        frequencies[first].unsqueeze(2) * spread[second].unsqueeze(1)
-        + spread[first].unsqueeze(2) * frequencies[second].unsqueeze(1)
-    )
+    couplings = frequencies[first].unsqueeze(2) * spread[second].unsqueeze(1) + spread[
+        first
+    ].unsqueeze(2) * frequencies[second].unsqueeze(1)
     curvatures = {"fields": spread[:, 1:], "couplings": couplings}
     sizes = {
         name: (total * own + 2 * l2[name]).rsqrt().to(model.fields.dtype)

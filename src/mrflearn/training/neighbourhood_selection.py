@@ -168,7 +168,7 @@ class Lasso:
         return Regressions((self.frequencies + 1e-9).log(), couplings)
 
     def losses(self, point: Regressions) -> tuple[Float[Tensor, " v"], Regressions]:
-        """The mean of -log p(variable | others) for each variable, and the gradient of their sum."""
+        """The mean of -log p(variable | others) of each variable, and their sum's gradient."""
         column = self.frequencies.reshape(-1, 1)
         matrix = point.couplings.reshape(len(column), -1)
         fields = (point.fields.reshape(1, -1) - column.t() @ matrix).view_as(point.fields)
