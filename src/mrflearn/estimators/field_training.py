@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import prod
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -201,13 +201,14 @@ class FieldTraining:
         """Counts of a block are added up and solved where they are: only parameters come home."""
         plan = self.lap_plan(graph, missing=count.missing)
 
-        def solved(task: Callable[..., Any], blocks: Iterable[Block]) -> Iterable[LocalSolution]:
+        task = SolveBlock(plan.shapes, self.newton, missing=count.missing)
+
+        def solved(_: object, blocks: Iterable[Block]) -> Iterable[LocalSolution]:
             held = list(blocks)
             scopes = [(block.scope, plan.shapes[block.shape].sizes) for block in held]
             finish = partial(_solve_counted, task, held)
             return executor.map_totals(replace(count, scopes=scopes), paths, finish)
 
-        task = SolveBlock(plan.shapes, self.newton, missing=count.missing)
         return fit_locally(graph, plan, task, solved, self.checkpoint, self.resume)
 
     def check_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:

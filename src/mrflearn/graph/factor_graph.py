@@ -38,7 +38,7 @@ class FactorGroup:
     multiplicity: Float[Tensor, " f"] = None  # type: ignore[assignment]  # filled below: ones
 
     def __post_init__(self) -> None:
-        scope = torch.as_tensor(self.scope, dtype=torch.int64)
+        scope = torch.as_tensor(self.scope, dtype=torch.int64).clone()  # its maker may change it
         if scope.ndim != 2 or scope.shape[1] == 0:
             raise GraphError(
                 f"group '{self.name}': scope must have two axes (factors, arity of at least 1), "
@@ -49,7 +49,7 @@ class FactorGroup:
         table = torch.arange(count, device=device) if self.table is None else self.table
         ones = torch.ones(count, dtype=torch.float64, device=device)
         multiplicity = ones if self.multiplicity is None else self.multiplicity
-        object.__setattr__(self, "table", torch.as_tensor(table, dtype=torch.int64))
+        object.__setattr__(self, "table", torch.as_tensor(table, dtype=torch.int64).clone())
         object.__setattr__(self, "multiplicity", torch.as_tensor(multiplicity, dtype=torch.float64))
         if self.table.shape != (count,) or self.multiplicity.shape != (count,):
             raise GraphError(
@@ -103,7 +103,7 @@ class FactorGraph:
         return f"<FactorGraph of {len(self.states):,} variables, factors: {sizes or 'none'}>"
 
     def __post_init__(self) -> None:
-        states = torch.as_tensor(self.states, dtype=torch.int64)
+        states = torch.as_tensor(self.states, dtype=torch.int64).clone()
         device, count = states.device, len(states)
         zeros = torch.zeros(count, dtype=torch.int64, device=device)
         component = zeros if self.component is None else torch.as_tensor(self.component)

@@ -104,7 +104,7 @@ class _Near:
         ends = np.concatenate([[0], linked.sum(axis=2).cumsum()]).astype(np.int32)
         nodes = csr_array((np.ones(len(joined), dtype=np.int8), joined, ends), (len(ends) - 1,) * 2)
         found, labels = connected_components(nodes, directed=False)
-        first = np.empty(found, dtype=np.int64)
+        first: Integers = np.empty(found, dtype=np.int64)
         first[labels[::-1]] = np.arange(len(labels))[::-1]  # the last to be written is the first
         return first[labels].reshape(count, width) - start
 
@@ -229,7 +229,8 @@ def log2_joint_states(graph: FactorGraph, extra: int = 0) -> float:
 
 def neighbourhoods(graph: FactorGraph, auxiliary: Auxiliary = "exact") -> list[Neighbourhoods]:
     """The local problems of every clique."""
-    known, targets = _known(graph), []
+    known = _known(graph)
+    targets: list[tuple[Integers | None, Integers]] = []
     for index, group in enumerate(graph.groups):
         numbers = np.arange(known.starts[index], known.starts[index + 1])
         targets.append((numbers, known.scopes[numbers, : group.arity]))
