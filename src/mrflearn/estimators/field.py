@@ -218,9 +218,7 @@ class MarkovField(FieldQuestions):
         training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True)
         tell_codes(samples, self.codes_, names)
-        weights = None
-        if sample_weight is not None:
-            weights = sample_weights(sample_weight, len(table), device)
+        weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:
             training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
             return self._keep(training(graph, Samples.of(table, weights, device)))

@@ -152,7 +152,7 @@ class FieldTraining:
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
         near = None
         if some is not None and self._scales(graph):
-            near = _Near(graph, some, count_blankets(graph, some))
+            near = _StartingPoint(graph, some, count_blankets(graph, some))
         outcome = self._minimise(objective, near, float(counts.weights.sum()))
         if self.estimator == "bp" and outcome.failed:
             return replace(outcome, reason=f"{outcome.reason} {LOOPY_ADVICE}")
@@ -238,7 +238,7 @@ class FieldTraining:
         return not self.l1 and parameter_count(graph) <= MOST_PARAMETERS
 
     def _minimise(
-        self, objective: Objective[TabularModel], near: _Near | None, weight: float
+        self, objective: Objective[TabularModel], near: _StartingPoint | None, weight: float
     ) -> Fitted:
         """The field of least value, in coordinates that suit the samples where these are known.
 
@@ -316,7 +316,7 @@ def _pseudolikelihood(training: FieldTraining, graph: FactorGraph, samples: Samp
             objective = Autograd(model, coded, DensePseudolikelihood())
         else:
             objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
-    near = _Near(graph, whole, counted) if len(whole) and training._scales(graph) else None
+    near = _StartingPoint(graph, whole, counted) if len(whole) and training._scales(graph) else None
     return training._minimise(objective, near, samples.total)
 
 
@@ -379,7 +379,7 @@ def count_blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelih
 
 
 @dataclass(frozen=True, eq=False)
-class _Near:
+class _StartingPoint:
     """A quick estimate of a field from (some of) its samples, and the curvature there.
 
     At the optimum the curvature of minus the log-likelihood is the covariance of the field's

@@ -135,12 +135,10 @@ class PottsField(FieldQuestions):
         """
         del y  # scikit-learn passes it to every estimator
         rows, states = self._rows(X)
-        if sample_weight is not None:
-            weights = sample_weights(sample_weight, len(rows), rows.device)
-        elif self.identity is not None:
+        weights = sample_weights(sample_weight, len(rows), rows.device)
+        if weights is None and self.identity is not None:
             weights = sequence_weights(rows, states, self.identity)
-        else:
-            weights = torch.ones(len(rows), dtype=torch.float64, device=rows.device)
+        weights = Samples(rows, weights).row_weights
         l2 = self._strengths(rows.shape[1])
         dtype = choose_dtype(self.dtype)
         couplings = rows.shape[1] * (rows.shape[1] - 1) // 2 * states**2

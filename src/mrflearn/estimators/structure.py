@@ -117,10 +117,7 @@ class FieldStructure(TakesTables, Estimator):
         sizes = torch.tensor(codes.sizes, device=rows.device)
         check_states(rows, sizes, missing_allowed=True)
         tell_codes(table, codes, names)
-        weights = None
-        if sample_weight is not None:
-            weights = sample_weights(sample_weight, len(rows), rows.device)
-        seen = Samples.distinct(rows, weights)
+        seen = Samples.distinct(rows, sample_weights(sample_weight, len(rows), rows.device))
         found = select_edges(
             seen,
             sizes,

@@ -56,7 +56,7 @@ def inherited_cliques(known: Incidence, inside: Integers) -> Integers:
 
     Bit i stands for the variable in column i; rows are padded with 0.
     """
-    near = _Near.around(known, inside)
+    near = _Surroundings.around(known, inside)
     labels = near.components()
     masks, is_open = near.summary(labels)
     unknown = np.nonzero(is_open.sum(axis=1) > 1)[0]
@@ -68,7 +68,7 @@ def inherited_cliques(known: Incidence, inside: Integers) -> Integers:
 
 
 @dataclass(frozen=True, eq=False)
-class _Near:
+class _Surroundings:
     """The variables outside each neighbourhood, up to two steps away from it."""
 
     inside: Integers  # (q, n) padded
@@ -78,7 +78,7 @@ class _Near:
     leads_away: NDArray[np.bool_]  # (q, b) joined to something neither inside nor in the ball
 
     @classmethod
-    def around(cls, known: Incidence, inside: Integers) -> _Near:
+    def around(cls, known: Incidence, inside: Integers) -> _Surroundings:
         none, count = known.variables, len(inside)
         ball = np.zeros((count, 0), dtype=np.int64)
         frontier = inside
@@ -133,7 +133,7 @@ def _position(rows: Integers, wanted: Integers, none: int) -> Integers:
 
 def _merge_far(
     known: Incidence,
-    near: _Near,
+    near: _Surroundings,
     labels: Integers,
     masks: Integers,
     is_open: NDArray[np.bool_],
