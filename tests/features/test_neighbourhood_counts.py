@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from mrflearn.features import observations as room
-from mrflearn.features.observations import Columns, neighbourhood_counts
+from mrflearn.features.observations import Samples
 
 
 def one_by_one(
@@ -45,10 +45,10 @@ def test_counts_equal_counting_one_by_one(
         rows[0, 0] = -1
     scope = np.arange(len(sizes)) + len(sizes) * generator.integers(0, 3, (4, len(sizes)))
     weights = generator.random(samples) if weighted else np.ones(samples)
-    columns = Columns.of(rows, torch.from_numpy(weights) if weighted else None)
-    assert columns.missing == missing
-    assert columns.total == pytest.approx(weights.sum())
-    counts = neighbourhood_counts(torch.from_numpy(scope), sizes, columns)
+    data = Samples.of(rows, torch.from_numpy(weights) if weighted else None)
+    assert data.missing == missing
+    assert data.total == pytest.approx(weights.sum())
+    counts = data.count(torch.from_numpy(scope), sizes)
     assert_close(counts, torch.from_numpy(one_by_one(scope, sizes, rows, weights, missing)))
 
 
@@ -56,7 +56,7 @@ def test_counts_equal_counting_one_by_one(
 def test_many_states_need_wider_columns(largest: int) -> None:
     rows = np.array([[0, largest], [1, 7], [-1, largest], [1, -1]])
     sizes = [2, largest + 1]
-    counts = neighbourhood_counts(torch.tensor([[0, 1]]), sizes, Columns.of(rows))
+    counts = Samples.of(rows).count(torch.tensor([[0, 1]]), sizes)
     expected = one_by_one(np.array([[0, 1]]), sizes, rows, np.ones(4), True)
     assert_close(counts, torch.from_numpy(expected))
 
@@ -64,9 +64,9 @@ def test_many_states_need_wider_columns(largest: int) -> None:
 def test_blocks_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(0).integers(0, 3, (50, 6))
     scope = torch.tensor([[0, 1, 2], [3, 4, 5], [5, 0, 3]])
-    whole = neighbourhood_counts(scope, [3, 3, 3], Columns.of(rows))
+    whole = Samples.of(rows).count(scope, [3, 3, 3])
     monkeypatch.setattr(room, "BLOCK", 7)
-    assert_close(neighbourhood_counts(scope, [3, 3, 3], Columns.of(rows)), whole)
-    parts = [Columns.of(part) for part in np.array_split(rows, 4)]
-    found = [neighbourhood_counts(scope, [3, 3, 3], part) for part in parts]
+    assert_close(Samples.of(rows).count(scope, [3, 3, 3]), whole)
+    parts = [Samples.of(part) for part in np.array_split(rows, 4)]
+    found = [part.count(scope, [3, 3, 3]) for part in parts]
     assert_close(torch.stack(found).sum(dim=0), whole)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from mrflearn import MarkovField
 from mrflearn.errors import DataError
 from mrflearn.execution.executor import Serial
 from mrflearn.features.observations import Samples, clique_counts
-from mrflearn.features.shards import CountShard, count_shards
+from mrflearn.features.shards import CountShard
 from mrflearn.graph.builders import grid
 
 GRAPH = grid(2, 3)
@@ -33,12 +34,15 @@ def write(folder: Path, rows: np.ndarray, parts: int = 3) -> list[Path]:
     return paths
 
 
+def counted(paths: list[Path]) -> list[torch.Tensor]:
+    return list(Serial().map_totals(CountShard(SCOPES, GRAPH.states), paths, itemgetter(1)))
+
+
 def test_shards_add_up_to_the_whole(tmp_path: Path) -> None:
-    found = count_shards(CountShard(SCOPES, GRAPH.states), write(tmp_path, ROWS), Serial())
+    found = counted(write(tmp_path, ROWS))
     scopes, shapes = zip(*SCOPES, strict=True)
     whole = clique_counts(scopes, shapes, Samples.distinct(torch.as_tensor(ROWS)))
-    assert found.total == 90
-    for shard, counts in zip(found.counts, whole.counts, strict=True):
+    for shard, counts in zip(found, whole.counts, strict=True):
         assert torch.equal(shard.T.reshape(counts.shape), counts)
 
 
@@ -77,5 +81,5 @@ def test_parquet_shards_are_read(tmp_path: Path) -> None:
     columns = {f"x{i}": ROWS[:, i].tolist() for i in range(6)}
     parquet.write_table(pyarrow.table(columns), tmp_path / "rows.parquet")
     found = CountShard(SCOPES, GRAPH.states)(tmp_path / "rows.parquet")
-    wanted = count_shards(CountShard(SCOPES, GRAPH.states), write(tmp_path, ROWS), Serial())
-    assert all(torch.equal(a, b) for a, b in zip(found.counts, wanted.counts, strict=True))
+    wanted = counted(write(tmp_path, ROWS))
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))

@@ -4,7 +4,6 @@ import networkx as nx
 import pytest
 
 from mrflearn.errors import DataError, GraphError
-from mrflearn.graph import builders
 from mrflearn.graph.builders import from_edge_file, from_networkx, graph_from_text
 
 
@@ -126,10 +125,6 @@ def test_edge_file_must_fit_the_data(tmp_path):
 def test_missing_edge_file(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         from_edge_file(tmp_path / "absent.txt")
-
-
-def test_every_builder_is_reached_from_one_module():
-    assert all(callable(getattr(builders, name)) for name in builders.__all__)
 
 
 def test_a_file_may_not_call_for_variables_that_no_memory_holds(tmp_path):

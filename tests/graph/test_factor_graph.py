@@ -62,3 +62,13 @@ def test_moving_keeps_everything() -> None:
     graph = grid(2, 2).to("cpu")
     assert graph.components == 1
     assert [group.name for group in graph.groups] == ["unary", "pairwise"]
+
+
+def test_a_graph_keeps_nothing_that_its_maker_may_change() -> None:
+    scope, table, states = torch.tensor([[0, 1]]), torch.tensor([0]), torch.tensor([2, 3])
+    graph = FactorGraph(states, (FactorGroup("pair", scope, table),))
+    for given in (scope, table, states):
+        given += 5
+    assert graph.groups[0].scope.tolist() == [[0, 1]]
+    assert graph.groups[0].table.tolist() == [0]
+    assert graph.states.tolist() == [2, 3]

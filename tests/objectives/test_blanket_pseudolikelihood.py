@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from mrflearn.features.observations import Columns, Samples, neighbourhood_counts
+from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import blankets
 from mrflearn.models.tabular import ParameterLayout, TabularModel
-from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
 from mrflearn.objectives.pseudolikelihood import (
-    BlanketCounts,
     BlanketPseudolikelihood,
+    Blankets,
     Pseudolikelihood,
 )
 from support.fields import random_field
@@ -43,11 +43,14 @@ def both(graph: FactorGraph, seed: int) -> tuple[list[torch.Tensor], list[torch.
     )
     model = TabularModel(graph, values)
     by_rows = Pseudolikelihood()(model, Samples(rows, weights))
-    layout, total = ParameterLayout.of(graph), torch.zeros((), dtype=torch.float64)
-    for hood in blankets(graph):
-        counts = neighbourhood_counts(hood.scope, hood.shape.sizes, Columns.of(rows, weights))
-        batch = BlanketCounts(AuxiliaryLikelihood.of(hood.shape, counts), layout.terms(hood))
-        total = total + BlanketPseudolikelihood()(model, batch)
+    layout, counted = ParameterLayout.of(graph), []
+    for group in blankets(graph):
+        counts = Samples.of(rows, weights).count(group.scope, group.shape.sizes)
+        problems = AuxiliaryLikelihood.of(LocalTables(group.shape), counts)
+        counted.append(Blankets(problems, layout.terms(group.shape, group.factors)))
+    objective = BlanketPseudolikelihood(model, counted, float(weights.sum()))
+    found = objective(objective.start)
+    total = found.value
     # A variable without a factor is uniform whatever the parameters; only rows speak of it.
     idle = set(range(graph.variables)) - {
         v for g in graph.groups for v in g.scope.view(-1).tolist()
@@ -56,7 +59,7 @@ def both(graph: FactorGraph, seed: int) -> tuple[list[torch.Tensor], list[torch.
         total = total + weights.sum() * graph.states[variable].double().log()
     return (
         [by_rows, *torch.autograd.grad(by_rows, values)],
-        [total, *torch.autograd.grad(total, values)],
+        [total, *objective.layout.unflatten(found.gradient).values()],
     )
 
 

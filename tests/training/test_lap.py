@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,22 +12,19 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from mrflearn.errors import DataError, GraphError
-from mrflearn.features.observations import CliqueCounts, Columns, neighbourhood_counts
+from mrflearn.features.observations import CliqueCounts, Samples
 from mrflearn.graph.builders import chain, chimera, complete, cube, grid
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.gauges import random_ising, reference_gauge, zero_sum_gauge
 from mrflearn.graph.neighbourhood import Auxiliary, blankets, neighbourhoods
 from mrflearn.graph.potentials import Potentials
 from mrflearn.models.tabular import TabularModel
-from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
 from mrflearn.training import lap as room
 from mrflearn.training.lap import (
-    FormOpinion,
-    LocalSolver,
+    LocalPlan,
     SolveBlock,
-    blocks_of,
-    consensus,
-    lap,
+    fit_locally,
     pieces,
 )
 from mrflearn.training.newton import LocalNewton
@@ -49,17 +47,18 @@ FIELDS = {
 }
 
 
-def everything(field: Potentials) -> Columns:
+def everything(field: Potentials) -> Samples:
     """All states, each weighted with its true probability: infinitely many samples."""
-    return Columns.of(all_assignments(field), all_probabilities(field))
+    return Samples.of(all_assignments(field), all_probabilities(field))
 
 
 def learned(
-    graph: FactorGraph, columns: Columns, auxiliary: Auxiliary = "exact", **options: float
+    graph: FactorGraph, columns: Samples, auxiliary: Auxiliary = "exact", **options: float
 ) -> Potentials:
-    blocks = blocks_of(neighbourhoods(graph, auxiliary), missing=columns.missing)
-    solver = LocalSolver(**options)  # type: ignore[arg-type]
-    return lap(graph, blocks, SolveBlock(solver, columns)).model.potentials()
+    plan = LocalPlan.of(neighbourhoods(graph, auxiliary), own=True, missing=columns.missing)
+    newton = LocalNewton(**options)  # type: ignore[arg-type]
+    task = SolveBlock(plan.shapes, newton, columns, columns.missing)
+    return fit_locally(graph, plan, task).model.potentials()
 
 
 def distance(field: Potentials, truth: Potentials) -> float:
@@ -90,7 +89,7 @@ def test_lap_equals_maximum_likelihood_on_samples_that_factorise() -> None:
     rows = torch.cat([left.repeat_interleave(4, dim=0), left.repeat(4, 1)], dim=1)
     weights = (counts.unsqueeze(1) * counts).view(-1)
     graph = chain(4)
-    found = learned(graph, Columns.of(rows, weights))
+    found = learned(graph, Samples.of(rows, weights))
     odds = (counts[3] * counts[0] / counts[1] / counts[2]).log()
     table = found.tables[1].dense()[:, 1, 1]
     assert_close(table, torch.stack([odds, torch.zeros_like(odds), odds]), atol=1e-6, rtol=0)
@@ -105,8 +104,8 @@ def test_potentials_that_are_not_normalised_give_wrong_answers() -> None:
     for hood in neighbourhoods(field.graph, "dense"):
         if hood.shape.own == 1:
             continue
-        counts = neighbourhood_counts(hood.scope, hood.shape.sizes, columns)
-        terms = LocalNewton()(AuxiliaryLikelihood.of(hood.shape, counts)).terms
+        counts = columns.count(hood.scope, hood.shape.sizes)
+        terms = LocalNewton()(AuxiliaryLikelihood.of(LocalTables(hood.shape), counts)).terms
         for place in ((0, 1), (0,), (1,)):
             value = terms[hood.shape.spans[hood.shape.touching.index(place)]][0]
             score += (states[:, hood.scope[:, place]].prod(dim=2) * value).sum(dim=1)
@@ -142,7 +141,7 @@ def test_errors_fall_like_one_over_the_root_of_the_samples() -> None:
             generator = torch.Generator().manual_seed(seed)
             drawn = torch.multinomial(p, samples, replacement=True, generator=generator)
             counts = torch.bincount(drawn, minlength=len(p)).double()
-            found = learned(field.graph, Columns.of(all_assignments(field), counts))
+            found = learned(field.graph, Samples.of(all_assignments(field), counts))
             pairs = zip(found.tables, reference_gauge(field).tables, strict=True)
             runs.append(sum(float((a.dense() - b.dense()).square().sum()) for a, b in pairs))
         errors.append(sum(runs) ** 0.5)
@@ -156,24 +155,26 @@ def test_blocks_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     whole = learned(field.graph, columns)
     monkeypatch.setattr(room, "BLOCK", 1)
     in_ones = learned(field.graph, columns)
-    problems = neighbourhoods(field.graph)
-    parts = [Columns(columns.states[:, k::3].contiguous(), columns.weights[k::3]) for k in range(3)]
-    counts = [
-        torch.stack([neighbourhood_counts(h.scope, h.shape.sizes, p) for p in parts]).sum(dim=0)
-        for h in problems
-    ]
-    task = SolveBlock(LocalSolver())
-    streamed = lap(field.graph, blocks_of(problems, counts), task).model.potentials()
+    plan = LocalPlan.of(neighbourhoods(field.graph), own=True)
+    assert columns.weights is not None
+    parts = [Samples(columns.states[k::3], columns.weights[k::3]) for k in range(3)]
+    blocks = []
+    for block in plan.blocks:
+        counts = [part.count(block.scope, plan.shapes[block.shape].sizes) for part in parts]
+        blocks.append(replace(block, counts=torch.stack(counts).sum(dim=0)))
+    task = SolveBlock(plan.shapes, LocalNewton())
+    counted = replace(plan, blocks=tuple(blocks))
+    streamed = fit_locally(field.graph, counted, task).model.potentials()
     for other in (in_ones, streamed):
         for a, b in zip(whole.tables, other.tables, strict=True):
             assert_close(a.dense(), b.dense(), rtol=1e-9, atol=1e-9)
 
 
 def test_a_block_travels_without_the_whole_it_was_cut_from() -> None:
-    blocks = list(blocks_of(neighbourhoods(grid(60, 60), "dense")))
+    blocks = LocalPlan.of(neighbourhoods(grid(60, 60), "dense")).blocks
     assert len(blocks) > 10
-    for block in blocks:  # bytes: the shape, and for every clique its variables and factors
-        assert len(pickle.dumps(block)) < 6_000 + 400 * len(block.problems)
+    for block in blocks:  # bytes: for every clique its variables and factors
+        assert len(pickle.dumps(block)) < 6_000 + 400 * len(block.scope)
 
 
 def test_missing_values_cost_little_and_bias_nothing() -> None:
@@ -184,7 +185,7 @@ def test_missing_values_cost_little_and_bias_nothing() -> None:
     for hidden in torch.cartesian_prod(*[torch.tensor([0, 1])] * 3):
         rows.append(torch.where(hidden.bool(), -1, states))
         weights.append(p * (0.2**hidden * 0.8 ** (1 - hidden)).prod())
-    columns = Columns.of(torch.cat(rows), torch.cat(weights))
+    columns = Samples.of(torch.cat(rows), torch.cat(weights))
     assert columns.missing
     assert distance(learned(field.graph, columns), field) < 1e-4
 
@@ -192,8 +193,9 @@ def test_missing_values_cost_little_and_bias_nothing() -> None:
 def test_consensus_recovers_the_field_too() -> None:
     for name in ("grid", "potts", "triples"):
         field = FIELDS[name]
-        task = FormOpinion(LocalNewton(), everything(field))
-        found = consensus(field.graph, blocks_of(blankets(field.graph)), task)
+        plan = LocalPlan.of(blankets(field.graph))
+        task = SolveBlock(plan.shapes, LocalNewton(), everything(field), weigh=True)
+        found = fit_locally(field.graph, plan, task)
         assert distance(found.model.potentials(), field) < 1e-6
 
 
@@ -221,36 +223,42 @@ def test_pieces_are_the_logarithms_of_their_counts() -> None:
 def test_what_lap_cannot_do_it_refuses() -> None:
     rows = torch.tensor([[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 1]])
     with pytest.raises(DataError, match=r"too few samples for clique .*l2="):
-        learned(grid(2, 2), Columns.of(rows))
+        learned(grid(2, 2), Samples.of(rows))
     nothing = TabularModel.zeros(grid(2, 2)).potentials()
-    assert 0 < distance(learned(grid(2, 2), Columns.of(rows), l2=0.5), nothing) < 5
+    assert 0 < distance(learned(grid(2, 2), Samples.of(rows), l2=0.5), nothing) < 5
     with pytest.raises(GraphError, match="shares tables"):
-        learned(grid(2, 2, tied=True), Columns.of(rows))
+        learned(grid(2, 2, tied=True), Samples.of(rows))
     with pytest.raises(GraphError, match=r"neighbourhood of clique \[0\] has 30 variables"):
-        learned(complete(30), Columns.of(torch.zeros(2, 30, dtype=torch.int64)))
+        learned(complete(30), Samples.of(torch.zeros(2, 30, dtype=torch.int64)))
 
 
 @pytest.mark.parametrize(("l1", "missing"), [(0.0, False), (1.0, False), (0.0, True)])
 def test_no_more_iterations_are_made_than_allowed(l1: float, missing: bool) -> None:
     rows = all_assignments(FIELDS["grid"])[:300].clone()
     rows[::7, 0] = -1 if missing else 1
-    columns = Columns.of(rows)
-    solver = LocalSolver(l2=0.01, l1=l1, max_iterations=2)
-    blocks = blocks_of(neighbourhoods(FIELDS["grid"].graph), missing=missing)
-    outcome = lap(FIELDS["grid"].graph, blocks, SolveBlock(solver, columns))
+    columns = Samples.of(rows)
+    newton = LocalNewton(l2=0.01, l1=l1, max_iterations=2)
+    plan = LocalPlan.of(neighbourhoods(FIELDS["grid"].graph), own=True, missing=missing)
+    task = SolveBlock(plan.shapes, newton, columns, missing)
+    outcome = fit_locally(FIELDS["grid"].graph, plan, task)
     assert outcome.iterations == 2
     assert outcome.ending == "limit"
 
 
-def test_an_opinion_without_any_information_has_no_weight() -> None:
+def test_an_estimate_without_any_information_has_no_weight() -> None:
     graph = chain(3)
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(2, (200, 3), generator=generator)
     rows[:, 1] = 1  # a neighbour that never changes: coupling and field cannot be told apart
-    block = next(b for b in blocks_of(blankets(graph)) if 1 not in b.problems.scope[:, 0])
-    found = FormOpinion(LocalNewton(), Columns.of(rows))(block)
-    rows[::2, 1] = 0
-    known = FormOpinion(LocalNewton(), Columns.of(rows))(block)
-    assert bool(found.weight.isfinite().all())
-    assert bool((found.weight >= 0).all())
-    assert float(found.weight.max()) < 1e-6 * float(known.weight.min())
+    varied = torch.arange(200).unsqueeze(1) % 2 == 0
+    plan = LocalPlan.of(blankets(graph))
+    block = next(block for block in plan.blocks if 1 not in block.scope[:, 0])
+    found, known = (
+        SolveBlock(plan.shapes, LocalNewton(), Samples.of(own), weigh=True)(block).precision
+        for own in (rows, torch.where(torch.tensor([0, 1, 0]) * varied > 0, 0, rows))
+    )
+    assert found is not None
+    assert known is not None
+    assert bool(found.isfinite().all())
+    assert bool((found >= 0).all())
+    assert float(found.max()) < 1e-6 * float(known.min())

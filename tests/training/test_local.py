@@ -10,16 +10,18 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from mrflearn.graph.local_shape import LocalShape
-from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalFit
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalFit, LocalTables
 from mrflearn.training import newton as local
 from mrflearn.training.newton import (
     LocalNewton,
-    LocalProximal,
     cholesky_with_ridge,
     complete,
-    solve_with_missing,
 )
 from support.local_problems import SHAPES, features, plain_loss, random_counts
+
+
+def likelihood(shape: LocalShape, counts: Tensor) -> AuxiliaryLikelihood:
+    return AuxiliaryLikelihood.of(LocalTables(shape), counts)
 
 
 def slope(shape: LocalShape, counts: Tensor, terms: Tensor, l2: float) -> Tensor:
@@ -33,7 +35,7 @@ def slope(shape: LocalShape, counts: Tensor, terms: Tensor, l2: float) -> Tensor
 def test_the_gradient_vanishes_at_the_solution(name: str, l2: float) -> None:
     shape = SHAPES[name]
     counts = random_counts(shape, 40, seed=0) ** 3  # uneven: some problems take longer
-    found = LocalNewton(l2=l2, tolerance=1e-9)(AuxiliaryLikelihood.of(shape, counts))
+    found = LocalNewton(l2=l2, tolerance=1e-9)(likelihood(shape, counts))
     assert bool(found.converged.all())
     assert float(slope(shape, counts, found.terms, l2).abs().max()) < 1e-6
     value = plain_loss(shape, counts, found.terms) + l2 * found.terms.square().sum(dim=0)
@@ -44,9 +46,9 @@ def test_company_changes_nothing() -> None:
     shape = SHAPES["given"]
     counts = random_counts(shape, 9, seed=1) ** 4
     newton = LocalNewton(l2=0.1, tolerance=1e-10)
-    together = newton(AuxiliaryLikelihood.of(shape, counts)).terms
+    together = newton(likelihood(shape, counts)).terms
     for q in range(9):
-        alone = newton(AuxiliaryLikelihood.of(shape, counts[:, q : q + 1])).terms
+        alone = newton(likelihood(shape, counts[:, q : q + 1])).terms
         assert_close(together[:, q : q + 1], alone, rtol=1e-9, atol=1e-9)
 
 
@@ -54,26 +56,24 @@ def test_company_changes_nothing() -> None:
 def test_the_shared_step_is_that_of_newton_on_the_average_problem(name: str) -> None:
     shape, l2, many = SHAPES[name], 0.3, local.MANY
     counts = random_counts(shape, many, seed=5)
-    absent = torch.zeros(len(shape.terms), many, dtype=torch.bool)
-    absent[-1, many // 2 :] = len(shape.terms) > 1
-    problems = AuxiliaryLikelihood.of(shape, counts, absent)
+    problems = likelihood(shape, counts)
     found = LocalNewton(l2=l2)._near(problems)
     weights = counts.view(-1, shape.contexts, many).sum(dim=0).mean(dim=1)
-    average = AuxiliaryLikelihood(shape, weights.unsqueeze(1), problems.observed[:, :1])
+    average = AuxiliaryLikelihood(
+        LocalTables(shape), weights.unsqueeze(1), problems.observed[:, :1]
+    )
     hessian = average.hessian(average.at_zero())[0] + 2 * l2 * torch.eye(len(shape.terms))
     slopes = slope(shape, counts, torch.zeros_like(found), 0.0)
     for q in (0, many - 1):
-        here = ~absent[:, q]
-        step = torch.linalg.solve(hessian[here][:, here], -slopes[here, q])
+        step = torch.linalg.solve(hessian, -slopes[:, q])
         assert float(step.abs().max()) < local.LONGEST_STEP
-        assert_close(found[here, q], step)
-        assert not found[~here, q].any()
+        assert_close(found[:, q], step)
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_where_problems_begin_changes_nothing(name: str) -> None:
     shape = SHAPES[name]
-    problems = AuxiliaryLikelihood.of(shape, random_counts(shape, 2 * local.MANY, seed=6) ** 4)
+    problems = likelihood(shape, random_counts(shape, 2 * local.MANY, seed=6) ** 4)
     newton = LocalNewton(l2=0.1, tolerance=1e-10)
     near, zero = newton(problems), newton(problems, torch.zeros_like(problems.observed))
     assert_close(near.terms, zero.terms, rtol=1e-8, atol=1e-8)
@@ -85,7 +85,7 @@ def test_a_short_step_needs_no_search(name: str) -> None:
     shape, short = SHAPES[name], 0
     newton = LocalNewton(l2=0.05)
     for seed in range(30):
-        problems = AuxiliaryLikelihood.of(shape, random_counts(shape, 1, seed=seed) ** 3)
+        problems = likelihood(shape, random_counts(shape, 1, seed=seed) ** 3)
         generator = torch.Generator().manual_seed(seed)
         aside = torch.randn(problems.observed.shape, generator=generator, dtype=torch.float64)
         terms = newton(problems).terms + aside / aside.abs().sum()
@@ -100,7 +100,7 @@ def test_a_short_step_needs_no_search(name: str) -> None:
 
 def test_large_problems_go_to_quasi_newton(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = SHAPES["joint"]
-    problems = AuxiliaryLikelihood.of(shape, random_counts(shape, 5, seed=2))
+    problems = likelihood(shape, random_counts(shape, 5, seed=2))
     expected = LocalNewton(l2=0.1)(problems)
     monkeypatch.setattr(local, "MOST_NEWTON", 0)
     found = LocalNewton(l2=0.1)(problems)
@@ -111,10 +111,10 @@ def test_large_problems_go_to_quasi_newton(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_state_never_seen_runs_away_but_ends() -> None:
     shape = LocalShape((2, 2), 2, ((0, 1), (0,), (1,)))
     counts = torch.tensor([[5.0], [3.0], [4.0], [0.0]], dtype=torch.float64)
-    found = LocalNewton()(AuxiliaryLikelihood.of(shape, counts))
+    found = LocalNewton()(likelihood(shape, counts))
     assert float(found.terms[0]) < -20
     assert bool(found.terms.isfinite().all())
-    penalised = LocalNewton(l2=0.1)(AuxiliaryLikelihood.of(shape, counts))
+    penalised = LocalNewton(l2=0.1)(likelihood(shape, counts))
     assert -10 < float(penalised.terms[0]) < -1
 
 
@@ -123,7 +123,7 @@ def test_terms_that_say_the_same_share_the_weight() -> None:
     shape = LocalShape((2, 2, 2), 1, ((0,), (0, 1), (0, 2)))
     counts = torch.zeros(8, 1, dtype=torch.float64)
     counts[[0, 3, 4, 7], 0] = torch.tensor([4.0, 1.0, 2.0, 6.0], dtype=torch.float64)
-    found = LocalNewton()(AuxiliaryLikelihood.of(shape, counts))
+    found = LocalNewton()(likelihood(shape, counts))
     odds = torch.tensor(2.0 / 4).log(), torch.tensor(6.0 / 1).log()
     assert_close(found.terms[0, 0].float(), odds[0], atol=1e-4, rtol=0)
     assert_close(found.terms[1:, 0].sum().float(), odds[1] - odds[0], atol=1e-4, rtol=0)
@@ -133,7 +133,7 @@ def test_terms_that_say_the_same_share_the_weight() -> None:
 def test_sparse_solutions_satisfy_their_conditions(name: str) -> None:
     shape, l1, l2 = SHAPES[name], 1.5, 0.05
     counts = random_counts(shape, 12, seed=3) ** 2
-    found = LocalProximal(l1, l2, tolerance=1e-9)(AuxiliaryLikelihood.of(shape, counts))
+    found = LocalNewton(l2, l1, tolerance=1e-9)(likelihood(shape, counts))
     gradient = slope(shape, counts, found.terms, l2)
     zeros = 0
     priced = torch.zeros(len(shape.terms), dtype=torch.bool)
@@ -176,11 +176,11 @@ def test_missing_values_are_summed_out(name: str) -> None:
     generator = torch.Generator().manual_seed(4)
     cells = int(torch.tensor(sizes).prod())
     counts = 5 * torch.rand(cells, 1, generator=generator, dtype=torch.float64) ** 2
-    found = solve_with_missing(shape, counts, LocalNewton(tolerance=1e-9))
+    found = LocalNewton(tolerance=1e-9).with_missing(LocalTables(shape), counts)
     free = torch.zeros(shape.contexts, dtype=torch.float64, requires_grad=True)
     terms = found.terms[:, 0].clone().requires_grad_(True)
     # The contexts' own distribution at the solution: what the completed counts say.
-    expected = AuxiliaryLikelihood.of(shape, _completed(shape, counts, found.terms)).context[:, 0]
+    expected = likelihood(shape, _completed(shape, counts, found.terms)).context[:, 0]
     free = expected.log().detach().requires_grad_(True)
     loss = seen_likelihood(shape, counts[:, 0], terms, free)
     gradients = torch.autograd.grad(loss, (terms, free))
@@ -194,7 +194,7 @@ def _completed(shape: LocalShape, counts: Tensor, terms: Tensor) -> Tensor:
     expected = (counts.sum(dim=0) / shape.cells).expand(shape.cells, -1)
     for _ in range(3000):
         completed = complete(shape, counts, expected)
-        expected = AuxiliaryLikelihood.of(shape, completed).at(terms).expected
+        expected = likelihood(shape, completed).at(terms).expected
     return completed
 
 
@@ -203,8 +203,8 @@ def test_nothing_missing_is_the_ordinary_problem() -> None:
     counts = random_counts(shape, 3, seed=6)
     wide = torch.zeros(*[n + 1 for n in shape.sizes], 3, dtype=torch.float64)
     wide[tuple(slice(0, n) for n in shape.sizes)] = counts.reshape(*shape.sizes, 3)
-    found = solve_with_missing(shape, wide.reshape(-1, 3), LocalNewton())
-    assert_close(found.terms, LocalNewton()(AuxiliaryLikelihood.of(shape, counts)).terms)
+    found = LocalNewton().with_missing(LocalTables(shape), wide.reshape(-1, 3))
+    assert_close(found.terms, LocalNewton()(likelihood(shape, counts)).terms)
 
 
 class Uphill(AuxiliaryLikelihood):
@@ -217,13 +217,13 @@ class Uphill(AuxiliaryLikelihood):
         return replace(fit, value=fit.value + 1e3 * away)
 
 
-@pytest.mark.parametrize("solver", [LocalNewton(l2=0.01), LocalProximal(0.01, 0.01)])
+@pytest.mark.parametrize("solver", [LocalNewton(l2=0.01), LocalNewton(0.01, 0.01)])
 def test_a_problem_that_finds_no_better_point_stays_and_says_so(
-    solver: LocalNewton | LocalProximal,
+    solver: LocalNewton,
 ) -> None:
     shape = SHAPES["given"]
-    plain = AuxiliaryLikelihood.of(shape, random_counts(shape, 3, seed=4) ** 4)
-    problems = Uphill(shape, plain.context, plain.observed)
+    plain = likelihood(shape, random_counts(shape, 3, seed=4) ** 4)
+    problems = Uphill(plain.tables, plain.context, plain.observed)
     found, expected = solver(problems), solver(plain)
     assert found.stuck.tolist() == [True, False, False]
     assert found.converged.tolist() == [False, True, True]
@@ -244,8 +244,8 @@ def test_a_matrix_without_a_factor_is_flagged() -> None:
 def test_a_problem_that_is_no_number_is_stuck_and_leaves_the_others_alone() -> None:
     shape = SHAPES["given"]
     counts = random_counts(shape, 3, seed=4)
-    expected = LocalNewton(l2=0.1)(AuxiliaryLikelihood.of(shape, counts))
+    expected = LocalNewton(l2=0.1)(likelihood(shape, counts))
     counts[0, 1] = torch.nan
-    found = LocalNewton(l2=0.1)(AuxiliaryLikelihood.of(shape, counts))
+    found = LocalNewton(l2=0.1)(likelihood(shape, counts))
     assert found.stuck.tolist() == [False, True, False]
     assert_close(found.terms[:, ::2], expected.terms[:, ::2])

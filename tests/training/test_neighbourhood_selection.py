@@ -10,7 +10,12 @@ from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid
 from mrflearn.graph.gauges import random_ising
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.training.neighbourhood_selection import Lasso, NeighbourhoodSelection, Regressions
+from mrflearn.training.neighbourhood_selection import (
+    Lasso,
+    Regressions,
+    pair_norms,
+    select_edges,
+)
 
 
 def some_problem(states: int = 3) -> tuple[Lasso, Regressions]:
@@ -18,7 +23,7 @@ def some_problem(states: int = 3) -> tuple[Lasso, Regressions]:
     rows = torch.randint(states, (40, 4), generator=generator)
     rows[:, 2] = rows[:, 0]
     weights = torch.rand(40, generator=generator).double() + 0.5
-    problem = Lasso.of(rows, weights, states)
+    problem = Lasso.of(Samples(rows, weights), states)
     start = problem.without_couplings()
     couplings = torch.randn(start.couplings.shape, generator=generator).double()
     for k in range(4):
@@ -28,14 +33,14 @@ def some_problem(states: int = 3) -> tuple[Lasso, Regressions]:
 
 def test_gradients_by_finite_differences() -> None:
     problem, point = some_problem()
-    slope = problem.slopes(point)
+    slope = problem.losses(point)[1]
     for name in ("fields", "couplings"):
         direction = torch.randn(getattr(point, name).shape, dtype=torch.float64)
         if name == "couplings":
             for k in range(4):
                 direction[k, :, k] = 0
         moved = [
-            float(problem.losses(point._replace(**{name: getattr(point, name) + e})).sum())
+            float(problem.losses(point._replace(**{name: getattr(point, name) + e}))[0].sum())
             for e in (1e-5 * direction, -1e-5 * direction)
         ]
         expected = float((getattr(slope, name) * direction).sum())
@@ -47,8 +52,8 @@ def test_the_solution_satisfies_the_optimality_conditions(states: int) -> None:
     problem, _ = some_problem(states)
     price = 0.05
     found = problem.solve(problem.without_couplings(), price, 20_000, 1e-12)
-    slope = problem.slopes(found)
-    norms, steepness = (problem.pair_norms(part) for part in (found.couplings, slope.couplings))
+    slope = problem.losses(found)[1]
+    norms, steepness = (pair_norms(part) for part in (found.couplings, slope.couplings))
     assert float(slope.fields.abs().max()) < 1e-8
     active = norms > 0
     assert bool(active[0, 2])
@@ -62,7 +67,7 @@ def test_the_solution_satisfies_the_optimality_conditions(states: int) -> None:
 def test_the_highest_price_keeps_nothing_and_a_lower_one_something() -> None:
     problem, _ = some_problem()
     start = problem.without_couplings()
-    most = float(problem.pair_norms(problem.slopes(start).couplings).max())
+    most = float(pair_norms(problem.losses(start)[1].couplings).max())
     assert not problem.solve(start, 1.0001 * most, 500, 1e-9).couplings.any()
     assert problem.solve(start, 0.99 * most, 500, 1e-9).couplings.any()
 
@@ -72,9 +77,7 @@ def test_edges_of_a_grid_are_found() -> None:
     field = random_ising(graph, scale=1.0, seed=0)
     rows = JunctionTree().sample(field, 4000, torch.Generator().manual_seed(0))
     seen = Samples.distinct(rows)
-    edges = NeighbourhoodSelection(path=15)(
-        seen.states, seen.weights, torch.tensor([2] * seen.states.shape[1])
-    ).edges
+    edges = select_edges(seen, torch.tensor([2] * seen.states.shape[1]), path=15).edges
     truth = {tuple(edge) for edge in graph.groups[1].scope.tolist()}
     found = {tuple(edge) for edge in edges.tolist()}
     assert len(found & truth) >= len(truth) - 2  # couplings near zero cannot be seen
@@ -83,9 +86,7 @@ def test_edges_of_a_grid_are_found() -> None:
 
 def test_independent_variables_are_not_joined() -> None:
     rows = torch.randint(2, (500, 5), generator=torch.Generator().manual_seed(1))
-    edges = NeighbourhoodSelection(gamma=1.0)(
-        rows, torch.ones(500).double(), torch.tensor([2] * rows.shape[1])
-    ).edges
+    edges = select_edges(Samples(rows), torch.tensor([2] * rows.shape[1]), gamma=1.0).edges
     assert edges.tolist() == []
 
 
@@ -94,4 +95,4 @@ def test_independent_variables_are_not_joined() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(setting: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
-        NeighbourhoodSelection(**setting)
+        select_edges(Samples(torch.zeros(2, 2)), torch.tensor([2, 2]), **setting)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from mrflearn.graph.builders import chain, grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.training.pseudo_moments import matched_potentials, pseudo_moments
+from mrflearn.training.lap import matched_potentials, pseudo_moments
 
 
 def counted(graph: FactorGraph, seed: int, rows: int = 400) -> CliqueCounts:

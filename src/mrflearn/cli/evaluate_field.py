@@ -26,8 +26,7 @@ def evaluate_field(
     """Answers; with `plot` a picture of the moments is written there first."""
     import torch
 
-    from mrflearn.evaluation.held_out import ANNEALED, EXACT, held_out
-    from mrflearn.evaluation.moments_match import moments_match
+    from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
     from mrflearn.features.observations import check_states
 
     potentials = field.potentials_

@@ -7,17 +7,17 @@ does LAP, at a cost linear in the cliques, and it learns from rows with values m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from dataclasses import replace
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from mrflearn.errors import DataError, GraphError, SettingsError
+from mrflearn.errors import DataError, GraphError
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import (
@@ -29,30 +29,25 @@ from mrflearn.estimators.field_inputs import (
     state_table,
     tell_codes,
 )
-from mrflearn.estimators.field_training import FieldCriterion, FieldTraining, Fitted
+from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import executor_for
-from mrflearn.features.observations import CliqueCounts, Columns, check_states
-from mrflearn.features.shards import CountShard, Histograms, Scope, count_shards
+from mrflearn.features.observations import CliqueCounts, Samples, check_states
+from mrflearn.features.shards import CountShard
 from mrflearn.graph.builders import BYTES_A_PAIR
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.neighbourhood import Auxiliary, too_crowded
+from mrflearn.graph.neighbourhood import Auxiliary, degree_limit_error
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import SampleTable, read_sample_chunks
+from mrflearn.io.samples import read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
 from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
-from mrflearn.training.lap import ProblemBlock, SolveBlock, blocks_of, lap, lap_refuses
-from mrflearn.training.newton import LocalSolution
+from mrflearn.training.lap import lap_refuses
 from mrflearn.training.outcome import Outcome
-
-if TYPE_CHECKING:
-    from mrflearn.estimators.field_training import FieldCriterion
-
 
 # Which estimator suits a field, and why: what `estimator="auto"` does.
 
@@ -80,118 +75,12 @@ def choose_estimator(
     if counts_alone:
         return Choice("lap", "the graph is too wide to be exact; lap needs counts alone")
     cliques = sum(map(len, graph.groups))
-    if cliques >= MANY_CLIQUES and not too_crowded(graph):
+    if cliques >= MANY_CLIQUES and not degree_limit_error(graph):
         return Choice(
             "lap",
             f"the graph is too wide to be exact, and lap is linear in its {cliques:,} cliques",
         )
     return Choice("pl", "the graph is too wide to be exact; pseudolikelihood comes close to it")
-
-
-# A field from samples in many files, counted and solved wherever an executor runs.
-
-
-@dataclass(frozen=True)
-class Shards:
-    """Files of samples, the columns that are variables, and whether values may be missing.
-
-    `codes` are those of the states, where they are not counted from 0.
-    """
-
-    paths: Sequence[PathLike]
-    columns: Sequence[str | int] | None = None
-    missing: bool = False
-    codes: StateCodes | None = None
-
-    def count(self, scopes: Sequence[Scope], graph: FactorGraph, executor: Executor) -> Histograms:
-        """How often each joint state of each scope stands in all files together."""
-        task = CountShard(scopes, graph.states, self.missing, self.columns, self.codes)
-        return count_shards(task, self.paths, executor)
-
-
-def first_table(
-    paths: Sequence[PathLike], columns: Sequence[str | int] | None = None
-) -> SampleTable:
-    """The first rows of the first file, which show the columns and, mostly, the states."""
-    if not paths:
-        raise DataError("no files of samples were given.")
-    with closing(read_sample_chunks(paths[0], columns=columns)) as tables:
-        return next(tables)
-
-
-def learn_from_shards(
-    training: FieldTraining,
-    graph: FactorGraph,
-    shards: Shards,
-    executor: Executor,
-    first: Table,
-) -> Fitted:
-    """The field that all rows of all files together give; no row travels, only histograms do.
-
-    `first` are the rows that were looked at for the columns: the search for "ml" and "bp" takes its
-    coordinates from them.
-    """
-    if training.estimator == "lap":
-        return _by_neighbourhoods(training, graph, shards, executor)
-    if shards.missing:
-        raise DataError(
-            f"missing values in many files can only be learned from by 'lap', not by "
-            f"'{training.estimator}'; in one file by 'pl' too."
-        )
-    if training.estimator not in ("ml", "bp", "pw"):
-        raise SettingsError(
-            f"estimator '{training.estimator}' needs whole rows, which shards do not hand out; "
-            "give it samples in one file, or use 'lap', 'ml', 'bp' or 'pw'."
-        )
-    shapes = [graph.shape(g) if len(g) else (1,) * g.arity for g in graph.groups]
-    scopes = [(g.scope, shape) for g, shape in zip(graph.groups, shapes, strict=True)]
-    seen = shards.count(scopes, graph, executor)
-    counts = tuple(
-        table.T.reshape(len(group), *shape)
-        for table, group, shape in zip(seen.counts, graph.groups, shapes, strict=True)
-    )
-    total = torch.tensor([seen.total], dtype=torch.float64)
-    some = Columns.of(first.astype(np.int64)) if len(first) else None
-    return training.from_clique_counts(graph, CliqueCounts(counts, total), some)
-
-
-def _by_neighbourhoods(
-    training: FieldTraining, graph: FactorGraph, shards: Shards, executor: Executor
-) -> Fitted:
-    """Counts of a block are added up and solved where they are: its parameters alone come home."""
-    problems = training.local_problems(graph, missing=shards.missing)
-    blocks = blocks_of(problems, missing=shards.missing)
-    task = SolveBlock(training.local_solver(), missing=shards.missing)
-
-    def solved(_: Callable[..., Any], blocks: Iterable[ProblemBlock]) -> Iterable[LocalSolution]:
-        held = list(blocks)
-        scopes = [(block.problems.scope, block.problems.shape.sizes) for block in held]
-        count = CountShard(scopes, graph.states, shards.missing, shards.columns, shards.codes)
-        return executor.map_totals(CountParts(count), shards.paths, SolveCounted(held, task))
-
-    return lap(graph, blocks, task, solved, training.checkpoint, training.resume)
-
-
-@dataclass(frozen=True, eq=False)
-class CountParts:
-    """The histograms of one file, block by block."""
-
-    count: CountShard
-
-    def __call__(self, path: PathLike) -> tuple[Tensor, ...]:
-        return self.count(path).counts
-
-
-@dataclass(frozen=True, eq=False)
-class SolveCounted:
-    """The solution of the block of a given number, from what all files together have seen."""
-
-    blocks: Sequence[ProblemBlock]
-    solve: SolveBlock
-
-    def __call__(self, summed: tuple[int, Tensor]) -> LocalSolution:
-        number, counts = summed
-        return self.solve(replace(self.blocks[number], counts=counts))
 
 
 # `MarkovField`: an untied Markov random field learned from samples of all its variables.
@@ -329,13 +218,10 @@ class MarkovField(FieldQuestions):
         training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True)
         tell_codes(samples, self.codes_, names)
-        weights = None
-        if sample_weight is not None:
-            weights = sample_weights(sample_weight, len(table), device)
+        weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:
-            columns = Columns.of(table, weights, device)
             training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
-            return self._keep(training(graph, columns))
+            return self._keep(training(graph, Samples.of(table, weights, device)))
 
     def fit_shards(
         self,
@@ -363,14 +249,18 @@ class MarkovField(FieldQuestions):
             Whether values may be missing.
 
         """
-        first = first_table(paths, columns)
+        if not paths:
+            raise DataError("no files of samples were given.")
+        # The first rows of the first file show the columns and, mostly, the states.
+        with closing(read_sample_chunks(paths[0], columns=columns)) as tables:
+            first = next(tables)
         graph, self.codes_ = self._build(first.values, uniform=True)
         training = self._training(graph, missing=missing, counts_alone=True)
         place = Serial() if executor is None else executor
-        shards = Shards(paths, columns, missing, self.codes_)
+        count = CountShard((), graph.states, missing, columns, self.codes_)
         tell_codes(first.values, self.codes_, first.names)
-        rows = self.codes_.encode(first.values)
-        self._keep(learn_from_shards(training, graph, shards, place, rows))
+        rows = Samples.of(self.codes_.encode(first.values)) if len(first) else None
+        self._keep(training.from_shards(graph, count, paths, place, rows))
         self._name_columns(first.names)
         self.spins_ = first.spins
         return self
@@ -397,7 +287,7 @@ class MarkovField(FieldQuestions):
         if seen != shapes:
             raise GraphError(f"the histograms have the shapes {seen}; this graph needs {shapes}.")
         weight = tables[0][0].sum().reshape(1)
-        return self._keep(training.from_clique_counts(graph, CliqueCounts(tables, weight)))
+        return self._keep(training.from_counts(graph, CliqueCounts(tables, weight)))
 
     def _name_columns(self, names: Sequence[str] | None) -> None:
         """Keeps the names of the columns, where there are any, as scikit-learn does."""
@@ -511,7 +401,7 @@ class MarkovField(FieldQuestions):
         pairs = columns * (columns - 1) // 2
         chosen: FieldCriterion = "pl" if self.estimator == "auto" else self.estimator
         training = self._settings(chosen)
-        training.insist_on_memory(parameters, choose_device(self.device), BYTES_A_PAIR * pairs)
+        training.check_memory(parameters, choose_device(self.device), BYTES_A_PAIR * pairs)
 
     def _keep(self, outcome: Outcome[TabularModel]) -> Self:
         self.outcome_ = outcome

@@ -26,13 +26,8 @@ from mrflearn.io.state_codes import StateCodes
 from mrflearn.io.uai import write_network
 from mrflearn.objectives.pseudolikelihood import log_conditionals
 
-# What every fitted field can be asked, whatever it was learned by: functions of its potentials.
-
-
 Method = Literal["exact", "ais", "pl"]
 PartitionMethod = Literal["auto", "exact", "ais"]
-# Numbers gathered at once for conditional scores (factors x states a row); bounds memory only.
-GATHERED = 1 << 25
 
 
 class FieldSamples(NamedTuple):
@@ -50,21 +45,7 @@ class LogPartition(NamedTuple):
     standard_error: float = 0.0
 
 
-def log_likelihoods(
-    potentials: Potentials, rows: Tensor, method: Method, seed: int
-) -> NDArray[np.float64]:
-    """The log-probability of each row, in nats, by the method that `MarkovField` describes."""
-    check_states(rows, potentials.graph.states)
-    if method == "pl":
-        return _pseudolikelihoods(potentials, rows)
-    if method not in ("exact", "ais"):
-        raise SettingsError(f"method {method!r} is not one of 'exact', 'ais', 'pl'.")
-    total = log_partition(potentials, method, seed).value
-    scores = potentials.score(rows).sum(-1)
-    return np.asarray(scores.cpu(), dtype=np.float64) - total
-
-
-def log_partition(potentials: Potentials, method: PartitionMethod, seed: int) -> LogPartition:
+def _log_partition(potentials: Potentials, method: PartitionMethod, seed: int) -> LogPartition:
     """log Z of all components together, by junction tree or annealed importance sampling."""
     exact = JunctionTree()
     if method == "auto":
@@ -79,61 +60,8 @@ def log_partition(potentials: Potentials, method: PartitionMethod, seed: int) ->
     return LogPartition(float(found.log_partition.sum()), "approximation", error)
 
 
-def gauge_constant(potentials: Potentials) -> float:
-    """What log Z gains in the zero-sum gauge: the two differ by one number for every assignment."""
-    row = torch.zeros(1, potentials.graph.variables, dtype=torch.int64)
-    row = row.to(potentials.graph.device)
-    return float((zero_sum_gauge(potentials).score(row) - potentials.score(row)).sum())
-
-
-def tables_of(potentials: Potentials, arity: int) -> list[NDArray[np.float64]]:
-    """Zero-sum scores of all factors of that arity, an array for each group that has any."""
-    gauged = zero_sum_gauge(potentials)
-    return [
-        np.asarray(gauged.factor_scores(i).detach().cpu(), dtype=np.float64)
-        for i, group in enumerate(gauged.graph.groups)
-        if group.arity == arity and len(group)
-    ]
-
-
-def zero_sum_tables(potentials: Potentials, arity: int) -> NDArray[np.float64]:
-    """Zero-sum scores of all factors of that arity; one number each where there are two states.
-
-    Tables of unequal shapes come as an array of objects.
-    """
-    tables = tables_of(potentials, arity)
-    if not tables:
-        return np.zeros(0)
-    if len({table.shape[1:] for table in tables}) > 1:
-        entries = [table for group in tables for table in group]
-        if arity == 1:  # in the order of the variables, not of their numbers of states
-            groups = [group.scope[:, 0] for group in potentials.graph.groups if group.arity == 1]
-            entries = [entries[k] for k in torch.cat(groups).argsort(stable=True).tolist()]
-        listed = np.empty(len(entries), dtype=object)
-        listed[:] = entries
-        return listed
-    stacked = np.concatenate(tables)
-    if stacked.shape[1:] != (2,) * arity:
-        return stacked
-    return stacked.reshape(len(stacked), -1)[:, -1]  # state 1 of every variable
-
-
-def pairs(potentials: Potentials) -> NDArray[np.int64]:
-    """The two variables of each edge."""
-    groups = [g for g in potentials.graph.groups if g.arity == 2]
-    scopes = [group.scope.cpu().numpy() for group in groups]
-    return np.concatenate(scopes) if scopes else np.zeros((0, 2), dtype=np.int64)
-
-
-def _pseudolikelihoods(potentials: Potentials, rows: Tensor) -> NDArray[np.float64]:
-    graph = potentials.graph
-    widest = max((len(group) for group in graph.groups), default=1)
-    chunk = max(1, GATHERED // max(1, widest * int(graph.states.max())))
-    values = torch.cat([log_conditionals(potentials, part) for part in rows.split(chunk)])
+def _array(values: Tensor) -> NDArray[np.float64]:
     return np.asarray(values.detach().cpu(), dtype=np.float64)
-
-
-# What every fitted field can be asked, whatever it was learned by: read off its potentials.
 
 
 class FieldQuestions(TakesTables, Estimator):
@@ -170,7 +98,13 @@ class FieldQuestions(TakesTables, Estimator):
         chosen = self.usual_method if method is None else method
         potentials = self.potentials_
         rows = torch.as_tensor(self.encode(X), device=potentials.graph.device)
-        return log_likelihoods(potentials, rows, chosen, self.random_state)
+        check_states(rows, potentials.graph.states)
+        if chosen == "pl":
+            return _array(log_conditionals(potentials, rows).sum(dim=-1))
+        if chosen not in ("exact", "ais"):
+            raise SettingsError(f"method {chosen!r} is not one of 'exact', 'ais', 'pl'.")
+        total = _log_partition(potentials, chosen, self.random_state).value
+        return _array(potentials.score(rows).sum(-1)) - total
 
     def log_partition(self, method: PartitionMethod = "auto") -> LogPartition:
         """log Z in the gauge in which `fields_` and `couplings_` are shown, and its kind.
@@ -191,12 +125,16 @@ class FieldQuestions(TakesTables, Estimator):
             `value` in nats, `kind` (`"exact"` or `"approximation"`) and `standard_error`.
 
         """
-        return log_partition(zero_sum_gauge(self.potentials_), method, self.random_state)
+        return _log_partition(zero_sum_gauge(self.potentials_), method, self.random_state)
 
     @property
     def gauge_constant_(self) -> float:
         """log Z as `log_partition` counts it, minus log Z of `potentials_`; in nats."""
-        return gauge_constant(self.potentials_)
+        # The two gauges differ by one number for every assignment.
+        potentials = self.potentials_
+        row = torch.zeros(1, potentials.graph.variables, dtype=torch.int64)
+        row = row.to(potentials.graph.device)
+        return float((zero_sum_gauge(potentials).score(row) - potentials.score(row)).sum())
 
     @property
     def fields_(self) -> NDArray[np.float64]:
@@ -204,7 +142,7 @@ class FieldQuestions(TakesTables, Estimator):
 
         Where numbers of states differ: an array of objects, one table per variable.
         """
-        return zero_sum_tables(self.potentials_, 1)
+        return self._zero_sum_tables(1)
 
     @property
     def couplings_(self) -> NDArray[np.float64]:
@@ -212,28 +150,28 @@ class FieldQuestions(TakesTables, Estimator):
 
         Where numbers of states differ: an array of objects, one table per edge.
         """
-        return zero_sum_tables(self.potentials_, 2)
+        return self._zero_sum_tables(2)
 
     @property
     def edges_(self) -> NDArray[np.int64]:
         """The two variables of each edge, in the order of `couplings_`."""
-        return pairs(self.potentials_)
+        groups = self.potentials_.graph.groups
+        scopes = [group.scope.cpu().numpy() for group in groups if group.arity == 2]
+        return np.concatenate([np.zeros((0, 2), dtype=np.int64), *scopes])
 
     @property
     def strengths_(self) -> NDArray[np.float64]:
         """One number per edge: the spin coupling, or with more states the norm of its table."""
-        tables = tables_of(self.potentials_, 2)
         parts = [
             table[:, 1, 1] if table.shape[1:] == (2, 2) else np.linalg.norm(table, axis=(1, 2))
-            for table in tables
+            for table in self._gauged(2)
         ]
         return np.concatenate([np.zeros(0), *parts])
 
     @property
     def signed_(self) -> NDArray[np.bool_]:
         """Which of `strengths_` are couplings with a sign: those of two variables of two states."""
-        tables = tables_of(self.potentials_, 2)
-        parts = [np.full(len(table), table.shape[1:] == (2, 2)) for table in tables]
+        parts = [np.full(len(table), table.shape[1:] == (2, 2)) for table in self._gauged(2)]
         return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
 
     @property
@@ -244,6 +182,37 @@ class FieldQuestions(TakesTables, Estimator):
         first, second = self.edges_.T
         matrix[first, second] = matrix[second, first] = self.strengths_
         return matrix
+
+    def _gauged(self, arity: int) -> list[NDArray[np.float64]]:
+        """Zero-sum scores of all factors of that arity, an array for each group that has any."""
+        gauged = zero_sum_gauge(self.potentials_)
+        groups = enumerate(gauged.graph.groups)
+        return [
+            _array(gauged.factor_scores(i)) for i, own in groups if own.arity == arity and len(own)
+        ]
+
+    def _zero_sum_tables(self, arity: int) -> NDArray[np.float64]:
+        """The same in one array; one number each where there are two states.
+
+        Tables of unequal shapes come as an array of objects.
+        """
+        tables = self._gauged(arity)
+        if not tables:
+            return np.zeros(0)
+        if len({table.shape[1:] for table in tables}) > 1:
+            entries = [table for group in tables for table in group]
+            if arity == 1:  # in the order of the variables, not of their numbers of states
+                singles = [
+                    own.scope[:, 0] for own in self.potentials_.graph.groups if own.arity == 1
+                ]
+                entries = [entries[k] for k in torch.cat(singles).argsort(stable=True).tolist()]
+            listed = np.empty(len(entries), dtype=object)
+            listed[:] = entries
+            return listed
+        stacked = np.concatenate(tables)
+        if stacked.shape[1:] != (2,) * arity:
+            return stacked
+        return stacked.reshape(len(stacked), -1)[:, -1]  # state 1 of every variable
 
     @property
     def variable_names_(self) -> list[str]:

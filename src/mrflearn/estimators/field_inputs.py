@@ -17,7 +17,7 @@ from mrflearn.errors import DataError, DataWarning, GraphError, SettingsError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.sample_rows import MISSING
-from mrflearn.io.samples import are_spins, float_states
+from mrflearn.io.samples import array_states
 from mrflearn.io.state_codes import StateCodes, gaps, observed_range
 
 Table = NDArray[np.integer[Any]]
@@ -34,25 +34,15 @@ class TakesTables:
 
 
 def state_table(X: ArrayLike) -> tuple[Table, bool]:
-    """Rows of states, and whether they came as spins; NaN becomes -1.
-
-    Whole numbers keep their type.  Where -1 and 1 are the only values they are spins, and become
-    the states 0 and 1; beside a 0, -1 is a missing value.
-    """
-    values, spins = _numbers(X), False
-    table: Table | None = None
-    if values.dtype.kind == "b":
-        table = values.astype(np.uint8)
-    elif values.dtype.kind in "iu":
-        table = values
-    elif values.dtype.kind == "f":
-        found = float_states(values.astype(np.float64, copy=False))
-        table, spins = found or (None, False)
-    if table is None:
+    """Rows of states, and whether they came as spins; NaN becomes -1."""
+    values = _numbers(X)
+    found = array_states(values)
+    if found is None:
         raise SettingsError(
             "samples must be whole numbers (states counted from 0, or spins of -1 and 1; NaN or -1 "
             f"where one is missing); this is an array of {values.dtype} with other values."
         )
+    table, spins = found
     if table.ndim != 2:
         raise DataError(
             f"samples are a table, samples x variables; this has the shape {table.shape}. "
@@ -60,9 +50,7 @@ def state_table(X: ArrayLike) -> tuple[Table, bool]:
         )
     if not table.shape[1]:
         raise DataError(f"0 feature(s) (shape={table.shape}) while a minimum of 1 is required.")
-    if spins or values.dtype.kind == "f":
-        return table, spins
-    return ((table > 0).astype(np.uint8), True) if are_spins(table) else (table, False)
+    return table, spins
 
 
 def _numbers(X: ArrayLike) -> NDArray[Any]:
@@ -141,8 +129,10 @@ def tell(message: str) -> None:
     warnings.warn(message, DataWarning, stacklevel=4)
 
 
-def sample_weights(weights: ArrayLike, samples: int, device: torch.device) -> Tensor:
-    """One weight a row."""
+def sample_weights(weights: ArrayLike | None, samples: int, device: torch.device) -> Tensor | None:
+    """One weight per row; None where none were given."""
+    if weights is None:
+        return None
     values = torch.as_tensor(np.asarray(weights, dtype=np.float64), device=device)
     if values.shape != (samples,) or not bool((values >= 0).all() & values.isfinite().all()):
         raise SettingsError("sample_weight must hold one finite number >= 0 for every row.")

@@ -1,90 +1,81 @@
-"""Every way to learn a field, behind one function: graph and samples in, outcome out."""
+"""Every way to learn a field: graph and samples (or counts, or files) in, outcome out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import prod
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.field_inputs import column_name, tell
+from mrflearn.execution.executor import Executor
 from mrflearn.execution.memory import require_memory
-from mrflearn.features.observations import CliqueCounts, Columns, Samples, neighbourhood_counts
+from mrflearn.features.observations import CliqueCounts, Samples, clique_counts
+from mrflearn.features.shards import CountShard
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import (
     Auxiliary,
-    Neighbourhoods,
     blankets,
-    merged,
+    degree_limit_error,
+    lone_cliques,
     neighbourhoods,
-    too_crowded,
 )
 from mrflearn.inference.belief_propagation import BeliefPropagation
-from mrflearn.inference.beliefs import Inference
 from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.io.files import PathLike
 from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_count
-from mrflearn.objectives.base import Autograd
+from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.likelihood import Likelihood
-from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.pseudolikelihood import (
-    AvailableCases,
-    AvailablePseudolikelihood,
-    BlanketCounts,
     BlanketPseudolikelihood,
-    CodedSamples,
+    Blankets,
     DensePseudolikelihood,
     Pseudolikelihood,
+    available_cases,
     available_terms,
+    coded_samples,
 )
 from mrflearn.objectives.scaling import Cholesky
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lap import (
-    FormOpinion,
-    LocalSolver,
+    Block,
+    LocalPlan,
     Mapper,
-    ProblemBlock,
     SolveBlock,
-    blocks_of,
-    consensus,
-    lap,
+    fit_locally,
     lap_refuses,
     pieces,
+    pseudo_moments,
+    weighted_mean,
+    with_precision,
 )
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
-from mrflearn.training.newton import LocalNewton
+from mrflearn.training.newton import LocalNewton, LocalSolution
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.owlqn import OWLQN
-from mrflearn.training.pseudo_moments import pseudo_moments
-from mrflearn.training.whitened import (
-    MOST_PARAMETERS,
-    conditional_curvature,
-    feature_covariance,
-)
 
 FieldCriterion = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
-Loss = Callable[[Any, Any], Tensor]
-Batches = (
-    Sequence[CliqueCounts]
-    | Sequence[Samples]
-    | Sequence[AvailableCases]
-    | Sequence[BlanketCounts]
-    | Sequence[CodedSamples]
-)
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
 CHUNK = 16_384
+CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
+MOST_PARAMETERS = 3000  # of a search in scaled coordinates: their covariance is a square table
+# Loopy messages on strongly coupled fields circle without damping.
+LOOPY = BeliefPropagation(damping=0.3)
 LOOPY_ADVICE = (
     "Loopy belief propagation leaps between fixed points where variables are strongly coupled: "
     "use estimator 'ml' where the graph is narrow, else 'pl'."
 )
-CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
 
 
 @dataclass(frozen=True)
@@ -124,26 +115,103 @@ class FieldTraining:
         if self.l1 and self.estimator in ("pw", "pmm", "consensus"):
             raise SettingsError(f"estimator '{self.estimator}' takes no l1; 'lap' and 'pl' do.")
 
-    def __call__(self, graph: FactorGraph, columns: Columns) -> Fitted:
+    def __call__(self, graph: FactorGraph, samples: Samples) -> Fitted:
         """The field learned from samples of all its variables."""
-        if columns.missing and self.estimator not in ("lap", "pl"):
+        if samples.missing and self.estimator not in ("lap", "pl"):
             other = "pl" if lap_refuses(graph, missing=True) else "lap"
             raise DataError(
                 f"some values are missing, which estimator '{self.estimator}' cannot learn from. "
                 f"Use the estimator '{other}', or leave these rows out."
             )
-        if columns.missing and self.l1 and self.estimator == "lap":
+        if samples.missing and self.l1 and self.estimator == "lap":
             raise DataError(
                 "some values are missing, and with missing values 'lap' has no l1 penalty. "
                 "Use l2, the estimator 'pl', or leave these rows out."
             )
-        self.insist_on_memory(parameter_count(graph), graph.device)
-        outcome = ESTIMATORS[self.estimator](self, graph, columns)
+        self.check_memory(parameter_count(graph), graph.device)
+        return ESTIMATORS[self.estimator](self, graph, samples)
+
+    def from_counts(
+        self, graph: FactorGraph, counts: CliqueCounts, some: Samples | None = None
+    ) -> Fitted:
+        """The field learned from nothing but the counts of its own cliques.
+
+        `some` of the rows, where they are at hand, make the search quicker and change no answer.
+        """
+        self.check_memory(parameter_count(graph), graph.device)
+        if self.estimator == "pw":
+            return pieces(graph, counts, self.newton)
+        if self.estimator == "pmm":
+            return pseudo_moments(graph, counts)
+        if self.estimator not in ("ml", "bp"):
+            raise SettingsError(
+                f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of "
+                "cliques; give it samples, or use 'ml', 'bp' or 'pw'."
+            )
+        inference = JunctionTree() if self.estimator == "ml" else LOOPY
+        objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
+        near = None
+        if some is not None and self._scales(graph):
+            near = _StartingPoint(graph, some, count_blankets(graph, some))
+        outcome = self._minimise(objective, near, float(counts.weights.sum()))
         if self.estimator == "bp" and outcome.failed:
             return replace(outcome, reason=f"{outcome.reason} {LOOPY_ADVICE}")
         return outcome
 
-    def insist_on_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:
+    def from_shards(
+        self,
+        graph: FactorGraph,
+        count: CountShard,
+        paths: Sequence[PathLike],
+        executor: Executor,
+        first: Samples | None,
+    ) -> Fitted:
+        """The field that all rows of all files together give; no row travels, only histograms do.
+
+        `first` are the rows that were looked at for the columns: the search for "ml" and "bp" takes
+        its coordinates from them.
+        """
+        if self.estimator == "lap":
+            return self._lap_of_shards(graph, count, paths, executor)
+        if count.missing:
+            raise DataError(
+                f"missing values in many files can only be learned from by 'lap', not by "
+                f"'{self.estimator}'; in one file by 'pl' too."
+            )
+        if self.estimator not in ("ml", "bp", "pw"):
+            raise SettingsError(
+                f"estimator '{self.estimator}' needs whole rows, which shards do not hand out; "
+                "give it samples in one file, or use 'lap', 'ml', 'bp' or 'pw'."
+            )
+        cliques = lone_cliques(graph)
+        task = replace(count, scopes=[(group.scope, group.shape.sizes) for group in cliques])
+        seen = list(executor.map_totals(task, paths, itemgetter(1)))
+        pairs = zip(seen, cliques, strict=True)
+        tables = tuple(own.T.reshape(len(group), *group.shape.sizes) for own, group in pairs)
+        weight = seen[0].sum(dim=0)[:1]
+        return self.from_counts(graph, CliqueCounts(tables, weight), first)
+
+    def _lap_of_shards(
+        self,
+        graph: FactorGraph,
+        count: CountShard,
+        paths: Sequence[PathLike],
+        executor: Executor,
+    ) -> Fitted:
+        """Counts of a block are added up and solved where they are: only parameters come home."""
+        plan = self.lap_plan(graph, missing=count.missing)
+
+        task = SolveBlock(plan.shapes, self.newton, missing=count.missing)
+
+        def solved(_: object, blocks: Iterable[Block]) -> Iterable[LocalSolution]:
+            held = list(blocks)
+            scopes = [(block.scope, plan.shapes[block.shape].sizes) for block in held]
+            finish = partial(_solve_counted, task, held)
+            return executor.map_totals(replace(count, scopes=scopes), paths, finish)
+
+        return fit_locally(graph, plan, task, solved, self.checkpoint, self.resume)
+
+    def check_memory(self, parameters: int, device: torch.device, more: int = 0) -> None:
         """Raises `OutOfMemoryError` where training so many parameters, and `more`, has no room."""
         local = self.estimator in ("lap", "consensus", "pw", "pmm")
         # Each table is held once more with its state 0, at four times the size for two states.
@@ -156,178 +224,37 @@ class FieldTraining:
             device,
         )
 
-    def from_clique_counts(
-        self, graph: FactorGraph, counts: CliqueCounts, some: Columns | None = None
-    ) -> Fitted:
-        """The field learned from nothing but the counts of its own cliques.
+    @property
+    def newton(self) -> LocalNewton:
+        """How local problems are solved."""
+        return LocalNewton(self.l2, self.l1, self.tolerance, self.max_iterations)
 
-        `some` of the rows, where they are at hand, make the search quicker and change no answer.
+    def lap_plan(self, graph: FactorGraph, *, missing: bool) -> LocalPlan:
+        """The local problems of every clique, each of which learns its own parameters."""
+        return LocalPlan.of(neighbourhoods(graph, self.auxiliary), own=True, missing=missing)
+
+    def _scales(self, graph: FactorGraph) -> bool:
+        """Whether the search is in coordinates in which the curvature is about one."""
+        return not self.l1 and parameter_count(graph) <= MOST_PARAMETERS
+
+    def _minimise(
+        self, objective: Objective[TabularModel], near: _StartingPoint | None, weight: float
+    ) -> Fitted:
+        """The field of least value, in coordinates that suit the samples where these are known.
+
+        `weight`: that of all samples of the objective, of which `near` may have seen some.
         """
-        self.insist_on_memory(parameter_count(graph), graph.device)
-        if self.estimator == "pw":
-            return pieces(graph, counts, self._newton())
-        if self.estimator == "pmm":
-            return pseudo_moments(graph, counts)
-        if self.estimator in ("ml", "bp"):
-            objective = Likelihood(self._inference())
-            if some is None:
-                return self._descend(graph, objective, [counts])
-            share = float(counts.weights.sum()) / some.total
-            return self._search(graph, some, objective, [counts], share)
-        raise SettingsError(
-            f"estimator '{self.estimator}' needs counts of whole neighbourhoods, not of cliques; "
-            "give it samples, or use 'ml', 'bp' or 'pw'."
-        )
-
-    def _by_cliques(self, graph: FactorGraph, columns: Columns) -> Fitted:
-        tables = []
-        for group in graph.groups:
-            shape = graph.shape(group) if len(group) else (1,) * group.arity
-            seen = neighbourhood_counts(group.scope, shape, columns)
-            tables.append(seen.T.reshape(len(group), *shape))
-        total = torch.tensor([columns.total], dtype=torch.float64, device=graph.device)
-        counts = CliqueCounts(tuple(tables), total)
-        if self.estimator in ("pw", "pmm"):
-            return self.from_clique_counts(graph, counts)
-        return self._search(graph, columns, Likelihood(self._inference()), [counts])
-
-    def _near(
-        self, graph: FactorGraph, columns: Columns
-    ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p p"]]:
-        """A quick estimate to start from (by consensus, else zeros), and the curvature there."""
-        problems = _small_blankets(graph, columns)
-        layout = ParameterLayout.of(graph)
-        covariance = feature_covariance(graph, columns)
-        if problems is None or layout.size < len(layout.start):
-            start = torch.zeros(layout.size, dtype=torch.float64, device=graph.device)
-            return start, covariance
-        # A start must be finite, whether or not the estimate itself is.
-        task = FormOpinion(LocalNewton(max(self.l2, 0.1), 1e-4), columns)
-        model = consensus(graph, blocks_of(problems), task, self.mapper).model
-        start = torch.cat([value.reshape(-1) for value in model.values])
-        conditional = conditional_curvature(graph, blocks_of(problems), columns, start)
-        # Samples tell their covariance once there are many more of them than parameters.
-        trust = columns.states.shape[1] / (columns.states.shape[1] + 10 * layout.size)
-        return start, trust * covariance + (1 - trust) * conditional
-
-    def _inference(self) -> Inference:
-        return JunctionTree() if self.estimator == "ml" else LOOPY
-
-    def _by_neighbourhoods(self, graph: FactorGraph, columns: Columns) -> Fitted:
-        problems = self.local_problems(graph, missing=columns.missing)
-        blocks = blocks_of(problems, missing=columns.missing)
-        task = SolveBlock(self.local_solver(), columns)
-        return lap(graph, blocks, task, self.mapper, self.checkpoint, self.resume)
-
-    def local_problems(self, graph: FactorGraph, *, missing: bool) -> list[Neighbourhoods]:
-        """The problems that LAP solves, few shapes of them."""
-        problems = neighbourhoods(graph, self.auxiliary)
-        # A copy of a neighbour must be seen whenever that neighbour is.
-        return problems if missing else merged(problems)
-
-    def local_solver(self) -> LocalSolver:
-        """How LAP solves them."""
-        return LocalSolver(self.l2, self.l1, self.tolerance, self.max_iterations)
-
-    def _by_consensus(self, graph: FactorGraph, columns: Columns) -> Fitted:
-        task = FormOpinion(self._newton(), columns)
-        return consensus(graph, blocks_of(blankets(graph)), task, self.mapper)
-
-    def _by_available_cases(self, graph: FactorGraph, columns: Columns) -> Fitted:
-        """Pseudolikelihood of the terms whose variable and neighbours were all observed."""
-        observed = columns.observed()
-        known = available_terms(graph, observed)
-        self._tell_available(known)
-        whole = columns.part(observed.all(dim=1))
-        if not bool(known.sum() > known.all(dim=1).sum() * known.shape[1]):
-            return self._by_conditionals(graph, whole)  # no other row has a term
-        objective: AvailablePseudolikelihood | BlanketPseudolikelihood
-        batches: Batches
-        problems = _small_blankets(graph, columns)
-        if problems is None:
-            states = columns.states.T.long().masked_fill(~observed, 0)
-            weights = columns.weights
-            if weights is None:
-                weights = torch.ones(len(states), dtype=torch.float64, device=graph.device)
-            some = known.any(dim=1)
-            cases = AvailableCases(states[some], known[some], weights[some])
-            objective, batches = AvailablePseudolikelihood(), cases.chunks(CHUNK)
-        else:
-            layout = ParameterLayout.of(graph)
-            batches = [_blanket(block, columns, layout) for block in blocks_of(problems)]
-            objective = BlanketPseudolikelihood()
-        if not whole.states.shape[1]:
-            return self._descend(graph, objective, batches)
-        return self._search(graph, whole, objective, batches, columns.total / whole.total)
-
-    def _tell_available(self, known: Bool[Tensor, "n v"]) -> None:
-        """Says how many rows there are for each variable; an error where there are none."""
-        rows, used = len(known), known.sum(dim=0)
-        least = int(used.argmin())
-        who = f"column {column_name(least, self.names)}"
-        if not int(used[least]):
-            raise DataError(
-                f"{who} and all its neighbours in the graph are never observed together in one "
-                "row, which estimator 'pl' needs where values are missing. Use a graph with fewer "
-                "edges, or the estimator 'lap' on a small one."
-            )
-        tell(
-            "values are missing: 'pl' learns each column from the rows in which it and all its "
-            f"neighbours are observed; the fewest are {int(used[least]):,} of {rows:,}, for {who}"
-        )
-
-    def _by_conditionals(self, graph: FactorGraph, columns: Columns) -> Fitted:
-        if columns.missing:
-            return self._by_available_cases(graph, columns)
-        problems = _small_blankets(graph, columns)
-        if problems is None:
-            rows = Samples.distinct(columns.states.T.long(), columns.weights)
-            if DensePseudolikelihood.suits(graph):
-                states = int(graph.states[0])
-                coded = [CodedSamples.of(part, states) for part in rows.chunks(CODED)]
-                return self._search(graph, columns, DensePseudolikelihood(), coded)
-            return self._search(graph, columns, Pseudolikelihood(), list(rows.chunks(CHUNK)))
-        layout = ParameterLayout.of(graph)
-        batches = [_blanket(block, columns, layout) for block in blocks_of(problems)]
-        return self._search(graph, columns, BlanketPseudolikelihood(), batches)
-
-    def _search(
-        self,
-        graph: FactorGraph,
-        columns: Columns,
-        objective: Loss,
-        batches: Batches,
-        share: float = 1.0,
-    ) -> Fitted:
-        """The least value, in coordinates that suit the samples where there are not too many.
-
-        `share`: how many times the weight of these samples all of them together have.
-        """
-        if self.l1 or ParameterLayout.of(graph).size > MOST_PARAMETERS:
-            return self._descend(graph, objective, batches)
-        start, curvature = self._near(graph, columns)
-        scaling = Cholesky.of(share * curvature, start, self.l2)
-        return self._descend(graph, objective, batches, scaling)
-
-    def _descend(
-        self,
-        graph: FactorGraph,
-        loss: Loss,
-        batches: Batches,
-        scaling: Cholesky | None = None,
-    ) -> Fitted:
-        objective = Autograd(TabularModel.zeros(graph), batches, loss)
-        optimiser, start, tolerance = OWLQN if self.l1 else LBFGS, None, self.tolerance
-        if scaling is not None:
+        optimiser, tolerance = OWLQN if self.l1 else LBFGS, self.tolerance
+        start = scaling = None
+        if near is not None:
+            start = near.start(self)
+            scaling = Cholesky.of(near.curvature(start, weight), start, self.l2)
             # One unit is about one standard error there: far below that, only rounding is left.
-            start, tolerance = scaling.origin, 100 * self.tolerance
+            tolerance = 100 * self.tolerance
             # What is left to gain, not the whole value, is what the optimiser compares with.
             objective.origin = float(objective(start).value) + self.l2 * float(start @ start)
-        couplings = [
-            name
-            for name, group in zip(objective.layout.names, graph.groups, strict=True)
-            if group.arity > 1
-        ]
+        groups = zip(objective.layout.names, objective.model.graph.groups, strict=True)
+        couplings = [name for name, group in groups if group.arity > 1]
         return minimise(
             objective,
             optimiser(max_iterations=self.max_iterations, tolerance=tolerance),
@@ -339,38 +266,192 @@ class FieldTraining:
             resume=self.resume,
         )
 
-    def _newton(self) -> LocalNewton:
-        return LocalNewton(self.l2, self.tolerance, self.max_iterations)
+
+def _solve_counted(
+    task: SolveBlock, blocks: Sequence[Block], summed: tuple[int, Tensor]
+) -> LocalSolution:
+    """The solution of the block of a given number, from what all files together have seen."""
+    number, counts = summed
+    return task(replace(blocks[number], counts=counts))
 
 
-def _small_blankets(graph: FactorGraph, columns: Columns) -> list[Neighbourhoods] | None:
-    """The blankets of all variables, where their joint states are fewer than the samples."""
-    if too_crowded(graph):
-        return None
-    problems = blankets(graph)
-    gap = int(columns.missing)  # each variable has one more state, "not seen"
-    cells = sum(len(hood) * prod(size + gap for size in hood.shape.sizes) for hood in problems)
-    return problems if cells <= columns.states.numel() else None
+# Estimators: from the settings, a graph and samples to the outcome.
 
 
-def _blanket(block: ProblemBlock, columns: Columns, layout: ParameterLayout) -> BlanketCounts:
-    hood = block.problems
-    counts = neighbourhood_counts(hood.scope, hood.shape.sizes, columns)
-    if columns.missing:  # only where all were seen
-        sizes = hood.shape.sizes
-        table = counts.view(*(size + 1 for size in sizes), len(hood))
-        counts = table[tuple(slice(size) for size in sizes)].reshape(-1, len(hood))
-    return BlanketCounts(AuxiliaryLikelihood.of(hood.shape, counts), layout.terms(hood))
+def _lap(training: FieldTraining, graph: FactorGraph, samples: Samples) -> Fitted:
+    plan = training.lap_plan(graph, missing=samples.missing)
+    task = SolveBlock(plan.shapes, training.newton, samples, samples.missing)
+    saved = training.checkpoint, training.resume
+    return fit_locally(graph, plan, task, training.mapper, *saved)
 
 
-# Loopy messages on strongly coupled fields circle without damping.
-LOOPY = BeliefPropagation(damping=0.3)
-ESTIMATORS: dict[str, Callable[[FieldTraining, FactorGraph, Columns], Fitted]] = {
-    "lap": FieldTraining._by_neighbourhoods,
-    "pl": FieldTraining._by_conditionals,
-    "ml": FieldTraining._by_cliques,
-    "bp": FieldTraining._by_cliques,
-    "pw": FieldTraining._by_cliques,
-    "pmm": FieldTraining._by_cliques,
-    "consensus": FieldTraining._by_consensus,
+def _consensus(training: FieldTraining, graph: FactorGraph, samples: Samples) -> Fitted:
+    plan = LocalPlan.of(blankets(graph))
+    task = SolveBlock(plan.shapes, training.newton, samples, weigh=True)
+    return fit_locally(graph, plan, task, training.mapper)
+
+
+def _from_cliques(training: FieldTraining, graph: FactorGraph, samples: Samples) -> Fitted:
+    cliques = lone_cliques(graph)
+    scopes, sizes = [group.scope for group in cliques], [group.shape.sizes for group in cliques]
+    return training.from_counts(graph, clique_counts(scopes, sizes, samples), samples)
+
+
+def _pseudolikelihood(training: FieldTraining, graph: FactorGraph, samples: Samples) -> Fitted:
+    """Where values are missing, of the terms whose variable and neighbours were all observed."""
+    whole = samples.complete()
+    if samples.missing and not _terms_beyond(graph, samples, len(whole), training.names):
+        samples = whole
+    model, counted = TabularModel.zeros(graph), count_blankets(graph, samples)
+    objective: Objective[TabularModel]
+    if counted is not None:
+        objective = counted
+    elif samples.missing:
+        cases = available_cases(graph, samples)
+        objective = Autograd(model, list(cases.chunks(CHUNK)), Pseudolikelihood())
+    else:
+        rows = Samples.distinct(samples.states.long(), samples.weights)
+        if DensePseudolikelihood.suits(graph):
+            coded = coded_samples(rows, graph.most_states, CODED)
+            objective = Autograd(model, coded, DensePseudolikelihood())
+        else:
+            objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
+    near = _StartingPoint(graph, whole, counted) if len(whole) and training._scales(graph) else None
+    return training._minimise(objective, near, samples.total)
+
+
+def _terms_beyond(
+    graph: FactorGraph, samples: Samples, complete: int, names: Sequence[str] | None
+) -> bool:
+    """Whether some row that is not complete has a term; says how many there are per variable."""
+    known = available_terms(graph, samples.observed())
+    used = known.sum(dim=0)
+    least = int(used.argmin())
+    who = f"column {column_name(least, names)}"
+    if not int(used[least]):
+        raise DataError(
+            f"{who} and all its neighbours in the graph are never observed together in one "
+            "row, which estimator 'pl' needs where values are missing. Use a graph with fewer "
+            "edges, or the estimator 'lap' on a small one."
+        )
+    tell(
+        "values are missing: 'pl' learns each column from the rows in which it and all its "
+        f"neighbours are observed; the fewest are {int(used[least]):,} of {len(samples):,}, "
+        f"for {who}"
+    )
+    return int(used.sum()) > complete * graph.variables
+
+
+ESTIMATORS: dict[str, Callable[[FieldTraining, FactorGraph, Samples], Fitted]] = {
+    "lap": _lap,
+    "pl": _pseudolikelihood,
+    "ml": _from_cliques,
+    "bp": _from_cliques,
+    "pw": _from_cliques,
+    "pmm": _from_cliques,
+    "consensus": _consensus,
 }
+
+
+# Where the search for a likelihood or pseudolikelihood begins, and how it bends there.
+
+
+def count_blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelihood | None:
+    """Counts of all variables with their neighbours; None where these are more than the samples."""
+    if degree_limit_error(graph):
+        return None
+    problems, gap = blankets(graph), int(samples.missing)  # one more state: "not seen"
+    cells = sum(len(own) * prod(size + gap for size in own.shape.sizes) for own in problems)
+    if cells > samples.states.numel():
+        return None
+    plan, layout = LocalPlan.of(problems), ParameterLayout.of(graph)
+    tables, counted = [LocalTables(shape, graph.device) for shape in plan.shapes], []
+    for block in plan.blocks:
+        sizes = plan.shapes[block.shape].sizes
+        counts = samples.count(block.scope, sizes)
+        if gap:  # only where all were seen
+            table = counts.view(*(size + 1 for size in sizes), -1)
+            counts = table[tuple(slice(size) for size in sizes)].reshape(-1, counts.shape[1])
+        likelihood = AuxiliaryLikelihood.of(tables[block.shape], counts)
+        counted.append(Blankets(likelihood, plan.places(layout, block)))
+    return BlanketPseudolikelihood(TabularModel.zeros(graph), counted, samples.total)
+
+
+@dataclass(frozen=True, eq=False)
+class _StartingPoint:
+    """A quick estimate of a field from (some of) its samples, and the curvature there.
+
+    At the optimum the curvature of minus the log-likelihood is the covariance of the field's
+    features, and the data have nearly that covariance themselves (pseudolikelihood counts a pair up
+    to twice, and is of the same kind).
+    """
+
+    graph: FactorGraph
+    samples: Samples  # complete rows
+    blankets: BlanketPseudolikelihood | None
+
+    @cached_property
+    def layout(self) -> ParameterLayout:
+        return ParameterLayout.of(self.graph)
+
+    @property
+    def _untied(self) -> BlanketPseudolikelihood | None:
+        return self.blankets if self.layout.size >= len(self.layout.start) else None
+
+    def start(self, training: FieldTraining) -> Float[Tensor, " p"]:
+        """By consensus, where neighbourhoods were counted and no table is shared; else zeros."""
+        counted = () if self._untied is None else self._untied.blankets
+        # A start must be finite, whether or not the estimate itself is.
+        newton = LocalNewton(
+            max(training.l2, 0.1), tolerance=1e-4, max_iterations=training.max_iterations
+        )
+        with torch.inference_mode():
+            found = [
+                (own.places, with_precision(own.problems, newton(own.problems), newton.l2))
+                for own in counted
+            ]
+        return weighted_mean(self.layout, found)
+
+    def curvature(self, start: Float[Tensor, " p"], weight: float) -> Float[Tensor, "p p"]:
+        """For samples of that weight in all."""
+        share = weight / self.samples.total
+        covariance = share * feature_covariance(self.graph, self.samples)
+        if self._untied is None:
+            return covariance
+        # Samples tell their covariance once there are many more of them than parameters.
+        trust = len(self.samples) / (len(self.samples) + 10 * self.layout.size)
+        conditional = self._untied.hessian(start) * (weight / self._untied.weight)
+        return trust * covariance + (1 - trust) * conditional
+
+
+def feature_covariance(graph: FactorGraph, samples: Samples) -> Float[Tensor, "p p"]:
+    """The covariance of the parameters' indicator features, summed over all samples."""
+    layout = ParameterLayout.of(graph)
+    size = layout.size
+    second = torch.zeros(size, size, dtype=torch.float64, device=graph.device)
+    first = torch.zeros(size, dtype=torch.float64, device=graph.device)
+    for chunk in samples.chunks(CHUNK):
+        features = _features(graph, layout, chunk.states.T)
+        weighted = features if chunk.weights is None else features * chunk.weights
+        second += weighted @ features.T
+        first += weighted.sum(dim=1)
+    return second - torch.outer(first, first) / samples.total
+
+
+def _features(graph: FactorGraph, layout: ParameterLayout, states: Tensor) -> Float[Tensor, "p n"]:
+    """Which parameters count in which sample."""
+    found = torch.zeros(layout.size, states.shape[1], dtype=torch.float64, device=graph.device)
+    begin = 0
+    for group in graph.groups:
+        free = [n - 1 for n in graph.shape(group)] if len(group) else []
+        product = found.new_ones(len(group), 1, states.shape[1])
+        for axis, size in enumerate(free):
+            column = states.index_select(0, group.scope[:, axis])
+            wanted = torch.arange(1, size + 1, device=graph.device, dtype=column.dtype)
+            here = (column.unsqueeze(1) == wanted.view(1, -1, 1)).to(product)
+            product = (product.unsqueeze(2) * here.unsqueeze(1)).flatten(1, 2)
+        places = layout.start[begin : begin + len(group)]
+        index = places.unsqueeze(1) + torch.arange(product.shape[1], device=graph.device)
+        found.index_add_(0, index.view(-1), product.flatten(0, 1))
+        begin += len(group)
+    return found

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -14,18 +16,29 @@ from mrflearn.estimators.base import Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
 from mrflearn.execution.device import choose_device, choose_dtype
-from mrflearn.features.observations import check_states
+from mrflearn.execution.memory import require_memory
+from mrflearn.features.observations import Samples, check_states
 from mrflearn.features.sequence_weights import sequence_weights
 from mrflearn.graph.contacts import contact_scores
 from mrflearn.graph.potentials import Potentials
 from mrflearn.io.files import PathLike
+from mrflearn.models.parameters import Layout
 from mrflearn.models.potts import PottsModel
 from mrflearn.models.storage import figure
+from mrflearn.objectives.base import Autograd
+from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.pseudolikelihood import DensePseudolikelihood, coded_samples
+from mrflearn.objectives.scaling import Diagonal
 from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
-from mrflearn.training.potts import PottsTraining
 
 Dtype = Literal["float32", "float64"]
+# Rows in one batch: keeps the block of scores of four positions in a processor's cache, or the
+# one-hot matrix of a wide alignment in a GPU's memory.
+BATCH = 8192
+PSEUDOCOUNT = 0.2  # a state of each column that was never seen must not start at minus infinity
 
 
 class PottsField(FieldQuestions):
@@ -122,16 +135,32 @@ class PottsField(FieldQuestions):
         """
         del y  # scikit-learn passes it to every estimator
         rows, states = self._rows(X)
-        if sample_weight is not None:
-            weights = sample_weights(sample_weight, len(rows), rows.device)
-        elif self.identity is not None:
+        weights = sample_weights(sample_weight, len(rows), rows.device)
+        if weights is None and self.identity is not None:
             weights = sequence_weights(rows, states, self.identity)
-        else:
-            weights = torch.ones(len(rows), dtype=torch.float64, device=rows.device)
-        outcome = self._training(rows.shape[1])(
-            rows, weights, states, progress=self.verbose, checkpoint=checkpoint, resume=resume
+        weights = Samples(rows, weights).row_weights
+        l2 = self._strengths(rows.shape[1])
+        dtype = choose_dtype(self.dtype)
+        couplings = rows.shape[1] * (rows.shape[1] - 1) // 2 * states**2
+        require_memory(
+            dtype.itemsize * LBFGS().vectors_held * couplings,
+            f"training the {couplings:,} couplings of {rows.shape[1]:,} columns",
+            "Use fewer columns, or a device with more memory.",
+            rows.device,
         )
-        self.outcome_: Outcome[PottsModel] = outcome
+        frequencies = _frequencies(rows, weights, states)
+        start = _independent(frequencies, dtype)
+        batches = coded_samples(Samples(rows, weights.to(dtype)), states, BATCH)
+        outcome: Outcome[PottsModel] = minimise(
+            Autograd(start, batches, DensePseudolikelihood()),
+            LBFGS(max_iterations=self.max_iterations, tolerance=None, delta=self.tolerance),
+            penalty=Penalty(l2=l2),
+            scaling=_sizes(start, frequencies, float(weights.sum()), l2),
+            progress=self.verbose,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
+        self.outcome_ = outcome
         self.model_ = outcome.model
         self.n_effective_ = float(weights.sum())
         self.n_features_in_ = rows.shape[1]
@@ -178,21 +207,52 @@ class PottsField(FieldQuestions):
         check_states(rows, torch.full((rows.shape[1],), states, device=rows.device))
         return rows, states
 
-    def _training(self, columns: int) -> PottsTraining:
+    def _strengths(self, columns: int) -> dict[str, float]:
+        """Of L2 (strength * sum of squares)."""
         if min(self.l2_fields, self.l2_couplings) < 0:
             raise SettingsError(
                 f"l2_fields and l2_couplings must be >= 0; got {self.l2_fields} and "
                 f"{self.l2_couplings}."
             )
-        settings: dict[str, Any] = {
-            "l2_fields": self.l2_fields,
-            "l2_couplings": self.l2_couplings * (columns - 1),
-            "max_iterations": self.max_iterations,
-            "tolerance": self.tolerance,
-            "dtype": choose_dtype(self.dtype),
-        }
-        return PottsTraining(**settings)
+        return {"fields": self.l2_fields, "couplings": self.l2_couplings * (columns - 1)}
 
     def _fitted(self) -> PottsModel:
         model: PottsModel = self._after_fit("model_")
         return model
+
+
+def _frequencies(
+    rows: Int[Tensor, "n v"], weights: Float[Tensor, " n"], states: int
+) -> Float[Tensor, "v s"]:
+    variables = rows.shape[1]
+    counts = torch.full((variables, states), PSEUDOCOUNT, dtype=torch.float64, device=rows.device)
+    for chunk, weight in zip(rows.split(BATCH), weights.split(BATCH), strict=True):
+        counts.scatter_add_(1, chunk.t(), weight.double().expand(variables, -1))
+    return counts / counts.sum(dim=1, keepdim=True)
+
+
+def _independent(frequencies: Float[Tensor, "v s"], dtype: torch.dtype) -> PottsModel:
+    """The field without couplings that has these frequencies."""
+    variables, states = frequencies.shape
+    scores = frequencies.log()
+    fields = (scores - scores[:, :1])[:, 1:].to(dtype)
+    zeros = PottsModel.zeros(variables, states, dtype=dtype, device=frequencies.device)
+    return replace(zeros, fields=fields)
+
+
+def _sizes(
+    model: PottsModel, frequencies: Float[Tensor, "v s"], total: float, l2: dict[str, float]
+) -> Diagonal:
+    """One over the root of each parameter's curvature where variables are independent."""
+    spread = frequencies * (1 - frequencies)
+    first, second = model.pairs
+    # Each coupling is read by the conditionals of both of its variables.
+    couplings = frequencies[first].unsqueeze(2) * spread[second].unsqueeze(1) + spread[
+        first
+    ].unsqueeze(2) * frequencies[second].unsqueeze(1)
+    curvatures = {"fields": spread[:, 1:], "couplings": couplings}
+    sizes = {
+        name: (total * own + 2 * l2[name]).rsqrt().to(model.fields.dtype)
+        for name, own in curvatures.items()
+    }
+    return Diagonal(Layout.of(sizes).flatten(sizes))

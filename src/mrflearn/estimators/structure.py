@@ -26,7 +26,7 @@ from mrflearn.features.observations import Samples, check_states
 from mrflearn.graph.builders import pairwise
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.io.state_codes import StateCodes
-from mrflearn.training.neighbourhood_selection import NeighbourhoodSelection
+from mrflearn.training.neighbourhood_selection import select_edges
 
 
 class FieldStructure(TakesTables, Estimator):
@@ -101,9 +101,6 @@ class FieldStructure(TakesTables, Estimator):
 
         """
         del y  # scikit-learn passes it to every estimator
-        select = NeighbourhoodSelection(
-            gamma=self.gamma, path=self.l1_path, combine=self.combine, seed=self.random_state
-        )
         table, names = state_table(X)[0], column_names(X)
         if table.shape[1] < 2:
             raise DataError(
@@ -120,11 +117,15 @@ class FieldStructure(TakesTables, Estimator):
         sizes = torch.tensor(codes.sizes, device=rows.device)
         check_states(rows, sizes, missing_allowed=True)
         tell_codes(table, codes, names)
-        weights = None
-        if sample_weight is not None:
-            weights = sample_weights(sample_weight, len(rows), rows.device)
-        seen = Samples.distinct(rows, weights)
-        found = select(seen.states, seen.weights, sizes)
+        seen = Samples.distinct(rows, sample_weights(sample_weight, len(rows), rows.device))
+        found = select_edges(
+            seen,
+            sizes,
+            gamma=self.gamma,
+            path=self.l1_path,
+            combine=self.combine,
+            seed=self.random_state,
+        )
         self.edges_: NDArray[np.int64] = found.edges.cpu().numpy()
         self.weights_: NDArray[np.float64] = found.weights.cpu().numpy()
         self.states_ = codes.sizes

@@ -59,7 +59,7 @@ class Numbering(dict[Any, int]):
 class _Entries(dict[tuple[Any, Any], int]):
     """Entries (name, value) of dicts numbered by first appearance, each read once.
 
-    An entry stands for attribute `attributes[number]` with the value `values[number]`.  Where names
+    An entry stands for attribute `attributes[number]` with the value `amounts[number]`.  Where names
     are closed, new attributes and values of 0 say nothing: they are `UNKNOWN`.
     """
 
@@ -67,7 +67,7 @@ class _Entries(dict[tuple[Any, Any], int]):
         super().__init__()
         self.numbering = numbering
         self.attributes = array("i")
-        self.values = array("f")
+        self.amounts = array("f")
 
     def __missing__(self, entry: tuple[Any, Any]) -> int:
         name, value = entry
@@ -83,7 +83,7 @@ class _Entries(dict[tuple[Any, Any], int]):
             attribute, value = UNKNOWN, 1.0
         number = self[entry] = len(self)
         self.attributes.append(attribute)
-        self.values.append(value)
+        self.amounts.append(value)
         return number
 
 
@@ -114,7 +114,7 @@ class Items:
         if len(found):
             table = np.frombuffer(self._entries.attributes, np.int32)
             self.numbers.frombytes(table[found].tobytes())
-            values = np.frombuffer(self._entries.values, np.float32)[found]
+            values = np.frombuffer(self._entries.amounts, np.float32)[found]
         if self.values is None and (values != 1.0).any():
             self.values = array("f", [1.0]) * first
         if self.values is not None:
@@ -379,12 +379,13 @@ def _add_sequence(items: Items, sequence: Iterable[Any], number: int) -> None:
             f"sequence {number} is a {type(sequence).__name__}: X is a list of lists of items."
         ) from None
     try:
-        kinds = set(map(type, sequence)) if type(sequence) is list else set()
-        if kinds == {list}:
-            items.add_names(sequence)
-            return
-        if kinds == {dict} and items.add_dicts(sequence):
-            return
+        if isinstance(sequence, list):
+            kinds = set(map(type, sequence))
+            if kinds == {list}:
+                items.add_names(sequence)
+                return
+            if kinds == {dict} and items.add_dicts(sequence):
+                return
         for item in tokens:
             items.add(item)
     except DataError as error:

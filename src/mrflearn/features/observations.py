@@ -1,12 +1,11 @@
-"""Samples as columns, and counts of cliques and neighbourhoods.
+"""Samples of the variables of a field, and counts of joint states of its cliques.
 
-Samples are held by column, one byte a state, so that the codes of a few cliques at a time are
-made and counted within the processor's cache: about two nanoseconds a clique and sample.
+Samples are best held by column, one byte a state, so that the codes of a few cliques at a time are
+made and counted within the processor's cache: about two nanoseconds per clique and sample.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -19,44 +18,131 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 
-# What was observed on the variables of one field: rows of states, and counts on its cliques.
+BLOCK = 1 << 17  # codes held at once
+NARROW = 256  # joint states that one byte can number
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Rows of states, each with the number of times (or the weight) it was seen."""
+    """Rows of states, each with the number of times (or the weight) it was seen; None: once each.
+
+    Where values are `missing`, the largest number of the states' type stands for them.
+    """
 
     states: Int[Tensor, "n v"]
-    weights: Float[Tensor, " n"]
+    weights: Float[Tensor, " n"] | None = None
+    missing: bool = False
 
-    @property
-    def total(self) -> float:
-        """The weight of all rows together."""
-        return float(self.weights.sum())
+    @classmethod
+    def of(
+        cls,
+        rows: NDArray[np.integer] | Int[Tensor, "n v"],
+        weights: Float[Tensor, " n"] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> Samples:
+        """A table of states, -1 where a value is missing, held by column and by the byte."""
+        table = torch.as_tensor(rows)
+        narrow = torch.uint8 if not table.numel() or int(table.max()) < 255 else torch.int32
+        columns = torch.empty(table.shape[1], table.shape[0], dtype=narrow)
+        columns.copy_(table.T)  # -1 becomes 255 in bytes
+        missing = bool(table.numel()) and int(table.min()) < 0
+        if missing and narrow == torch.int32:
+            columns[columns < 0] = torch.iinfo(narrow).max
+        return cls(columns.to(device).T, weights, missing)
 
     @classmethod
     def distinct(
         cls, states: Int[Tensor, "n v"], weights: Float[Tensor, " n"] | None = None
     ) -> Samples:
         """The distinct rows, sorted, each with its summed weight (default: 1 a row)."""
-        if weights is None:
-            weights = torch.ones(len(states), dtype=torch.float64, device=states.device)
+        weights = cls(states, weights).row_weights
         if not len(states):
             return cls(states, weights)
         rows, where = torch.unique(states, dim=0, return_inverse=True)
         total = torch.zeros(len(rows), dtype=weights.dtype, device=weights.device)
         return cls(rows, total.index_add(0, where, weights))
 
+    def __len__(self) -> int:
+        return len(self.states)
+
+    @property
+    def row_weights(self) -> Float[Tensor, " n"]:
+        """The weight of each row."""
+        if self.weights is not None:
+            return self.weights
+        return torch.ones(len(self), dtype=torch.float64, device=self.states.device)
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows together."""
+        return float(len(self) if self.weights is None else self.weights.sum())
+
+    def observed(self) -> Bool[Tensor, "n v"]:
+        """Which values are there."""
+        if not self.missing:
+            return torch.ones_like(self.states, dtype=torch.bool)
+        return self.states.ne(torch.iinfo(self.states.dtype).max)
+
+    def complete(self) -> Samples:
+        """The rows in which no value is missing."""
+        if not self.missing:
+            return self
+        rows = self.observed().all(dim=1)
+        weights = None if self.weights is None else self.weights[rows]
+        return Samples(self.states.T[:, rows].T, weights)
+
     def chunks(self, rows: int) -> Iterator[Samples]:
         """The same samples, at most `rows` rows at a time."""
         for start in range(0, len(self.states), rows):
-            stop = start + rows
-            yield Samples(self.states[start:stop], self.weights[start:stop])
+            here = slice(start, start + rows)
+            weights = None if self.weights is None else self.weights[here]
+            yield Samples(self.states[here], weights, self.missing)
+
+    def count(self, scope: Int[Tensor, "q n"], sizes: Sequence[int]) -> Float[Tensor, "x q"]:
+        """The weight of every joint state of every scope, the last variable changing fastest.
+
+        Where values are missing, each variable has one more state, its last: "not seen".
+        """
+        if self.missing:
+            sizes = [size + 1 for size in sizes]
+        cells = prod(sizes)
+        counts = torch.zeros(len(scope), cells, dtype=torch.float64, device=scope.device)
+        together = max(1, BLOCK // max(1, len(self)))
+        for first in range(0, len(scope), together):
+            part = scope[first : first + together]
+            start = torch.arange(len(part), device=scope.device).unsqueeze(1) * cells
+            for chunk in self.chunks(BLOCK):
+                code = chunk._codes(part, sizes).add_(start).view(-1)
+                weight = chunk.weights
+                if weight is not None:
+                    weight = weight.expand(len(part), -1).reshape(-1)
+                found = torch.bincount(code, weight, minlength=len(part) * cells)
+                counts[first : first + together] += found.view(len(part), cells)
+        return counts.T.contiguous()
+
+    def _codes(self, scope: Int[Tensor, "q n"], sizes: Sequence[int]) -> Int[Tensor, "q n"]:
+        """The number of the joint state of every scope in every sample."""
+        states = self.states.T
+        code = torch.zeros(len(scope), len(self), dtype=torch.int64, device=scope.device)
+        place = 0
+        while place < len(sizes):
+            # Variables are first joined by the byte: that is eight times less to read and write.
+            run, cells = None, 1
+            while place < len(sizes) and (run is None or cells * sizes[place] <= NARROW):
+                column = states.index_select(0, scope[:, place])
+                if self.missing:
+                    absent = torch.iinfo(column.dtype).max
+                    column.masked_fill_(column == absent, sizes[place] - 1)
+                run = column if run is None else run.mul_(sizes[place]).add_(column)
+                cells *= sizes[place]
+                place += 1
+            code = code.mul_(cells).add_(run) if run is not None else code
+        return code
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueCounts:
-    """How often each factor's variables were seen in each joint state, and rows a component."""
+    """How often each factor's variables were seen in each joint state, and rows per component."""
 
     counts: tuple[Float[Tensor, " f *shape"], ...]
     weights: Float[Tensor, " c"]
@@ -68,24 +154,15 @@ def clique_counts(
     samples: Samples,
     *,
     components: int = 1,
-    rows: int = 65_536,
 ) -> CliqueCounts:
-    """Weighted histograms over every scope, in one pass over the samples."""
-    counts = []
-    for scope, shape in zip(scopes, shapes, strict=True):
-        cells = math.prod(shape)
-        histogram = torch.zeros(len(scope) * cells, dtype=torch.float64, device=scope.device)
-        offset = torch.arange(len(scope), device=scope.device) * cells
-        for chunk in samples.chunks(rows):
-            code = torch.zeros(len(chunk.states), len(scope), dtype=torch.int64)
-            code = code.to(scope.device)
-            for axis, size in enumerate(shape):
-                code = code * size + chunk.states[:, scope[:, axis]]
-            weight = chunk.weights.to(histogram.dtype).unsqueeze(1).expand_as(code)
-            histogram.index_add_(0, (code + offset).reshape(-1), weight.reshape(-1))
-        counts.append(histogram.reshape(len(scope), *shape))
-    weights = torch.full((components,), samples.total, dtype=torch.float64)
-    return CliqueCounts(tuple(counts), weights.to(samples.weights.device))
+    """Weighted histograms over every scope."""
+    counts = (
+        samples.count(scope, shape).T.reshape(len(scope), *shape)
+        for scope, shape in zip(scopes, shapes, strict=True)
+    )
+    device = samples.states.device
+    weights = torch.full((components,), samples.total, dtype=torch.float64, device=device)
+    return CliqueCounts(tuple(counts), weights)
 
 
 def check_states(
@@ -122,101 +199,3 @@ def check_states(
             f"sample row {row}, column {column}: {value} is not a state; they run from 0 to "
             f"{size - 1}. {hint}"
         )
-
-
-# How often the variables of each neighbourhood were seen in each joint state.
-
-
-BLOCK = 1 << 17  # codes held at once
-NARROW = 256  # joint states that one byte can number
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """Samples laid column by column; a missing value is the largest number of the type."""
-
-    states: Int[Tensor, "v n"]
-    weights: Float[Tensor, " n"] | None = None
-    missing: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        rows: NDArray[np.int64] | Int[Tensor, "n v"],
-        weights: Float[Tensor, " n"] | None = None,
-        device: torch.device | str = "cpu",
-    ) -> Columns:
-        """The columns of a table of states, -1 where a value is missing."""
-        table = torch.as_tensor(rows)
-        narrow = torch.uint8 if not table.numel() or int(table.max()) < 255 else torch.int32
-        columns = torch.empty(table.shape[1], table.shape[0], dtype=narrow)
-        columns.copy_(table.T)  # -1 becomes 255 in bytes
-        missing = bool(table.numel()) and int(table.min()) < 0
-        if missing and narrow == torch.int32:
-            columns[columns < 0] = torch.iinfo(narrow).max
-        return cls(columns.to(device), weights, missing)
-
-    def observed(self) -> Bool[Tensor, "n v"]:
-        """Which values are there."""
-        if not self.missing:
-            return torch.ones_like(self.states.T, dtype=torch.bool)
-        absent = torch.iinfo(self.states.dtype).max
-        return self.states.ne(absent).T
-
-    def part(self, complete: Bool[Tensor, " n"]) -> Columns:
-        """Some of the samples, none of which has a value missing."""
-        weights = None if self.weights is None else self.weights[complete]
-        return Columns(self.states[:, complete], weights)
-
-    @property
-    def total(self) -> float:
-        """The weight of all samples."""
-        return float(self.states.shape[1] if self.weights is None else self.weights.sum())
-
-
-def neighbourhood_counts(
-    scope: Int[Tensor, "q n"], sizes: Sequence[int], columns: Columns
-) -> Float[Tensor, "x q"]:
-    """The weight of every joint state of every scope, the last variable changing fastest.
-
-    Where values are missing, each variable has one more state, its last: "not seen".
-    """
-    if columns.missing:
-        sizes = [size + 1 for size in sizes]
-    cells, samples = prod(sizes), columns.states.shape[1]
-    counts = torch.zeros(len(scope), cells, dtype=torch.float64, device=scope.device)
-    together = max(1, BLOCK // max(1, samples))
-    for first in range(0, len(scope), together):
-        part = scope[first : first + together]
-        start = torch.arange(len(part), device=scope.device).unsqueeze(1) * cells
-        for begin in range(0, samples, BLOCK):
-            seen = slice(begin, begin + BLOCK)
-            code = _codes(part, sizes, columns, seen).add_(start).view(-1)
-            weight = columns.weights
-            if weight is not None:
-                weight = weight[seen].expand(len(part), -1).reshape(-1)
-            found = torch.bincount(code, weight, minlength=len(part) * cells)
-            counts[first : first + together] += found.view(len(part), cells)
-    return counts.T.contiguous()
-
-
-def _codes(
-    scope: Int[Tensor, "q n"], sizes: Sequence[int], columns: Columns, seen: slice
-) -> Int[Tensor, "q n"]:
-    """The number of the joint state of every scope in every sample."""
-    states = columns.states[:, seen]
-    code = torch.zeros(len(scope), states.shape[1], dtype=torch.int64, device=scope.device)
-    place = 0
-    while place < len(sizes):
-        # Variables are first joined by the byte: that is eight times less to read and write.
-        run, cells = None, 1
-        while place < len(sizes) and (run is None or cells * sizes[place] <= NARROW):
-            column = states.index_select(0, scope[:, place])
-            if columns.missing:
-                absent = torch.iinfo(column.dtype).max
-                column.masked_fill_(column == absent, sizes[place] - 1)
-            run = column if run is None else run.mul_(sizes[place]).add_(column)
-            cells *= sizes[place]
-            place += 1
-        code = code.mul_(cells).add_(run) if run is not None else code
-    return code

@@ -5,7 +5,8 @@ Rows are partitioned: each shard is counted by itself, and histograms add up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,10 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.execution.executor import Executor
-from mrflearn.features.observations import Columns, check_states, neighbourhood_counts
+from mrflearn.features.observations import Samples, check_states
 from mrflearn.io.files import PathLike
-from mrflearn.io.sample_rows import Columns as Names
+from mrflearn.io.sample_rows import Columns
 from mrflearn.io.samples import read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 
@@ -24,57 +24,37 @@ Scope = tuple[Int[Tensor, "q n"], Sequence[int]]  # variables of q cliques, and 
 
 
 @dataclass(frozen=True, eq=False)
-class Histograms:
-    """For each scope the weight of every joint state of every clique; and of all rows together.
+class CountShard:
+    """The task of one worker: read a file of samples a chunk at a time, and count.
 
+    `columns` are those that are variables, `codes` those of states that are not counted from 0.
     Where values are `missing`, each variable has one more state, its last: "not seen".
     """
-
-    counts: tuple[Float[Tensor, "x q"], ...]
-    total: float
-    missing: bool = False
-
-    def __add__(self, other: Histograms) -> Histograms:
-        """What both saw."""
-        if self.missing != other.missing:
-            raise DataError("one shard was counted with missing values and another without.")
-        both = zip(self.counts, other.counts, strict=True)
-        return Histograms(tuple(a + b for a, b in both), self.total + other.total, self.missing)
-
-
-@dataclass(frozen=True, eq=False)
-class CountShard:
-    """The task of one worker: read a file of samples a chunk at a time, and count."""
 
     scopes: Sequence[Scope]
     states: Int[Tensor, " v"]
     missing: bool = False
-    names: Names | None = None
-    codes: StateCodes | None = None  # of states that are not counted from 0
+    columns: Columns | None = None
+    codes: StateCodes | None = None
 
-    def __call__(self, path: PathLike) -> Histograms:
-        total: Histograms | None = None
-        for chunk in read_sample_chunks(path, columns=self.names):
-            if not len(chunk):
-                continue
-            try:
-                values = chunk.values if self.codes is None else self.codes.encode(chunk.values)
-                rows = torch.as_tensor(values)
-                check_states(rows, self.states, missing_allowed=self.missing)
-            except DataError as error:
-                raise DataError(error.problem, path=path) from error
-            columns = replace(Columns.of(rows), missing=self.missing)
-            found = self._count(columns)
-            total = found if total is None else total + found
+    def __call__(self, path: PathLike) -> list[Float[Tensor, "x q"]]:
+        """For each scope the weight of every joint state of every clique."""
+        total: list[Tensor] | None = None
+        for samples in self._samples(path):
+            counts = [samples.count(scope, sizes) for scope, sizes in self.scopes]
+            pairs = zip(total or counts, counts, strict=True)
+            total = counts if total is None else [one + other for one, other in pairs]
         if total is None:
             raise DataError("holds no samples; at least one row is needed.", path=path)
         return total
 
-    def _count(self, columns: Columns) -> Histograms:
-        counts = tuple(neighbourhood_counts(scope, sizes, columns) for scope, sizes in self.scopes)
-        return Histograms(counts, columns.total, columns.missing)
-
-
-def count_shards(task: CountShard, paths: Sequence[PathLike], executor: Executor) -> Histograms:
-    """The histograms over all rows of all files."""
-    return executor.total(task, paths)
+    def _samples(self, path: PathLike) -> Iterator[Samples]:
+        with closing(read_sample_chunks(path, columns=self.columns)) as chunks:
+            for chunk in filter(len, chunks):
+                try:
+                    values = chunk.values if self.codes is None else self.codes.encode(chunk.values)
+                    rows = torch.as_tensor(values)
+                    check_states(rows, self.states, missing_allowed=self.missing)
+                except DataError as error:
+                    raise DataError(error.problem, path=path) from error
+                yield replace(Samples.of(rows), missing=self.missing)

@@ -181,7 +181,7 @@ def chain(length: int, states: States = 2, *, tied: bool = False) -> FactorGraph
 def chains(
     lengths: Sequence[int] | Int[Tensor, " c"], states: States = 2, *, tied: bool = False
 ) -> FactorGraph:
-    """A batch of sequences laid end to end, one component each; groups as in `chain`."""
+    """A batch of sequences, one component each; groups as in `chain`."""
     counts = torch.as_tensor(lengths, dtype=torch.int64).cpu()
     component = _owners(counts)
     within = (component[1:] == component[:-1]).nonzero().squeeze(1)
@@ -251,23 +251,8 @@ def _check_layers(length: int, layers: int, pairs: list[tuple[int, int]]) -> Non
             )
 
 
-# Every graph builder under one name, and graphs from networkx, from edge files and from text.
+# Graphs from networkx, from edge files and from text.
 
-
-__all__ = [
-    "chain",
-    "chains",
-    "chimera",
-    "complete",
-    "cube",
-    "factorial_chain",
-    "from_edge_file",
-    "from_networkx",
-    "graph_from_text",
-    "grid",
-    "skip_chain",
-    "torus",
-]
 
 MOST_UNNAMED = 10_000_000  # variables of a file that alone says how many there are
 LONGEST_NUMBER = 9  # digits of a variable's number in a file
@@ -346,7 +331,7 @@ def graph_from_text(
     if kind == "complete" and not rest and variables is not None:
         return complete(variables, states, tied=tied)
     build = _named(kind, rest, text)
-    # State counts of the columns can only be laid on as many variables: these are counted first.
+    # State counts of the columns need as many variables: these are counted first.
     built = build(states if variables is None or isinstance(states, int) else 2, tied)
     if variables is not None and built.variables != variables:
         raise GraphError(

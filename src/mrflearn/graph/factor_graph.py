@@ -41,7 +41,7 @@ class FactorGroup:
     table: Int[Tensor, " f"] = None  # type: ignore[assignment]  # filled below: one table a factor
 
     def __post_init__(self) -> None:
-        scope = torch.as_tensor(self.scope, dtype=torch.int64)
+        scope = torch.as_tensor(self.scope, dtype=torch.int64).clone()  # its maker may change it
         if scope.ndim != 2 or scope.shape[1] == 0:
             raise GraphError(
                 f"group '{self.name}': scope must have two axes (factors, arity of at least 1), "
@@ -50,7 +50,7 @@ class FactorGroup:
         object.__setattr__(self, "scope", scope)
         count, device = len(scope), scope.device
         table = torch.arange(count, device=device) if self.table is None else self.table
-        object.__setattr__(self, "table", torch.as_tensor(table, dtype=torch.int64))
+        object.__setattr__(self, "table", torch.as_tensor(table, dtype=torch.int64).clone())
         if self.table.shape != (count,):
             raise GraphError(
                 f"group '{self.name}' has {count} factors, but {tuple(self.table.shape)} table "
@@ -95,7 +95,7 @@ class FactorGraph:
         return f"<FactorGraph of {len(self.states):,} variables, factors: {sizes or 'none'}>"
 
     def __post_init__(self) -> None:
-        states = torch.as_tensor(self.states, dtype=torch.int64)
+        states = torch.as_tensor(self.states, dtype=torch.int64).clone()
         device, count = states.device, len(states)
         zeros = torch.zeros(count, dtype=torch.int64, device=device)
         component = zeros if self.component is None else torch.as_tensor(self.component)

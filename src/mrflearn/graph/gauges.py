@@ -54,7 +54,7 @@ def _regauge(potentials: Potentials, project: Projection) -> Potentials:
         group, whole = graph.groups[index], tables[index]
         for keep in _smaller(group.arity):
             part = _part(whole, keep, project)
-            _hand_over(graph, tables, group.scope[:, keep], part)
+            _add_to_subsets(graph, tables, group.scope[:, keep], part)
         tables[index] = _part(whole, tuple(range(group.arity)), project)
     groups = tuple(FactorGroup(group.name, group.scope) for group in graph.groups)
     return Potentials(replace(graph, groups=groups), tuple(DenseTable(table) for table in tables))
@@ -79,25 +79,25 @@ def _part(
     return table.squeeze(tuple(dropped)) if dropped else table
 
 
-def _hand_over(
+def _add_to_subsets(
     graph: FactorGraph,
     tables: list[Tensor],
     scope: Int[Tensor, "f k"],
     amount: Float[Tensor, " f *shape"],
 ) -> None:
-    """Adds to one clique over each scope what a larger clique has to give away."""
-    homeless = (amount != 0).flatten(start_dim=1).any(dim=1)
+    """Adds parts of larger cliques to the table of one clique over each scope."""
+    unmatched = (amount != 0).flatten(start_dim=1).any(dim=1)
     for index, group in enumerate(graph.groups):
         if group.arity != scope.shape[1] or not len(group):
             continue
         factor = _find(group.scope, scope)
-        here = homeless & (factor >= 0)
+        here = unmatched & (factor >= 0)
         for order, members in _orders(group.scope[factor.clamp_min(0)], scope, here):
             turned = amount[members].permute(0, *(1 + axis for axis in order))
             tables[index] = tables[index].index_add(0, factor[members], turned)
-        homeless = homeless & ~here
-    if bool(homeless.any()):
-        variables = scope[homeless][0].tolist()
+        unmatched = unmatched & ~here
+    if bool(unmatched.any()):
+        variables = scope[unmatched][0].tolist()
         who = f"variable {variables[0]}" if len(variables) == 1 else f"the clique {variables}"
         raise GraphError(
             f"{who} has no table of its own to take up what the gauge moves there; "
@@ -125,12 +125,12 @@ def _codes(rows: Int[Tensor, "n k"]) -> Int[Tensor, " n"]:
 
 
 def _orders(
-    home: Int[Tensor, "f k"], scope: Int[Tensor, "f k"], here: Tensor
+    target: Int[Tensor, "f k"], scope: Int[Tensor, "f k"], here: Tensor
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """The ways in which axes must be turned to stand as at home, each with its factors."""
+    """The ways in which axes must be permuted to stand as in the target, each with its factors."""
     if not bool(here.any()):
         return
-    turn = (home.unsqueeze(2) == scope.unsqueeze(1)).to(torch.int64).argmax(dim=2)
+    turn = (target.unsqueeze(2) == scope.unsqueeze(1)).to(torch.int64).argmax(dim=2)
     for order in turn[here].unique(dim=0):
         yield order.tolist(), (here & (turn == order).all(dim=1)).nonzero().squeeze(1)
 
@@ -160,7 +160,13 @@ def ising(
     h, J = torch.as_tensor(fields), torch.as_tensor(couplings)
     spins = torch.tensor(SPINS, dtype=h.dtype, device=h.device)
     both = torch.outer(spins, spins).to(J.dtype)
-    return _laid_on(graph, h[:, None] * spins, J[:, None, None] * both)
+    tables = {"unary": h[:, None] * spins, "pairwise": J[:, None, None] * both}
+    for name in tables:
+        named_group(graph, name)
+    if len(graph.groups) != 2:
+        extra = [group.name for group in graph.groups if group.name not in tables]
+        raise GraphError(f"groups {extra}: Ising fields have unary and pairwise ones.")
+    return Potentials(graph, tuple(DenseTable(tables[group.name]) for group in graph.groups))
 
 
 def random_ising(graph: FactorGraph, scale: float = 1.0, seed: int = 0) -> Potentials:
@@ -177,30 +183,13 @@ def ising_parameters(potentials: Potentials) -> IsingParameters:
     graph = potentials.graph
     if graph.variables and bool((graph.states != 2).any()):
         raise GraphError("spins have two states; some variables here have other numbers of states.")
-    unary, pair = _scores(potentials)
-    a, b = graph.groups[named_group(graph, "pairwise")].scope.unbind(dim=1)
+    gauged = zero_sum_gauge(potentials)
+    unary, pair = (gauged.factor_scores(named_group(graph, name)) for name in ("unary", "pairwise"))
     own = graph.groups[named_group(graph, "unary")].scope[:, 0]
-    fields = unary.new_zeros(graph.variables).index_add(0, own, (unary[:, 1] - unary[:, 0]) / 2)
-    fields = fields.index_add(0, a, (pair[:, 1] - pair[:, 0]).sum(dim=1) / 4)
-    fields = fields.index_add(0, b, (pair[:, :, 1] - pair[:, :, 0]).sum(dim=1) / 4)
-    couplings = (pair[:, 0, 0] + pair[:, 1, 1] - pair[:, 0, 1] - pair[:, 1, 0]) / 4
-    constant = unary.sum() / 2 + pair.sum() / 4
-    return IsingParameters(fields, couplings, constant)
-
-
-def _scores(potentials: Potentials) -> tuple[Tensor, Tensor]:
-    unary = potentials.factor_scores(named_group(potentials.graph, "unary"))
-    return unary, potentials.factor_scores(named_group(potentials.graph, "pairwise"))
-
-
-def _laid_on(graph: FactorGraph, unary: Tensor, pair: Tensor) -> Potentials:
-    tables = {"unary": DenseTable(unary), "pairwise": DenseTable(pair)}
-    for name in tables:
-        named_group(graph, name)
-    if len(graph.groups) != 2:
-        extra = [group.name for group in graph.groups if group.name not in tables]
-        raise GraphError(f"groups {extra}: Ising fields have unary and pairwise ones.")
-    return Potentials(graph, tuple(tables[group.name] for group in graph.groups))
+    fields = unary.new_zeros(graph.variables).index_add(0, own, unary[:, 1])
+    row = torch.zeros(1, graph.variables, dtype=torch.int64, device=graph.device)
+    constant = (potentials.score(row) - gauged.score(row)).sum()
+    return IsingParameters(fields, pair[:, 1, 1], constant)
 
 
 def _tables(table: Tensor) -> int:

@@ -1,9 +1,6 @@
-"""Shapes that neighbourhoods share, and products over their local tables.
+"""Shapes that neighbourhoods share: what the local problems of many cliques have in common.
 
 A clique's neighbourhood is numbered from 0: the clique's own variables first, in its own order.
-
-Transforms (`kernels.reference_terms`) take fewer steps, and are all that a large neighbourhood can
-afford; up to some thousand entries a matrix product is several times faster.
 """
 
 from __future__ import annotations
@@ -11,15 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations, product
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-# What the local problems of many cliques have in common: sizes, and which terms there are.
-
 
 Places = tuple[int, ...]
 
@@ -85,17 +78,6 @@ class LocalShape:
         parts_of = {tuple([place for place in places if place < summed]) for places in sets}
         parts = sum([self.free(places) for places in parts_of])
         return max(self.cells, terms**2, parts * (parts + 1) // 2 * self.contexts)
-
-    @cached_property
-    def neighbours(self) -> tuple[tuple[int, frozenset[int]], ...]:
-        """For every variable outside the clique its states, and which of the clique it meets."""
-        met: list[set[int]] = [set() for _ in self.sizes]
-        for places in self.touching:
-            inside = [place for place in places if place < self.own]
-            for place in places:
-                met[place].update(inside)
-        others = range(self.own, len(self.sizes))
-        return tuple((self.sizes[place], frozenset(met[place])) for place in others)
 
     def free(self, places: Places) -> int:
         """The parameters of the terms over these places."""
@@ -203,76 +185,3 @@ def subsets_of(masks: Iterable[int], without: int = 0) -> set[Places]:
 def places_of(mask: int) -> Places:
     """The places of the bits that are set, ascending."""
     return tuple(place for place in range(mask.bit_length()) if mask >> place & 1)
-
-
-# Small shapes as matrices: sums over joint states become products that a processor is best at.
-
-
-LARGEST = 1 << 18  # entries of one matrix
-
-
-@dataclass(frozen=True, eq=False)
-class PairOfParts:
-    """Two parts that terms have in the clique, and the contexts of the terms that have them.
-
-    Parts go by their number among the clique's joint states; `both` is None where they exclude
-    each other.
-    """
-
-    first: int
-    second: int
-    both: int | None
-    contexts: NDArray[np.float64]  # (r, y) 1 where both terms count, one row for every two terms
-
-
-@dataclass(frozen=True, eq=False)
-class PairProducts:
-    """All pairs of parts; `rows` numbers, for every two terms, the rows of all pairs together."""
-
-    pairs: tuple[PairOfParts, ...]
-    rows: NDArray[np.int64]  # (p * p)
-
-
-def design_matrix(shape: LocalShape) -> NDArray[np.float64] | None:
-    """(x, p): 1 where a term counts in a joint state; None where that would be too large."""
-    if shape.cells * len(shape.terms) > LARGEST:
-        return None
-    return _counting(shape.terms, shape.sizes)
-
-
-def pair_products(shape: LocalShape) -> PairProducts | None:
-    """For a field that is conditional on its contexts; None where that would be too large."""
-    count, own = len(shape.terms), shape.summed
-    if count * count * shape.contexts > 2 * LARGEST:
-        return None
-    counts = _counting(shape.terms[:, own:], shape.sizes[own:]).T
-    part = shape.index // shape.contexts
-    members = {int(number): np.nonzero(part == number)[0] for number in shape.summed_parts}
-    rows = np.zeros((count, count), dtype=np.int64)
-    pairs, begin = [], 0
-    for i, j in combinations_with_replacement(members, 2):
-        here = [(a, b) for a in members[i] for b in members[j] if i < j or a <= b]
-        one, other = np.array(here).T
-        rows[one, other] = rows[other, one] = begin + np.arange(len(here))
-        begin += len(here)
-        pairs.append(PairOfParts(i, j, _join(shape, i, j), counts[one] * counts[other]))
-    return PairProducts(tuple(pairs), rows.ravel())
-
-
-def _join(shape: LocalShape, one: int, other: int) -> int | None:
-    """The number of the joint state of the clique that has both parts."""
-    sizes = shape.sizes[: shape.summed]
-    a, b = (np.array(np.unravel_index(part, sizes)) for part in (one, other))
-    if bool(((a != b) & (a > 0) & (b > 0)).any()):
-        return None
-    return int(np.ravel_multi_index(tuple(np.maximum(a, b)), sizes))
-
-
-def _counting(terms: NDArray[np.int64], sizes: tuple[int, ...]) -> NDArray[np.float64]:
-    """1 where a term (column) counts in a joint state (row): it is absent there or agrees."""
-    states = np.indices(sizes).reshape(len(sizes), -1)
-    counts: NDArray[Any] = np.ones((states.shape[1], len(terms)), dtype=bool)
-    for place in range(len(sizes)):
-        term = terms[None, :, place]
-        counts &= (term == 0) | (term == states[place][:, None])
-    return counts.astype(np.float64)

@@ -1,40 +1,34 @@
-"""The auxiliary model of each clique (LAP): its neighbourhood and what it inherits.
+"""The local problems of a graph: every clique, or every variable, with its neighbourhood.
 
-Summing out a connected set of variables joins all variables that it touches in one new clique.  So
-the structure of the marginal over a neighbourhood follows from the connected components of the rest
-of the graph.  They are looked for close by first, for all neighbourhoods at once: on a lattice the
-rest is one piece, and that shows within a few steps.
+    estimator       free variables    factors that count    terms among the other variables
+    lap             each clique       all that touch it     the auxiliary family
+    pl, consensus   each variable     all that touch it     any: they are given
+    pw              each clique       its own               there are no others
 
-A_q holds the variables of clique q and all that share a clique with one of them.  Everything is
-done for thousands of cliques at a time; neighbours are put in an order (states, which variables of
-the clique they meet, number) under which the cliques of a lattice have few shapes.
+A_q holds the variables of clique q and all that share a clique with one of them.  Summing out a
+connected set of variables joins all variables that it touches in one new clique, so the structure
+of the marginal over a neighbourhood follows from the connected components of the rest of the graph.
+They are looked for close by first, for all neighbourhoods at once: on a lattice the rest is one
+piece, and that shows within a few steps.
 
-The cliques at the border of a lattice have many shapes, and each shape costs a few milliseconds
-however few cliques have it.  A problem fits into any larger shape with the same clique:
-
-- a place that it has no variable for is taken by a copy of another neighbour, and every term on
-  that place is absent (held at zero).  Given the neighbours, a copy of one says nothing new; in a
-  joint field a variable without terms is independent of the others;
-- terms that it does not have are absent, and terms that the larger shape lacks are added to it.
-
-So the answers are those of each shape by itself (tested); only the time differs.
+Everything is done for thousands of cliques at a time; neighbours are put in an order (states, which
+variables of the clique they meet, number) under which the cliques of a lattice have few shapes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
-from math import log
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from mrflearn.errors import GraphError
@@ -46,17 +40,9 @@ from mrflearn.graph.factor_graph import (
     distinct_rows,
     incidence,
 )
-from mrflearn.graph.local_shape import (
-    LocalShape,
-    Places,
-    given_last,
-    largest_free,
-    places_of,
-    subsets_of,
-)
+from mrflearn.graph.local_shape import LocalShape, given_last, largest_free, places_of, subsets_of
 
 # What a marginal field inherits from the variables that were summed out.
-
 
 # How many variables may be visited, in all, to tell apart pieces that do not meet close by.  Pieces
 # that are not told apart are taken as one, which adds terms and keeps the estimate consistent
@@ -70,19 +56,19 @@ def inherited_cliques(known: Incidence, inside: Integers) -> Integers:
 
     Bit i stands for the variable in column i; rows are padded with 0.
     """
-    near = _Near.around(known, inside)
+    near = _Surroundings.around(known, inside)
     labels = near.components()
     masks, is_open = near.summary(labels)
-    unsettled = np.nonzero(is_open.sum(axis=1) > 1)[0]
-    reach = max(LEAST_VISITS, VISITS // max(1, len(unsettled)))
-    for row in unsettled:
-        _settle(known, near, labels[row], masks[row], is_open[row], int(row), reach)
+    unknown = np.nonzero(is_open.sum(axis=1) > 1)[0]
+    reach = max(LEAST_VISITS, VISITS // max(1, len(unknown)))
+    for row in unknown:
+        _merge_far(known, near, labels[row], masks[row], is_open[row], int(row), reach)
     masks = -np.sort(-masks, axis=1)
     return masks[:, : int((masks > 0).sum(axis=1).max(initial=0))]
 
 
 @dataclass(frozen=True, eq=False)
-class _Near:
+class _Surroundings:
     """The variables outside each neighbourhood, up to two steps away from it."""
 
     inside: Integers  # (q, n) padded
@@ -92,7 +78,7 @@ class _Near:
     leads_away: NDArray[np.bool_]  # (q, b) joined to something neither inside nor in the ball
 
     @classmethod
-    def around(cls, known: Incidence, inside: Integers) -> _Near:
+    def around(cls, known: Incidence, inside: Integers) -> _Surroundings:
         none, count = known.variables, len(inside)
         ball = np.zeros((count, 0), dtype=np.int64)
         frontier = inside
@@ -113,15 +99,14 @@ class _Near:
     def components(self) -> Integers:
         """A label for every variable of the ball: the first place that it is connected to."""
         count, width = self.ball.shape
-        labels = np.tile(np.arange(width + 1), (count, 1))
-        rows = np.arange(count)[:, None, None]
-        while True:
-            least = np.minimum(labels[:, :-1], labels[rows, self.links].min(axis=2, initial=width))
-            # Following labels of labels halves the way at each turn.
-            least = np.take_along_axis(least, least, axis=1)
-            if np.array_equal(least, labels[:, :-1]):
-                return least
-            labels[:, :-1] = least
+        linked, start = self.links < width, width * np.arange(count)[:, None]
+        joined = (self.links + start[:, :, None])[linked].astype(np.int32)
+        ends = np.concatenate([[0], linked.sum(axis=2).cumsum()]).astype(np.int32)
+        nodes = csr_array((np.ones(len(joined), dtype=np.int8), joined, ends), (len(ends) - 1,) * 2)
+        found, labels = connected_components(nodes, directed=False)
+        first: Integers = np.empty(found, dtype=np.int64)
+        first[labels[::-1]] = np.arange(len(labels))[::-1]  # the last to be written is the first
+        return first[labels].reshape(count, width) - start
 
     def summary(self, labels: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """What each component touches inside, and whether it goes on beyond the ball."""
@@ -146,9 +131,9 @@ def _position(rows: Integers, wanted: Integers, none: int) -> Integers:
     return np.where(found, order.ravel()[place], -1)
 
 
-def _settle(
+def _merge_far(
     known: Incidence,
-    near: _Near,
+    near: _Surroundings,
     labels: Integers,
     masks: Integers,
     is_open: NDArray[np.bool_],
@@ -188,7 +173,6 @@ def _settle(
 
 Auxiliary = Literal["exact", "dense", "pairwise"]
 CLIQUES_AT_ONCE = 8192
-SHAPES_KEPT = 512  # that are not read again; a lattice has some tens
 MOST_VARIABLES = 60  # of one neighbourhood; sets of them are numbers of 64 bits
 MOST_FACTORS = 48  # at one variable; more would make any table over a neighbourhood hopeless
 
@@ -199,40 +183,25 @@ class Neighbourhoods:
 
     `scope` names the variables of each neighbourhood, `factors` the touching cliques by their
     number in the whole graph (groups one after the other); the first is the clique itself.
-    Problems that were laid into a larger shape (`graph.merged_shapes`) say which of its terms are
-    `absent`, held at zero, and the `surplus` in log Z that comes from places they do not use.
     """
 
     shape: LocalShape
     scope: Int[Tensor, "q n"]
     factors: Int[Tensor, "q t"]
-    absent: Bool[Tensor, "p q"] | None = None
-    surplus: Float[Tensor, " q"] | None = None
 
     def __len__(self) -> int:
         return self.scope.shape[0]
 
-    def part(self, start: int, stop: int) -> Neighbourhoods:
-        """Some of the cliques, in memory of their own: with a view the whole would travel."""
-        absent = None if self.absent is None else self.absent[:, start:stop].clone()
-        return Neighbourhoods(
-            self.shape,
-            self.scope[start:stop].clone(),
-            self.factors[start:stop].clone(),
-            absent if absent is not None and bool(absent.any()) else None,
-            None if self.surplus is None else self.surplus[start:stop].clone(),
-        )
 
-
-def too_crowded(graph: FactorGraph, most: int = MOST_FACTORS) -> str | None:
+def degree_limit_error(graph: FactorGraph) -> str | None:
     """Why neighbourhoods cannot be tabulated here, where a variable is in too many cliques."""
-    counts = crowding(graph)
-    if not len(counts) or counts.max() <= most:
+    degrees = crowding(graph)
+    if not len(degrees) or degrees.max() <= MOST_FACTORS:
         return None
-    variable = int(counts.argmax())
+    variable = int(degrees.argmax())
     return (
-        f"variable {variable} is in {int(counts[variable])} cliques, so the joint states around it "
-        f"cannot be counted (at most {most} can be handled)"
+        f"variable {variable} is in {int(degrees[variable])} cliques, so the joint states around "
+        f"it cannot be counted (at most {MOST_FACTORS} can be handled)"
     )
 
 
@@ -258,27 +227,37 @@ def log2_joint_states(graph: FactorGraph, extra: int = 0) -> float:
     return float((around @ sizes).max())
 
 
-def neighbourhoods(
-    graph: FactorGraph, auxiliary: Auxiliary = "exact", groups: tuple[int, ...] | None = None
-) -> list[Neighbourhoods]:
-    """The local problems of every clique of the given groups (default: of all of them)."""
+def neighbourhoods(graph: FactorGraph, auxiliary: Auxiliary = "exact") -> list[Neighbourhoods]:
+    """The local problems of every clique."""
     known = _known(graph)
     targets: list[tuple[Integers | None, Integers]] = []
-    for index in range(len(graph.groups)) if groups is None else groups:
+    for index, group in enumerate(graph.groups):
         numbers = np.arange(known.starts[index], known.starts[index + 1])
-        targets.append((numbers, known.scopes[numbers, : graph.groups[index].arity]))
+        targets.append((numbers, known.scopes[numbers, : group.arity]))
     return _gathered(known, targets, auxiliary, graph.device)
 
 
 def blankets(graph: FactorGraph) -> list[Neighbourhoods]:
-    """Every variable that is in a clique, with its neighbours: what pseudolikelihood looks at."""
-    known = _known(graph)
+    """Every variable that is in a clique, given its neighbours: what pseudolikelihood looks at."""
     own = np.nonzero(crowding(graph))[0][:, None]
-    return _gathered(known, [(None, own)], "dense", graph.device)
+    return _gathered(_known(graph), [(None, own)], "dense", graph.device)
+
+
+def lone_cliques(graph: FactorGraph) -> list[Neighbourhoods]:
+    """The cliques of each group by themselves, with a free table: terms of all their subsets."""
+    found, start = [], 0
+    for group in graph.groups:
+        axes = range(group.arity)
+        subsets = tuple(s for k in reversed(axes) for s in combinations(axes, k + 1))
+        sizes = graph.shape(group) if len(group) else (1,) * group.arity
+        own = start + torch.arange(len(group), device=graph.device).unsqueeze(1)
+        found.append(Neighbourhoods(LocalShape(sizes, group.arity, subsets), group.scope, own))
+        start += len(group)
+    return found
 
 
 def _known(graph: FactorGraph) -> Incidence:
-    reason = too_crowded(graph)
+    reason = degree_limit_error(graph)
     if reason:
         raise GraphError(f"{reason}. Use pseudolikelihood (the estimator 'pl') on such a graph.")
     return incidence(graph)
@@ -308,42 +287,24 @@ def _shapes(
 ) -> Iterator[tuple[LocalShape, Integers, Integers]]:
     """The shapes around the variables `own`, where `cliques` are the cliques over just them."""
     local, touching, places = _local(known, own, cliques)
-    none = np.zeros((len(own), 0), dtype=np.int64)
-    parts = (
-        known.states[local],
-        places.reshape(len(own), -1),
-        none if auxiliary == "dense" else _inside(known, local, own.shape[1]),
-        inherited_cliques(known, local) if auxiliary == "exact" else none,
-    )
-    ends = tuple(np.cumsum([part.shape[1] for part in parts])[:-1].tolist())
-    for members, row in _grouped(np.concatenate(parts, axis=1)):
-        written = _Written(auxiliary, own.shape[1], known.scopes.shape[1], ends, row.tobytes())
-        order, shape = _read_shape(written)
+    count, arity = own.shape
+    none = np.zeros((count, 0), dtype=np.int64)
+    sizes = known.states[local]
+    inside = none if auxiliary == "dense" else _inside(known, local, arity)
+    inherited = inherited_cliques(known, local) if auxiliary == "exact" else none
+    rows = np.concatenate([sizes, places.reshape(count, -1), inside, inherited], axis=1)
+    for members in _grouped(rows):
+        first = members[0]
+        states = tuple([size for size in sizes[first].tolist() if size])
+        scopes = ([place for place in row if place >= 0] for row in places[first].tolist())
+        masks = inherited[first].tolist()
+        free = largest_free(states, masks)
+        sets = _inside_sets(
+            auxiliary, range(arity, len(states)), inside[first].tolist(), masks, free
+        )
+        shape = LocalShape(states, arity, tuple([tuple(s) for s in scopes if s]), sets)
+        order, shape = given_last(shape, free)
         yield shape, local[members][:, order], touching[members, : len(shape.touching)]
-
-
-class _Written(NamedTuple):
-    """All that makes a shape, as numbers in a row: states, places of cliques, sets inside, rest."""
-
-    auxiliary: Auxiliary
-    own: int
-    width: int  # of the largest clique
-    ends: tuple[int, int, int]  # of the parts of the row
-    row: bytes
-
-
-@lru_cache(maxsize=SHAPES_KEPT)
-def _read_shape(written: _Written) -> tuple[list[int], LocalShape]:
-    """The shape that was written down, and the order of its places (`given_last`)."""
-    numbers = np.frombuffer(written.row, dtype=np.int64).tolist()
-    (one, two, three), width = written.ends, written.width
-    sizes = tuple(size for size in numbers[:one] if size > 0)
-    rows = (numbers[start : start + width] for start in range(one, two, width))
-    scopes = tuple(s for s in (tuple(p for p in row if p >= 0) for row in rows) if s)
-    others, inherited = range(written.own, len(sizes)), numbers[three:]
-    free = largest_free(sizes, inherited)
-    inside = _inside_sets(written.auxiliary, others, numbers[two:three], inherited, free)
-    return given_last(LocalShape(sizes, written.own, scopes, inside), free)
 
 
 def _local(
@@ -445,154 +406,10 @@ def _inside_sets(
     return None if len(sets) == full else tuple(sorted(sets, key=lambda s: (len(s), s)))
 
 
-def _grouped(rows: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """Each distinct row, with the numbers of the rows equal to it."""
+def _grouped(rows: Integers) -> list[Integers]:
+    """The numbers of the rows that are equal to each other, for each distinct row."""
     rows = np.ascontiguousarray(rows)
     words = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, group = np.unique(words, return_index=True, return_inverse=True)
+    group = np.unique(words, return_inverse=True)[1]
     order = np.argsort(group, kind="stable")
-    ends = np.cumsum(np.bincount(group))
-    for members, where in zip(np.split(order, ends[:-1]), first, strict=True):
-        yield members, rows[where]
-
-
-# Local problems of rare shapes put in with those of a common one, so that they run together.
-
-
-# Table entries, over all problems, that a merger may add: so much work costs what a shape costs.
-PADDING = 1 << 16
-MERGED_SHAPES_KEPT = 1024  # pairs of shapes of which it is known how one fits into the other
-
-
-@dataclass(frozen=True, eq=False)
-class _Guest:
-    """Problems to be laid into a larger shape: `places[i]` is where their variable i goes."""
-
-    problems: Neighbourhoods
-    places: Places
-
-
-@dataclass(eq=False)
-class _Host:
-    """A shape, and all problems that were laid into it so far."""
-
-    shape: LocalShape
-    guests: list[_Guest]
-    problems: int
-
-
-def merged(problems: Sequence[Neighbourhoods]) -> list[Neighbourhoods]:
-    """The same problems under fewer shapes; only their own cliques are named in `factors`."""
-    hosts: list[_Host] = []
-    for hood in sorted(problems, key=lambda h: (-h.shape.cells, -len(h))):
-        if not any(_took_in(host, hood) for host in hosts):
-            places = tuple(range(len(hood.shape.sizes)))
-            hosts.append(_Host(hood.shape, [_Guest(hood, places)], len(hood)))
-    return [
-        host.guests[0].problems if len(host.guests) == 1 else _joined(host.shape, host.guests)
-        for host in hosts
-    ]
-
-
-def _took_in(host: _Host, hood: Neighbourhoods) -> bool:
-    """Whether these problems fit into the host at little cost; if so, they are its guests now."""
-    places = _fit(hood.shape, host.shape)
-    if places is None:
-        return False
-    wider, together = _widened(host.shape, hood.shape, places), host.problems + len(hood)
-    before = host.shape.work * host.problems + hood.shape.work * len(hood)
-    if wider.work * together - before > PADDING:
-        return False
-    host.shape, host.problems = wider, together
-    host.guests.append(_Guest(hood, places))
-    return True
-
-
-@lru_cache(maxsize=MERGED_SHAPES_KEPT)
-def _fit(small: LocalShape, large: LocalShape) -> Places | None:
-    """Where the variables of a shape go in a larger one, in order; None where they do not fit."""
-    own = small.own
-    alike = own == large.own and small.sizes[:own] == large.sizes[:own]
-    if not alike or (small.inside is None) != (large.inside is None):
-        return None
-    wanted: Sequence[object] = small.neighbours
-    offered: Sequence[object] = large.neighbours
-    if small.given:  # such shapes are rare: a few more terms cost less than one more shape
-        wanted, offered = small.sizes[own:], large.sizes[own:]
-    at = _first_copied(small) - own  # up to there both must be the same
-    if bool(small.given) != bool(large.given) or wanted[:at] != offered[:at]:
-        return None
-    begin = own + at
-    if _first_copied(large) != begin or not {*large.sizes[begin:]} <= {*small.sizes[begin:]}:
-        return None  # nothing to copy into some place
-    places = list(range(own + at))
-    for neighbour in wanted[at:]:
-        while at < len(offered) and offered[at] != neighbour:
-            at += 1
-        if at == len(offered):
-            return None
-        places.append(own + at)
-        at += 1
-    return tuple(places)
-
-
-def _first_copied(shape: LocalShape) -> int:
-    """The first place whose variable may be copied: of those given, where there are any."""
-    return shape.summed if shape.given else shape.own
-
-
-@lru_cache(maxsize=MERGED_SHAPES_KEPT)
-def _widened(large: LocalShape, small: LocalShape, places: Places) -> LocalShape:
-    """The larger shape with all terms of the smaller one."""
-    touching = dict.fromkeys([*large.touching, *_moved(small.touching, places)])
-    inside = dict.fromkeys([*(large.inside or ()), *_moved(small.inside or (), places)])
-    if len(touching) == len(large.touching) and len(inside) == len(large.inside or ()):
-        return large
-    every = None if large.inside is None else tuple(inside)
-    return replace(large, touching=tuple(touching), inside=every)
-
-
-def _moved(sets: Sequence[Places], places: Places) -> list[Places]:
-    # Places ascend in every set, before and after: equal sets are equal tuples.
-    return [tuple([places[place] for place in scope]) for scope in sets]
-
-
-def _joined(shape: LocalShape, guests: Sequence[_Guest]) -> Neighbourhoods:
-    """All guests in one shape."""
-    scopes = [guest.problems.scope[:, _sources(shape, guest)] for guest in guests]
-    counts = torch.tensor([len(guest.problems) for guest in guests])
-    sets = shape.touching + (shape.inside or ())
-    lacking = np.array([_lacking(sets, guest) for guest in guests])
-    absent = torch.from_numpy(lacking.repeat([shape.free(places) for places in sets], axis=1).T)
-    surplus = torch.tensor([_surplus(shape, guest) for guest in guests], dtype=torch.float64)
-    device = scopes[0].device
-    return Neighbourhoods(
-        shape,
-        torch.cat(scopes),
-        torch.cat([guest.problems.factors[:, :1] for guest in guests]),
-        absent.repeat_interleave(counts, dim=1).to(device),
-        surplus.repeat_interleave(counts).to(device),
-    )
-
-
-def _sources(shape: LocalShape, guest: _Guest) -> list[int]:
-    """Which of the guest's variables stands at each place, its own or a copy of a neighbour."""
-    sizes, first = guest.problems.shape.sizes, _first_copied(guest.problems.shape)
-    place_of = {place: variable for variable, place in enumerate(guest.places)}
-    return [
-        place_of[place] if place in place_of else sizes.index(size, first)
-        for place, size in enumerate(shape.sizes)
-    ]
-
-
-def _lacking(sets: Sequence[Places], guest: _Guest) -> list[bool]:
-    """Which of these sets of places have no term in the guest."""
-    small = guest.problems.shape
-    present = {*_moved(small.touching + (small.inside or ()), guest.places)}
-    return [places not in present for places in sets]
-
-
-def _surplus(shape: LocalShape, guest: _Guest) -> float:
-    """What copies add to log Z of a joint field, where they are free to be in any state."""
-    copied = shape.cells // guest.problems.shape.cells
-    return 0.0 if shape.inside is None or shape.given else log(copied)
+    return np.split(order, np.cumsum(np.bincount(group))[:-1])

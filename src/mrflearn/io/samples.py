@@ -23,14 +23,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, MissingExtraError
 from mrflearn.io.files import PathLike, read_bytes, read_lines, write_binary, write_text
-from mrflearn.io.parquet import parquet_chunks
 from mrflearn.io.sample_rows import (
+    DOWN,
     LARGEST_STATE,
     MISSING,
     Chunk,
     Columns,
+    Signs,
     cell_chunks,
     choose,
     digit_chunks,
@@ -110,7 +111,7 @@ def read_sample_chunks(
         )
         return
     if chosen == "parquet":
-        yield from (SampleTable(*chunk) for chunk in parquet_chunks(path, rows, columns))
+        yield from (SampleTable(*chunk) for chunk in _parquet_chunks(path, rows, columns))
         return
     with closing(read_lines(path)) as lines:
         yield from (
@@ -194,17 +195,14 @@ def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
             path=path,
         )
     values = np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C")
-    found = float_states(values.astype(np.float64)) if dtype.kind == "f" else (values, False)
+    found = array_states(values)
     if found is None:
         raise _no_table(dtype, shape, path)
     whole, spins = found
     problem = _range_problem(whole)
     if problem:
         raise DataError(problem, path=path)
-    states = whole.astype(np.int64)
-    if spins or dtype.kind == "f":
-        return states, spins
-    return ((states + 1) // 2, True) if are_spins(states) else (states, False)
+    return whole.astype(np.int64), spins
 
 
 def _no_table(dtype: np.dtype[Any], shape: tuple[int, ...], path: PathLike) -> DataError:
@@ -217,18 +215,25 @@ def _no_table(dtype: np.dtype[Any], shape: tuple[int, ...], path: PathLike) -> D
     )
 
 
-def float_states(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], bool] | None:
-    """Floating-point numbers as states, and whether they were spins; None where one is not whole.
+def array_states(values: NDArray[Any]) -> tuple[NDArray[np.integer[Any]], bool] | None:
+    """Numbers as states, and whether they were spins; None where one is not whole.
 
-    NaN is a missing value, and never a spin: -1 is one only where -1 and 1 are all that is known.
+    Where -1 and 1 are the only values they are spins, and become the states 0 and 1; beside a 0, -1
+    is a missing value.  NaN is missing too, and never a spin.  Whole numbers keep their type.
     """
-    whole = whole_numbers(values)
-    if whole is None:
+    if values.dtype.kind == "f":
+        whole = whole_numbers(values.astype(np.float64, copy=False))
+        if whole is None:
+            return None
+        known = ~np.isnan(values)
+        if not are_spins(whole if known.all() else whole[known]):
+            return whole, False
+        return np.where(known, (whole + 1) // 2, MISSING), True
+    if values.dtype.kind == "b":
+        return values.astype(np.uint8), False
+    if values.dtype.kind not in "iu":
         return None
-    known = ~np.isnan(values)
-    if not are_spins(whole if known.all() else whole[known]):
-        return whole, False
-    return np.where(known, (whole + 1) // 2, MISSING), True
+    return ((values > 0).astype(np.uint8), True) if are_spins(values) else (values, False)
 
 
 def are_spins(values: NDArray[np.integer[Any]]) -> bool:
@@ -299,3 +304,82 @@ def _write_cells(path: PathLike, table: SampleTable, separator: str) -> None:
             stream.write(separator.join(table.names) + "\n")
         for row in table.values.tolist():
             stream.write(separator.join([texts[state] for state in row]) + "\n")
+
+
+# Parquet files: one variable a column; only whole numbers, null is missing.
+
+
+def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:
+    """Names and values, at most `rows` rows at a time; at least one chunk comes."""
+    with _open_parquet(path) as file:
+        yield from _readable(_batches(file, path, rows, columns), path)
+
+
+def _readable(chunks: Iterator[Chunk], path: PathLike) -> Iterator[Chunk]:
+    """The chunks; what pyarrow finds damaged on the way is a `DataError`."""
+    from pyarrow import ArrowException
+
+    while True:
+        try:
+            chunk = next(chunks, None)
+        except DataError:
+            raise
+        except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
+            raise DataError(f"not a readable parquet file: {error}.", path=path) from error
+        if chunk is None:
+            return
+        yield chunk
+
+
+def _batches(file: Any, path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:
+    header = [str(name) for name in file.schema_arrow.names]
+    picked = [header[i] for i in choose(columns, header, len(header), path, 1)]
+    names, nothing = tuple(picked), np.zeros((0, len(picked)), dtype=np.int64)
+    empty, signs = True, Signs(path)
+    for batch in file.iter_batches(batch_size=rows, columns=picked):
+        empty = False
+        values = np.stack(
+            [_column_states(batch.column(name), name, path) for name in picked], axis=1
+        )
+        yield Chunk(names, signs.resolve(values), signs.down)
+    if empty:
+        yield Chunk(names, nothing)
+
+
+def _open_parquet(path: PathLike) -> Any:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError as missing:
+        raise MissingExtraError("needs pyarrow: pip install 'mrflearn[parquet]'") from missing
+    if not Path(path).exists():
+        raise DataError("there is no such file.", path=path)
+    try:
+        return ParquetFile(path)
+    except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
+        raise DataError(f"not a readable parquet file: {error}.", path=path) from error
+
+
+def _column_states(column: Any, name: str, path: PathLike) -> NDArray[np.int64]:
+    kind = str(column.type)
+    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    states: NDArray[np.int64] | None = None
+    if kind.startswith(("int", "uint")) or kind == "bool":
+        whole = column.cast("int64").fill_null(MISSING)
+        states = np.array(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
+    elif kind in ("float", "double"):  # how pandas keeps whole numbers where some are missing
+        figures = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        known, states = known & ~np.isnan(figures), whole_numbers(figures)
+    if states is None:
+        raise DataError(
+            f"column '{name}' holds {kind}; states are whole numbers. Pick other columns, or cast.",
+            path=path,
+        )
+    if len(states) and not MISSING <= states.min() <= states.max() <= LARGEST_STATE:
+        raise DataError(
+            f"column '{name}' has values from {states.min()} to {states.max()}; states go from 0 "
+            f"to {LARGEST_STATE}.",
+            path=path,
+        )
+    states[known & (states == -1)] = DOWN
+    return states

@@ -21,9 +21,9 @@ GPU_COLUMNS = 4096
 
 
 class PottsGradient(NamedTuple):
-    """A value and its gradients."""
+    """The loss of every variable, and the gradients of their sum."""
 
-    value: Float[Tensor, ""]
+    losses: Float[Tensor, " v"]
     fields: Float[Tensor, "v s"]
     couplings: Float[Tensor, "v s v s"]
 
@@ -34,7 +34,7 @@ def potts_pseudolikelihood(
     rows: CodedRows,
     weights: Float[Tensor, " n"],
 ) -> PottsGradient:
-    """-sum over rows and variables of weight * log p(variable | others), and its gradients.
+    """-sum over rows of weight * log p(variable | others), and the gradients.
 
     `couplings[k, b, j, a]` is added to the score of state a of variable j where variable k is in
     state b; blocks of a variable with itself must be zero, and their gradient means nothing.
@@ -42,8 +42,8 @@ def potts_pseudolikelihood(
     variables, states = fields.shape
     matrix = couplings.reshape(variables * states, variables * states)
     gradient = torch.empty_like(matrix)
-    slopes = torch.empty_like(fields)
-    value = torch.zeros((), dtype=torch.float64, device=fields.device)
+    field_gradient = torch.empty_like(fields)
+    losses = torch.empty(variables, dtype=torch.float64, device=fields.device)
     times, transposed_times, columns = _products(rows, fields)
     width = max(1, columns // states)
     for start in range(0, variables, width):
@@ -54,25 +54,25 @@ def potts_pseudolikelihood(
         seen = rows.codes[:, block].long() - states * torch.arange(
             block.start, block.stop, device=fields.device
         )
-        value += _lose(scores, seen.unsqueeze(-1), weights)
-        slopes[block] = scores.sum(dim=0)
+        losses[block] = _loss(scores, seen.unsqueeze(-1), weights)
+        field_gradient[block] = scores.sum(dim=0)
         gradient[:, flat] = transposed_times(scores.view(len(rows), -1))
-    return PottsGradient(value, slopes, gradient.view_as(couplings))
+    return PottsGradient(losses, field_gradient, gradient.view_as(couplings))
 
 
-def _lose(
+def _loss(
     scores: Float[Tensor, "n k s"], seen: Float[Tensor, "n k 1"], weights: Float[Tensor, " n"]
-) -> Float[Tensor, ""]:
-    """The weighted loss of the block; `scores` become its gradient with respect to them."""
+) -> Float[Tensor, " k"]:
+    """The weighted losses of the block; `scores` become its gradient with respect to them."""
     chosen = scores.gather(-1, seen)
     highest = scores.amax(dim=-1, keepdim=True)
     scores.sub_(highest).exp_()
     total = scores.sum(dim=-1, keepdim=True)
-    losses = (total.log() + highest - chosen).squeeze(-1).sum(dim=-1)
+    losses = (total.log() + highest - chosen).squeeze(-1)
     column = weights.view(-1, 1, 1)
     scores.mul_(column / total)
     scores.scatter_add_(-1, seen, -column.expand_as(seen))
-    return losses.double().dot(weights.double())
+    return weights.double() @ losses.double()
 
 
 Product = Callable[[Tensor], Tensor]

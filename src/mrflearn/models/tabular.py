@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from mrflearn.execution.memory import require_memory
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.graph.neighbourhood import Neighbourhoods
+from mrflearn.graph.local_shape import LocalShape
 from mrflearn.graph.potentials import DenseTable, Potentials
 
 # A field with a free number for every joint state of every clique, in the reference gauge.
@@ -87,7 +87,7 @@ class TabularModel:
         return TabularModel(self.graph, tuple(parameters[name] for name in self.parameters()))
 
     def potentials(self) -> Potentials:
-        """Full tables: zeros for state 0 laid around the parameters."""
+        """Full tables: the parameters padded with zeros for state 0."""
         tables = (DenseTable(pad(v, (1, 0) * (v.ndim - 1))) for v in self.values)
         return Potentials(self.graph, tuple(tables))
 
@@ -116,13 +116,10 @@ class ParameterLayout:
         """The places of all parameters of some factors of one shape."""
         return self.start[factors] + torch.arange(free, device=factors.device).unsqueeze(1)
 
-    def terms(self, problems: Neighbourhoods) -> Int[Tensor, "p q"]:
-        """The places of all parameters of the touching cliques, in the order of their terms."""
-        spans = problems.shape.spans
-        columns = problems.factors.unbind(dim=1)
-        return torch.cat(
-            [self.places(f, s.stop - s.start) for f, s in zip(columns, spans, strict=True)]
-        )
+    def terms(self, shape: LocalShape, factors: Int[Tensor, "q t"]) -> Int[Tensor, "p q"]:
+        """The places of all parameters of the first touching cliques, in the order of terms."""
+        columns = zip(factors.unbind(dim=1), shape.spans, strict=False)
+        return torch.cat([self.places(own, span.stop - span.start) for own, span in columns])
 
     def model(self, graph: FactorGraph, flat: Float[Tensor, " p"]) -> TabularModel:
         """The model with these parameters."""

@@ -1,15 +1,14 @@
-"""The likelihood of LAP's auxiliary models, with gradient and Hessian.
-
-Made once a shape and device: a step of Newton's method on few problems takes a fraction of a
-millisecond, of which looking these up again would be a good part.
+"""The likelihood of local problems, many of one shape side by side, with gradient and Hessian.
 
     value     sum_y n(y) log Z(y; t) - <observed moments, t>
-    gradient  expected moments - observed moments                               [paper, section 3]
+    gradient  expected moments - observed moments                       [Mizrahi 2014, section 3]
     hessian   E[f_a f_b] - sum_y n(y) E[f_a | y] E[f_b | y]
 
 where y are the contexts: the joint states of the variables that are given (one empty context for
 a joint field, see `LocalShape.summed`).  Products of terms are terms again, so that the moments of
-all products come from one transform of a table; small shapes use matrices where these are faster.
+all products come from one transform of a table (`kernels.reference_terms`).  Transforms take fewer
+steps, and are all that a large neighbourhood can afford; up to some thousand entries a matrix
+product is several times faster.
 """
 
 from __future__ import annotations
@@ -17,26 +16,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.graph.local_shape import LocalShape, design_matrix, pair_products
+from mrflearn.graph.local_shape import LocalShape
 from mrflearn.kernels.reference_terms import moments, scores_of_terms
 
-# What a shape of local problems says about sums over joint states, laid out on one device.
+# What a shape of local problems says about sums over joint states.
 
 
-SHAPES_KEPT = 64
+LARGEST = 1 << 18  # entries of one matrix
 
 
-@dataclass(frozen=True, eq=False)
-class LaidPair:
-    """Two parts of terms, their join, and where both count (`graph.local_products`)."""
+class PairOfParts(NamedTuple):
+    """Two parts that terms have in the clique, and the contexts of the terms that have them.
+
+    Parts go by their number among the clique's joint states; `both` is that of their join, None
+    where they exclude each other.  `contexts` is 1 where both terms count, a row per two terms.
+    """
 
     first: int
     second: int
@@ -46,20 +50,67 @@ class LaidPair:
 
 @dataclass(frozen=True, eq=False)
 class LocalTables:
-    """Scores of joint states from terms and back; and which products of terms are which.
+    """Scores of joint states from terms and back, and which products of terms are which.
 
-    Small shapes have a `design` matrix (and its mean over the states of each context, `even`), and
-    small conditional ones `pairs` with the `rows` of their products; the numbers of joins serve all
-    others (see `LocalShape`).
+    Each table is made when it is first needed and kept: of many problems of one shape, whoever
+    solves them keeps one such object.
     """
 
     shape: LocalShape
-    index: Int[Tensor, " p"]
-    joins: Int[Tensor, " p*p"]
-    design: Float[Tensor, "x p"] | None
-    even: Float[Tensor, "p y"] | None
-    pairs: tuple[LaidPair, ...] | None
-    rows: Int[Tensor, " p*p"] | None
+    device: torch.device | str = "cpu"
+
+    @cached_property
+    def design(self) -> Float[Tensor, "x p"] | None:
+        """1 where a term counts in a joint state; None where that would be too large."""
+        shape = self.shape
+        if shape.cells * len(shape.terms) > LARGEST:
+            return None
+        return self._tensor(_counting(shape.terms, shape.sizes))
+
+    @cached_property
+    def mean_design(self) -> Float[Tensor, "p y"] | None:
+        """The mean of `design` over the states of each context."""
+        if self.design is None:
+            return None
+        contexts = self.shape.contexts
+        return self.design.view(-1, contexts, self.design.shape[1]).mean(dim=0).T.contiguous()
+
+    @cached_property
+    def index(self) -> Int[Tensor, " p"]:
+        """The number of every term among the joint states."""
+        return self._tensor(self.shape.index)
+
+    @cached_property
+    def joins(self) -> Int[Tensor, " p*p"]:
+        """The number of the join of every two terms (`LocalShape.joins`)."""
+        return self._tensor(self.shape.joins.ravel())
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[PairOfParts, ...], Int[Tensor, " p*p"]] | None:
+        """All pairs of parts, and for every two terms their row among those of all pairs together.
+
+        For a field that is conditional on its contexts; None where that would be too large.
+        """
+        shape, count = self.shape, len(self.shape.terms)
+        if count * count * shape.contexts > 2 * LARGEST:
+            return None
+        own = shape.summed
+        counts = _counting(shape.terms[:, own:], shape.sizes[own:]).T
+        part = shape.index // shape.contexts
+        members = {int(number): np.nonzero(part == number)[0] for number in shape.summed_parts}
+        rows = np.zeros((count, count), dtype=np.int64)
+        pairs, begin = [], 0
+        for i, j in combinations_with_replacement(members, 2):
+            here = [(a, b) for a in members[i] for b in members[j] if i < j or a <= b]
+            one, other = np.array(here).T
+            rows[one, other] = rows[other, one] = begin + np.arange(len(here))
+            begin += len(here)
+            both = self._tensor(counts[one] * counts[other])
+            pairs.append(PairOfParts(i, j, _join(shape, i, j), both))
+        return tuple(pairs), self._tensor(rows.ravel())
+
+    def _tensor(self, numbers: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(numbers).to(self.device)
 
     def scores(self, terms: Float[Tensor, "p q"]) -> Float[Tensor, "x q"]:
         """The score of every joint state."""
@@ -74,46 +125,34 @@ class LocalTables:
             return self.design.T @ masses
         return moments(masses, self.shape.sizes)[self.index]
 
-    def even_moments(self, context: Float[Tensor, "y q"]) -> Float[Tensor, "p q"]:
+    def uniform_moments(self, context: Float[Tensor, "y q"]) -> Float[Tensor, "p q"]:
         """The same for contexts of these masses, all joint states alike within each."""
+        if self.mean_design is not None:
+            return self.mean_design @ context
         states = self.shape.cells // self.shape.contexts
-        if self.even is not None:
-            return self.even @ context
         return self.moments((context / states).repeat(states, 1))
 
 
-@lru_cache(maxsize=SHAPES_KEPT)
-@torch.inference_mode(False)  # such tensors serve everywhere, also where gradients are followed
-def local_tables(shape: LocalShape, device: torch.device) -> LocalTables:
-    """The tables of a shape."""
-
-    def laid(numbers: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(numbers).to(device)
-
-    design, even = design_matrix(shape), None
-    if design is not None:
-        even = design.reshape(-1, shape.contexts, design.shape[1]).mean(axis=0).T.copy()
-    products = pair_products(shape) if shape.contexts > 1 else None
-    pairs = rows = None
-    if products is not None:
-        rows = laid(products.rows)
-        pairs = tuple(
-            LaidPair(pair.first, pair.second, pair.both, laid(pair.contexts))
-            for pair in products.pairs
-        )
-    return LocalTables(
-        shape,
-        laid(shape.index),
-        laid(shape.joins.ravel()),
-        None if design is None else laid(design),
-        None if even is None else laid(even),
-        pairs,
-        rows,
-    )
+def _counting(terms: NDArray[np.int64], sizes: tuple[int, ...]) -> NDArray[np.float64]:
+    """1 where a term (column) counts in a joint state (row): it is absent there or agrees."""
+    states = np.indices(sizes).reshape(len(sizes), -1)
+    counts: NDArray[Any] = np.ones((states.shape[1], len(terms)), dtype=bool)
+    for place in range(len(sizes)):
+        term = terms[None, :, place]
+        counts &= (term == 0) | (term == states[place][:, None])
+    return counts.astype(np.float64)
 
 
-# Likelihoods of many small auxiliary fields of one shape, side by side [Mizrahi 2014, section
-# 3].
+def _join(shape: LocalShape, one: int, other: int) -> int | None:
+    """The number of the joint state of the clique that has both parts."""
+    sizes = shape.sizes[: shape.summed]
+    a, b = (np.array(np.unravel_index(part, sizes)) for part in (one, other))
+    if bool(((a != b) & (a > 0) & (b > 0)).any()):
+        return None
+    return int(np.ravel_multi_index(tuple(np.maximum(a, b)), sizes))
+
+
+# Likelihoods of many small auxiliary fields of one shape, side by side.
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,64 +174,37 @@ class LocalFit:
 
 @dataclass(frozen=True, eq=False)
 class AuxiliaryLikelihood:
-    """Minus the log-likelihood of q local problems as a function of their p terms each.
+    """Minus the log-likelihood of q local problems as a function of their p terms each."""
 
-    A term that is `absent` from a problem has no slope and bends nothing else: a search that
-    begins at zero leaves it there.
-    """
-
-    shape: LocalShape
+    tables: LocalTables
     context: Float[Tensor, "y q"]
     observed: Float[Tensor, "p q"]
-    absent: Bool[Tensor, "p q"] | None = None
 
     @classmethod
-    def of(
-        cls,
-        shape: LocalShape,
-        counts: Float[Tensor, "x q"],
-        absent: Bool[Tensor, "p q"] | None = None,
-    ) -> AuxiliaryLikelihood:
+    def of(cls, tables: LocalTables, counts: Float[Tensor, "x q"]) -> AuxiliaryLikelihood:
         """From the counts of the joint states of each neighbourhood."""
-        context = counts.view(-1, shape.contexts, counts.shape[1]).sum(dim=0)
-        return cls(shape, context, local_tables(shape, counts.device).moments(counts), absent)
+        context = counts.view(-1, tables.shape.contexts, counts.shape[1]).sum(dim=0)
+        return cls(tables, context, tables.moments(counts))
 
-    @cached_property
-    def tables(self) -> LocalTables:
-        """What the shape says about sums over joint states."""
-        return local_tables(self.shape, self.context.device)
+    @property
+    def shape(self) -> LocalShape:
+        """What the problems have in common."""
+        return self.tables.shape
 
     @cached_property
     def total(self) -> Float[Tensor, " q"]:
         """The weight of the samples of each problem."""
         return self.context.sum(dim=0)
 
-    @cached_property
-    def _present(self) -> Float[Tensor, "p p q"]:
-        """1 where both terms are there."""
-        assert self.absent is not None  # noqa: S101 - asked for only then
-        present = (~self.absent).to(self.context)
-        return present * present.unsqueeze(1)
-
     def part(self, problems: Int[Tensor, " k"]) -> AuxiliaryLikelihood:
         """Some of the problems."""
-        absent = None if self.absent is None else self.absent.index_select(1, problems)
         context = self.context.index_select(1, problems)
-        observed = self.observed.index_select(1, problems)
-        return AuxiliaryLikelihood(self.shape, context, observed, absent)
+        return AuxiliaryLikelihood(self.tables, context, self.observed.index_select(1, problems))
 
-    def averages(self) -> tuple[AuxiliaryLikelihood, Int[Tensor, " q"]]:
-        """The average problem of each run with the same terms, and which of them each is in."""
-        count, context = len(self.observed), self.context.mean(dim=1, keepdim=True)
-        if self.absent is None:
-            run = context.new_zeros(self.context.shape[1], dtype=torch.int64)
-            return AuxiliaryLikelihood(self.shape, context, context.new_zeros(count, 1)), run
-        begins = (self.absent[:, 1:] != self.absent[:, :-1]).any(dim=0)
-        run = torch.nn.functional.pad(begins.cumsum(0), (1, 0))
-        absent = self.absent[:, torch.nn.functional.pad(begins, (1, 0), value=True)]
-        runs = absent.shape[1]
-        context, observed = context.expand(-1, runs), context.new_zeros(count, runs)
-        return AuxiliaryLikelihood(self.shape, context, observed, absent), run
+    def average(self) -> AuxiliaryLikelihood:
+        """One problem: the mean of all."""
+        means = (table.mean(dim=1, keepdim=True) for table in (self.context, self.observed))
+        return AuxiliaryLikelihood(self.tables, *means)
 
     def at_zero(self) -> LocalFit:
         """The likelihood where all parameters are zero, and all joint states alike."""
@@ -216,24 +228,16 @@ class AuxiliaryLikelihood:
 
     def gradient(self, fit: LocalFit) -> Float[Tensor, "p q"]:
         """[Mizrahi 2014, section 3]  Zero where the moments of field and data agree."""
-        return self._slope(self.tables.moments(fit.expected))
+        return self.tables.moments(fit.expected).sub_(self.observed)
 
     def gradient_at_zero(self) -> Float[Tensor, "p q"]:
         """The gradient at `at_zero`, for less."""
-        return self._slope(self.tables.even_moments(self.context))
-
-    def _slope(self, expected: Float[Tensor, "p q"]) -> Float[Tensor, "p q"]:
-        gradient = expected.sub_(self.observed)
-        return gradient if self.absent is None else gradient.masked_fill_(self.absent, 0.0)
+        return self.tables.uniform_moments(self.context).sub_(self.observed)
 
     def hessian(self, fit: LocalFit) -> Float[Tensor, "q p p"]:
         """The covariance of the terms, summed over contexts."""
         count = len(self.observed)
-        conditional = self.shape.contexts > 1
-        flat = self._given_contexts(fit) if conditional else self._jointly(fit)
-        if self.absent is not None:
-            square = flat.view(count, count, -1).mul_(self._present)
-            square.diagonal().add_((self.absent * self.total).T)
+        flat = self._given_contexts(fit) if self.shape.contexts > 1 else self._jointly(fit)
         return flat.T.reshape(-1, count, count)
 
     def _jointly(self, fit: LocalFit) -> Float[Tensor, "p*p q"]:
@@ -247,13 +251,14 @@ class AuxiliaryLikelihood:
 
     def _given_contexts(self, fit: LocalFit) -> Float[Tensor, "p*p q"]:
         shape, tables = self.shape, self.tables
-        if tables.pairs is not None and tables.rows is not None:
-            return self._covariances(fit, tables.pairs).index_select(0, tables.rows)
+        if tables.pairs is not None:
+            pairs, rows = tables.pairs
+            return self._covariances(fit, pairs).index_select(0, rows)
         flat = _with_zero(moments(fit.expected, shape.sizes)).index_select(0, tables.joins)
         where = torch.from_numpy(shape.context_joins.ravel()).to(flat.device)
         return flat.sub_(self._products(fit).index_select(0, where))
 
-    def _covariances(self, fit: LocalFit, pairs: Sequence[LaidPair]) -> Float[Tensor, "r q"]:
+    def _covariances(self, fit: LocalFit, pairs: Sequence[PairOfParts]) -> Float[Tensor, "r q"]:
         """sum_y n(y) Cov[f, g | y] for every two terms: their parts first, then the contexts."""
         shape, problems = self.shape, fit.expected.shape[1]
         wide = fit.conditional.view(-1, shape.contexts * problems)

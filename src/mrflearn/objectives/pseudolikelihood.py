@@ -1,22 +1,22 @@
-"""Pseudolikelihood of tabular fields, Potts models and incomplete samples.
+"""Pseudolikelihood of fields: minus the sum of log p(variable | all others) [Besag 1975].
 
 [Sutton and McCallum 2009, eq. 5]  No log Z is needed: only the states of one variable are summed.
+The same function in three forms, by what is cheapest to evaluate:
 
-A variable given its neighbours is a local problem with that variable summed and the neighbours
-given; the parameters are shared between the problems.  Once counted, the cost no longer depends
-on the number of samples.  `Pseudolikelihood` is the same function of the rows themselves.
-
-The term of a variable counts in the rows in which it and all its neighbours were observed
-(available cases): unbiased where what is missing does not depend on the values.
-
-[Ekeberg et al. 2013, eq. 17, with one coupling table a pair: the "symmetric" form, which CCMpred
-(Seemayer et al. 2014) and plmc minimise.]
+- `Pseudolikelihood`, of rows of samples and any field;
+- `BlanketPseudolikelihood`, of counts of each variable with its neighbours: a local problem with
+  that variable summed and the neighbours given.  Once counted, the cost no longer depends on the
+  number of samples;
+- `DensePseudolikelihood`, of rows and pairwise fields with most edges, by a kernel of its own (with
+  one coupling table a pair: the "symmetric" form of Ekeberg et al. 2013, eq. 17, which CCMpred and
+  plmc minimise).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -27,12 +27,16 @@ from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.kernels.coded_rows import CodedRows
 from mrflearn.kernels.potts_pseudolikelihood import potts_pseudolikelihood
-from mrflearn.models.potts import PottsModel, gather_pairs, spread
+from mrflearn.models.potts import gather_pairs, spread
 from mrflearn.models.tabular import TabularModel
+from mrflearn.objectives.base import Evaluation, Objective, total
 from mrflearn.objectives.likelihood import FieldModel
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood
 
-# Minus the log-pseudolikelihood: each variable given all others (Besag 1975).
+# Numbers gathered at once for conditional scores (factors x states a row); bounds memory only.
+GATHERED = 1 << 25
+
+# From rows of samples.
 
 
 def conditional_scores(
@@ -60,11 +64,16 @@ def conditional_scores(
     return scores
 
 
-def log_conditionals(potentials: Potentials, states: Int[Tensor, "n v"]) -> Float[Tensor, " n"]:
-    """The sum over variables of log p(variable | all others), for each row."""
-    scores = conditional_scores(potentials, states)
-    chosen = scores.gather(-1, states.unsqueeze(-1)).squeeze(-1)
-    return (chosen - scores.logsumexp(dim=-1)).sum(dim=-1)
+def log_conditionals(potentials: Potentials, states: Int[Tensor, "n v"]) -> Float[Tensor, "n v"]:
+    """log p(variable | all others) of every variable in every row."""
+    graph = potentials.graph
+    widest = max((len(group) for group in graph.groups), default=1)
+    parts = []
+    for rows in states.split(max(1, GATHERED // max(1, widest * graph.most_states))):
+        scores = conditional_scores(potentials, rows)
+        chosen = scores.gather(-1, rows.unsqueeze(-1)).squeeze(-1)
+        parts.append(chosen - scores.logsumexp(dim=-1))
+    return torch.cat(parts)
 
 
 @dataclass(frozen=True)
@@ -72,112 +81,96 @@ class Pseudolikelihood:
     """-sum over samples and variables of log p(variable | all others)."""
 
     def __call__(self, model: FieldModel, batch: Samples) -> Tensor:
-        """Nats, summed over the weights of the batch."""
+        """Nats, summed over the weights of the batch: one a row, or one for each of its terms."""
         values = log_conditionals(model.potentials(), batch.states)
-        return -(batch.weights.to(values.dtype) * values).sum()
+        weights = batch.row_weights.to(values.dtype)
+        return -(weights.reshape(len(weights), -1) * values).sum()
 
 
-# Minus the log-pseudolikelihood, from counts of each variable with its Markov blanket.
+def available_cases(graph: FactorGraph, samples: Samples) -> Samples:
+    """Samples in which the term of a variable has no weight where it or a neighbour is missing.
+
+    Unbiased where what is missing does not depend on the values.
+    """
+    observed = samples.observed()
+    known = available_terms(graph, observed)
+    some = known.any(dim=1)
+    states = samples.states.long().masked_fill(~observed, 0)
+    return Samples(states[some], (samples.row_weights.unsqueeze(1) * known)[some])
 
 
-@dataclass(frozen=True, eq=False)
-class BlanketCounts:
+def available_terms(graph: FactorGraph, observed: Bool[Tensor, "n v"]) -> Bool[Tensor, "n v"]:
+    """Whether each variable was observed together with all its neighbours."""
+    unknown = (~observed).to(torch.float32)
+    missing = unknown.clone()
+    for group in graph.groups:
+        for axis in range(group.arity if len(group) else 0):
+            around = unknown[:, group.scope].amax(dim=2)
+            missing.index_add_(1, group.scope[:, axis], around)
+    return missing == 0
+
+
+# From counts of each variable with its neighbours.
+
+
+class Blankets(NamedTuple):
     """What was seen around some variables of one shape, and which parameters matter there."""
 
     problems: AuxiliaryLikelihood
     places: Int[Tensor, "p q"]  # of the terms, in the flat vector of all parameters
 
 
-@dataclass(frozen=True)
-class BlanketPseudolikelihood:
-    """-sum over samples and variables of log p(variable | its neighbours)."""
+@final
+class BlanketPseudolikelihood(Objective[TabularModel]):
+    """-sum over samples and variables of log p(variable | its neighbours), from counts.
 
-    def __call__(self, model: TabularModel, batch: BlanketCounts) -> Float[Tensor, ""]:
-        """Nats, summed over the weights of the batch."""
-        flat = torch.cat([value.reshape(-1) for value in model.values])
-        terms = flat[batch.places]
-        value: Tensor = _Value.apply(terms, batch.problems)  # type: ignore[no-untyped-call]
-        return value
+    `weight` is that of all samples that were counted.
+    """
 
+    def __init__(self, model: TabularModel, blankets: Sequence[Blankets], weight: float) -> None:
+        self.model, self.blankets, self.weight = model, blankets, weight
 
-class _Value(torch.autograd.Function):
-    """The summed value of local problems; their gradient is known in closed form."""
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+        return total([self.part(k, vector) for k in range(self.parts)])
 
-    @staticmethod
-    def forward(ctx: Any, terms: Float[Tensor, "p q"], problems: AuxiliaryLikelihood) -> Tensor:
-        fit = problems.at(terms.detach())
-        ctx.save_for_backward(problems.gradient(fit))
-        return fit.value.sum()
+    @property
+    def parts(self) -> int:
+        return len(self.blankets)
 
-    @staticmethod
-    def backward(ctx: Any, upstream: Float[Tensor, ""]) -> tuple[Tensor, None]:
-        (gradient,) = ctx.saved_tensors
-        return upstream * gradient, None
+    def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
+        problems, places = self.blankets[index]
+        fit = problems.at(vector[places])
+        gradient = problems.gradient(fit).view(-1)
+        flat = torch.zeros_like(vector).index_add_(0, places.view(-1), gradient)
+        return Evaluation(fit.value.sum() - (0.0 if index else self.origin), flat)
 
-
-# Minus the log-pseudolikelihood of rows with missing values, as far as they were observed.
-
-
-@dataclass(frozen=True, eq=False)
-class AvailableCases:
-    """Rows of states with their weights, and which variables' terms count in which row."""
-
-    states: Int[Tensor, "n v"]  # any state where none was observed
-    known: Bool[Tensor, "n v"]
-    weights: Float[Tensor, " n"]
-
-    def chunks(self, rows: int) -> list[AvailableCases]:
-        """The same rows, at most so many at a time."""
-        parts = zip(*(part.split(rows) for part in vars(self).values()), strict=True)
-        return [AvailableCases(*part) for part in parts]
+    def hessian(self, vector: Float[Tensor, " p"]) -> Float[Tensor, "p p"]:
+        """The curvature at a vector; it has full rank however few the samples."""
+        size = len(vector)
+        flat = vector.new_zeros(size * size)
+        for problems, places in self.blankets:
+            hessian = problems.hessian(problems.at(vector[places]))
+            where = places.T.unsqueeze(2) * size + places.T.unsqueeze(1)
+            flat.index_add_(0, where.reshape(-1), hessian.reshape(-1))
+        return flat.view(size, size)
 
 
-@dataclass(frozen=True)
-class AvailablePseudolikelihood:
-    """-sum over samples and variables of log p(variable | its neighbours), where all are known."""
-
-    def __call__(self, model: FieldModel, batch: AvailableCases) -> Float[Tensor, ""]:
-        """Nats, summed over the weights of the batch."""
-        scores = conditional_scores(model.potentials(), batch.states)
-        chosen = scores.gather(-1, batch.states.unsqueeze(-1)).squeeze(-1)
-        terms = (chosen - scores.logsumexp(dim=-1)) * batch.known
-        return -(batch.weights.to(terms.dtype) @ terms).sum()
+# From rows, of pairwise fields with most edges.
 
 
-def available_terms(graph: FactorGraph, observed: Bool[Tensor, "n v"]) -> Bool[Tensor, "n v"]:
-    """Whether each variable was observed together with all its neighbours."""
-    unknown = (~observed).to(torch.float32)
-    total = unknown.clone()
-    for group in graph.groups:
-        for axis in range(group.arity if len(group) else 0):
-            around = unknown[:, group.scope].amax(dim=2)
-            total.index_add_(1, group.scope[:, axis], around)
-    return total == 0
-
-
-# Minus the log-pseudolikelihood of Potts fields with most edges, by a kernel of its own.
-
-
-@dataclass(frozen=True, eq=False)
-class CodedSamples:
+class CodedSamples(NamedTuple):
     """Rows of states, indexed, each with its weight."""
 
     rows: CodedRows
     weights: Float[Tensor, " n"]
 
-    @classmethod
-    def of(cls, samples: Samples, states: int) -> CodedSamples:
-        """The same samples, indexed."""
-        return cls(CodedRows.of(samples.states, states), samples.weights)
 
-
-@dataclass(frozen=True)
-class PottsPseudolikelihood:
-    """-sum over samples and variables of log p(variable | all others)."""
-
-    def __call__(self, model: PottsModel, batch: CodedSamples) -> Tensor:
-        """Nats, summed over the weights of the batch."""
-        return _loss(model.full_fields(), model.couplings, model.pairs, batch)
+def coded_samples(samples: Samples, states: int, rows: int) -> list[CodedSamples]:
+    """The same samples, indexed, at most `rows` at a time."""
+    return [
+        CodedSamples(CodedRows.of(part.states, states), part.row_weights)
+        for part in samples.chunks(rows)
+    ]
 
 
 @dataclass(frozen=True)
@@ -208,14 +201,10 @@ class DensePseudolikelihood:
             elif len(group):
                 tables.append(scores)
                 pairs.append(group.scope.t())
-        return _loss(fields, torch.cat(tables), torch.cat(pairs, dim=1), batch)
-
-
-def _loss(fields: Tensor, couplings: Tensor, pairs: Tensor, batch: CodedSamples) -> Tensor:
-    value: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        fields, couplings, pairs, batch
-    )
-    return value
+        value: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            fields, torch.cat(tables), torch.cat(pairs, dim=1), batch
+        )
+        return value
 
 
 class _Loss(torch.autograd.Function):
@@ -228,7 +217,7 @@ class _Loss(torch.autograd.Function):
         whole = spread(couplings, pairs, len(fields))
         found = potts_pseudolikelihood(fields, whole, batch.rows, batch.weights)
         ctx.save_for_backward(found.fields, gather_pairs(found.couplings, pairs))
-        return found.value
+        return found.losses.sum()
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None, None]:

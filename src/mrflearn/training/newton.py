@@ -1,16 +1,17 @@
-"""Batched Newton for many small problems; L1 by proximal steps; missing values by EM.
-
-Each problem has its own step length and leaves when it is done, so one slow problem costs the
-others nothing.  Problems with too many parameters for a Hessian each go to L-BFGS, laid end to end.
-
-A sample in which only some variables of a neighbourhood were seen counts with the probability of
-what was seen, the rest summed out.  Right when what is missing does not depend on its own value.
+"""Batched Newton for many small convex problems of one shape; L1 by proximal steps, gaps by EM.
 
     minimise  likelihood + l2 * sum w^2 + l1 * sum over cliques of two or more |their parameters|
 
-The norm of a clique's whole table is priced (the group lasso; for two states it is |w|).  Newton's
-method again, with the price kept as it is: parameters without a price are eliminated from the
+Each problem has its own step length and leaves when it is done, so one slow problem costs the
+others nothing.  Problems with too many parameters for a Hessian each go to L-BFGS, end to end.
+
+L1 is on the norm of a clique's whole table (the group lasso; for two states it is |w|).  Newton's
+method again [Lee, Sun and Saunders 2014]: parameters without L1 are eliminated from the
 second-order model, and what is left, a few couplings, is minimised one table after the other.
+
+A sample in which only some variables of a neighbourhood were seen counts with the probability of
+what was seen, the rest summed out: expectation and maximisation, a Newton step at a time.  Right
+when what is missing does not depend on its own value.
 """
 
 from __future__ import annotations
@@ -24,18 +25,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mrflearn.execution.pages import keep_freed_memory
 from mrflearn.graph.local_shape import LocalShape
 from mrflearn.kernels.reference_terms import with_missing, without_missing
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.base import Evaluation, Objective
-from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalFit
+from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalFit, LocalTables
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
-
-# Many small convex problems of one shape solved together: Newton's method, all in step.
-
 
 MOST_NEWTON = 300  # parameters of one problem; above, its Hessian costs more than it saves
 LONGEST_STEP = 4.0  # nats; longer steps come from directions the data say nothing about
@@ -44,14 +41,16 @@ MANY = 64  # problems for which a step that all of them share takes less time th
 # The value along a step of Newton's is at most value - c (1 - (e^s - 1 - s) / s^2), c > 0, where s
 # is the sum of its moves: the curvature grows by e^s at most.  Up to s = 1.79 that is a descent.
 ALWAYS_LESS = 1.5
+SWEEPS = 500  # over the tables of a second-order model
+KEPT = 1 << 23  # bytes of freed memory that stay with the process; see `raise_mmap_threshold`
 
 
 @dataclass(frozen=True, eq=False)
 class LocalSolution:
     """The parameters of q problems and how the search for them ended.
 
-    A problem is `stuck` where no step made its value less though it had not converged: its terms
-    are the best that were met.
+    A problem is `stuck` where no step made its value less though it had not converged, or its
+    Hessian has no Cholesky factor: its terms are the best that were met.
     """
 
     terms: Float[Tensor, "p q"]
@@ -59,6 +58,7 @@ class LocalSolution:
     iterations: int
     converged: Bool[Tensor, " q"]
     stuck: Bool[Tensor, " q"]
+    precision: Float[Tensor, "p q"] | None = None  # of the parameters: inverse variances
 
 
 class NewtonStep(NamedTuple):
@@ -72,12 +72,13 @@ class NewtonStep(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalNewton:
-    """Minimises likelihood + l2 * sum of squares for every problem.
+    """Minimises likelihood + l2 * sum of squares + l1 * norms of couplings for every problem.
 
     tolerance: a problem is done when one more step would move no parameter by more than this.
     """
 
     l2: float = 0.0
+    l1: float = 0.0
     tolerance: float = 1e-7
     max_iterations: int = 100
 
@@ -85,6 +86,9 @@ class LocalNewton:
         self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"] | None = None
     ) -> LocalSolution:
         """The solution of every problem, from zero or from `start`."""
+        raise_mmap_threshold()
+        if self.l1 and any(len(places) > 1 for places in problems.shape.touching):
+            return self._proximal(problems)
         if len(problems.observed) > MOST_NEWTON:
             begin = torch.zeros_like(problems.observed) if start is None else start
             return self._quasi_newton(problems, begin)
@@ -101,16 +105,11 @@ class LocalNewton:
         unique = problems.shape.contexts == 1 or self.l2 > 0
         if not unique or problems.observed.shape[1] < MANY:
             return torch.zeros_like(problems.observed)
-        shared, run = problems.averages()
+        shared = problems.average()
         hessian = shared.hessian(shared.at_zero())
         hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
-        inverse = torch.cholesky_inverse(cholesky_with_ridge(hessian, shared.total)[0])
-        gradient = problems.gradient_at_zero()
-        if len(inverse) == 1:
-            step = -inverse[0] @ gradient
-        else:
-            step = -(inverse[run] @ gradient.T.unsqueeze(2)).squeeze(2).T
-        step = step.nan_to_num(0.0, 0.0, 0.0)  # without a factor, from zero
+        inverse = torch.cholesky_inverse(cholesky_with_ridge(hessian, shared.total)[0][0])
+        step = (-inverse @ problems.gradient_at_zero()).nan_to_num(0.0, 0.0, 0.0)
         return step * (LONGEST_STEP / step.abs().amax(dim=0).clamp_min(LONGEST_STEP))
 
     def step(
@@ -169,7 +168,6 @@ class LocalNewton:
         return moved, problems.at(moved), length
 
     def _newton(self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"]) -> LocalSolution:
-        keep_freed_memory()
         terms, value = start.clone(), torch.zeros_like(problems.total)
         converged = torch.zeros_like(value, dtype=torch.bool)
         stuck = torch.zeros_like(converged)
@@ -195,13 +193,117 @@ class LocalNewton:
         self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"]
     ) -> LocalSolution:
         shape = start.shape
-        optimiser = LBFGS(max_iterations=20 * self.max_iterations, tolerance=1e-12)
+        optimiser = LBFGS(max_iterations=self.max_iterations, tolerance=1e-12)
         outcome = minimise(_Joint(problems, start), optimiser, penalty=Penalty(l2=self.l2))
         terms = outcome.model.view(shape).clone()
         value = problems.at(terms).value + self.l2 * terms.square().sum(dim=0)
         ended = torch.full_like(value, float(outcome.converged)) > 0
         stuck = torch.full_like(ended, outcome.ending == "stuck")
         return LocalSolution(terms, value, outcome.iterations, ended, stuck)
+
+    def with_missing(self, tables: LocalTables, counts: Float[Tensor, "z q"]) -> LocalSolution:
+        """The solution from counts in which "not seen" is each variable's last state.
+
+        A problem has converged where neither its terms nor what it expects to see move any more.
+        The value is minus the log-likelihood of what was seen, as far as the auxiliary field says.
+        """
+        shape, total = tables.shape, counts.sum(dim=0)
+        expected = (total / shape.cells).expand(shape.cells, -1)
+        terms = counts.new_zeros(len(shape.terms), counts.shape[1])
+        rounds, done = 0, torch.zeros_like(total, dtype=torch.bool)
+        stuck = done
+        while rounds < self.max_iterations and not bool((done | stuck).all()):
+            rounds += 1
+            problems = AuxiliaryLikelihood.of(tables, complete(shape, counts, expected))
+            before = terms
+            terms, fit, _, stuck = self.step(problems, terms, problems.at(terms))
+            shift = (fit.expected - expected).abs().amax(dim=0) / total
+            expected = fit.expected
+            moved = (terms - before).abs().amax(dim=0)
+            done = (moved <= self.tolerance) & (shift <= self.tolerance) & ~stuck
+        seen = with_missing(expected, shape.sizes) / total
+        loss = -torch.where(counts > 0, counts * seen.log(), 0.0).sum(dim=0)
+        loss = loss + self.l2 * terms.square().sum(dim=0)
+        return LocalSolution(terms, loss, rounds, done, stuck)
+
+    def _proximal(self, problems: AuxiliaryLikelihood) -> LocalSolution:
+        terms = torch.zeros_like(problems.observed)
+        value = self._with_l1(problems, terms)
+        done = torch.zeros_like(value, dtype=torch.bool)
+        stuck = done
+        iterations = 0
+        while iterations < self.max_iterations and not bool((done | stuck).all()):
+            iterations += 1
+            goal = self._model_minimum(problems, terms)
+            length = torch.ones_like(value)
+            for _ in range(HALVINGS):
+                # A whole step lands on exact zeros.
+                moved = torch.where(length < 1, terms + length * (goal - terms), goal)
+                after = self._with_l1(problems, moved)
+                worse = ~(after <= value + 1e-13 * (value.abs() + problems.total))
+                if not bool(worse.any()):
+                    break
+                length = torch.where(worse, length / 2, length)
+            done = (goal - terms).abs().amax(dim=0) <= self.tolerance
+            # Those that no half of the step made less stay where they are.
+            stuck = worse & ~done
+            terms, value = torch.where(worse, terms, moved), torch.where(worse, value, after)
+        return LocalSolution(terms, value, iterations, done, stuck)
+
+    def _model_minimum(
+        self, problems: AuxiliaryLikelihood, centre: Float[Tensor, "p q"]
+    ) -> Float[Tensor, "p q"]:
+        """Where the second-order model of the smooth part, plus L1, is least."""
+        fit = problems.at(centre)
+        gradient = (problems.gradient(fit) + 2 * self.l2 * centre).T.unsqueeze(2)
+        hessian = problems.hessian(fit)
+        ridge = 2 * self.l2 + 1e-12 * problems.total.unsqueeze(1)
+        hessian.diagonal(dim1=1, dim2=2).add_(ridge)
+        spans = _couplings(problems.shape)
+        coupled = torch.cat([torch.arange(span.start, span.stop) for span in spans])
+        free = torch.tensor([p for p in range(len(centre)) if p not in set(coupled.tolist())])
+        here, there = coupled.to(centre.device), free.to(centre.device, torch.int64)
+        across = hessian[:, here][:, :, there]
+        right = torch.cat([across.transpose(1, 2), gradient[:, there]], dim=2)
+        solved = torch.linalg.solve(hessian[:, there][:, :, there], right)
+        curvature = hessian[:, here][:, :, here] - across @ solved[:, :, :-1]
+        slope = (gradient[:, here] - across @ solved[:, :, -1:]).squeeze(2)
+        goal = centre.clone()
+        goal[here] = self._in_turn(curvature, slope, centre[here].T, spans).T
+        shift = (goal - centre)[here].T.unsqueeze(2)
+        goal[there] -= (solved[:, :, -1:] + solved[:, :, :-1] @ shift).squeeze(2).T
+        return goal
+
+    def _in_turn(
+        self,
+        curvature: Float[Tensor, "q k k"],
+        slope: Float[Tensor, "q k"],
+        start: Float[Tensor, "q k"],
+        spans: list[slice],
+    ) -> Float[Tensor, "q k"]:
+        """The minimum of a quadratic plus L1 of each table, by descent table by table."""
+        ends = torch.tensor([0, *(span.stop - span.start for span in spans)]).cumsum(0).tolist()
+        tables = [slice(a, b) for a, b in pairwise(ends)]
+        steepest = [torch.linalg.eigvalsh(curvature[:, t, t])[:, -1:] for t in tables]
+        here, slope = start.clone(), slope.clone()
+        for _ in range(SWEEPS):
+            before = here.clone()
+            for table, top in zip(tables, steepest, strict=True):
+                goal = here[:, table] - slope[:, table] / top
+                norm = goal.norm(dim=1, keepdim=True)
+                moved = goal * shrinkage(norm, self.l1 / top) - here[:, table]
+                here[:, table] += moved
+                slope += (curvature[:, :, table] @ moved.unsqueeze(2)).squeeze(2)
+            if float((here - before).abs().max()) <= self.tolerance / 10:
+                break
+        return here
+
+    def _with_l1(
+        self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"]
+    ) -> Float[Tensor, " q"]:
+        norms = [terms[span].norm(dim=0) for span in _couplings(problems.shape)]
+        l1 = self.l1 * torch.stack([torch.zeros_like(problems.total), *norms]).sum(dim=0)
+        return problems.at(terms).value + self.l2 * terms.square().sum(dim=0) + l1
 
 
 @final
@@ -246,39 +348,6 @@ def cholesky_with_ridge(
     return factor, failed > 0
 
 
-# Local problems with values missing: expectation and maximisation, a Newton step at a time.
-
-
-def solve_with_missing(
-    shape: LocalShape, counts: Float[Tensor, "z q"], newton: LocalNewton
-) -> LocalSolution:
-    """The solution of every problem, from counts in which "not seen" is each variable's last state.
-
-    A problem has converged where neither its terms nor what it expects to see move any more; one
-    whose Newton step finds no better point is stuck.  At most `newton.max_iterations` rounds.
-    The value is minus the log-likelihood of what was seen, as far as the auxiliary field says.
-    """
-    total = counts.sum(dim=0)
-    expected = (total / shape.cells).expand(shape.cells, -1)
-    terms = torch.zeros(len(shape.terms), counts.shape[1], dtype=counts.dtype, device=counts.device)
-    rounds, done = 0, torch.zeros_like(total, dtype=torch.bool)
-    stuck = done
-    while rounds < newton.max_iterations and not bool((done | stuck).all()):
-        rounds += 1
-        completed = complete(shape, counts, expected)
-        problems = AuxiliaryLikelihood.of(shape, completed)
-        before = terms
-        terms, fit, _, stuck = newton.step(problems, terms, problems.at(terms))
-        shift = (fit.expected - expected).abs().amax(dim=0) / total
-        expected = fit.expected
-        moved = (terms - before).abs().amax(dim=0)
-        done = (moved <= newton.tolerance) & (shift <= newton.tolerance) & ~stuck
-    seen = with_missing(expected, shape.sizes) / total
-    loss = -torch.where(counts > 0, counts * seen.log(), 0.0).sum(dim=0)
-    loss = loss + newton.l2 * terms.square().sum(dim=0)
-    return LocalSolution(terms, loss, rounds, done, stuck)
-
-
 def complete(
     shape: LocalShape, counts: Float[Tensor, "z q"], expected: Float[Tensor, "x q"]
 ) -> Float[Tensor, "x q"]:
@@ -288,103 +357,24 @@ def complete(
     return expected * without_missing(ratio, shape.sizes)
 
 
-# Local problems with a price on every coupling: whole tables become exactly zero.
+def shrinkage(norm: Tensor, threshold: Tensor | float) -> Tensor:
+    """By which the proximal step of the group lasso multiplies tables of these norms."""
+    return (1 - threshold / norm.clamp_min(1e-300)).clamp_min(0.0)
 
 
-SWEEPS = 500
-
-
-@dataclass(frozen=True)
-class LocalProximal:
-    """Minimises likelihood + L2 + group L1 for every problem."""
-
-    l1: float
-    l2: float = 0.0
-    tolerance: float = 1e-7
-    max_iterations: int = 100
-
-    def __call__(self, problems: AuxiliaryLikelihood) -> LocalSolution:
-        """The solution of every problem [Lee, Sun and Saunders 2014, proximal Newton]."""
-        terms = torch.zeros_like(problems.observed)
-        value = self._value(problems, terms)
-        done = torch.zeros_like(value, dtype=torch.bool)
-        stuck = done
-        iterations = 0
-        while iterations < self.max_iterations and not bool((done | stuck).all()):
-            iterations += 1
-            goal = self._model_minimum(problems, terms)
-            length = torch.ones_like(value)
-            for _ in range(HALVINGS):
-                # A whole step lands on exact zeros.
-                moved = torch.where(length < 1, terms + length * (goal - terms), goal)
-                after = self._value(problems, moved)
-                worse = ~(after <= value + 1e-13 * (value.abs() + problems.total))
-                if not bool(worse.any()):
-                    break
-                length = torch.where(worse, length / 2, length)
-            done = (goal - terms).abs().amax(dim=0) <= self.tolerance
-            # Those that no half of the step made less stay where they are.
-            stuck = worse & ~done
-            terms, value = torch.where(worse, terms, moved), torch.where(worse, value, after)
-        return LocalSolution(terms, value, iterations, done, stuck)
-
-    def _model_minimum(
-        self, problems: AuxiliaryLikelihood, centre: Float[Tensor, "p q"]
-    ) -> Float[Tensor, "p q"]:
-        """Where the second-order model of the smooth part, plus the price, is least."""
-        fit = problems.at(centre)
-        gradient = (problems.gradient(fit) + 2 * self.l2 * centre).T.unsqueeze(2)
-        hessian = problems.hessian(fit)
-        ridge = 2 * self.l2 + 1e-12 * problems.total.unsqueeze(1)
-        hessian.diagonal(dim1=1, dim2=2).add_(ridge)
-        spans = _priced(problems.shape)
-        priced = torch.cat([torch.arange(span.start, span.stop) for span in spans])
-        free = torch.tensor([p for p in range(len(centre)) if p not in set(priced.tolist())])
-        here, there = priced.to(centre.device), free.to(centre.device, torch.int64)
-        across = hessian[:, here][:, :, there]
-        right = torch.cat([across.transpose(1, 2), gradient[:, there]], dim=2)
-        solved = torch.linalg.solve(hessian[:, there][:, :, there], right)
-        curvature = hessian[:, here][:, :, here] - across @ solved[:, :, :-1]
-        slope = (gradient[:, here] - across @ solved[:, :, -1:]).squeeze(2)
-        goal = centre.clone()
-        goal[here] = self._in_turn(curvature, slope, centre[here].T, spans).T
-        shift = (goal - centre)[here].T.unsqueeze(2)
-        goal[there] -= (solved[:, :, -1:] + solved[:, :, :-1] @ shift).squeeze(2).T
-        return goal
-
-    def _in_turn(
-        self,
-        curvature: Float[Tensor, "q k k"],
-        slope: Float[Tensor, "q k"],
-        start: Float[Tensor, "q k"],
-        spans: list[slice],
-    ) -> Float[Tensor, "q k"]:
-        """The least of a quadratic plus the price of each table, by descent table by table."""
-        ends = torch.tensor([0, *(span.stop - span.start for span in spans)]).cumsum(0).tolist()
-        tables = [slice(a, b) for a, b in pairwise(ends)]
-        steepest = [torch.linalg.eigvalsh(curvature[:, t, t])[:, -1:] for t in tables]
-        here, slope = start.clone(), slope.clone()
-        for _ in range(SWEEPS):
-            before = here.clone()
-            for table, top in zip(tables, steepest, strict=True):
-                goal = here[:, table] - slope[:, table] / top
-                norm = goal.norm(dim=1, keepdim=True).clamp_min(1e-300)
-                moved = goal * (1 - self.l1 / (top * norm)).clamp_min(0.0) - here[:, table]
-                here[:, table] += moved
-                slope += (curvature[:, :, table] @ moved.unsqueeze(2)).squeeze(2)
-            if float((here - before).abs().max()) <= self.tolerance / 10:
-                break
-        return here
-
-    def _value(
-        self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"]
-    ) -> Float[Tensor, " q"]:
-        norms = [terms[span].norm(dim=0) for span in _priced(problems.shape)]
-        price = self.l1 * torch.stack([torch.zeros_like(problems.total), *norms]).sum(dim=0)
-        return problems.at(terms).value + self.l2 * terms.square().sum(dim=0) + price
-
-
-def _priced(shape: LocalShape) -> list[slice]:
-    """Where the parameters of cliques of two or more stand."""
+def _couplings(shape: LocalShape) -> list[slice]:
+    """Where the parameters of cliques of two variables or more stand."""
     pairs = zip(shape.spans, shape.touching, strict=True)
     return [span for span, places in pairs if len(places) > 1 and span.stop > span.start]
+
+
+def raise_mmap_threshold() -> None:
+    """Has the C library keep what is freed from now on, up to twice `KEPT` bytes.
+
+    By default glibc hands freed memory back to the system above some threshold, and asks for it
+    again at the next table: every page is then cleared, which took a third of the time of small
+    jobs.  The threshold follows the largest mapped block that was ever given back (mallopt(3),
+    M_MMAP_THRESHOLD), so such a block is asked for and given back, its pages never touched.  With
+    another C library nothing happens.
+    """
+    torch.empty(KEPT, dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""The curvatures behind the whitened search equal their definitions, and the search ends right."""
+"""The curvatures by which likelihoods are scaled equal their definitions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import numpy as np
 import torch
 from torch.testing import assert_close
 
-from mrflearn.features.observations import CliqueCounts, Columns, Samples, clique_counts
+from mrflearn.estimators.field_training import count_blankets, feature_covariance
+from mrflearn.features.observations import Samples
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.neighbourhood import blankets
 from mrflearn.models.tabular import ParameterLayout
 from mrflearn.objectives.pseudolikelihood import Pseudolikelihood
-from mrflearn.training.lap import blocks_of
-from mrflearn.training.whitened import conditional_curvature, feature_covariance
 from support.fields import random_field
 
 SCOPES = ((0,), (1,), (2,), (1, 0), (0, 2), (2, 1, 0))
@@ -25,11 +23,6 @@ def samples(graph: FactorGraph, count: int = 60) -> tuple[torch.Tensor, torch.Te
     generator = torch.Generator().manual_seed(1)
     rows = [torch.randint(0, int(n), (count,), generator=generator) for n in graph.states]
     return torch.stack(rows, dim=1), torch.rand(count, generator=generator, dtype=torch.float64)
-
-
-def counts_of(rows: torch.Tensor, weights: torch.Tensor) -> CliqueCounts:
-    shapes = [GRAPH.shape(group) for group in GRAPH.groups]
-    return clique_counts([group.scope for group in GRAPH.groups], shapes, Samples(rows, weights))
 
 
 def features(graph: FactorGraph, rows: torch.Tensor) -> np.ndarray:
@@ -47,9 +40,9 @@ def test_the_covariance_is_that_of_the_features() -> None:
     rows, weights = samples(GRAPH)
     table = features(GRAPH, rows)
     known = np.cov(table.T, aweights=weights.numpy(), ddof=0) * float(weights.sum())
-    found = feature_covariance(GRAPH, Columns.of(rows, weights))
+    found = feature_covariance(GRAPH, Samples.of(rows, weights))
     np.testing.assert_allclose(found, known, atol=1e-9)
-    plain = feature_covariance(GRAPH, Columns.of(rows))
+    plain = feature_covariance(GRAPH, Samples.of(rows))
     np.testing.assert_allclose(plain, np.cov(table.T, ddof=0) * len(rows), atol=1e-9)
 
 
@@ -57,8 +50,9 @@ def test_the_conditional_curvature_is_the_hessian_of_pseudolikelihood() -> None:
     rows, weights = samples(GRAPH)
     layout = ParameterLayout.of(GRAPH)
     point = torch.linspace(-1, 1, layout.size, dtype=torch.float64)
-    blocks = blocks_of(blankets(GRAPH))
-    found = conditional_curvature(GRAPH, blocks, Columns.of(rows, weights), point)
+    counted = count_blankets(GRAPH, Samples.of(rows, weights))
+    assert counted is not None
+    found = counted.hessian(point)
     batch = Samples(rows, weights)
     known = torch.autograd.functional.hessian(
         lambda flat: Pseudolikelihood()(layout.model(GRAPH, flat), batch), point

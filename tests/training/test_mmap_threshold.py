@@ -7,7 +7,7 @@ import platform
 import pytest
 import torch
 
-from mrflearn.execution.pages import keep_freed_memory
+from mrflearn.training.newton import raise_mmap_threshold
 
 PAGES = 6 * 256  # of six tables of a megabyte
 
@@ -21,7 +21,7 @@ def come_and_go() -> None:
 def test_tables_that_come_and_go_cost_no_fresh_pages() -> None:
     import resource
 
-    keep_freed_memory()
+    raise_mmap_threshold()
     come_and_go()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):

@@ -1,0 +1,138 @@
+"""How well a field fits rows it has not seen: their likelihood, and frequencies of their states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mrflearn.errors import DataError
+from mrflearn.features.observations import Samples
+from mrflearn.graph.neighbourhood import lone_cliques
+from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.annealed import AnnealedImportance
+from mrflearn.inference.junction_tree import JunctionTree
+from mrflearn.inference.sampling import Drawing
+from mrflearn.objectives.pseudolikelihood import log_conditionals
+
+Array = NDArray[np.float64]
+Method = Literal["exact", "ais"]
+EXACT, ANNEALED = JunctionTree(), AnnealedImportance()
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Nats a row: the log-likelihood, its pseudolikelihood, and what the figures are worth.
+
+    `standard_error` is that of the mean over rows; `partition_error` that of log Z where it was
+    estimated by annealed importance sampling, 0 where it is exact.  The estimate rests on
+    `effective_chains` (in the worst component); it is `reliable` unless these are too few.
+    """
+
+    rows: int
+    log_likelihood: float
+    standard_error: float
+    pseudolikelihood: float
+    method: Method
+    partition_error: float = 0.0
+    effective_chains: float | None = None
+    reliable: bool = True
+
+
+def held_out(potentials: Potentials, rows: Int[Tensor, "n v"], *, seed: int = 0) -> HeldOut:
+    """The means over rows; log Z by junction tree where the width allows, else by annealing."""
+    if not len(rows):
+        raise DataError("there are no rows to evaluate on.")
+    method: Method = "exact" if EXACT.refuses(potentials.graph) is None else "ais"
+    error, effective, reliable = 0.0, None, True
+    if method == "exact":
+        log_partition = EXACT(potentials).log_partition
+    else:
+        generator = torch.Generator(device=rows.device).manual_seed(seed)
+        estimate = ANNEALED.estimate(potentials, generator)
+        log_partition, error = estimate.log_partition, float(estimate.standard_error.norm())
+        effective = float(estimate.effective_chains.min())
+        reliable = bool(estimate.reliable.all())
+    values = (potentials.score(rows) - log_partition).sum(dim=-1).double()
+    spread = float(values.std()) if len(values) > 1 else 0.0
+    return HeldOut(
+        rows=len(rows),
+        log_likelihood=float(values.mean()),
+        standard_error=spread / len(values) ** 0.5,
+        pseudolikelihood=float(log_conditionals(potentials, rows).double().sum()) / len(rows),
+        method=method,
+        partition_error=error,
+        effective_chains=effective,
+        reliable=reliable,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """Frequencies of all joint states of all factors of one arity, in the data and in the field."""
+
+    data: Array
+    field: Array
+
+    @property
+    def largest_error(self) -> float:
+        return float(np.abs(self.data - self.field).max()) if self.data.size else 0.0
+
+    @property
+    def correlation(self) -> float:
+        """Pearson's; NaN where either side does not vary."""
+        if self.data.size < 2 or self.data.std() == 0 or self.field.std() == 0:
+            return float("nan")
+        return float(np.corrcoef(self.data, self.field)[0, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class MomentsMatch:
+    """The match of single variables and of edges, and how the field's side was found."""
+
+    single: Match
+    pairs: Match
+    kind: Literal["exact", "sampled"]
+
+
+def moments_match(
+    potentials: Potentials, rows: Int[Tensor, "n v"], *, samples: int = 2000, seed: int = 0
+) -> MomentsMatch:
+    """Exact where the width allows, else from so many samples of the field."""
+    seen = _frequencies(potentials, rows)
+    if EXACT.refuses(potentials.graph) is None:
+        beliefs = EXACT(potentials)
+        return _match(potentials, seen, [table.double() for table in beliefs.factors], "exact")
+    drawn = Drawing()(potentials, samples, seed=seed).samples
+    return _match(potentials, seen, _frequencies(potentials, drawn), "sampled")
+
+
+def _frequencies(potentials: Potentials, rows: Int[Tensor, "n v"]) -> list[Tensor]:
+    samples = Samples.of(rows, device=rows.device)
+    return [
+        samples.count(group.scope, group.shape.sizes).T / len(rows)
+        for group in lone_cliques(potentials.graph)
+    ]
+
+
+def _match(
+    potentials: Potentials,
+    seen: list[Tensor],
+    expected: list[Tensor],
+    kind: Literal["exact", "sampled"],
+) -> MomentsMatch:
+    def of(arity: int) -> Match:
+        places = [i for i, g in enumerate(potentials.graph.groups) if g.arity == arity and len(g)]
+        return Match(*(_flat([side[i] for i in places]) for side in (seen, expected)))
+
+    return MomentsMatch(of(1), of(2), kind)
+
+
+def _flat(tables: list[Tensor]) -> Array:
+    parts = [np.asarray(table.detach().cpu(), dtype=np.float64).ravel() for table in tables]
+    return np.concatenate(parts) if parts else np.zeros(0)
