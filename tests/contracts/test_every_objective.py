@@ -137,7 +137,7 @@ def test_examples_without_variables_add_nothing(principle: Principle) -> None:
 def test_examples_count_by_their_weight(estimator: Criterion) -> None:
     once = labelled(3, [RING, RING])
     batch = replace(once.batch, weight=torch.tensor([2.0, 0.5]))
-    parts = [once.batch.part(k, k + 1) for k in range(2)]
+    parts = [once.batch.examples(torch.tensor([k])) for k in range(2)]
     principle = Principle(estimator, bp=PRECISE)
     alone = [function(once, principle, part)(once.vector) for part in parts]
     together = function(once, principle, batch)(once.vector)

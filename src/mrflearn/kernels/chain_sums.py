@@ -271,21 +271,24 @@ class Expectations:
     def pair_counts(
         self, steps: Steps, weight: Float[Tensor, " b"] | None = None
     ) -> Float[Tensor, "s s"]:
-        """The sum of all pair probabilities, each sequence weighted: never one table a row."""
+        """The sum of all pair probabilities, each sequence weighted: never one table a row.
+
+        It is summed over steps in float64: what is learned is its difference from counts as large.
+        """
         forward, arriving = self.messages.forward, self.messages.arriving
         if weight is not None:
             arriving = arriving * weight[steps.sequence][:, None]
         if forward.is_cuda:  # one product instead of a launch a step
-            total = forward[steps.previous].t() @ arriving[steps.starting :]
+            total = (forward[steps.previous].t() @ arriving[steps.starting :]).double()
         else:  # no copy of the messages, which would leave the cache
-            total = torch.zeros_like(self.messages.kernel)
+            total = torch.zeros_like(self.messages.kernel, dtype=torch.float64)
             for t in range(1, len(steps.sizes)):
                 before = forward[steps.slices[t - 1]][: steps.sizes[t]]
-                total.addmm_(before.t(), arriving[steps.slices[t]])
+                total += before.t() @ arriving[steps.slices[t]]
         again = self.again_counts
         if weight is not None:
             again = again * weight[self.again][:, None, None]
-        return total.mul_(self.messages.kernel).add_(again.sum(dim=0).to(total.dtype))
+        return total.mul_(self.messages.kernel).add_(again.sum(dim=0))
 
 
 def log_partition(
@@ -322,7 +325,7 @@ def expectations(
         single,
         messages,
         torch.cat(again) if again else steps.lengths.new_zeros(0),
-        torch.cat(counts).to(value.dtype) if counts else value.new_zeros(0, states, states),
+        torch.cat(counts) if counts else value.new_zeros(0, states, states),
     )
 
 
@@ -379,7 +382,7 @@ class _LogPartition(torch.autograd.Function):
         by_row = weight[steps.sequence]
         if ctx.shared is not None:
             single = ctx.shared.single * by_row[:, None]
-            return single, ctx.shared.pair_counts(steps, weight), None
+            return single, ctx.shared.pair_counts(steps, weight).to(single.dtype), None
         pair = ctx.pair * by_row[steps.starting :, None, None]
         return ctx.single * by_row[:, None], pair, None
 

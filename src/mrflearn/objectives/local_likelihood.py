@@ -26,6 +26,7 @@ from torch import Tensor
 
 from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.incidence import Bags, Incidence, Singles
 from mrflearn.models.loglinear import (
     DENSE,
     SHARES,
@@ -35,7 +36,6 @@ from mrflearn.models.loglinear import (
     SlicePlan,
 )
 from mrflearn.models.parameters import Layout
-from mrflearn.models.state_weights import Bags
 from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems, observed_counts, times_of
 
@@ -60,43 +60,21 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
-    """Rows of a pool that problems read."""
-
-    bags: Bags
-    back: tuple[Int64[Tensor, " u"], Bags]
-
-    def scores(self, weights: Tensor, table: Float[Tensor, "r l"], dense: Tensor) -> Tensor:  # noqa: ARG002
-        """The sums of the rows of every problem."""
-        return self.bags.sums(table)
-
-    def add_gradient(
-        self,
-        slopes: Float[Tensor, "n l"],
-        weights: Tensor,  # noqa: ARG002
-        table: Float[Tensor, "r l"],
-        dense: Tensor,  # noqa: ARG002
-    ) -> None:
-        """Adds the slopes to the rows that were read."""
-        used, bags = self.back
-        table.index_add_(0, used, bags.sums(slopes))
-
-
-@dataclass(frozen=True, eq=False)
 class Pool:
     """Distinct (features, given states) of a plan: their codes, and blocks of their incidences."""
 
     codes: Int64[Tensor, " r"]
-    others: int
-    cells: int
+    plan: SlicePlan
     blocks: list[tuple[slice, FeatureIncidence]]
 
-    def gather(self, members: Members) -> Gathered:
+    def gather(self, members: Members) -> FeatureIncidence:
         """Which rows problems read."""
-        row = torch.searchsorted(self.codes, members.row * self.others + members.other).int()
+        code = members.row * self.plan.others + members.other
+        row = torch.searchsorted(self.codes, code).int()
         counts = torch.bincount(members.problem, minlength=members.problems)
         bags = Bags(row, (counts.cumsum(0) - counts).int(), None)
-        return Gathered(bags, bags.transposed())
+        none = Singles(row[:0], row[:0], None)
+        return FeatureIncidence(self.plan, Incidence(bags, none).with_back(), None, members)
 
 
 def find_pools(
@@ -130,7 +108,7 @@ def _pool(
             batch.features[key.group], Members(len(own), number, row, other), model.dtype
         )
         blocks.append((slice(begin, begin + len(own)), placed))
-    return Pool(codes, plan.others, cells, blocks)
+    return Pool(codes, plan, blocks)
 
 
 # Local problems cut into blocks that fit the cache, and blocks dealt out to cores.
@@ -144,7 +122,7 @@ class Source:
     """What one kind of factor adds to the scores of a block, in the shape of `view`."""
 
     key: Key
-    incidence: FeatureIncidence | Gathered
+    incidence: FeatureIncidence
     view: tuple[int, ...]
 
 
@@ -353,7 +331,7 @@ class LocalLikelihood(Objective[LogLinearField]):
         """The scores of the rows that several problems read."""
         work = [(key, *own) for key, pool in self.laid.pools.items() for own in pool.blocks]
         held = {
-            key.pooled(): torch.empty(len(pool.codes), pool.cells, dtype=model.dtype)
+            key.pooled(): torch.empty(len(pool.codes), pool.plan.weights.labels, dtype=model.dtype)
             for key, pool in self.laid.pools.items()
         }
 
@@ -435,8 +413,7 @@ class LocalGradient:
         """The gradients of all weights as one flat vector."""
         totals = [weights.clone() for weights in self.weights]
         for key, own in laid.plans.items():
-            plan, table = own.weights, self.tables[key]
-            totals[key.group].index_add_(0, plan.wide, table.view(-1).index_select(0, plan.place))
+            own.weights.add_wide(self.tables[key], totals[key.group])
         named: dict[str, Tensor] = {}
         order = [name for name in layout.names if not name.endswith(DENSE) and name != SHARES]
         for name, weights, dense in zip(order, totals, self.dense, strict=True):

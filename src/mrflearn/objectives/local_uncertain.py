@@ -20,8 +20,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from mrflearn.features.index import joint_mask
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, Members, joint_mask
+from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, Members
 from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems
 
@@ -86,7 +87,7 @@ class UncertainLikelihood(Objective[LogLinearField]):
         group, shape = self.batch.graph.groups[part.group], self.model.templates[part.group].shape
         rows = group.table[part.factor]
         members = Members(len(rows), torch.arange(len(rows)), rows, torch.zeros_like(rows))
-        plan = self.model.whole[part.group]
+        plan = self.model.plans.whole[part.group]
         placed = plan.place(self.batch.features[part.group], members, self.model.dtype)
         given = [axis for axis in range(len(shape)) if axis not in part.free]
         sizes = tuple(shape[axis] for axis in given)

@@ -12,7 +12,7 @@ Letters in shapes: n: pieces of one shape; c: examples; t: templates; p: all wei
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import torch
@@ -152,4 +152,4 @@ def with_shares(model: LogLinearField, shares: Shares) -> LogLinearField:
     if shares != "optimised":
         return model
     zeros = torch.zeros(len(model.templates), dtype=model.dtype)
-    return LogLinearField(model.templates, model.weights, model.dense, zeros)
+    return replace(model, shares=zeros)
