@@ -200,6 +200,23 @@ def test_perceptron_loss_and_its_gradient(
     assert float(gradient @ given.vector) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+def test_gradients_of_transitions_keep_their_digits_in_single_precision() -> None:
+    draw = torch.Generator().manual_seed(0)
+    y = [["AB"[k] for k in torch.randint(2, (60,), generator=draw)] for _ in range(1500)]
+    features = compile_features([[[f"x={tag}"] for tag in own] for own in y])
+    compiled = compile_labels(y, features.lengths, Numbering())
+    templates, features = chain_templates(features, compiled)
+    batch, found = ChainBatch.of(templates, features, compiled), []
+    for dtype in (torch.float32, torch.float64):
+        model = LogLinearField.zeros(templates, dtype)
+        vector = torch.full((6,), 4.0, dtype=dtype)  # the labels are nearly sure
+        own = ChainObjective(model, make_shards(model, batch, 1), Threads(1))(vector)
+        found.append(own.gradient.double())
+    # Each row's probabilities are off by the rounding of as many steps as its sequence has, a few
+    # millionths in all; summed in single precision, counts of 22,000 would be off by as many units.
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0.5)
+
+
 def test_perceptron_needs_every_label() -> None:
     given = case(1, blur=True)
     shards = make_shards(given.model, given.data, 1)

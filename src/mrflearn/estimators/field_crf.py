@@ -5,6 +5,7 @@ Letters in shapes: v: variables; c: examples; s: states.
 
 from __future__ import annotations
 
+import math
 import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -181,11 +182,31 @@ def best_lists(
 ) -> Iterator[list[tuple[Int64[Tensor, " v"], float]]]:
     """The `count` best (states, score) of each example, exactly."""
     model.check(batch)
-    for example in range(batch.graph.components):
-        own = batch.examples(torch.tensor([example]))
-        inside = batch.graph.component == example
+    for first, end in spans_of(batch, 1):
+        own = batch.examples(torch.arange(first, end))
+        inside = (batch.graph.component >= first) & (batch.graph.component < end)
         mask = None if allowed is None else allowed[inside]
-        yield best_list(model.potentials(own), count, EXACT, mask)
+        if Chain().refuses(own.graph) is None:
+            yield from _best_of_chains(model, own, mask, count)
+            continue
+        for example in range(end - first):
+            alone = model.potentials(own.examples(torch.tensor([example])))
+            members = own.graph.component == example
+            yield best_list(alone, count, EXACT, None if mask is None else mask[members])
+
+
+def _best_of_chains(
+    model: LogLinearField, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None, count: int
+) -> Iterator[list[tuple[Int64[Tensor, " v"], float]]]:
+    potentials, sizes = model.potentials(batch), batch.sizes.tolist()
+    if allowed is not None:
+        potentials = restrict(potentials, allowed)
+    found = Chain().best_n(potentials, count)
+    order = batch.graph.component.argsort(stable=True)
+    states = [own.assignment[order].split(sizes) for own in found]
+    for example in range(batch.graph.components):
+        ranked = [(states[k][example], float(own.score[example])) for k, own in enumerate(found)]
+        yield [(own, score) for own, score in ranked if score > -math.inf]
 
 
 def log_probabilities(
