@@ -374,11 +374,15 @@ class LogLinearField:
 
 
 def whole_incidence(
-    plan: SlicePlan, features: CompiledFeatures, dtype: torch.dtype
+    plan: SlicePlan,
+    features: CompiledFeatures,
+    dtype: torch.dtype,
+    rows: Int64[Tensor, " n"] | None = None,
 ) -> FeatureIncidence:
-    """The incidence of whole tables, one for every row of the features."""
-    rows = torch.arange(features.tokens)
-    return plan.place(features, Members(len(rows), rows, rows, torch.zeros_like(rows)), dtype)
+    """The incidence of whole tables, one for each of these rows of features (None: for all)."""
+    rows = torch.arange(features.tokens) if rows is None else rows
+    members = Members(len(rows), torch.arange(len(rows)), rows, torch.zeros_like(rows))
+    return plan.place(features, members, dtype)
 
 
 def weights_of(

@@ -95,7 +95,7 @@ def field_objective(
     if not isinstance(principle.pieces, str):
         return _in_pieces(model, batch, principle, threads)
     if principle.estimator == "pw-reweighted":
-        return ReweightedLikelihood.of(model, batch, principle.shares, threads)
+        return ReweightedLikelihood.of(model, batch, principle.shares)
     problems = find_problems(batch, principle.estimator, with_ends=principle.pieces == "edges")
     return local_objective(model, batch, problems, threads)
 

@@ -16,7 +16,7 @@ Letters in shapes: p: all weights of a model; n: problems of a block; l: cells.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, final
 
@@ -290,6 +290,7 @@ def _between(members: Members, begin: int, end: int) -> Members:
 
 
 T = TypeVar("T")
+LocalLoss = Callable[[Tensor, LocalBlock], Tensor]  # scores become its gradient, in place
 
 
 @final
@@ -301,26 +302,31 @@ class LocalLikelihood(Objective[LogLinearField]):
     laid: LocalLayout
     threads: Threads
 
-    @torch.no_grad()
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the problems; and the gradient."""
-        model = self.model.with_parameters(self.layout.unflatten(vector))
+        value, gradient = self.sums(vector, losses)
+        return Evaluation(value, gradient.to(vector.dtype))
+
+    @torch.no_grad()
+    def sums(self, vector: Float[Tensor, " p"], loss: LocalLoss) -> tuple[Tensor, Tensor]:
+        """The sum of a loss over all blocks, and its gradient, in float64."""
+        model = self.at(vector)
         tables = {
             key: plan.weights.table(model.weights[key.group])
             for key, plan in self.laid.plans.items()
         }
         tables |= self._pools(model, tables)
         found = self.threads.map(
-            lambda blocks: self._solve(model, tables, blocks), self._dealt(self.laid.blocks)
+            lambda blocks: self._solve(model, tables, blocks, loss), self._dealt(self.laid.blocks)
         )
         value = torch.zeros((), dtype=torch.float64)
         gradient = torch.zeros_like(self.laid.observed)
-        for more, slopes in found:
+        for more, own in found:
             value = value + more
-            gradient = gradient + slopes.gradient(self.laid, self.layout)
-        for slope in self._back(model, tables, [slopes for _, slopes in found]):
-            gradient = gradient + slope
-        return Evaluation(value, gradient.to(vector.dtype))
+            gradient = gradient + own.gradient(self.laid, self.layout)
+        for more in self._back(model, tables, [own for _, own in found]):
+            gradient = gradient + more
+        return value, gradient
 
     def _dealt(self, work: list[T]) -> list[list[T]]:
         """A share of the work for every core."""
@@ -347,15 +353,19 @@ class LocalLikelihood(Objective[LogLinearField]):
 
     @torch.no_grad()
     def _solve(
-        self, model: LogLinearField, tables: dict[Key, Tensor], blocks: list[LocalBlock]
+        self,
+        model: LogLinearField,
+        tables: dict[Key, Tensor],
+        blocks: list[LocalBlock],
+        loss: LocalLoss,
     ) -> tuple[Tensor, LocalGradient]:
         value = torch.zeros((), dtype=torch.float64)
-        slopes = LocalGradient.zeros(model, tables)
+        gradient = LocalGradient.zeros(model, tables)
         for block in blocks:
-            scores = block_scores(model, tables, block)
-            value += losses(scores, block)
-            slopes.add(block, scores)
-        return value, slopes
+            scores = _scores(model, tables, block)
+            value += loss(scores, block)
+            gradient.add(block, scores)
+        return value, gradient
 
     def _back(
         self, model: LogLinearField, tables: dict[Key, Tensor], found: list[LocalGradient]
@@ -365,7 +375,7 @@ class LocalLikelihood(Objective[LogLinearField]):
             return []
         total = {}
         for key in self.laid.pools:
-            total[key], *others = (slopes.tables[key.pooled()] for slopes in found)
+            total[key], *others = (own.tables[key.pooled()] for own in found)
             for more in others:
                 total[key] += more
         work = [(key, *own) for key, pool in self.laid.pools.items() for own in pool.blocks]
@@ -397,13 +407,13 @@ class LocalGradient:
             {key: torch.zeros_like(table) for key, table in tables.items()},
         )
 
-    def add(self, block: LocalBlock, slopes: Float[Tensor, "n l"]) -> None:
-        """Carries the slopes of a block's scores back to what they are made of."""
-        shaped = slopes.view(-1, *block.shape)
+    def add(self, block: LocalBlock, scores: Float[Tensor, "n l"]) -> None:
+        """Carries the gradient of a block's scores back to what they are made of."""
+        shaped = scores.view(-1, *block.shape)
         for source in block.sources:
             summed = [1 + axis for axis, size in enumerate(source.view) if size == 1]
             own = shaped.sum(dim=summed) if _partial(block, source.view) else shaped
-            flat = own.reshape(len(slopes), -1)
+            flat = own.reshape(len(scores), -1)
             group = source.key[0]
             source.incidence.add_gradient(
                 flat, self.weights[group], self.tables[source.key], self.dense[group]
@@ -421,7 +431,7 @@ class LocalGradient:
         return torch.cat([named[name].flatten() for name in layout.names if name != SHARES])
 
 
-def block_scores(
+def _scores(
     model: LogLinearField, tables: dict[Key, Tensor], block: LocalBlock
 ) -> Float[Tensor, "n l"]:
     """The scores of every cell of a block's problems, in memory of their own."""
@@ -443,7 +453,7 @@ def block_scores(
 
 
 def losses(scores: Float[Tensor, "n l"], block: LocalBlock) -> Float[Tensor, ""]:
-    """The summed -log p of the known labels; the scores become the slopes, in place."""
+    """The summed -log p of the known labels; the scores become its gradient, in place."""
     gold = block.gold
     scores -= scores.amax(dim=1, keepdim=True)
     reached = scores[gold.problem, gold.cell].double()
