@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.structure import FieldStructure
     from mrflearn.estimators.tagger import JointTagger
     from mrflearn.estimators.word_vectors import WordVectors
-    from mrflearn.features.edges import edge
+    from mrflearn.features.index import edge
     from mrflearn.features.word_features import word_features
 
 __version__ = "0.1.0"
@@ -55,7 +55,7 @@ __all__ = [
 _HOMES = {
     **{name: f"mrflearn.estimators.{kind.home}" for name, kind in KINDS.items()},
     "Constraints": "mrflearn.estimators.crf_answers",
-    "edge": "mrflearn.features.edges",
+    "edge": "mrflearn.features.index",
     "load": "mrflearn.estimators.loading",
     "word_features": "mrflearn.features.word_features",
 }

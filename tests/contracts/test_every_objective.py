@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,8 @@ from mrflearn.execution.threads import Threads
 from mrflearn.inference.belief_propagation import Rest, beliefs_at
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.messages import Field, Wiring
+from mrflearn.objectives import distributed
+from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
 from mrflearn.objectives.local_problems import named_pieces, split_batch
@@ -137,7 +140,7 @@ def test_examples_without_variables_add_nothing(principle: Principle) -> None:
 def test_examples_count_by_their_weight(estimator: Criterion) -> None:
     once = labelled(3, [RING, RING])
     batch = replace(once.batch, weight=torch.tensor([2.0, 0.5]))
-    parts = [once.batch.part(k, k + 1) for k in range(2)]
+    parts = [once.batch.examples(torch.tensor([k])) for k in range(2)]
     principle = Principle(estimator, bp=PRECISE)
     alone = [function(once, principle, part)(once.vector) for part in parts]
     together = function(once, principle, batch)(once.vector)
@@ -244,6 +247,26 @@ def test_partitions_add_up_to_the_whole(
 ) -> None:
     found = labelled(9, [RING, CHAIN, RING, CHAIN, RING], states=3, dense=True)
     assert_partitions_add_up(found, estimator, Serial() if place == "serial" else processes)
+
+
+def test_examples_travel_once_and_again_to_who_lost_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, sent = labelled(9, [RING, CHAIN, RING], states=3), []
+
+    class Counting(Serial):  # type: ignore[misc]
+        def map(self, task: Any, items: Any) -> Any:
+            own = list(items)
+            sent.append([item.number for item in own if item.share is not None])
+            return map(task, own)
+
+    parts = Distributed(found.field, Principle("pw"), list(found.batch.parts(3)), Counting())
+    first = parts(found.vector)
+    again = parts(found.vector)
+    assert sent == [[0, 1, 2], []]
+    monkeypatch.delitem(distributed._COMPILED, (parts.training, 1))
+    lost = parts(found.vector)
+    assert sent[2:] == [[], [1]]
+    for other in (again, lost):
+        assert torch.equal(other.gradient, first.gradient)
 
 
 @pytest.mark.parametrize("estimator", EVERY)

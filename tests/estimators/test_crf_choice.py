@@ -12,8 +12,9 @@ from mrflearn.errors import DataError, MrflearnError
 from mrflearn.estimators import crf_training
 from mrflearn.estimators.crf_training import choose_for_chains
 from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
-from mrflearn.features.support import Support, find_support
+from mrflearn.models.loglinear import FieldPlans
 from support.command import run
 
 WORDS = [["the", "Cat", "saw", "the", "Cat"], ["a", "dog"], ["Cat"]]
@@ -24,10 +25,10 @@ def items(on_edges: bool = False) -> list[list[list[str]]]:
     return [[[word, edge(word)] if on_edges else [word] for word in own] for own in WORDS]
 
 
-def support(*, on_edges: bool = False, order: int = 1) -> Support:
+def plans(*, on_edges: bool = False, order: int = 1) -> FieldPlans:
     features = compile_features(items(on_edges))
     labels = compile_labels(LABELS, features.lengths, Numbering())
-    return find_support(features, labels, order=order)[0]
+    return FieldPlans(chain_templates(features, labels, order=order)[0])
 
 
 @pytest.mark.parametrize(
@@ -39,16 +40,16 @@ def support(*, on_edges: bool = False, order: int = 1) -> Support:
     ],
 )
 def test_each_rule_of_chains(on_edges: bool, tokens: int, estimator: str, why: str) -> None:
-    choice = choose_for_chains(support(on_edges=on_edges), tokens)
+    choice = choose_for_chains(plans(on_edges=on_edges), tokens)
     assert choice.estimator == estimator
     assert why in choice.reason
 
 
 def test_where_nothing_else_is_offered_it_is_exact() -> None:
-    tables = support(on_edges=True)
+    tables = plans(on_edges=True)
     assert choose_for_chains(tables, 10**9, algorithm="ap").estimator == "ml"
     assert choose_for_chains(tables, 10**9, device="cuda").estimator == "ml"
-    assert choose_for_chains(support(order=2), 10**9).estimator == "ml"
+    assert choose_for_chains(plans(order=2), 10**9).estimator == "ml"
 
 
 def test_a_chain_learns_what_the_chosen_one_learns(monkeypatch: pytest.MonkeyPatch) -> None:

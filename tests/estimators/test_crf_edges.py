@@ -13,7 +13,7 @@ from mrflearn import CRF, Constraints, edge, load
 from mrflearn.errors import DataError
 from mrflearn.features.features import compile_features
 from mrflearn.io.spans import tags_to_spans
-from mrflearn.models import chain_crf
+from mrflearn.models import loglinear
 from support.tagged_items import assert_exact_answers, log_sum, random_data, scores_of, with_edges
 
 X, Y = random_data(0, sequences=40)
@@ -30,7 +30,7 @@ def fitted() -> CRF:
 def test_answers_are_those_of_enumeration(
     fitted: CRF, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chain_crf, "NUMBERS_IN_TABLES", at_once)
+    monkeypatch.setattr(loglinear, "NUMBERS_IN_TABLES", at_once)
     assert_exact_answers(fitted, V, Z)
     assert fitted.predict(compile_features(V)) == fitted.predict(V)
 

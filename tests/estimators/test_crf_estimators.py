@@ -10,18 +10,19 @@ from mrflearn import CRF, edge
 from mrflearn.errors import MrflearnError, SettingsError
 from mrflearn.execution.threads import Threads
 from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
-from mrflearn.features.support import find_support
-from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.chain_estimators import (
-    ChainPieces,
-    chain_objective,
-    chain_objectives,
-    field_of_chain,
+from mrflearn.models.sequence_batches import ChainBatch
+from mrflearn.objectives.base import Objective
+from mrflearn.objectives.chain_likelihood import ChainObjective
+from mrflearn.objectives.field_objectives import (
+    Criterion,
+    Principle,
+    field_objective,
+    natural_pieces,
 )
-from mrflearn.objectives.chain_likelihood import ChainData, ChainLikelihood, make_shards
-from mrflearn.objectives.field_objectives import Criterion
 
 ESTIMATORS: tuple[Criterion, ...] = ("ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted")
 Sequences = tuple[list[list[dict[str, object]]], list[list[str]]]
@@ -44,7 +45,18 @@ def weather(seed: int, count: int) -> Sequences:
     return X, y
 
 
-def chain(dense: bool = False, shared: bool = False) -> tuple[ChainCRF, ChainData, torch.Tensor]:
+Chain = tuple[LogLinearField, ChainBatch, torch.Tensor]
+
+
+def objective_of(
+    model: LogLinearField, data: ChainBatch, estimator: Criterion, graph: bool = False
+) -> Objective[LogLinearField]:
+    """An estimator of packed chains where they have it, or of the graph that they are."""
+    principle = Principle(estimator, natural_pieces(estimator))
+    return field_objective(model, data.as_graph() if graph else data, principle, Threads(1))
+
+
+def chain(dense: bool = False, shared: bool = False) -> Chain:
     """A chain, weighted data and a vector; with `shared` no transition has attributes."""
     X, y = weather(3, 12)
     X[0], y[0] = X[0][:1], y[0][:1]
@@ -55,20 +67,20 @@ def chain(dense: bool = False, shared: bool = False) -> tuple[ChainCRF, ChainDat
             item["row"] = np.array([0.5, float(item["heat"])])  # type: ignore[arg-type]
     features = compile_features(X)
     labels = compile_labels(y, features.lengths, Numbering())
-    support, features = find_support(features, labels)
-    model = ChainCRF.zeros(support, torch.float64, torch.device("cpu"))
+    templates, features = chain_templates(features, labels)
+    model = LogLinearField.zeros(templates, torch.float64)
     draw = torch.Generator().manual_seed(0)
     size = Layout.of(model.parameters()).size
     vector = torch.randn(size, dtype=torch.float64, generator=draw)
     weight = torch.rand(len(features), generator=draw, dtype=torch.float64)
-    return model, ChainData(features, labels, weight), vector
+    return model, ChainBatch.of(templates, features, labels, weight), vector
 
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_the_field_of_a_chain_is_the_chain(dense: bool) -> None:
     model, data, vector = chain(dense)
-    exact = ChainLikelihood(model, make_shards(model, data, 1), Threads(1))(vector)
-    mine = chain_objective(model, data, "ml", Threads(1))(vector)
+    exact = objective_of(model, data, "ml")(vector)
+    mine = objective_of(model, data, "ml", graph=True)(vector)
     torch.testing.assert_close(mine.value, exact.value)
     torch.testing.assert_close(mine.gradient, exact.gradient)
 
@@ -78,22 +90,26 @@ def test_the_field_of_a_chain_is_the_chain(dense: bool) -> None:
 def test_pieces_of_a_chain_are_those_of_its_field(estimator: Criterion, dense: bool) -> None:
     model, data, vector = chain(dense, shared=True)
     assert 1 in data.features.lengths
-    quick = chain_objective(model, data, estimator, Threads(1))
-    assert isinstance(quick, ChainPieces)
-    slow = field_of_chain(model, data, estimator, Threads(1))(vector)
+    quick = objective_of(model, data, estimator)
+    assert isinstance(quick, ChainObjective)
+    slow = objective_of(model, data, estimator, graph=True)(vector)
     found = quick(vector)
     torch.testing.assert_close(found.value, slow.value)
     torch.testing.assert_close(found.gradient, slow.gradient)
 
 
-@pytest.mark.parametrize("estimator", ["pw", "pwpl"])
-def test_pieces_of_some_sequences_at_a_time_add_up(estimator: Criterion) -> None:
-    model, data, vector = chain(shared=True)
-    parts = list(torch.arange(len(data.features)).split(5))
-    whole = chain_objective(model, data, estimator, Threads(1))(vector)
-    found = [own(vector) for own in chain_objectives(model, data, estimator, Threads(1), parts)]
-    torch.testing.assert_close(torch.stack([own.value for own in found]).sum(), whole.value)
-    gradient = torch.stack([own.gradient for own in found]).sum(dim=0)
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("estimator", ["ml", "pw", "pwpl"])
+def test_some_sequences_at_a_time_add_up(estimator: Criterion, shared: bool) -> None:
+    model, data, vector = chain(shared=shared)
+    whole = objective_of(model, data, estimator)(vector)
+    parts = [data.examples(own) for own in torch.randperm(len(data.sizes)).split(5)]
+    found = [objective_of(model, own, estimator)(vector) for own in parts]
+    value, gradient = (
+        torch.stack([getattr(own, name) for own in found]).sum(dim=0)
+        for name in ("value", "gradient")
+    )
+    torch.testing.assert_close(value, whole.value)
     torch.testing.assert_close(gradient, whole.gradient)
 
 
@@ -101,7 +117,7 @@ def test_pieces_of_some_sequences_at_a_time_add_up(estimator: Criterion) -> None
 @pytest.mark.parametrize("estimator", ESTIMATORS[1:])
 def test_gradients_are_slopes(estimator: Criterion, shared: bool) -> None:
     model, data, vector = chain(shared=shared)
-    objective = chain_objective(model, data, estimator, Threads(1))
+    objective = objective_of(model, data, estimator)
     way = torch.randn(len(vector), generator=torch.Generator().manual_seed(1)).double()
     ends = [objective(vector + sign * 1e-5 * way).value for sign in (1, -1)]
     slope, gradient = (ends[0] - ends[1]) / 2e-5, objective(vector).gradient

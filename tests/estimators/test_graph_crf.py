@@ -12,8 +12,7 @@ import torch
 import mrflearn
 from mrflearn import GraphCRF
 from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, SettingsError
-from mrflearn.estimators.crf_training import CRFSettings
-from mrflearn.estimators.field_crf import FieldSettings, train_field
+from mrflearn.estimators.crf_training import CRFSettings, Training, train
 from mrflearn.estimators.graph_inputs import Graphs
 from mrflearn.execution.processes import Processes
 from mrflearn.features.features import Numbering
@@ -21,7 +20,8 @@ from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.models.loglinear import LogLinearField, find_templates
+from mrflearn.models.field_batch import find_templates
+from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.field_objectives import Principle
 
 ESTIMATORS = ("pw", "pwpl", "pl", "edge-pl", "ml", "bp", "pw-reweighted")
@@ -179,12 +179,12 @@ def test_graphs_without_edges_and_without_nodes(estimator: str) -> None:
 
 def test_training_says_where_messages_did_not_rest() -> None:
     hasty = BeliefPropagation(max_sweeps=1)
-    settings = FieldSettings(Principle("bp", bp=hasty), CRFSettings(max_iterations=2))
+    settings = Training(Principle("bp", bp=hasty), CRFSettings(max_iterations=2))
     graphs = Graphs.of(pictures(0, 2)[0])
     names = Numbering(["land", "sea"], closed=True)
     batch = graphs.labelled(graphs.batch(2), pictures(0, 2)[1], names)
     start = LogLinearField.zeros(find_templates(batch), torch.float64)
-    assert "did not converge" in train_field(start, batch, settings).reason
+    assert "did not converge" in train(start, batch, settings).reason
 
 
 def test_factor_graphs_with_factors_of_three() -> None:

@@ -22,6 +22,7 @@ from mrflearn.errors import (
     NotFittedError,
     SettingsError,
 )
+from mrflearn.estimators import field_crf
 from mrflearn.estimators.factorial_crf import FactorialCRF
 from mrflearn.estimators.loading import load
 from mrflearn.estimators.skip_chain_crf import SkipChainCRF
@@ -193,6 +194,25 @@ def test_before_fit_there_are_no_answers():
     with pytest.raises(NotFittedError):
         SkipChainCRF().predict([])
     assert clone(SkipChainCRF(rule="same-word")).rule == "same-word"
+
+
+def test_n_best_of_chains_is_that_of_search_and_needs_none(monkeypatch):
+    X, y = sentences(30, 0)
+    model = FactorialCRF(**QUIET).fit(X, [own[:1] for own in y])  # one layer: a chain
+    asked = [*sentences(4, 5)[0], [], [["w=cat"]]]
+    known = [[[None] * len(own)] for own in asked]
+    known[0][0][0] = {"DT", "VB"}
+    found = model.n_best(asked, 4, known)
+    assert [len(own) for own in found[-2:]] == [1, 3]
+
+    class Refusing(field_crf.Chain):
+        def refuses(self, graph):
+            return "not now"
+
+    monkeypatch.setattr(field_crf, "Chain", Refusing)
+    for mine, searched in zip(found, model.n_best(asked, 4, known), strict=True):
+        assert [own.score for own in mine] == pytest.approx([own.score for own in searched])
+        assert mine[0].layers == searched[0].layers
 
 
 def notices(count: int, seed: int) -> tuple[list, list, list]:

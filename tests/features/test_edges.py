@@ -7,28 +7,34 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.edges import MARK, edge
 from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.index import BIAS, MARK, FactorTemplate, chain_templates, edge, merged
 from mrflearn.features.labels import compile_labels
-from mrflearn.features.merging import edge_positions, merged
-from mrflearn.features.support import Support, find_support
 from support.tagged_items import attributes, random_data, with_edges
 
+Index = tuple[tuple[FactorTemplate, ...], list[str]]
 
-def supported(X: list[Any], y: list[Any], **options: Any) -> Support:
+
+def indexed(X: list[Any], y: list[Any], known: Any = (), **options: Any) -> Index:
+    """The templates of a chain, and its labels."""
     features = compile_features(X)
-    labels = compile_labels(y, features.lengths, Numbering())
-    return find_support(features, labels, **options)[0]
+    labels = compile_labels(y, features.lengths, Numbering(known))
+    return chain_templates(features, labels, **options)[0], list(labels.names)
 
 
-def triples(support: Support) -> list[tuple[str, str, str]]:
-    names, labels = list(support.attributes), list(support.labels)
-    return [(names[a], labels[s], labels[t]) for a, s, t in support.edges.tolist()]
+def triples(index: Index) -> list[tuple[str, str, str]]:
+    """(attribute, label before, label) of every weight of a marked attribute."""
+    (_, template, *_), labels = index
+    names, size = list(template.names), len(labels)
+    return [
+        (names[a], labels[c // size], labels[c % size])
+        for a, c in zip(template.attribute.tolist(), template.cell.tolist(), strict=True)
+        if names[a] != BIAS
+    ]
 
 
 def counted(X: list[Any], y: list[Any]) -> Counter[tuple[str, str, str]]:
@@ -52,45 +58,49 @@ def test_seen_triples_get_weights(seed: int, min_freq: float, blur: bool) -> Non
     if blur:
         kinds = {1: lambda _: None, 2: lambda tag: {tag, "A"}}
         given = [[kinds.get(j % 4, lambda t: t)(tag) for j, tag in enumerate(own)] for own in y]
-    found = supported(X, given, min_freq=min_freq)
+    found = indexed(X, given, min_freq=min_freq)
     # All labels together are the same as none known.
-    whole = set(found.labels)
+    whole = set(found[1])
     plain = [
         [None if tag is None or (len(tag) > 1 and set(tag) == whole) else tag for tag in own]
         for own in given
     ]
     sums = counted(X, plain)
     assert set(triples(found)) == {names for names, total in sums.items() if total >= min_freq}
-    assert len(triples(found)) == len(found.edges)
-    assert not any(list(found.attributes)[a].startswith(MARK) for a in found.attribute.tolist())
+    assert len(triples(found)) == len(set(triples(found)))
+    state = found[0][0]
+    assert not any(list(state.names)[a].startswith(MARK) for a in state.attribute.tolist())
 
 
 def test_all_transitions_are_all_pairs_of_every_attribute() -> None:
     X = [[{"w": "a"}, {edge("w"): "b"}], [{edge("w"): "c"}]]
-    found = supported(X, [["x", "y"], ["x"]], all_transitions=True)
+    found = indexed(X, [["x", "y"], ["x"]], all_transitions=True)
     pairs = list(itertools.product("xy", repeat=2))
     assert triples(found) == [(edge(f"w:{w}"), *pair) for w in "bc" for pair in pairs]
 
 
 def test_a_first_token_has_no_transition() -> None:
-    assert not len(supported([[[edge("a")], ["b"]]], [["x", "y"]]).edges)
+    assert not triples(indexed([[[edge("a")], ["b"]]], [["x", "y"]]))
 
 
-def test_supports_are_merged_and_weights_found_again() -> None:
-    first = supported([[["a"], [edge("u")]]], [["x", "y"]])
-    second = supported([[["b"], [edge("u"), edge("v")]]], [["z", "x"]])
+def test_templates_are_merged_and_weights_found_again() -> None:
+    first, labels = indexed([[["a"], [edge("u")]]], [["x", "y"]])
+    second, labels = indexed([[["b"], [edge("u"), edge("v")]]], [["z", "x"]], labels)
     union = merged(first, second)
-    assert set(triples(union)) == {*triples(first), *triples(second)}
-    for part in (first, second):
-        place = edge_positions(part, union)
-        assert [triples(union)[i] for i in place.tolist()] == triples(part)
-    assert torch.equal(edge_positions(second, first), torch.tensor([-1, -1]))
+    found = {*triples((second, labels)), (edge("u"), "x", "y")}
+    assert set(triples((union, labels))) == found
+    both = union[1]
+    for part in (first[1], second[1]):
+        place = both.find(*part.recoded(both.names, both.shape))
+        assert bool((place >= 0).all())
+    missing = first[1].find(*second[1].recoded(first[1].names, first[1].shape))
+    assert missing.tolist() == [-1, -1, -1]
 
 
 def test_mistakes_are_named() -> None:
     with pytest.raises(DataError, match="outermost key"):
-        supported([[{"a": {edge("b"): 1}}]], [["x"]])
+        indexed([[{"a": {edge("b"): 1}}]], [["x"]])
     with pytest.raises(DataError, match="need order=1"):
-        supported([[["a"], [edge("b")]]], [["x", "y"]], order=2)
+        indexed([[["a"], [edge("b")]]], [["x", "y"]], order=2)
     with pytest.raises(DataError, match="names of attributes are strings"):
         edge(3)  # type: ignore[arg-type]

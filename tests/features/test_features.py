@@ -240,8 +240,9 @@ def test_a_part_is_what_its_sequences_make_alone() -> None:
     items = [{"a": 0.5, "v": np.array([1.0, 2.0])}, {"b": "c"}, {"v": np.array([3.0, 4.0])}]
     sequences = [items[:1], [], items, items[1:], [items[0]] * 2]
     whole = compile_features(sequences)
-    for first, end in [(0, 5), (0, 1), (1, 3), (2, 2), (3, 5)]:
-        part = whole.part(first, end)
+    spans = [(0, 1), (1, 3), (3, 3), (3, 5)]
+    parts = whole.split([end - first for first, end in spans])
+    for (first, end), part in zip(spans, parts, strict=True):
         alone = compile_features(sequences[first:end], whole.names, whole.columns)
         assert part.lengths.tolist() == alone.lengths.tolist()
         assert part.ends.tolist() == alone.ends.tolist()

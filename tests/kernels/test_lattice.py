@@ -8,11 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.kernels import chain, lattice
+from mrflearn.kernels import lattice
 from mrflearn.kernels import lattice as lattice_best
 from mrflearn.kernels import lattice as lattice_sums
 from mrflearn.kernels.chain_sums import Steps
 from mrflearn.kernels.lattice import Lattice, LatticeEdges
+from support import padded_chains as chain
 from support.chains import ChainBatch, random_chains
 
 

@@ -17,13 +17,13 @@ from mrflearn.errors import TrainingError
 from mrflearn.estimators.crf_weights import edge_features, state_features, transition_features
 from mrflearn.execution.threads import Threads
 from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
-from mrflearn.features.support import find_support
-from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
+from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.objectives import chain_likelihood
-from mrflearn.objectives.chain_likelihood import ChainData, ChainLikelihood, make_shards
-from mrflearn.objectives.chain_perceptron import ChainPerceptron
+from mrflearn.objectives.chain_likelihood import ChainObjective, make_shards, perceptron
 from support.tagged_items import all_paths, log_sum, path_score, random_data, with_edges
 
 Weights = dict[Any, float]
@@ -33,8 +33,9 @@ Weights = dict[Any, float]
 class Case:
     X: list[Any]
     y: list[Any]
-    data: ChainData
-    model: ChainCRF
+    data: ChainBatch
+    model: LogLinearField
+    labels: list[str]
     vector: Tensor
 
     @property
@@ -64,20 +65,21 @@ def case(
         ]
     features = compile_features(X)
     compiled = compile_labels(y, features.lengths, Numbering())
-    support, features = find_support(features, compiled, order=order)
-    model = ChainCRF.zeros(support, torch.float64, torch.device("cpu"))
+    templates, features = chain_templates(features, compiled, order=order)
+    model = LogLinearField.zeros(templates, torch.float64)
     generator = torch.Generator().manual_seed(seed)
     weight = torch.rand(len(X), generator=generator).double() + 0.5 if weights else None
     size = Layout.of(model.parameters()).size
     vector = torch.randn(size, generator=generator, dtype=torch.float64)
-    return Case(X, y, ChainData(features, compiled, weight), model, vector)
+    data = ChainBatch.of(templates, features, compiled, weight)
+    return Case(X, y, data, model, list(compiled.names), vector)
 
 
 def names_and_weights(given: Case) -> tuple[list[str], Weights, Weights, Weights]:
     layout = Layout.of(given.model.parameters())
     model = given.model.with_parameters(layout.unflatten(given.vector))
-    tables = state_features(model), transition_features(model), edge_features(model)
-    return list(model.support.labels), *tables
+    kinds = (state_features, transition_features, edge_features)
+    return given.labels, *(kind(model, given.labels) for kind in kinds)
 
 
 def allowed(path: tuple[str, ...], given: list[Any]) -> bool:
@@ -101,9 +103,9 @@ def enumerated(given: Case, possible: Any = None) -> float:
     return total
 
 
-def objective(given: Case, cores: int = 1) -> ChainLikelihood:
+def objective(given: Case, cores: int = 1) -> ChainObjective:
     shards = make_shards(given.model, given.data, cores)
-    return ChainLikelihood(given.model, shards, Threads(1))
+    return ChainObjective(given.model, shards, Threads(1))
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans(), st.booleans())
@@ -120,11 +122,9 @@ def test_value_is_that_of_enumeration(
 @settings(max_examples=25)
 def test_second_order_value_is_that_of_enumeration(seed: int, labels: int, weights: bool) -> None:
     given = case(seed, labels, order=2, weights=weights)
-    names = list(given.model.support.labels)
-    pairs = zip(
-        given.model.support.source.tolist(), given.model.support.target.tolist(), strict=True
-    )
-    known = {(names[a], names[b]) for a, b in pairs}
+    names, size = given.labels, len(given.labels)
+    pairs = given.model.templates[1].cell.tolist()
+    known = {(names[cell // size], names[cell % size]) for cell in pairs}
     value = objective(given)(given.vector).value
     expected = enumerated(given, lambda path: set(itertools.pairwise(path)) <= known)
     assert float(value) == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -161,9 +161,9 @@ def test_blocks_and_threads_change_nothing(
     assert len(shards) == 2
     blocks = [block for shard in shards for block in shard.blocks]
     assert len(blocks) > 2
-    assert {block.edges is None for block in blocks} == ({True, False} if edges else {True})
+    assert {block.moves is None for block in blocks} == ({True, False} if edges else {True})
     with Threads(2) as threads:
-        again = ChainLikelihood(given.model, shards, threads)(given.vector)
+        again = ChainObjective(given.model, shards, threads)(given.vector)
     assert float(again.value) == pytest.approx(float(value), rel=1e-12)
     torch.testing.assert_close(again.gradient, gradient, rtol=1e-10, atol=1e-12)
 
@@ -172,8 +172,8 @@ def test_single_precision_is_close() -> None:
     given = case(5, blur=True, edges=True)
     found = objective(given)(given.vector)
     value, gradient = found.value, found.gradient
-    model = ChainCRF.zeros(given.model.support, torch.float32, torch.device("cpu"))
-    single = ChainLikelihood(model, make_shards(model, given.data, 1), Threads(1))
+    model = LogLinearField.zeros(given.model.templates, torch.float32)
+    single = ChainObjective(model, make_shards(model, given.data, 1), Threads(1))
     found = single(given.vector.float())
     lower, slope = found.value, found.gradient
     assert slope.dtype == torch.float32
@@ -188,7 +188,7 @@ def test_perceptron_loss_and_its_gradient(
 ) -> None:
     given = case(seed, labels, weights=weights, edges=edges)
     shards = make_shards(given.model, given.data, 1)
-    found = ChainPerceptron(given.model, shards, Threads(1))(given.vector)
+    found = ChainObjective(given.model, shards, Threads(1), perceptron)(given.vector)
     value, gradient = found.value, found.gradient
     names, *tables = names_and_weights(given)
     expected = sum(
@@ -200,10 +200,28 @@ def test_perceptron_loss_and_its_gradient(
     assert float(gradient @ given.vector) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+def test_gradients_of_transitions_keep_their_digits_in_single_precision() -> None:
+    draw = torch.Generator().manual_seed(0)
+    y = [["AB"[k] for k in torch.randint(2, (60,), generator=draw)] for _ in range(1500)]
+    features = compile_features([[[f"x={tag}"] for tag in own] for own in y])
+    compiled = compile_labels(y, features.lengths, Numbering())
+    templates, features = chain_templates(features, compiled)
+    batch, found = ChainBatch.of(templates, features, compiled), []
+    for dtype in (torch.float32, torch.float64):
+        model = LogLinearField.zeros(templates, dtype)
+        vector = torch.full((6,), 4.0, dtype=dtype)  # the labels are nearly sure
+        own = ChainObjective(model, make_shards(model, batch, 1), Threads(1))(vector)
+        found.append(own.gradient.double())
+    # Each row's probabilities are off by the rounding of as many steps as its sequence has, a few
+    # millionths in all; summed in single precision, counts of 22,000 would be off by as many units.
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0.5)
+
+
 def test_perceptron_needs_every_label() -> None:
     given = case(1, blur=True)
+    shards = make_shards(given.model, given.data, 1)
     with pytest.raises(TrainingError, match="needs every label"):
-        ChainPerceptron(given.model, make_shards(given.model, given.data, 1), Threads(1))
+        ChainObjective(given.model, shards, Threads(1), perceptron)(given.vector)
 
 
 @pytest.mark.parametrize("edges", [False, True])
@@ -212,16 +230,14 @@ def test_losses_keep_their_digits_where_scores_are_large(edges: bool) -> None:
     marked = [edge("all")] if edges else []
     features = compile_features([[["all", f"x={tag}", *marked] for tag in own] for own in y])
     compiled = compile_labels(y, features.lengths, Numbering())
-    support, features = find_support(features, compiled)
-    data, values = ChainData(features, compiled, None), []
+    templates, features = chain_templates(features, compiled)
+    data, values = ChainBatch.of(templates, features, compiled), []
     for dtype in (torch.float32, torch.float64):
-        model = ChainCRF.zeros(support, dtype, torch.device("cpu"))
+        model = LogLinearField.zeros(templates, dtype)
         parts = model.parameters()
-        everywhere = support.attribute == list(support.attributes).index("all")
+        everywhere = templates[0].attribute == templates[0].names["all"]
         parts["state"] = torch.where(everywhere, 500.0, 4.0).to(dtype)  # each label, its own label
         vector = Layout.of(parts).flatten(parts)
         with Threads(1) as threads:
-            values.append(
-                ChainLikelihood(model, make_shards(model, data, 1), threads)(vector).value
-            )
+            values.append(ChainObjective(model, make_shards(model, data, 1), threads)(vector).value)
     torch.testing.assert_close(values[0], values[1], rtol=1e-5, atol=0)

@@ -9,20 +9,22 @@ import torch
 
 from mrflearn.estimators.crf_answers import path_scores
 from mrflearn.features.features import Numbering, compile_features
+from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
-from mrflearn.features.support import find_support
-from mrflearn.models.chain_crf import ChainCRF, ChainScores
+from mrflearn.models.label_chain import ChainPotentials
+from mrflearn.models.loglinear import LogLinearField
 
 
 def random_label_chains(
     seed: int, labels: list[str], lengths: list[int], order: int = 1
-) -> ChainScores:
+) -> ChainPotentials:
     """Sequences of these lengths under normal weights for every attribute, pair and triple."""
     draw = torch.Generator().manual_seed(seed)
     items = compile_features([[[f"a{i}"] for i in range(len(labels))]])
     truth = compile_labels([labels], items.lengths, Numbering())
-    support, items = find_support(items, truth, order=order, all_states=True, all_transitions=True)
-    model = ChainCRF.zeros(support, torch.float64, torch.device("cpu"))
+    every = {"all_states": True, "all_transitions": True}
+    templates, items = chain_templates(items, truth, order=order, **every)
+    model = LogLinearField.zeros(templates, torch.float64)
     model = model.with_parameters(
         {
             name: torch.randn(value.shape, generator=draw, dtype=value.dtype)
@@ -32,11 +34,11 @@ def random_label_chains(
     drawn = torch.randint(len(labels), (sum(lengths),), generator=draw).tolist()
     tokens = iter(drawn)
     sequences = [[[f"a{next(tokens)}"] for _ in range(n)] for n in lengths]
-    return model.chains(compile_features(sequences, support.attributes, support.columns))
+    return model.chains(compile_features(sequences, templates[0].names, templates[0].columns))
 
 
 def every_labelling(
-    chains: ChainScores,
+    chains: ChainPotentials,
     labels: list[str],
     i: int,
     allows: Callable[[tuple[str, ...]], bool] = lambda _: True,

@@ -17,8 +17,8 @@ from mrflearn.features.features import compile_features
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
-from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField, find_templates
+from mrflearn.models.field_batch import FieldBatch, find_templates
+from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.base import Objective
 from mrflearn.objectives.distributed import Distributed

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mrflearn import CRF
-from mrflearn.features.edges import MARK, edge
+from mrflearn.features.index import MARK, edge
 
 LABELS = ("A", "B", "C", "D", "E")
 Item = dict[str, Any]

@@ -23,10 +23,11 @@ from mrflearn.estimators.crf_answers import (
 )
 from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
 from mrflearn.execution.threads import Threads
-from mrflearn.features.edges import MARK
-from mrflearn.features.features import CompiledFeatures, compile_features
+from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
+from mrflearn.features.index import MARK, FactorTemplate
 from mrflearn.features.labels import compile_labels
-from mrflearn.models.chain_crf import ChainCRF, ChainScores
+from mrflearn.models.label_chain import ChainPotentials
+from mrflearn.models.loglinear import LogLinearField
 from mrflearn.training.temperature import fit_temperature
 
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
@@ -39,20 +40,22 @@ class ChainQuestions(Estimator):
     what `compile_features` made of them; attributes never seen in training count for nothing.
     """
 
-    model_: ChainCRF
+    model_: LogLinearField
+    labels_: Numbering
     temperature_: float
     random_state: int
 
     @property
     def classes_(self) -> list[str]:
         """The labels, in the order of their first appearance."""
-        return list(self._fitted().support.labels)
+        self._fitted()
+        return list(self.labels_)
 
     @property
     def attributes_(self) -> list[str]:
         """The attributes that have weights, dense columns last; those of transitions not here."""
-        support = self._fitted().support
-        return [*(n for n in support.attributes if not n.startswith(MARK)), *support.columns]
+        own = self._fitted().templates[0]
+        return [*(name for name in own.names if not name.startswith(MARK)), *own.columns]
 
     @property
     def num_attributes_(self) -> int:
@@ -67,17 +70,17 @@ class ChainQuestions(Estimator):
     @property
     def state_features_(self) -> dict[tuple[str, str], float]:
         """{(attribute, label): weight} of all weights that are not 0."""
-        return weights.state_features(self._fitted())
+        return weights.state_features(self._fitted(), self.classes_)
 
     @property
     def transition_features_(self) -> dict[tuple[str, ...], float]:
         """{(label, next label): weight} of all weights that are not 0."""
-        return weights.transition_features(self._fitted())
+        return weights.transition_features(self._fitted(), self.classes_)
 
     @property
     def edge_features_(self) -> dict[tuple[str, str, str], float]:
         """{(attribute, label before, label): weight} of all weights that are not 0."""
-        return weights.edge_features(self._fitted())
+        return weights.edge_features(self._fitted(), self.classes_)
 
     def predict(self, X: Iterable[Any], constraints: Given = None) -> list[list[str]]:
         """The most probable labels of each sequence.
@@ -209,7 +212,7 @@ class ChainQuestions(Estimator):
         """
         check_n(n)
         model, labels = self._fitted(), self.classes_
-        generator = torch.Generator(device=model.state.device)
+        generator = torch.Generator(device=model.device)
         generator.manual_seed(self.random_state if random_state is None else random_state)
         return [
             own
@@ -223,11 +226,12 @@ class ChainQuestions(Estimator):
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
         """log p(y | x) of each sequence, in nats; y may hold None and sets as in training."""
-        model, remaining = self._fitted(), iter(y)
+        self._fitted()
+        remaining = iter(y)
         values: list[float] = []
         for chains in self._chains(X):
             own = list(islice(remaining, len(chains.steps.lengths)))
-            labels = compile_labels(own, chains.steps.lengths.cpu(), model.support.labels)
+            labels = compile_labels(own, chains.steps.lengths.cpu(), self.labels_)
             values += answers.log_probabilities(chains, labels).tolist()
         if (left := sum(1 for _ in remaining)) > 0:
             raise DataError(f"y has {left} sequences more than X.")
@@ -250,12 +254,10 @@ class ChainQuestions(Estimator):
         model, sequences, gold = self._fitted(), list(X), list(y)
         if len(sequences) != len(gold):
             raise DataError(f"X has {len(sequences)} sequences and y has {len(gold)}.")
-        known = [
-            all(not isinstance(s, str) or s in model.support.labels for s in own) for own in gold
-        ]
-        items = compress(sequences, known)
-        features = compile_features(items, model.support.attributes, model.support.columns)
-        labels = compile_labels(compress(gold, known), features.lengths, model.support.labels)
+        known = [all(not isinstance(s, str) or s in self.labels_ for s in own) for own in gold]
+        template = model.templates[0]
+        features = compile_features(compress(sequences, known), template.names, template.columns)
+        labels = compile_labels(compress(gold, known), features.lengths, self.labels_)
         chains = model.chains(features)
         score = answers.path_scores(chains, labels.states)
         self.temperature_ = fit_temperature(chains.unary, chains.table, chains.steps, score)
@@ -304,15 +306,17 @@ class ChainQuestions(Estimator):
         if label is None:
             label = self.predict_single(items)[position]
         self._check_label(label)
-        compiled = compile_features([items], model.support.attributes, model.support.columns)
-        return weights.contributions(model, compiled, position % len(items), label)
+        template = model.templates[0]
+        compiled = compile_features([items], template.names, template.columns)
+        number = self.labels_[label]
+        return weights.contributions(model, compiled, position % len(items), number)
 
-    def _chains(self, X: Iterable[Any], constraints: Given = None) -> Iterator[ChainScores]:
+    def _chains(self, X: Iterable[Any], constraints: Given = None) -> Iterator[ChainPotentials]:
         model, labels, first = self._fitted(), self.classes_, 0
         obeyed = None if constraints is None else Constraints.of(constraints)
         # Held while the caller works on each batch: small steps are fastest on one thread.
         with Threads(1):
-            for features in chain.from_iterable(map(model.parts, _compiled(X, model))):
+            for features in chain.from_iterable(map(model.parts, _compiled(X, model.templates[0]))):
                 chains = at_temperature(model.chains(features), getattr(self, "temperature_", 1.0))
                 if obeyed is not None:
                     chains = obeyed.part(first, first + len(features)).apply(chains, labels)
@@ -325,22 +329,22 @@ class ChainQuestions(Estimator):
                 f"there is no label '{label}'; there are {', '.join(self.classes_)}."
             )
 
-    def _fitted(self) -> ChainCRF:
-        model: ChainCRF = self._after_fit("model_")
+    def _fitted(self) -> LogLinearField:
+        model: LogLinearField = self._after_fit("model_")
         return model
 
 
-def _compiled(X: Iterable[Any], model: ChainCRF) -> Iterator[CompiledFeatures]:
-    support = model.support
+def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFeatures]:
+    names, columns = template.names, template.columns
     if isinstance(X, CompiledFeatures):
-        if X.columns != support.columns:
+        if X.columns != columns:
             raise DataError(
                 f"these features were compiled with {len(X.columns)} dense columns, the model has "
-                f"{len(support.columns)}, or others. Hand over the items themselves."
+                f"{len(columns)}, or others. Hand over the items themselves."
             )
-        number = torch.tensor([support.attributes[name] for name in X.names], dtype=torch.int64)
-        yield X.renumbered(number, support.attributes)
+        number = torch.tensor([names.get(name, UNKNOWN) for name in X.names], dtype=torch.int64)
+        yield X.renumbered(number, names)
         return
     sequences = iter(X)
     while part := list(islice(sequences, SEQUENCES_AT_ONCE)):
-        yield compile_features(part, support.attributes, support.columns)
+        yield compile_features(part, names, columns)

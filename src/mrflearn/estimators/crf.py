@@ -20,6 +20,7 @@ from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.chain_questions import ChainQuestions
 from mrflearn.estimators.crf_training import (
     CRFSettings,
+    Training,
     Validation,
     Wanted,
     choose_for_chains,
@@ -30,22 +31,21 @@ from mrflearn.estimators.crf_training import (
 from mrflearn.estimators.labelling import HeldOut, pair_of
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device, choose_dtype
-from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
+from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
+from mrflearn.features.index import FactorTemplate, chain_templates, merged
 from mrflearn.features.labels import (
     CompiledLabels,
     compile_labels,
     sequence_weights,
     warn_of_single_label,
 )
-from mrflearn.features.merging import merged
 from mrflearn.features.recipes import Recipe
-from mrflearn.features.support import Support, find_support
 from mrflearn.io.crfsuite_text import AttributeSequence
 from mrflearn.io.files import PathLike
-from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.models.storage import figure
-from mrflearn.objectives.chain_likelihood import ChainData
-from mrflearn.objectives.field_objectives import Criterion
+from mrflearn.objectives.field_objectives import Criterion, Principle, natural_pieces
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Outcome
@@ -276,15 +276,19 @@ class CRF(ChainQuestions):
         held_out = _held_out(X_dev, y_dev, validation)
         features, labels = compiled(X, y)
         warn_of_single_label(labels.names)
-        support, features = self._support(features, labels)
-        earlier: ChainCRF | None = getattr(self, "model_", None)
+        templates, features = self._templates(features, labels)
+        earlier: LogLinearField | None = getattr(self, "model_", None)
         if self.warm_start and earlier is not None:
-            start = earlier.on(support)
+            number = [labels.names.get(name, UNKNOWN) for name in self.labels_]
+            start = earlier.on(templates, torch.tensor(number))
         else:
-            start = ChainCRF.zeros(support, choose_dtype(self.dtype), choose_device(self.device))
-        data = ChainData(features, labels, self._weights(features, labels, sample_weight))
-        rated = None if held_out is None else Validation.of(*held_out, support)
-        return self._train(start, data, rated, False, checkpoint, resume)
+            start = self._zeros(templates)
+        weight = self._weights(features, labels, sample_weight)
+        batch = ChainBatch.of(templates, features, labels, weight)
+        rated = None
+        if held_out is not None:
+            rated = Validation.of(*held_out, templates[0], labels.names)
+        return self._train(start, batch, labels.names, rated, False, checkpoint, resume)
 
     def partial_fit(
         self, X: Iterable[Any], y: Iterable[Any] | None = None, classes: Sequence[str] = ()
@@ -306,29 +310,30 @@ class CRF(ChainQuestions):
         the fitted CRF itself
 
         """
-        earlier: ChainCRF | None = getattr(self, "model_", None)
-        known = [] if earlier is None else list(earlier.support.labels)
+        earlier: LogLinearField | None = getattr(self, "model_", None)
+        known = [] if earlier is None else list(self.labels_)
         features, labels = compiled(X, y, dict.fromkeys([*known, *classes]))
-        support, features = self._support(features, labels)
+        templates, features = self._templates(features, labels)
         if earlier is None:
-            start = ChainCRF.zeros(support, choose_dtype(self.dtype), choose_device(self.device))
+            start = self._zeros(templates)
         else:
-            support = merged(earlier.support, support)
-            start = earlier.on(support)
-            number = [support.attributes[name] for name in features.names]
-            features = features.renumbered(torch.tensor(number), support.attributes)
-        data = ChainData(features, labels, self._weights(features, labels, None))
-        return self._train(start, data, None, earlier is not None)
+            templates = merged(earlier.templates, templates)
+            start = earlier.on(templates)
+            names = templates[0].names
+            number = [names.get(name, UNKNOWN) for name in features.names]
+            features = features.renumbered(torch.tensor(number), names)
+        batch = ChainBatch.of(templates, features, labels, self._weights(features, labels, None))
+        return self._train(start, batch, labels.names, None, earlier is not None)
 
     def _learned_parts(self) -> Parts:
-        learned, tensors = crf_storage.stored(self._fitted())
+        learned, tensors = crf_storage.stored_chain(self._fitted(), self.classes_)
         recipe: Recipe | None = getattr(self, "recipe_", None)
         learned["temperature"] = getattr(self, "temperature_", 1.0)
         learned["recipe"] = None if recipe is None else recipe.settings()
         return {**learned, **self._training_parts()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_ = crf_storage.restored(learned, tensors)
+        self.model_, self.labels_ = crf_storage.restored_chain(learned, tensors)
         self.temperature_ = figure(learned["temperature"])
         if learned["recipe"] is not None:
             self.recipe_ = Recipe.from_settings(learned["recipe"])
@@ -344,12 +349,12 @@ class CRF(ChainQuestions):
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Writes all weights as text."""
-        crf_weights.write_weights(path, self._fitted())
+        crf_weights.write_weights(path, self._fitted(), self.classes_)
 
     @classmethod
     def from_dump(cls, path: str | os.PathLike[str], **settings: Any) -> Self:
         """The CRF whose weights stand in a text that `dump` wrote."""
-        return cls._holding(crf_weights.read_weights(path), settings)
+        return cls._holding(*crf_weights.read_weights(path), settings)
 
     @classmethod
     def from_weights(
@@ -361,47 +366,55 @@ class CRF(ChainQuestions):
         **settings: Any,
     ) -> Self:
         """The CRF that has these weights, such as those python-crfsuite's `Tagger.info()` lists."""
-        model = crf_weights.from_weights(
+        found = crf_weights.from_weights(
             list(labels), state_features, transition_features, edge=edge_features
         )
-        return cls._holding(model, settings)
+        return cls._holding(*found, settings)
 
     @classmethod
-    def _holding(cls, model: ChainCRF, settings: dict[str, Any]) -> Self:
-        order = 1 if model.support.triples is None else 2
-        self = cls(**{"order": order, **settings})
+    def _holding(cls, model: LogLinearField, labels: Numbering, settings: dict[str, Any]) -> Self:
+        self = cls(**{"order": len(model.templates) - 1, **settings})
         device = choose_device(self.device)
         weights = {n: w.to(device, choose_dtype(self.dtype)) for n, w in model.parameters().items()}
-        self.model_, self.temperature_ = model.with_parameters(weights), 1.0
+        self.model_, self.labels_ = model.with_parameters(weights), labels
+        self.temperature_ = 1.0
         return self
 
     def _train(
         self,
-        start: ChainCRF,
-        data: ChainData,
+        start: LogLinearField,
+        batch: ChainBatch,
+        labels: Numbering,
         validation: Validation | None,
         pull: bool,
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Self:
-        choice = self._choice(start, data)
+        choice = self._choice(start, batch)
         settings = self._settings(validation, estimator_of(self, choice))
         settings = replace(settings, checkpoint=checkpoint, resume=resume)
         if self.verbose:
-            sys.stderr.write(estimate_memory(start, data, settings) + "\n")
-        self.outcome_: Outcome[ChainCRF] = train(start, data, settings, pull)
+            sys.stderr.write(estimate_memory(start, batch, settings) + "\n")
+        principle = Principle(settings.estimator, natural_pieces(settings.estimator))
+        training = Training(principle, settings, pull=pull)
+        self.outcome_: Outcome[LogLinearField] = train(start, batch, training)
         self.model_, self.temperature_ = self.outcome_.model, 1.0
+        self.labels_ = Numbering(labels, closed=True)
         self._keep_choice(choice)
         if self.model_filename is not None:
             self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self
 
-    def _support(
+    def _zeros(self, templates: tuple[FactorTemplate, ...]) -> LogLinearField:
+        kind, device = choose_dtype(self.dtype), choose_device(self.device)
+        return LogLinearField.zeros(templates, kind, device)
+
+    def _templates(
         self, features: CompiledFeatures, labels: CompiledLabels
-    ) -> tuple[Support, CompiledFeatures]:
+    ) -> tuple[tuple[FactorTemplate, ...], CompiledFeatures]:
         if self.order not in (1, 2):
             raise SettingsError(f"order={self.order}: chains of order 1 and 2 are offered.")
-        return find_support(
+        return chain_templates(
             features,
             labels,
             order=self.order,
@@ -418,15 +431,15 @@ class CRF(ChainQuestions):
             own = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
         return sequence_weights(features.lengths, labels, self.class_weight, own)
 
-    def _choice(self, start: ChainCRF, data: ChainData) -> Choice[Criterion] | None:
+    def _choice(self, start: LogLinearField, batch: ChainBatch) -> Choice[Criterion] | None:
         """With `estimator="auto"` the estimator that suits the data."""
         if self.estimator != "auto":
             return None
         return choose_for_chains(
-            start.support,
-            data.features.tokens,
+            start.plans,
+            batch.features.tokens,
             algorithm=self.algorithm,
-            device=start.state.device.type,
+            device=start.device.type,
         )
 
     def _settings(self, validation: Validation | None, estimator: Criterion) -> CRFSettings:

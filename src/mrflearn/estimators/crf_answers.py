@@ -28,7 +28,7 @@ from mrflearn.io.spans import Scheme
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels import chain_search as chain_sampling
 from mrflearn.kernels.chain_sums import scores_along
-from mrflearn.models.chain_crf import ChainScores
+from mrflearn.models.label_chain import ChainPotentials
 
 # What a chain CRF says of sequences, as plain lists: labels, probabilities, n best, samples.
 
@@ -37,14 +37,14 @@ Labels = Sequence[str]
 T = TypeVar("T")
 
 
-def best_labels(chains: ChainScores, labels: Labels) -> list[list[str]]:
+def best_labels(chains: ChainPotentials, labels: Labels) -> list[list[str]]:
     """The most probable labels of each sequence."""
     states, _ = chain_search.viterbi(chains.unary, chains.table, chains.steps)
     return _named(chains.chain.label(states), chains, labels)
 
 
 def best_lists(
-    chains: ChainScores, labels: Labels, count: int
+    chains: ChainPotentials, labels: Labels, count: int
 ) -> list[list[tuple[list[str], float]]]:
     """The `count` best (labels, probability) of each sequence; fewer where there are fewer."""
     paths, scores = chain_search.n_best(chains.unary, chains.table, chains.steps, count)
@@ -58,7 +58,7 @@ def best_lists(
     ]
 
 
-def marginals(chains: ChainScores) -> Float[Tensor, "k s"]:
+def marginals(chains: ChainPotentials) -> Float[Tensor, "k s"]:
     """The probability of every label at every token, all sequences end to end."""
     if chains.table.ndim == 2:
         single = chain_sums.expectations(chains.unary, chains.table, chains.steps).single
@@ -67,13 +67,13 @@ def marginals(chains: ChainScores) -> Float[Tensor, "k s"]:
     return _in_order(chains.chain.of_labels(single), chains)
 
 
-def marginal_arrays(chains: ChainScores) -> list[NDArray[np.float64]]:
+def marginal_arrays(chains: ChainPotentials) -> list[NDArray[np.float64]]:
     """The probability of every label at every token, tokens x labels for each sequence."""
     rows = marginals(chains).double().cpu().numpy()
     return np.split(rows, chains.steps.lengths.cumsum(0).cpu().numpy()[:-1])
 
 
-def log_probabilities(chains: ChainScores, labels: CompiledLabels) -> Float[Tensor, " b"]:
+def log_probabilities(chains: ChainPotentials, labels: CompiledLabels) -> Float[Tensor, " b"]:
     """log p of each sequence's labels, or of their being among those allowed where uncertain."""
     total = chain_sums.log_partition(chains.unary, chains.table, chains.steps).double()
     if not len(labels.uncertain):
@@ -84,7 +84,7 @@ def log_probabilities(chains: ChainScores, labels: CompiledLabels) -> Float[Tens
     return chain_sums.log_partition(bound, chains.table, chains.steps).double() - total
 
 
-def path_scores(chains: ChainScores, states: Int64[Tensor, " k"]) -> Float[Tensor, " b"]:
+def path_scores(chains: ChainPotentials, states: Int64[Tensor, " k"]) -> Float[Tensor, " b"]:
     """The score of each labelled sequence; -inf where the chain has no such path."""
     steps, table = chains.steps, chains.table
     path = chains.chain.path(steps.pack(states.to(steps.source.device)), steps)
@@ -96,14 +96,14 @@ def path_scores(chains: ChainScores, states: Int64[Tensor, " k"]) -> Float[Tenso
     return steps.totals(score)
 
 
-def entropies(chains: ChainScores) -> list[float]:
+def entropies(chains: ChainPotentials) -> list[float]:
     """The entropy of each sequence's distribution over label sequences, in nats."""
     values = chain_sums.entropy(chains.unary, chains.table, chains.steps)
     return [float(value) for value in values.double().cpu()]
 
 
 def samples(
-    chains: ChainScores, labels: Labels, count: int, generator: torch.Generator
+    chains: ChainPotentials, labels: Labels, count: int, generator: torch.Generator
 ) -> list[list[list[str]]]:
     """`count` draws for each sequence."""
     drawn = chain_sampling.sample(chains.unary, chains.table, chains.steps, count, generator)
@@ -111,16 +111,16 @@ def samples(
     return [list(own) for own in zip(*draws, strict=True)]
 
 
-def _named(rows: Int64[Tensor, " r"], chains: ChainScores, labels: Labels) -> list[list[str]]:
+def _named(rows: Int64[Tensor, " r"], chains: ChainPotentials, labels: Labels) -> list[list[str]]:
     numbers = _in_order(rows, chains).tolist()
     return _cut([labels[number] for number in numbers], chains)
 
 
-def _in_order(rows: Shaped[Tensor, " r *n"], chains: ChainScores) -> Shaped[Tensor, " r *n"]:
+def _in_order(rows: Shaped[Tensor, " r *n"], chains: ChainPotentials) -> Shaped[Tensor, " r *n"]:
     return chains.steps.unpack(rows, len(rows))
 
 
-def _cut(tokens: list[T], chains: ChainScores) -> list[list[T]]:
+def _cut(tokens: list[T], chains: ChainPotentials) -> list[list[T]]:
     return list(_runs(tokens, chains.steps.lengths.tolist()))
 
 
@@ -144,7 +144,7 @@ class ScoredSpan(NamedTuple):
 
 
 def scored_spans(
-    chains: ChainScores, labels: Sequence[str], n_best: int = 1
+    chains: ChainPotentials, labels: Sequence[str], n_best: int = 1
 ) -> list[list[ScoredSpan]]:
     """The chunks of each sequence's best labelling, or of its n best, from left to right."""
     unary, table, steps = chains.unary, chains.table, chains.steps
@@ -211,7 +211,7 @@ class Constraints:
             self, forced=forced, mask=None if self.mask is None else self.mask[first:end]
         )
 
-    def apply(self, chains: ChainScores, labels: Sequence[str]) -> ChainScores:
+    def apply(self, chains: ChainPotentials, labels: Sequence[str]) -> ChainPotentials:
         """The scores, -inf wherever a constraint is violated; `InferenceError` if none is left."""
         unary, table, chain = chains.unary, chains.table, chains.chain
         state = chain.label(torch.arange(chain.states, device=unary.device)).cpu()
@@ -275,7 +275,7 @@ def known_labels(given: Given) -> Sequence[Any] | None:
     return own.forced
 
 
-def at_temperature(chains: ChainScores, temperature: float) -> ChainScores:
+def at_temperature(chains: ChainPotentials, temperature: float) -> ChainPotentials:
     """The same with all scores divided: probabilities are softer above 1, sharper below."""
     if temperature == 1.0:
         return chains
@@ -293,7 +293,7 @@ def _check_lengths(what: str, found: list[int], lengths: list[int]) -> None:
     )
 
 
-def _check(chains: ChainScores) -> None:
+def _check(chains: ChainPotentials) -> None:
     total = chain_sums.log_partition(chains.unary, chains.table, chains.steps)
     if bool((total == -torch.inf).any()):
         raise InferenceError(

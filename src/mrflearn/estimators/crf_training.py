@@ -7,38 +7,47 @@ close to it, and are best on loops; their pseudolikelihood costs the states of o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
 import numpy as np
 import torch
+from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Choice
 from mrflearn.estimators.crf_answers import best_labels
 from mrflearn.estimators.labelling import accuracy, chunk_f1
+from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import Threads
 from mrflearn.features.features import CompiledFeatures, compile_features
-from mrflearn.features.support import Support
+from mrflearn.features.index import FactorTemplate
 from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
 from mrflearn.io.spans import are_chunk_tags
-from mrflearn.models.chain_crf import NUMBERS_IN_TABLES, ChainCRF
 from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import NUMBERS_IN_TABLES, SHARES, FieldPlans, LogLinearField
+from mrflearn.models.parameters import Layout
+from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.objectives.base import Objective, Reparametrised, Sum
-from mrflearn.objectives.chain_estimators import chain_objective, chain_objectives
 from mrflearn.objectives.chain_likelihood import (
     NUMBERS_IN_BLOCK,
-    ChainData,
-    ChainLikelihood,
-    make_shard,
+    ChainObjective,
     make_shards,
+    perceptron,
 )
-from mrflearn.objectives.chain_perceptron import ChainPerceptron
-from mrflearn.objectives.field_objectives import Criterion, Pieces
+from mrflearn.objectives.distributed import Distributed
+from mrflearn.objectives.field_likelihood import FieldLikelihood
+from mrflearn.objectives.field_objectives import (
+    Criterion,
+    Pieces,
+    Principle,
+    field_objective,
+)
 from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.reweighted import with_shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
@@ -48,12 +57,14 @@ from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.problem import Optimiser
 from mrflearn.training.sgd import SGD
 
-# How a chain CRF is trained: CRFsuite's algorithms by their names and settings.
+# How CRFs are trained: CRFsuite's algorithms by their names and settings.
 
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap")
 # How long each runs where max_iterations is None: CRFsuite's own limits.
 LIMITS = {"lbfgs": 1_000_000_000, "l2sgd": 1000, "ap": 100}
+NOT_CONVERGED = "In the last evaluation belief propagation did not converge on every graph."
+PARTITIONS = 8  # of the examples, where an executor adds them up
 
 
 @dataclass(frozen=True)
@@ -102,66 +113,88 @@ class CRFSettings:
         return LIMITS[self.algorithm] if given is None else given
 
 
-def train(model: ChainCRF, data: ChainData, settings: CRFSettings, pull: bool) -> Outcome[ChainCRF]:
-    """The trained model, starting from `model`.
+@dataclass(frozen=True)
+class Training:
+    """What is made small (`principle`), by what (`settings`), and where (None: here).
 
-    With `pull` the penalty is on the distance from its weights, not on the weights themselves:
-    new data moves them only as far as it has evidence [Chelba & Acero 2006].
+    With `tie`, weight i of all is free weight `tie[i]`.  With `pull` the penalty is on the distance
+    from the weights training starts from, not on the weights themselves: new data moves them only
+    as far as it has evidence [Chelba & Acero 2006].
     """
+
+    principle: Principle
+    settings: CRFSettings
+    executor: Executor | None = None
+    tie: Int64[Tensor, " p"] | None = None
+    pull: bool = False
+
+
+def train(
+    start: LogLinearField, batch: FieldBatch | ChainBatch, training: Training
+) -> Outcome[LogLinearField]:
+    """The trained field, starting from `start`."""
+    settings, principle = training.settings, training.principle
+    start = with_shares(start, principle.shares)
     with Threads(settings.cores) as threads:
         if settings.algorithm == "lbfgs":
-            objective = _whole(model, data, settings, threads)
+            objective = _whole(start, batch, training, threads)
 
-            def in_double() -> Objective[ChainCRF]:
-                return _whole(_double(model), data, settings, threads)
+            def in_double() -> Objective[LogLinearField]:
+                doubled = {name: own.double() for name, own in start.parameters().items()}
+                return _whole(start.with_parameters(doubled), batch, training, threads)
 
-            return _run(objective, quasi_newton(settings), settings, pull, in_double)
-        batches = _batches(data, settings)
+            outcome = _run(objective, quasi_newton(settings), training, in_double)
+            if isinstance(objective, FieldLikelihood | Distributed) and not objective.converged:
+                return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
+            return outcome
+        if training.executor is not None:
+            raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
+        parts = _minibatches(batch, settings)
         if settings.algorithm == "ap":
-            shards = [make_shard(model, data, [batch]) for batch in batches]
-            losses = Sum([ChainPerceptron(model, [shard], threads) for shard in shards])
-            return _run(losses, _perceptron(settings), settings, pull)
-        losses = Sum(_losses(model, data, settings, threads, batches))
-        return _run(losses, descent(settings, calibrate(losses, settings)), settings, pull)
+            losses = Sum([_perceptron_loss(start, part, threads) for part in parts])
+            return _run(losses, _perceptron(settings), training)
+        losses = Sum([field_objective(start, part, principle, threads) for part in parts])
+        return _run(losses, descent(settings, calibrate(losses, settings)), training)
 
 
-def _double(model: ChainCRF) -> ChainCRF:
-    return model.with_parameters({name: own.double() for name, own in model.parameters().items()})
+def _perceptron_loss(
+    start: LogLinearField, batch: FieldBatch | ChainBatch, threads: Threads
+) -> Objective[LogLinearField]:
+    if not isinstance(batch, ChainBatch):
+        raise SettingsError("algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here.")
+    return ChainObjective(start, make_shards(start, batch, 1), threads, perceptron)
 
 
 def _whole(
-    model: ChainCRF, data: ChainData, settings: CRFSettings, threads: Threads
-) -> Objective[ChainCRF]:
-    if settings.estimator != "ml":
-        return chain_objective(model, data, settings.estimator, threads)
-    return ChainLikelihood(model, make_shards(model, data, settings.cores), threads)
+    start: LogLinearField, batch: FieldBatch | ChainBatch, training: Training, threads: Threads
+) -> Objective[LogLinearField]:
+    if training.executor is None:
+        return field_objective(start, batch, training.principle, threads)
+    assert isinstance(batch, FieldBatch)  # noqa: S101 - `CRF` has no executor
+    parts = list(batch.parts(PARTITIONS))
+    return Distributed(start, training.principle, parts, training.executor)
 
 
-def _losses(
-    model: ChainCRF,
-    data: ChainData,
-    settings: CRFSettings,
-    threads: Threads,
-    batches: list[Tensor],
-) -> Sequence[Objective[ChainCRF]]:
-    if settings.estimator != "ml":
-        return chain_objectives(model, data, settings.estimator, threads, batches)
-    return [
-        ChainLikelihood(model, [make_shard(model, data, [batch])], threads) for batch in batches
-    ]
+def _minibatches(
+    batch: FieldBatch | ChainBatch, settings: CRFSettings
+) -> Iterator[FieldBatch | ChainBatch]:
+    """Examples in a random order, so many at a time; empty ones in none."""
+    order = torch.from_numpy(np.random.default_rng(settings.seed).permutation(len(batch.sizes)))
+    for chosen in order[batch.sizes[order] > 0].split(settings.batch_size):
+        yield batch.examples(chosen)
 
 
-def estimate_memory(model: ChainCRF, data: ChainData, settings: CRFSettings) -> str:
+def estimate_memory(model: LogLinearField, batch: ChainBatch, settings: CRFSettings) -> str:
     """In words, how large the problem is and how much memory training will take beside the data."""
-    features, size = data.features, model.state.element_size()
-    labels, states = len(model.support.labels), model.chain.states
+    features, size, plans = batch.features, model.dtype.itemsize, model.plans
+    labels, states = batch.labels, plans.chain.states
     weights = sum(part.numel() for part in model.parameters().values())
     vectors = 9 + (2 * settings.num_memories if settings.algorithm == "lbfgs" else 0)
     values = 0 if features.values is None else 2 * features.values.nbytes
     blocks = 8 * settings.cores * min(features.tokens * states, NUMBERS_IN_BLOCK)
-    tables = (settings.cores + 1) * model.plan.rows * labels
-    if model.edge_plan is not None:
-        tables += (settings.cores + 1) * model.edge_plan.rows * labels**2
+    tables = (settings.cores + 1) * plans.whole[0].weights.rows * labels
+    if not plans.shared_table:
+        tables += (settings.cores + 1) * plans.whole[1].weights.rows * labels**2
         blocks += 4 * settings.cores * min(features.tokens * labels**2, NUMBERS_IN_TABLES)
     numbers = vectors * weights + features.tokens * labels + blocks + tables
     # Laying the data out takes some 36 bytes an attribute for a moment, of which 12 stay.
@@ -200,14 +233,6 @@ def descent(settings: CRFSettings, rate: float) -> Optimiser[Any]:
     )
 
 
-def _batches(data: ChainData, settings: CRFSettings) -> list[Tensor]:
-    """The sequences in a random order, so many at a time."""
-    order = np.random.default_rng(settings.seed).permutation(len(data.features))
-    chosen = torch.from_numpy(order)
-    chosen = chosen[data.features.lengths[chosen] > 0]
-    return list(chosen.split(settings.batch_size))
-
-
 def calibrate(objective: Objective[Any], settings: CRFSettings) -> float:
     """The learning rate that lowers the loss of some batches most in one pass over them."""
     some = max(1, min(settings.calibration_samples // settings.batch_size, objective.parts))
@@ -233,29 +258,54 @@ def _trial(objective: Objective[Any], some: int, rate: float) -> float:
     return loss if np.isfinite(loss) else np.inf
 
 
+@dataclass(frozen=True, eq=False)
+class _FreeWeights:
+    """A field as its free weights: weight i of all is free weight `tie[i]`."""
+
+    field: LogLinearField
+    tie: Int64[Tensor, " p"]
+
+    def parameters(self) -> dict[str, Tensor]:
+        own = self.field.parameters()
+        vector = Layout.of(own).flatten(own)
+        free = vector.new_zeros(int(self.tie.max()) + 1)
+        return {"weights": free.index_copy_(0, self.tie, vector)}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> LogLinearField:
+        layout = Layout.of(self.field.parameters())
+        return self.field.with_parameters(layout.unflatten(parameters["weights"][self.tie]))
+
+
 def _run(
-    objective: Objective[ChainCRF],
+    objective: Objective[LogLinearField],
     optimiser: Optimiser[Any],
-    settings: CRFSettings,
-    pull: bool,
-    in_double: Callable[[], Objective[ChainCRF]] | None = None,
-) -> Outcome[ChainCRF]:
-    origin = objective.start if pull else None
+    training: Training,
+    in_double: Callable[[], Objective[LogLinearField]] | None = None,
+) -> Outcome[LogLinearField]:
+    settings, tie = training.settings, training.tie
+    if tie is not None and objective.model.shares is not None:
+        raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
+    origin = objective.start if training.pull else None
 
-    def pulled(own: Objective[ChainCRF]) -> Objective[ChainCRF]:
-        return own if origin is None else Reparametrised(own, own.model, shift=origin)
+    def freed(given: Objective[LogLinearField]) -> Objective[LogLinearField]:
+        if tie is not None:
+            return Reparametrised(given, _FreeWeights(given.model, tie), tie)
+        return given if origin is None else Reparametrised(given, given.model, shift=origin)
 
-    free = settings.algorithm == "ap"
+    free, strengths = freed(objective), (settings.c1, settings.c2)
+    if settings.algorithm == "ap":
+        strengths = (0.0, 0.0)
+    penalised = [name for name in free.layout.names if name != SHARES]
     return minimise(
-        pulled(objective),
+        free,
         optimiser,
-        penalty=Penalty() if free else Penalty(settings.c1, settings.c2),
+        penalty=Penalty(*(dict.fromkeys(penalised, own) for own in strengths)),
         callbacks=settings.callbacks,
         progress=settings.progress,
         checkpoint=settings.checkpoint,
         resume=settings.resume,
         seed=settings.seed,
-        in_double=None if in_double is None else lambda: pulled(in_double()),
+        in_double=None if in_double is None else lambda: freed(in_double()),
     )
 
 
@@ -267,15 +317,15 @@ MANY_CELLS = 50_000_000  # of all tables: exact likelihood then takes over half 
 
 
 def choose_for_chains(
-    support: Support, tokens: int, *, algorithm: str = "lbfgs", device: str = "cpu"
+    plans: FieldPlans, tokens: int, *, algorithm: str = "lbfgs", device: str = "cpu"
 ) -> Choice[Criterion]:
     """The estimator for so many tokens of chains."""
-    if support.triples is not None:
+    if len(plans.templates) > 2:
         return Choice("ml", "chains of order 2 have no other")
     if algorithm == "ap" or device != "cpu":
         return Choice("ml", f"{'the perceptron' if algorithm == 'ap' else 'a GPU'} has no other")
-    labels = len(support.labels)
-    if not len(support.edges):
+    labels = plans.templates[0].cells
+    if plans.shared_table:
         return Choice("ml", "exact likelihood is quick where all transitions share one table")
     if tokens * labels**2 < MANY_CELLS:
         return Choice("ml", f"with {labels} labels exact likelihood is quick enough")
@@ -323,24 +373,31 @@ class Validation:
 
     features: CompiledFeatures
     labels: Sequence[Sequence[str]]
+    names: Sequence[str]
     chunks: bool
 
     @classmethod
-    def of(cls, X: Iterable[Any], y: Iterable[Sequence[str]], support: Support) -> Validation:
-        features = compile_features(X, support.attributes, support.columns)
+    def of(
+        cls,
+        X: Iterable[Any],
+        y: Iterable[Sequence[str]],
+        template: FactorTemplate,
+        names: Collection[str],
+    ) -> Validation:
+        features = compile_features(X, template.names, template.columns)
         labels = [list(own) for own in y]
         lengths = features.lengths.tolist()
         if [len(own) for own in labels] != lengths:
             raise DataError(
                 "X and y of the validation set differ in their sequences' number or lengths."
             )
-        return cls(features, labels, are_chunk_tags(support.labels))
+        return cls(features, labels, list(names), are_chunk_tags(names))
 
     @torch.no_grad()
-    def __call__(self, model: ChainCRF) -> float:
+    def __call__(self, model: LogLinearField) -> float:
         """The score of a model, between 0 and 1."""
-        labels, parts = list(model.support.labels), model.parts(self.features)
-        found = [own for part in parts for own in best_labels(model.chains(part), labels)]
+        parts = model.parts(self.features)
+        found = [own for part in parts for own in best_labels(model.chains(part), self.names)]
         if self.chunks:
             return chunk_f1(self.labels, found)
         return accuracy(self.labels, found)

@@ -13,7 +13,8 @@ The text has a line a weight, cells set apart by tabs:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -21,96 +22,77 @@ import torch
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.features.edges import MARK
-from mrflearn.features.features import CompiledFeatures, Numbering
-from mrflearn.features.support import NO_EDGES, Support
+from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
+from mrflearn.features.index import BIAS, MARK, FactorTemplate, cells_of
 from mrflearn.io.files import PathLike, read_lines, write_text
-from mrflearn.models.chain_crf import ChainCRF
+from mrflearn.models.loglinear import LogLinearField, weights_of
 
 StateWeights = dict[tuple[str, str], float]
+MoveWeights = dict[tuple[str, ...], float]
 EdgeWeights = dict[tuple[str, str, str], float]
+Labels = Sequence[str]
 
 
-def state_features(model: ChainCRF) -> StateWeights:
+def state_features(model: LogLinearField, labels: Labels) -> StateWeights:
     """{(attribute, label): weight} of all weights that are not 0, dense columns included."""
-    support, labels = model.support, list(model.support.labels)
-    names = list(support.attributes)
-    pairs = zip(support.attribute.tolist(), support.label.tolist(), strict=True)
-    weights = _floats(model.state)
-    found = {(names[a], labels[s]): w for (a, s), w in zip(pairs, weights, strict=True) if w}
-    for column, row in zip(support.columns, model.dense.tolist(), strict=True):
-        found |= {(column, label): w for label, w in zip(labels, row, strict=True) if w}
+    return {(name, label): w for (name, label), w in weights_of(model, 0, [labels]).items()}
+
+
+def transition_features(model: LogLinearField, labels: Labels) -> MoveWeights:
+    """{(label, next label): weight} of all weights that are not 0; triples in a second order."""
+    found: MoveWeights = {}
+    for index, template in enumerate(model.templates[1:], start=1):
+        own = weights_of(model, index, [labels] * len(template.shape))
+        found |= {tuple(names): w for (name, *names), w in own.items() if name == BIAS}
     return found
 
 
-def transition_features(model: ChainCRF) -> dict[tuple[str, ...], float]:
-    """{(label, next label): weight} of all weights that are not 0; triples in a second order."""
-    support, labels = model.support, list(model.support.labels)
-    rows = torch.stack([support.source, support.target], dim=1).tolist()
-    if support.triples is not None:
-        rows += support.triples.tolist()
-    weights = _floats(model.transition)
-    return {
-        tuple(labels[s] for s in row): weight
-        for row, weight in zip(rows, weights, strict=True)
-        if weight
-    }
-
-
-def edge_features(model: ChainCRF) -> EdgeWeights:
+def edge_features(model: LogLinearField, labels: Labels) -> EdgeWeights:
     """{(attribute, label before, label): weight} of all weights that are not 0."""
-    support, labels = model.support, list(model.support.labels)
-    names = list(support.attributes) if len(support.edges) else []
-    rows = zip(support.edges.tolist(), _floats(model.edge), strict=True)
-    return {
-        (names[a].removeprefix(MARK), labels[s], labels[t]): weight
-        for (a, s, t), weight in rows
-        if weight
-    }
+    own = weights_of(model, 1, [labels] * 2).items()
+    return {(a.removeprefix(MARK), s, t): weight for (a, s, t), weight in own if a != BIAS}
 
 
 def contributions(
-    model: ChainCRF, sequence: CompiledFeatures, position: int, label: str
+    model: LogLinearField, sequence: CompiledFeatures, position: int, label: int
 ) -> list[tuple[str, float]]:
     """(attribute, value * weight) for one label at one token, the weightiest first."""
-    token = sequence.taken(torch.tensor([position]))
-    support, number = model.support, model.support.labels[label]
-    mine = (support.label == number) & torch.isin(support.attribute, token.attributes.long())
-    chosen = mine.nonzero().squeeze(1)
-    weight = dict(
-        zip(support.attribute[chosen].tolist(), _floats(model.state.cpu()[chosen]), strict=True)
-    )
-    values = [1.0] * len(token.attributes) if token.values is None else token.values.tolist()
-    names = list(support.attributes)
+    token, template = sequence.taken(torch.tensor([position])), model.templates[0]
+    attributes = token.attributes.long()
+    place = template.find(attributes, torch.full_like(attributes, label))
+    values = torch.ones(len(place)) if token.values is None else token.values
+    names, weights = list(template.names), model.weights[0].cpu()
     parts: dict[str, float] = {}
-    for attribute, value in zip(token.attributes.tolist(), values, strict=True):
-        if attribute in weight:
+    for attribute, where, value in zip(
+        attributes.tolist(), place.tolist(), values.tolist(), strict=True
+    ):
+        if where != UNKNOWN:
             name = names[attribute]
-            parts[name] = parts.get(name, 0.0) + value * weight[attribute]
+            parts[name] = parts.get(name, 0.0) + value * float(weights[where])
     if token.dense is not None:
-        products = (token.dense[0] * model.dense[:, number].float().cpu()).tolist()
-        parts |= dict(zip(support.columns, products, strict=True))
+        products = (token.dense[0] * model.dense[0][:, label].float().cpu()).tolist()
+        parts |= dict(zip(template.columns, products, strict=True))
     return sorted(parts.items(), key=lambda part: -abs(part[1]))
 
 
-def write_weights(path: PathLike, model: ChainCRF) -> None:
+def write_weights(path: PathLike, model: LogLinearField, labels: Labels) -> None:
     """Writes every weight with all its digits."""
-    columns = set(model.support.columns)
+    columns = set(model.templates[0].columns)
     with write_text(path) as stream:
-        for label in model.support.labels:
+        for label in labels:
             stream.write(f"label\t{_cell(label, path)}\n")
-        for (name, label), weight in state_features(model).items():
+        for (name, label), weight in state_features(model, labels).items():
             kind = "dense" if name in columns else "state"
             stream.write(f"{kind}\t{_cell(name, path)}\t{label}\t{weight!r}\n")
-        for names, weight in transition_features(model).items():
+        for names, weight in transition_features(model, labels).items():
             kind = "transition" if len(names) == 2 else "triple"
             stream.write("\t".join([kind, *names, repr(weight)]) + "\n")
-        for (name, *pair), weight in edge_features(model).items():
+        for (name, *pair), weight in edge_features(model, labels).items():
             stream.write("\t".join(["edge", _cell(name, path), *pair, repr(weight)]) + "\n")
 
 
-def read_weights(path: PathLike) -> ChainCRF:
-    """The model that `write_weights` wrote; lines may have been edited, added or dropped."""
+def read_weights(path: PathLike) -> tuple[LogLinearField, Numbering]:
+    """The model that `write_weights` wrote, and its labels; lines may have been edited or added."""
     tables: dict[str, dict[tuple[str, ...], float]] = {
         kind: {} for kind in ("state", "dense", "transition", "triple", "edge")
     }
@@ -136,61 +118,47 @@ def from_weights(
     dense: Mapping[Any, float] | None = None,
     triple: Mapping[Any, float] | None = None,
     edge: Mapping[Any, float] | None = None,
-) -> ChainCRF:
-    """The model that has these weights; labels not listed come after those that are."""
+) -> tuple[LogLinearField, Numbering]:
+    """The model that has these weights, and all labels; those not listed come after the others."""
     dense, triple, edge = dense or {}, triple or {}, edge or {}
     if triple and edge:
         raise DataError("there are weights of three labels and of edges: a chain has either.")
-    known = _label_numbers(
-        labels, [*(n[1:] for n in (*state, *dense, *edge)), *transition, *triple]
-    )
-    marked = (MARK + names[0] for names in edge)
-    attributes = Numbering(dict.fromkeys([*(name for name, _ in state), *marked]))
+    used = [*(names[1:] for names in (*state, *dense, *edge)), *transition, *triple]
+    known = Numbering(dict.fromkeys([*labels, *chain.from_iterable(used)]), closed=True)
+    marked = dict.fromkeys(MARK + names[0] for names in edge)
+    names = Numbering(dict.fromkeys([*(name for name, _ in state), *marked]), closed=True)
     columns = tuple(dict.fromkeys(name for name, _ in dense))
-    attributes.closed = True
-    states = _sorted((attributes[a], known[s], w) for (a, s), w in state.items())
-    pairs = _sorted((known[a], known[b], w) for (a, b), w in transition.items())
-    triples = _sorted((*(known[s] for s in names), w) for names, w in triple.items())
-    edges = _sorted((attributes[MARK + a], known[s], known[t], w) for (a, s, t), w in edge.items())
-    table = torch.zeros(len(columns), len(known), dtype=torch.float64)
-    place = {column: number for number, column in enumerate(columns)}
+    moves = {(BIAS, *pair): weight for pair, weight in transition.items()}
+    moves |= {(MARK + name, *pair): weight for (name, *pair), weight in edge.items()}
+    found = [
+        _template("state", 1, names, columns, known, state),
+        _template("transition", 2, Numbering([BIAS, *marked], closed=True), (), known, moves),
+    ]
+    if triple:
+        three = {(BIAS, *own): weight for own, weight in triple.items()}
+        found.append(_template("triple", 3, Numbering([BIAS], closed=True), (), known, three))
+    templates, weights = zip(*found, strict=True)
+    model = replace(LogLinearField.zeros(templates, torch.float64), weights=weights)
     for (column, label), weight in dense.items():
-        table[place[column], known[label]] = weight
-    support = Support(
-        attributes,
-        columns,
-        known,
-        attribute=_column(states, 0),
-        label=_column(states, 1),
-        source=_column(pairs, 0),
-        target=_column(pairs, 1),
-        triples=torch.tensor([row[:3] for row in triples]) if triples else None,
-        edges=torch.tensor([row[:3] for row in edges]) if edges else NO_EDGES,
-    )
-    transitions = [row[-1] for row in (*pairs, *triples)]
-    return ChainCRF(
-        support,
-        torch.tensor([row[-1] for row in states], dtype=torch.float64),
-        torch.tensor(transitions, dtype=torch.float64),
-        table,
-        torch.tensor([row[-1] for row in edges], dtype=torch.float64),
-    )
+        model.dense[0][columns.index(column), known[label]] = weight
+    return model, known
 
 
-def _label_numbers(labels: list[str], used: list[tuple[str, ...]]) -> Numbering:
-    return Numbering(dict.fromkeys([*labels, *chain.from_iterable(used)]), closed=True)
-
-
-def _sorted(rows: Iterator[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return sorted(rows)
-
-
-def _column(rows: list[tuple[Any, ...]], place: int) -> Tensor:
-    return torch.tensor([row[place] for row in rows], dtype=torch.int64)
-
-
-def _floats(weights: Tensor) -> list[float]:
-    return [float(weight) for weight in weights.detach().cpu().double().tolist()]
+def _template(
+    name: str,
+    arity: int,
+    names: Numbering,
+    columns: tuple[str, ...],
+    labels: Numbering,
+    weights: Mapping[Any, float],
+) -> tuple[FactorTemplate, Tensor]:
+    """The template of weights by (attribute, label, ...), and the weights in its order."""
+    rows = [[names[key[0]], *(labels[own] for own in key[1:])] for key in weights]
+    place, shape = torch.tensor(rows).long().reshape(-1, 1 + arity), (len(labels),) * arity
+    attribute, cell = place[:, 0], cells_of(place[:, 1:], shape)
+    order = (attribute * max(len(labels), 1) ** arity + cell).argsort()
+    template = FactorTemplate(name, shape, names, columns, attribute[order], cell[order])
+    return template, torch.tensor(list(weights.values()), dtype=torch.float64)[order]
 
 
 def _cell(name: str, path: PathLike) -> str:

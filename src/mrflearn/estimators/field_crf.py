@@ -5,35 +5,34 @@ Letters in shapes: v: variables; c: examples; s: states.
 
 from __future__ import annotations
 
+import math
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Any, Literal, NamedTuple, Self, get_args
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import InferenceError, SettingsError
-from mrflearn.estimators import field_crf_storage
+from mrflearn.estimators import crf_storage
 from mrflearn.estimators.base import Choice, Estimator, Parts
 from mrflearn.estimators.crf_training import (
     CRFSettings,
+    Training,
     Wanted,
-    calibrate,
     choose_for_graphs,
-    descent,
     estimator_of,
-    quasi_newton,
+    train,
 )
 from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
-from mrflearn.execution.threads import Threads
+from mrflearn.features.index import FactorTemplate
 from mrflearn.graph.evidence import restrict
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
@@ -42,32 +41,14 @@ from mrflearn.inference.decoding import best_list
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.tree_reweighted import TreeReweighted
 from mrflearn.io.files import PathLike
-from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import (
-    SHARES,
-    FactorTemplate,
-    LogLinearField,
-    find_templates,
-    weights_of,
-)
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Objective, Reparametrised, Sum
-from mrflearn.objectives.distributed import Distributed
-from mrflearn.objectives.field_likelihood import FieldLikelihood, spans_of
-from mrflearn.objectives.field_objectives import (
-    Criterion,
-    Pieces,
-    Principle,
-    field_objective,
-    natural_pieces,
-)
-from mrflearn.objectives.penalty import Penalty
-from mrflearn.objectives.reweighted import Shares, with_shares
+from mrflearn.models.field_batch import FieldBatch, find_templates
+from mrflearn.models.loglinear import LogLinearField, weights_of
+from mrflearn.objectives.field_likelihood import spans_of
+from mrflearn.objectives.field_objectives import Criterion, Pieces, Principle, natural_pieces
+from mrflearn.objectives.reweighted import Shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
-from mrflearn.training.problem import Optimiser
 
 # Best labels and probabilities on any graphs, exact wherever the width allows.
 
@@ -163,7 +144,7 @@ def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator
 def _part(
     model: LogLinearField, batch: FieldBatch, examples: Int64[Tensor, " b"], method: Method
 ) -> Iterator[Question]:
-    own = batch.examples(examples).compact()
+    own = batch.examples(examples)
     answering = _chosen(own, method)
     if answering.warm_starts and method == "auto" and len(examples) > 1:
         # One wide graph shall not make the others' answers approximate.
@@ -201,11 +182,31 @@ def best_lists(
 ) -> Iterator[list[tuple[Int64[Tensor, " v"], float]]]:
     """The `count` best (states, score) of each example, exactly."""
     model.check(batch)
-    for example in range(batch.graph.components):
-        own = batch.part(example, example + 1).compact()
-        inside = batch.graph.component == example
+    for first, end in spans_of(batch, 1):
+        own = batch.examples(torch.arange(first, end))
+        inside = (batch.graph.component >= first) & (batch.graph.component < end)
         mask = None if allowed is None else allowed[inside]
-        yield best_list(model.potentials(own), count, EXACT, mask)
+        if Chain().refuses(own.graph) is None:
+            yield from _best_of_chains(model, own, mask, count)
+            continue
+        for example in range(end - first):
+            alone = model.potentials(own.examples(torch.tensor([example])))
+            members = own.graph.component == example
+            yield best_list(alone, count, EXACT, None if mask is None else mask[members])
+
+
+def _best_of_chains(
+    model: LogLinearField, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None, count: int
+) -> Iterator[list[tuple[Int64[Tensor, " v"], float]]]:
+    potentials, sizes = model.potentials(batch), batch.sizes.tolist()
+    if allowed is not None:
+        potentials = restrict(potentials, allowed)
+    found = Chain().best_n(potentials, count)
+    order = batch.graph.component.argsort(stable=True)
+    states = [own.assignment[order].split(sizes) for own in found]
+    for example in range(batch.graph.components):
+        ranked = [(states[k][example], float(own.score[example])) for k, own in enumerate(found)]
+        yield [(own, score) for own, score in ranked if score > -math.inf]
 
 
 def log_probabilities(
@@ -215,122 +216,6 @@ def log_probabilities(
     free = marginals(model, batch.unlabelled(), method).log_partition
     bound = marginals(model, batch, method).log_partition
     return [float(value) for value in bound - free]
-
-
-# How a CRF on any graphs is trained: the estimator, the optimiser and where the work runs.
-
-
-NOT_CONVERGED = "In the last evaluation belief propagation did not converge on every graph."
-PARTITIONS = 8  # of the examples, where an executor adds them up
-
-
-@dataclass(frozen=True)
-class FieldSettings:
-    """What is made small (`principle`), by what (as for chains), and where (None: here).
-
-    With `tie`, weight i of all is free weight `tie[i]`.
-    """
-
-    principle: Principle
-    optimisation: CRFSettings
-    executor: Executor | None = None
-    tie: Int64[Tensor, " p"] | None = None
-
-
-def train_field(
-    start: LogLinearField, batch: FieldBatch, settings: FieldSettings
-) -> Outcome[LogLinearField]:
-    """The trained field, starting from `start`."""
-    optimisation = settings.optimisation
-    start = with_shares(start, settings.principle.shares)
-    if optimisation.algorithm == "ap":
-        raise SettingsError("algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here.")
-    with Threads(optimisation.cores) as threads:
-        if optimisation.algorithm == "lbfgs":
-            objective = _whole(start, batch, settings, threads)
-
-            def in_double() -> Objective[LogLinearField]:
-                doubled = {name: own.double() for name, own in start.parameters().items()}
-                return _whole(start.with_parameters(doubled), batch, settings, threads)
-
-            outcome = _run(objective, quasi_newton(optimisation), settings, in_double)
-            if isinstance(objective, FieldLikelihood | Distributed) and not objective.converged:
-                return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
-            return outcome
-        if settings.executor is not None:
-            raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
-        losses = Sum(
-            [
-                field_objective(start, part, settings.principle, threads)
-                for part in _minibatches(batch, optimisation)
-            ]
-        )
-        return _run(losses, descent(optimisation, calibrate(losses, optimisation)), settings)
-
-
-def _whole(
-    start: LogLinearField, batch: FieldBatch, settings: FieldSettings, threads: Threads
-) -> Objective[LogLinearField]:
-    if settings.executor is None:
-        return field_objective(start, batch, settings.principle, threads)
-    parts = list(batch.parts(PARTITIONS))
-    return Distributed(start, settings.principle, parts, settings.executor)
-
-
-def _minibatches(batch: FieldBatch, settings: CRFSettings) -> Iterator[FieldBatch]:
-    """Examples in a random order, so many at a time."""
-    order = np.random.default_rng(settings.seed).permutation(batch.graph.components)
-    for chosen in torch.from_numpy(order).split(settings.batch_size):
-        yield batch.examples(chosen).compact()
-
-
-@dataclass(frozen=True, eq=False)
-class _FreeWeights:
-    """A field as its free weights: weight i of all is free weight `tie[i]`."""
-
-    field: LogLinearField
-    tie: Int64[Tensor, " p"]
-
-    def parameters(self) -> dict[str, Tensor]:
-        own = self.field.parameters()
-        vector = Layout.of(own).flatten(own)
-        free = vector.new_zeros(int(self.tie.max()) + 1)
-        return {"weights": free.index_copy_(0, self.tie, vector)}
-
-    def with_parameters(self, parameters: Mapping[str, Tensor]) -> LogLinearField:
-        layout = Layout.of(self.field.parameters())
-        return self.field.with_parameters(layout.unflatten(parameters["weights"][self.tie]))
-
-
-def _run(
-    objective: Objective[LogLinearField],
-    optimiser: Optimiser[Any],
-    settings: FieldSettings,
-    in_double: Callable[[], Objective[LogLinearField]] | None = None,
-) -> Outcome[LogLinearField]:
-    own, tie = settings.optimisation, settings.tie
-    if tie is not None and objective.model.shares is not None:
-        raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
-
-    def freed(given: Objective[LogLinearField]) -> Objective[LogLinearField]:
-        if tie is None:
-            return given
-        return Reparametrised(given, _FreeWeights(given.model, tie), tie)
-
-    free = freed(objective)
-    penalised = [name for name in free.layout.names if name != SHARES]
-    strengths = (dict.fromkeys(penalised, c) for c in (own.c1, own.c2))
-    return minimise(
-        free,
-        optimiser,
-        penalty=Penalty(*strengths),
-        callbacks=own.callbacks,
-        progress=own.progress,
-        checkpoint=own.checkpoint,
-        resume=own.resume,
-        seed=own.seed,
-        in_double=None if in_double is None else lambda: freed(in_double()),
-    )
 
 
 # What all CRFs on graphs share: training, answers and storage of a log-linear field.
@@ -379,11 +264,11 @@ class FieldCRF(Estimator):
     choice_: Choice[Criterion] = field(init=False)  # of estimator="auto": which it took, and why
 
     def _learned_parts(self) -> Parts:
-        learned, tensors = field_crf_storage.stored(self._fitted())
+        learned, tensors = crf_storage.stored(self._fitted())
         return {**learned, **self._training_parts(), **self._state()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_ = field_crf_storage.restored(learned, tensors)
+        self.model_ = crf_storage.restored(learned, tensors)
         self._restore_training(self.model_, learned, get_args(Criterion))
         self._restore_inputs(learned)
 
@@ -483,10 +368,8 @@ class FieldCRF(Estimator):
         optimisation = self._optimisation(choice)
         optimisation = replace(optimisation, checkpoint=checkpoint, resume=resume)
         tie = mirrored_tie(templates) if mirrored else None
-        settings = FieldSettings(
-            self._principle(optimisation.estimator), optimisation, executor, tie
-        )
-        self.outcome_ = train_field(first, batch, settings)
+        principle = self._principle(optimisation.estimator)
+        self.outcome_ = train(first, batch, Training(principle, optimisation, executor, tie))
         self.model_ = self.outcome_.model
         self._keep_choice(choice)
         return self

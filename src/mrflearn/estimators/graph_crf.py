@@ -17,11 +17,11 @@ from mrflearn.estimators.graph_inputs import Graphs
 from mrflearn.estimators.labelling import check_n
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering
+from mrflearn.features.index import FactorTemplate
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.inference.spans import allowed_states
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import FactorTemplate
 from mrflearn.models.storage import texts
 from mrflearn.training.checkpoint import Checkpoint
 

@@ -22,11 +22,11 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
 from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
+from mrflearn.features.index import FactorTemplate
 from mrflearn.features.labels import compile_labels
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
 from mrflearn.graph.parts import connected_parts
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import FactorTemplate
 
 BIAS = "bias"
 NODE, EDGE = "node", "edge"

@@ -18,6 +18,7 @@ from mrflearn.estimators.field_crf import FieldCRF, best_lists
 from mrflearn.estimators.labelling import check_n
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
+from mrflearn.features.index import FactorTemplate
 from mrflearn.features.labels import (
     CompiledLabels,
     compile_labels,
@@ -26,7 +27,7 @@ from mrflearn.features.labels import (
 )
 from mrflearn.features.recipes import Recipe
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import FactorTemplate, LogLinearField
+from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
 from mrflearn.models.storage import texts
 from mrflearn.objectives.field_objectives import Pieces

@@ -17,7 +17,7 @@ d: dense columns.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, islice, repeat
 from typing import Any, final
@@ -59,8 +59,8 @@ class Numbering(dict[Any, int]):
 class _Entries(dict[tuple[Any, Any], int]):
     """Entries (name, value) of dicts numbered by first appearance, each read once.
 
-    An entry stands for attribute `attributes[number]` with the value `amounts[number]`.  Where names
-    are closed, new attributes and values of 0 say nothing: they are `UNKNOWN`.
+    An entry stands for attribute `attributes[number]` with the value `amounts[number]`.  Where
+    names are closed, new attributes and values of 0 say nothing: they are `UNKNOWN`.
     """
 
     def __init__(self, numbering: Numbering) -> None:
@@ -296,18 +296,21 @@ class CompiledFeatures:
             dense=None if self.dense is None else self.dense[tokens],
         )
 
-    def part(self, first: int, end: int) -> CompiledFeatures:
-        """The sequences from `first` up to `end` alone."""
-        begin, stop = (int(self.lengths[:number].sum()) for number in (first, end))
-        low, high = (int(self.ends[token - 1]) if token else 0 for token in (begin, stop))
-        return replace(
-            self,
-            lengths=self.lengths[first:end],
-            ends=self.ends[begin:stop] - low,
-            attributes=self.attributes[low:high],
-            values=None if self.values is None else self.values[low:high],
-            dense=None if self.dense is None else self.dense[begin:stop],
-        )
+    def split(self, sizes: Sequence[int]) -> Iterator[CompiledFeatures]:
+        """Runs of so many sequences each."""
+        begin = low = 0
+        for lengths in self.lengths.split(list(sizes)):
+            stop = begin + int(lengths.sum())
+            high = int(self.ends[stop - 1]) if stop else 0
+            yield replace(
+                self,
+                lengths=lengths,
+                ends=self.ends[begin:stop] - low,
+                attributes=self.attributes[low:high],
+                values=None if self.values is None else self.values[low:high],
+                dense=None if self.dense is None else self.dense[begin:stop],
+            )
+            begin, low = stop, high
 
     def renumbered(self, number: Int64[Tensor, " a"], names: Numbering) -> CompiledFeatures:
         """The same tokens with attribute i called number[i]; `UNKNOWN` ones are dropped."""

@@ -40,6 +40,12 @@ class CompiledLabels:
         known = torch.nn.functional.one_hot(self.states.clamp(min=0), len(self.names)).bool()
         return known.index_copy(0, self.uncertain, self.allowed)
 
+    def unknown(self) -> Bool[Tensor, " k"]:
+        """The tokens of whose label nothing is known."""
+        found = torch.zeros(len(self.states), dtype=torch.bool)
+        found[self.uncertain[self.allowed.all(dim=1)]] = True
+        return found
+
 
 def warn_of_single_label(names: Collection[str]) -> None:
     """Warns where there is nothing to choose from: every answer will be the one label."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mrflearn.errors import DataError
-from mrflearn.features.edges import edge
+from mrflearn.features.index import edge
 from mrflearn.io.files import PathLike, read_lines
 
 _CELL = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")

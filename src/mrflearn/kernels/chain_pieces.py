@@ -22,10 +22,11 @@ from mrflearn.kernels.chain_sums import Steps
 
 # Sums below this are done again in log space: what underflowed in them might matter.
 SMALLEST = {torch.float32: 1e-20, torch.float64: 1e-200}
+CELLS_AT_ONCE = 2**20  # of tables of transitions that are done again
 
 
 class PieceSums(NamedTuple):
-    """The weighted sum of the pieces' losses, and its slopes."""
+    """The weighted sum of the pieces' losses, and its gradient by scores and by the table."""
 
     value: Float[Tensor, ""]
     single: Float[Tensor, "r s"]
@@ -79,41 +80,21 @@ def given_neighbours(
     weight = (unary - peak).exp_()
     ahead = (peak - unary.gather(1, gold[:, None])).squeeze(1)
     value = torch.dot(ahead.double(), (left.amount + right.amount).double())
-    slopes, pairs = [], []
+    gradients, pairs = [], []
     for side, scores in ((left, table), (right, table.t())):
         shift = scores.amax(dim=1)
         below = torch.cat([scores - shift[:, None], torch.zeros_like(scores[:1])])
-        known, kernel = below[side.state, gold], below.exp_()
-        own = kernel.index_select(0, side.state).mul_(weight)
+        own = below.exp().index_select(0, side.state).mul_(weight)
         total = own.sum(dim=1)
-        if not bool((total > SMALLEST[unary.dtype]).all()):
-            return given_neighbours_reference(unary, table, gold, left, right)
-        value += torch.dot(total.double().log() - known, side.amount.double())
-        slopes.append(_less_known(own.mul_((side.amount / total)[:, None]), gold, side.amount))
+        log_total = total.double().log()
+        if len(lost := _lost(total)):
+            again = (unary[lost] - peak[lost] + below[side.state[lost]]).double()
+            log_total[lost] = again.logsumexp(dim=1)
+            own[lost], total[lost] = again.softmax(dim=1).to(own.dtype), 1.0
+        value += torch.dot(log_total - below[side.state, gold], side.amount.double())
+        gradients.append(_less_known(own.mul_((side.amount / total)[:, None]), gold, side.amount))
         pairs.append(embedding_bag(side.order, own, side.begin, mode="sum")[:-1])
-    return PieceSums(value, slopes[0].add_(slopes[1]), pairs[0] + pairs[1].t())
-
-
-def given_neighbours_reference(
-    unary: Float[Tensor, "r s"],
-    table: Float[Tensor, "s s"],
-    gold: Int[Tensor, " r"],
-    left: PieceSide,
-    right: PieceSide,
-) -> PieceSums:
-    """The same in log space and in float64."""
-    scores, slopes, pairs = unary.double(), [], []
-    value = scores.new_zeros(())
-    for side, own in ((left, table.double()), (right, table.double().t())):
-        around = torch.cat([own, torch.zeros_like(own[:1])])
-        found = scores + around[side.state]
-        loss = found.logsumexp(dim=1) - found.gather(1, gold[:, None]).squeeze(1)
-        amount = side.amount.double()
-        value += torch.dot(loss, amount)
-        slopes.append(_less_known(found.softmax(dim=1) * amount[:, None], gold, amount))
-        pairs.append(torch.zeros_like(around).index_add_(0, side.state, slopes[-1])[:-1])
-    single, pair = slopes[0] + slopes[1], pairs[0] + pairs[1].t()
-    return PieceSums(value, single.to(unary.dtype), pair.to(unary.dtype))
+    return PieceSums(value, gradients[0].add_(gradients[1]), pairs[0] + pairs[1].t())
 
 
 def whole_pieces(
@@ -133,53 +114,40 @@ def whole_pieces(
     before, after = weight[steps.previous], weight[steps.starting :]
     arriving = before @ kernel
     total = torch.linalg.vecdot(arriving, after)
-    if not bool((total > SMALLEST[unary.dtype]).all()):
-        return whole_pieces_reference(unary, table, gold, steps, amount)
     own = amount[steps.starting :]
-    scale = (own / total)[:, None]
+    log_total, scale = total.double().log(), (own / total)[:, None]
+    if len(lost := _lost(total)):
+        scale[lost] = 0.0  # added below
     times = amount * times_in_pieces(steps)
     ahead = (peak - unary.gather(1, gold[:, None])).squeeze(1)
     known = below[gold[steps.previous], gold[steps.starting :]]
-    value = torch.dot(total.double().log() - known, own.double())
-    value += torch.dot(ahead.double(), times.double())
-    slopes = torch.zeros_like(weight)
-    slopes[steps.starting :] = arriving.mul_(after).mul_(scale)
+    gradient = torch.zeros_like(weight)
+    gradient[steps.starting :] = arriving.mul_(after).mul_(scale)
     scaled = after * scale
-    slopes.index_add_(0, steps.previous, (scaled @ kernel.t()).mul_(before))
+    gradient.index_add_(0, steps.previous, (scaled @ kernel.t()).mul_(before))
+    pair = (before.t() @ scaled).mul_(kernel).double()
+    for some in lost.split(max(1, CELLS_AT_ONCE // table.numel())):
+        earlier, later = steps.previous[some], some + steps.starting
+        ends = [unary[rows] - peak[rows] for rows in (earlier, later)]
+        tables = (ends[0][:, :, None] + below + ends[1][:, None, :]).double()
+        log_total[some] = tables.logsumexp(dim=(1, 2))
+        chance = tables.flatten(1).softmax(dim=1).view_as(tables) * own[some][:, None, None]
+        gradient.index_add_(0, earlier, chance.sum(dim=2).to(gradient.dtype))
+        gradient.index_add_(0, later, chance.sum(dim=1).to(gradient.dtype))
+        pair += chance.sum(dim=0)
+    value = torch.dot(log_total - known, own.double())
+    value += torch.dot(ahead.double(), times.double())
     lone = _lone_rows(steps)
     found = weight[lone].sum(dim=1)
     value += torch.dot(found.log().double(), amount[lone].double())
-    slopes[lone] = weight[lone] * (amount[lone] / found)[:, None]
-    pair = (before.t() @ scaled).mul_(kernel) - known_steps(gold, steps, amount, len(table))
-    return PieceSums(value, _less_known(slopes, gold, times), pair)
+    gradient[lone] = weight[lone] * (amount[lone] / found)[:, None]
+    pair -= known_steps(gold, steps, amount.double(), len(table))
+    return PieceSums(value, _less_known(gradient, gold, times), pair)
 
 
-def whole_pieces_reference(
-    unary: Float[Tensor, "r s"],
-    table: Float[Tensor, "s s"],
-    gold: Int[Tensor, " r"],
-    steps: Steps,
-    amount: Float[Tensor, " r"],
-) -> PieceSums:
-    """The same in log space and in float64, one table a transition."""
-    scores, amount = unary.double(), amount.double()
-    value, slopes = scores.new_zeros(()), torch.zeros_like(scores)
-    pair = -known_steps(gold, steps, amount, len(table))
-    rows = torch.arange(steps.starting, len(unary), device=unary.device)
-    for later, before in zip(rows.split(256), steps.previous.split(256), strict=True):
-        tables = scores[before][:, :, None] + table.double() + scores[later][:, None, :]
-        known = tables[torch.arange(len(later), device=rows.device), gold[before], gold[later]]
-        value += torch.dot(tables.logsumexp(dim=(1, 2)) - known, amount[later])
-        own = tables.flatten(1).softmax(dim=1).view_as(tables) * amount[later][:, None, None]
-        slopes.index_add_(0, before, own.sum(dim=2))
-        slopes.index_add_(0, later, own.sum(dim=1))
-        pair += own.sum(dim=0)
-    lone = _lone_rows(steps)
-    known = scores[lone, gold[lone]]
-    value += torch.dot(scores[lone].logsumexp(dim=1) - known, amount[lone])
-    slopes[lone] = scores[lone].softmax(dim=1) * amount[lone][:, None]
-    _less_known(slopes, gold, amount * times_in_pieces(steps))
-    return PieceSums(value, slopes.to(unary.dtype), pair.to(unary.dtype))
+def _lost(total: Float[Tensor, " n"]) -> Int[Tensor, " k"]:
+    """The sums that something underflowed in that might matter: they are done again."""
+    return (~(total > SMALLEST[total.dtype])).nonzero().squeeze(1)
 
 
 def times_in_pieces(steps: Steps) -> Float[Tensor, " r"]:
@@ -200,10 +168,10 @@ def known_steps(
 
 
 def _less_known(
-    slopes: Float[Tensor, "r s"], gold: Int[Tensor, " r"], amount: Float[Tensor, " r"]
+    gradient: Float[Tensor, "r s"], gold: Int[Tensor, " r"], amount: Float[Tensor, " r"]
 ) -> Float[Tensor, "r s"]:
     """Takes the known labels off, in place and row by row: later sums then keep their digits."""
-    return slopes.scatter_add_(1, gold[:, None], -amount.to(slopes.dtype)[:, None])
+    return gradient.scatter_add_(1, gold[:, None], -amount.to(gradient.dtype)[:, None])
 
 
 def _lone_rows(steps: Steps) -> Int[Tensor, " k"]:

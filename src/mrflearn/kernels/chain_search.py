@@ -25,7 +25,7 @@ RELATIVE = 64
 def viterbi(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
 ) -> tuple[Int[Tensor, " r"], Float[Tensor, " b"]]:
-    """A best state for each row and its score for each sequence (-inf: nothing is possible)."""
+    """A best state for each row, and the score of each sequence in float64 (-inf: impossible)."""
     best, far = unary.clone(), _nothing(steps)
     block = max(1, LARGEST_BLOCK // unary.shape[1] ** 2)
     for t in range(1, len(steps.sizes)):
@@ -38,7 +38,7 @@ def viterbi(
         if t % RELATIVE == 0:
             _make_relative(here, far)
     states, scores = _walk_back(best, transition, steps)
-    return states, (scores + far[_ranks(steps)]).to(unary.dtype)
+    return states, scores + far[_ranks(steps)]
 
 
 def _nothing(steps: Steps) -> Float[Tensor, " b"]:
@@ -96,7 +96,7 @@ def n_best(
         if t % RELATIVE == 0:
             _make_relative(best[rows], far)
     paths, scores = _trace(best, came_from, steps)
-    return paths, (scores + far[_ranks(steps), None]).to(unary.dtype)
+    return paths, scores + far[_ranks(steps), None]
 
 
 def _advance(before: Tensor, tables: Tensor, best: Tensor, came_from: Tensor) -> None:

@@ -165,7 +165,7 @@ def forward_backward(
     """Both recursions, and for which sequences float range was enough."""
     weight, kernel, log_shift = _weights(unary, transition, steps)
     forward, scale = _forward(weight, kernel, steps)
-    log_partition = steps.totals(scale.log() + log_shift)
+    log_partition = steps.totals(scale.double().log() + log_shift)
     weight /= scale[:, None]
     backward, arriving = _backward(weight, kernel, steps)
     trusted = _trusted(backward.amax(dim=1) / scale, log_partition, steps, unary.shape[1])
@@ -181,7 +181,7 @@ def forward_only(
     # No weight exceeds 1, so no continuation gains more than the product of these 1 / scale.
     gain = steps.totals(-scale.log().clamp(max=0.0)).nan_to_num(nan=torch.inf)
     trusted = gain < math.log(_limit(unary.dtype, steps, unary.shape[1]))
-    return steps.totals(scale.log() + log_shift), trusted
+    return steps.totals(scale.double().log() + log_shift), trusted
 
 
 def _weights(unary: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, Tensor, Tensor]:
@@ -271,27 +271,30 @@ class Expectations:
     def pair_counts(
         self, steps: Steps, weight: Float[Tensor, " b"] | None = None
     ) -> Float[Tensor, "s s"]:
-        """The sum of all pair probabilities, each sequence weighted: never one table a row."""
+        """The sum of all pair probabilities, each sequence weighted: never one table a row.
+
+        It is summed over steps in float64: what is learned is its difference from counts as large.
+        """
         forward, arriving = self.messages.forward, self.messages.arriving
         if weight is not None:
             arriving = arriving * weight[steps.sequence][:, None]
         if forward.is_cuda:  # one product instead of a launch a step
-            total = forward[steps.previous].t() @ arriving[steps.starting :]
+            total = (forward[steps.previous].t() @ arriving[steps.starting :]).double()
         else:  # no copy of the messages, which would leave the cache
-            total = torch.zeros_like(self.messages.kernel)
+            total = torch.zeros_like(self.messages.kernel, dtype=torch.float64)
             for t in range(1, len(steps.sizes)):
                 before = forward[steps.slices[t - 1]][: steps.sizes[t]]
-                total.addmm_(before.t(), arriving[steps.slices[t]])
+                total += before.t() @ arriving[steps.slices[t]]
         again = self.again_counts
         if weight is not None:
             again = again * weight[self.again][:, None, None]
-        return total.mul_(self.messages.kernel).add_(again.sum(dim=0).to(total.dtype))
+        return total.mul_(self.messages.kernel).add_(again.sum(dim=0))
 
 
 def log_partition(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
 ) -> Float[Tensor, " b"]:
-    """log Z of each sequence, differentiable in both tables."""
+    """log Z of each sequence in float64, a sum over all its rows; differentiable in both tables."""
     if torch.is_grad_enabled() and (unary.requires_grad or transition.requires_grad):
         value: Tensor = _LogPartition.apply(unary, transition, steps)  # type: ignore[no-untyped-call]
         return value
@@ -301,7 +304,7 @@ def log_partition(
         messages = forward_backward(unary, transition, steps)
         value, trusted = messages.log_partition, messages.trusted
     for part in _log_space(unary, transition, steps, ~trusted):
-        value[part.sequences] = part.log_partition.to(value.dtype)
+        value[part.sequences] = part.log_partition
     return value
 
 
@@ -312,8 +315,8 @@ def expectations(
     messages, value, single = _trusted_messages(unary, transition, steps)
     again, counts = [], []
     for part in _log_space(unary, transition, steps, ~messages.trusted):
-        value[part.sequences] = part.log_partition.to(value.dtype)
-        single[part.rows] = part.single.to(value.dtype)
+        value[part.sequences] = part.log_partition
+        single[part.rows] = part.single.to(single.dtype)
         again.append(part.sequences)
         counts.append(part.pair.sum(dim=1))
     states = unary.shape[1]
@@ -322,7 +325,7 @@ def expectations(
         single,
         messages,
         torch.cat(again) if again else steps.lengths.new_zeros(0),
-        torch.cat(counts).to(value.dtype) if counts else value.new_zeros(0, states, states),
+        torch.cat(counts) if counts else value.new_zeros(0, states, states),
     )
 
 
@@ -334,9 +337,9 @@ def marginals(
     pair = messages.forward[steps.previous][:, :, None] * messages.kernel
     pair *= messages.arriving[steps.starting :][:, None, :]
     for part in _log_space(unary, transition, steps, ~messages.trusted):
-        value[part.sequences] = part.log_partition.to(value.dtype)
-        single[part.rows] = part.single.to(value.dtype)
-        pair[part.later_rows - steps.starting] = part.pair[part.later].to(value.dtype)
+        value[part.sequences] = part.log_partition
+        single[part.rows] = part.single.to(single.dtype)
+        pair[part.later_rows - steps.starting] = part.pair[part.later].to(pair.dtype)
     return value, single, pair
 
 
@@ -375,11 +378,13 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, Tensor, None]:
-        weight, steps = outputs[0], ctx.steps
+        # In the type of the scores, as they are.
+        kept = ctx.single if ctx.shared is None else ctx.shared.single
+        weight, steps = outputs[0].to(kept.dtype), ctx.steps
         by_row = weight[steps.sequence]
         if ctx.shared is not None:
             single = ctx.shared.single * by_row[:, None]
-            return single, ctx.shared.pair_counts(steps, weight), None
+            return single, ctx.shared.pair_counts(steps, weight).to(single.dtype), None
         pair = ctx.pair * by_row[steps.starting :, None, None]
         return ctx.single * by_row[:, None], pair, None
 

@@ -41,10 +41,9 @@ def log_partition(
         # Once more without the others, whose gradients would spoil those of all.
         inside = trusted[steps.sequence]
         kept, _ = _scaled(rows[inside], *tables, Steps.of(steps.lengths[trusted]))
-        again = [
-            log_partition_reference(rows[steps.sequence == sequence], *tables)
-            for sequence in (~trusted).nonzero()[:, 0].tolist()
-        ]
+        together = rows[steps.sequence.argsort(stable=True)].split(steps.lengths.tolist())
+        lost = (~trusted).nonzero()[:, 0].tolist()
+        again = [log_partition_reference(together[sequence], *tables) for sequence in lost]
         value = torch.zeros_like(value).index_copy(0, trusted.nonzero()[:, 0], kept)
         value = value.index_copy(0, (~trusted).nonzero()[:, 0], torch.stack(again))
     return value.to(unary.dtype)

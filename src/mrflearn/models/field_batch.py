@@ -6,16 +6,17 @@ m: variables whose label is not known for certain; s: states.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.features.features import UNKNOWN, CompiledFeatures
+from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
+from mrflearn.features.index import FactorTemplate, weighted_pairs
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 
 NOBODY = torch.zeros(0, dtype=torch.int64)
@@ -65,6 +66,11 @@ class FieldBatch:
             return mask
         return mask.index_copy(0, self.uncertain, self.allowed) & self.graph.legal()
 
+    def unknown(self) -> Bool[Tensor, " v"]:
+        """The variables of whose label nothing is known."""
+        free = (self.allowed_states() == self.graph.legal()).all(dim=1)
+        return free & (self.graph.states > 1)
+
     def factor_weight(self, index: int) -> Float[Tensor, " f"]:
         """How often the example of each factor of a group counts."""
         group = self.graph.groups[index]
@@ -79,50 +85,61 @@ class FieldBatch:
         everyone = torch.arange(self.graph.variables)
         return replace(self, states=unknown, uncertain=everyone, allowed=legal)
 
-    def part(self, first: int, end: int) -> FieldBatch:
-        """The examples from `first` up to `end` alone; feature rows keep their numbers."""
-        return self.examples(torch.arange(first, end))
+    @property
+    def sizes(self) -> Int64[Tensor, " c"]:
+        """How many variables each example has."""
+        return torch.bincount(self.graph.component, minlength=self.graph.components)
 
     def examples(self, chosen: Int64[Tensor, " b"]) -> FieldBatch:
-        """These examples, numbered in the order they are named; feature rows keep their numbers."""
+        """These examples with their own features, numbered in the order they are named."""
         graph = self.graph
         place = torch.full((graph.components,), UNKNOWN)
         place[chosen] = torch.arange(len(chosen))
         kept = place[graph.component] != UNKNOWN
         number = kept.cumsum(0) - 1
-        groups = tuple(_part(group, kept, number) for group in graph.groups)
+        groups, features = [], []
+        for group, own in zip(graph.groups, self.features, strict=True):
+            inside = kept[group.scope[:, 0]]
+            used, table = group.table[inside].unique(return_inverse=True)
+            scope, times = number[group.scope[inside]], group.multiplicity[inside]
+            groups.append(FactorGroup(group.name, scope, table, times))
+            features.append(own.taken(used))
         component = place[graph.component[kept]]
-        own = FactorGraph(graph.states[kept], groups, component, len(chosen))
-        inside = kept[self.uncertain]
+        own_graph = FactorGraph(graph.states[kept], tuple(groups), component, len(chosen))
+        unsure = kept[self.uncertain]
         return FieldBatch(
-            own,
-            self.features,
+            own_graph,
+            tuple(features),
             self.states[kept],
-            number[self.uncertain[inside]],
-            self.allowed[inside],
+            number[self.uncertain[unsure]],
+            self.allowed[unsure],
             None if self.weight is None else self.weight[chosen],
         )
 
     def parts(self, count: int) -> Iterator[FieldBatch]:
-        """At most `count` parts of whole examples, each with its own features only."""
-        total = self.graph.components
-        edges = [total * k // count for k in range(count + 1)]
-        for first, end in pairwise(edges):
-            if end > first:
-                yield self.part(first, end).compact()
+        """At most `count` parts of whole examples."""
+        for own in torch.arange(self.graph.components).tensor_split(count):
+            if len(own):
+                yield self.examples(own)
 
-    def compact(self) -> FieldBatch:
-        """The same examples without the feature rows that none of their factors reads."""
-        groups, features = [], []
-        for group, own in zip(self.graph.groups, self.features, strict=True):
-            used, table = group.table.unique(return_inverse=True)
-            groups.append(replace(group, table=table))
-            features.append(own.taken(used))
-        return replace(
-            self, graph=replace(self.graph, groups=tuple(groups)), features=tuple(features)
+
+def find_templates(
+    batch: FieldBatch, *, min_freq: float = 0.0, everything: bool = False
+) -> tuple[FactorTemplate, ...]:
+    """A template for every group; with `everything`, of all pairs."""
+    found = []
+    for group, features in zip(batch.graph.groups, batch.features, strict=True):
+        most = batch.graph.most_states  # all that is known of factors never met
+        shape = batch.graph.shape(group) if len(group) else (most,) * group.arity
+        pairs = weighted_pairs(
+            features,
+            group.table,
+            group.scope,
+            shape,
+            batch,
+            min_freq=-math.inf if everything else min_freq,
+            everything=everything,
         )
-
-
-def _part(group: FactorGroup, kept: Bool[Tensor, " v"], number: Int64[Tensor, " v"]) -> FactorGroup:
-    inside = kept[group.scope[:, 0]]
-    return FactorGroup(group.name, number[group.scope[inside]], group.table[inside])
+        names = features.names if features.names.closed else Numbering(features.names, closed=True)
+        found.append(FactorTemplate(group.name, shape, names, features.columns, *pairs))
+    return tuple(found)

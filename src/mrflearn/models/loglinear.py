@@ -1,182 +1,46 @@
-"""Log-linear models on factor graphs: feature templates, batches, potentials.
+"""Log-linear fields on factor graphs, linear chains among them: weights in, potentials out.
 
-A template is a kind of factor: its weights are tied, one for each supported pair of an attribute
-and a cell (a tuple of labels, numbered like the entries of a table of that shape).
-
-Letters in shapes: w: weights; f: factors; a: their arity; z: attributes of all factors.
-
-With the other states folded into the attribute (`attribute * others + other`) a slice of a factor
-is what a token is to a chain: a bag of attributes with weights for labels.  So the layout of
-`state_weights` serves here too, for whole tables (nothing given) as for single rows and columns.
-
-Letters in shapes: w: weights; n: problems; l: cells of the free axes; k: members, each the part
-that one factor plays in one problem; d: dense columns; t: all cells of the template.
-
-log psi_a(y_a, x) = sum_k value_k(x_a) weight[k, y_a] + dense(x_a) . dense[:, y_a]
+    log psi_a(y_a, x) = sum_k value_k(x_a) weight[k, y_a] + dense(x_a) . dense[:, y_a]
                                                         [Sutton and McCallum 2009, eq. 2]
 
-with the weights of a template shared by all of its factors.  Letters in shapes: w: weights;
-d: dense columns; t: cells; r: rows of features.
+with the weights of a template shared by all of its factors.
+
+With the states of some axes given and folded into the attribute (`attribute * others + other`) a
+slice of a factor is what a token is to a chain: a bag of attributes with weights for labels.  So
+one layout (`incidence`) serves for whole tables (nothing given) as for single rows and columns.
+
+Letters in shapes: w: weights; n: problems; l: cells of the free axes; k: members, each the part
+that one factor plays in one problem; d: dense columns; t: all cells of the template; r: rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, final
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
-from scipy.sparse import coo_array
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
+from mrflearn.features.features import CompiledFeatures, Numbering
+from mrflearn.features.index import (
+    FactorTemplate,
+    attributes_of,
+    cells_of,
+    edge_numbers,
+    recoded_cells,
+    transition_features,
+)
 from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.kernels.chain_sums import Steps
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.state_weights import Bags, Singles, WeightPlan, incidence
-
-# Which attributes have a weight for which labels of a factor, decided by what was seen.
-
-
-@dataclass(frozen=True, eq=False)
-class FactorTemplate:
-    """The weighted pairs of one kind of factor, ordered by attribute and cell.
-
-    Every dense column has a weight for every cell.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    names: Numbering
-    columns: tuple[str, ...]
-    attribute: Int64[Tensor, " w"]
-    cell: Int64[Tensor, " w"]
-
-    @property
-    def cells(self) -> int:
-        """How many tuples of labels there are."""
-        return math.prod(self.shape)
-
-    def __len__(self) -> int:
-        return len(self.attribute)
-
-
-def find_templates(
-    batch: FieldBatch, *, min_freq: float = 0.0, everything: bool = False
-) -> tuple[FactorTemplate, ...]:
-    """A template for every group: the pairs whose values sum to `min_freq` or more.
-
-    Pairs never seen together are left out unless `everything` is asked for.  A factor counts for
-    each tuple that its sets of labels allow, and for none where a label is wholly unknown.
-    """
-    found = []
-    for index, (group, features) in enumerate(zip(batch.graph.groups, batch.features, strict=True)):
-        most = batch.graph.most_states  # all that is known of factors never met
-        shape = batch.graph.shape(group) if len(group) else (most,) * group.arity
-        pairs = _pairs(batch, index, shape, min_freq, everything)
-        names = features.names
-        if not names.closed:
-            names = Numbering(names, closed=True)
-        found.append(FactorTemplate(group.name, shape, names, features.columns, *pairs))
-    return tuple(found)
-
-
-def cells_of(
-    states: Int64[Tensor, "f a"], shape: tuple[int, ...] | list[int]
-) -> Int64[Tensor, " f"]:
-    """Which entry of a flattened table of this shape each row of states names."""
-    cells = torch.zeros(len(states), dtype=torch.int64)
-    for axis, size in enumerate(shape):
-        cells = cells * size + states[:, axis]
-    return cells
-
-
-def attributes_of(
-    features: CompiledFeatures, rows: Int64[Tensor, " f"]
-) -> tuple[Int64[Tensor, " z"], Int64[Tensor, " z"]]:
-    """For the attributes of these rows, one after the other: where they stand, and whose they are.
-
-    The first answer counts the places of `features.attributes`, the second those of `rows`.
-    """
-    ends = features.ends[rows]
-    begins = torch.where(rows > 0, features.ends[(rows - 1).clamp(min=0)], 0)
-    size = ends - begins
-    owner = torch.arange(len(rows)).repeat_interleave(size)
-    shift = begins - (size.cumsum(0) - size)
-    return torch.arange(len(owner)) + shift[owner], owner
-
-
-def shared_pairs(
-    one: FactorTemplate, other: FactorTemplate
-) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"]]:
-    """Where the pairs that two templates of one shape both have stand in each."""
-    if one.shape != other.shape:
-        raise GraphError(
-            f"factors '{one.name}' have {one.shape} labels in one model, {other.shape} in another."
-        )
-    number = torch.tensor([other.names.get(name, UNKNOWN) for name in one.names]).long()
-    renamed = number[one.attribute]
-    here = (renamed != UNKNOWN).nonzero().squeeze(1)
-    code = renamed[here] * one.cells + one.cell[here]
-    codes = other.attribute * other.cells + other.cell
-    if not len(codes):
-        return here[:0], here[:0]
-    there = torch.searchsorted(codes, code).clamp(max=len(codes) - 1)
-    both = codes[there] == code
-    return here[both], there[both]
-
-
-def _pairs(
-    batch: FieldBatch, index: int, shape: tuple[int, ...], min_freq: float, everything: bool
-) -> tuple[Tensor, Tensor]:
-    features, size = batch.features[index], math.prod(shape)
-    count = len(features.names)
-    if everything:
-        code = torch.arange(count * size)
-        return code.div(size, rounding_mode="floor"), code % size
-    factor, cell = _seen(batch, index, shape)
-    place, owner = attributes_of(features, batch.graph.groups[index].table[factor])
-    value = np.ones(len(place)) if features.values is None else features.values[place].numpy()
-    attribute, seen = features.attributes[place].numpy(), cell[owner].numpy()
-    total = coo_array((value, (attribute, seen)), (count, size)).tocsr()
-    total.sort_indices()
-    kept = total.data >= min_freq
-    attribute = np.repeat(np.arange(count), np.diff(total.indptr))[kept]
-    return torch.from_numpy(attribute), torch.from_numpy(total.indices[kept].astype(np.int64))
-
-
-def _seen(
-    batch: FieldBatch, index: int, shape: tuple[int, ...]
-) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"]]:
-    """Factors of a group and the cells their labels allow."""
-    scope = batch.graph.groups[index].scope
-    sure = batch.known()[scope].all(dim=1)
-    factor = sure.nonzero().squeeze(1)
-    cell = cells_of(batch.states[scope[factor]], shape)
-    if bool(sure.all()):
-        return factor, cell
-    allowed, legal = batch.allowed_states(), batch.graph.legal()
-    told = (allowed == legal).all(dim=1).logical_not() | (batch.graph.states == 1)
-    open_ones = (~sure & told[scope].all(dim=1)).nonzero().squeeze(1)
-    row, more = joint_mask(allowed, scope[open_ones], shape).nonzero().unbind(dim=1)
-    return torch.cat([factor, open_ones[row]]), torch.cat([cell, more])
-
-
-def joint_mask(
-    allowed: Bool[Tensor, "v s"], scope: Int64[Tensor, "f a"], shape: tuple[int, ...]
-) -> Bool[Tensor, "f cells"]:
-    """Which cells of each factor have an allowed state on every axis."""
-    mask = torch.ones(len(scope), 1, dtype=torch.bool)
-    for axis, size in enumerate(shape):
-        own = allowed[scope[:, axis], :size]
-        mask = (mask.unsqueeze(2) & own.unsqueeze(1)).flatten(1)
-    return mask
-
+from mrflearn.models.incidence import Incidence, WeightPlan
+from mrflearn.models.label_chain import ChainPotentials, LabelChain, label_chain
 
 # Scores of some axes of a template's factors, the states on the other axes being given.
 
@@ -190,20 +54,25 @@ class SlicePlan:
 
     template: FactorTemplate
     free: tuple[int, ...]
-    codes: Int64[Tensor, " u"]  # attribute * others + other, ascending, of those with weights
+    codes: Int64[Tensor, " u"] | None  # attribute * others + other, ascending; None: the attribute
     weights: WeightPlan
 
     @classmethod
     def of(cls, template: FactorTemplate, free: tuple[int, ...]) -> SlicePlan:
+        axes = range(len(template.shape))
+        if free == tuple(axes):
+            pairs = (template.attribute, template.cell)
+            plan = WeightPlan.of(*pairs, len(template.names), template.cells)
+            return cls(template, free, None, plan)
         coordinates = torch.stack(torch.unravel_index(template.cell, template.shape), dim=1)
-        given = [axis for axis in range(len(template.shape)) if axis not in free]
+        given = [axis for axis in axes if axis not in free]
         label = cells_of(coordinates[:, list(free)], [template.shape[axis] for axis in free])
         other = cells_of(coordinates[:, given], [template.shape[axis] for axis in given])
         cells = math.prod(template.shape[axis] for axis in free)
         others = template.cells // cells
         codes, number = torch.unique(template.attribute * others + other, return_inverse=True)
         order = (number * cells + label).argsort()
-        plan = WeightPlan.over(number[order], label[order], len(codes), cells)
+        plan = WeightPlan.of(number[order], label[order], len(codes), cells)
         plan = replace(plan, wide=order[plan.wide], narrow=order[plan.narrow])
         return cls(template, free, codes, plan)
 
@@ -211,11 +80,6 @@ class SlicePlan:
     def given(self) -> list[int]:
         """The axes that are not free."""
         return [axis for axis in range(len(self.template.shape)) if axis not in self.free]
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The states along the free axes."""
-        return tuple(self.template.shape[axis] for axis in self.free)
 
     @property
     def others(self) -> int:
@@ -227,30 +91,26 @@ class SlicePlan:
         return cells_of(states[:, self.given], [self.template.shape[axis] for axis in self.given])
 
     def place(
-        self,
-        features: CompiledFeatures,
-        members: Members,
-        dtype: torch.dtype,
-        *,
-        backward: bool = True,
+        self, features: CompiledFeatures, members: Members, dtype: torch.dtype
     ) -> FeatureIncidence:
         """Which weights the scores of these problems are made of."""
         place, owner = attributes_of(features, members.row)
-        code = features.attributes[place].long() * self.others + members.other[owner]
-        found = torch.searchsorted(self.codes, code).clamp(max=max(len(self.codes) - 1, 0))
-        kept = self.codes[found] == code if len(self.codes) else torch.zeros_like(code).bool()
+        found, kept = features.attributes[place], torch.ones(len(place), dtype=torch.bool)
+        if self.codes is not None:
+            code = found.long() * self.others + members.other[owner]
+            found = torch.searchsorted(self.codes, code).clamp(max=max(len(self.codes) - 1, 0))
+            kept = self.codes[found] == code if len(self.codes) else ~kept
         problem = members.problem[owner[kept]]
         counts = torch.bincount(problem, minlength=members.problems)
         values = None if features.values is None else features.values[place[kept]]
         bag = CompiledFeatures(
             NO_NAMES, (), counts, counts.cumsum(0), found[kept].int(), values, None
         )
-        bags, singles = incidence(self.weights, bag, dtype)
-        back = bags.transposed() if backward else None
         dense = None
         if features.dense is not None:
             dense = features.dense[members.row].to(dtype)
-        return FeatureIncidence(self, bags, singles, back, dense, members)
+        incidence = Incidence.of(self.weights, bag, dtype).with_back()
+        return FeatureIncidence(self, incidence, dense, members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,12 +128,10 @@ class Members:
 
 @dataclass(frozen=True, eq=False)
 class FeatureIncidence:
-    """The weights that problems read, and the way their gradients take back."""
+    """The weights that problems read, dense ones too, and the way their gradients take back."""
 
     plan: SlicePlan
-    bags: Bags
-    singles: Singles
-    back: tuple[Int64[Tensor, " u"], Bags] | None
+    incidence: Incidence
     dense: Float[Tensor, "k d"] | None
     members: Members
 
@@ -281,28 +139,22 @@ class FeatureIncidence:
         self, weights: Float[Tensor, " w"], table: Float[Tensor, "r l"], dense: Float[Tensor, "d t"]
     ) -> Float[Tensor, "n l"]:
         """The scores of the free cells of every problem."""
-        scores = self.bags.sums(table)
-        self.singles.add_scores(weights, scores)
+        scores = self.incidence.scores(weights, table)
         if self.dense is not None and len(dense):
             scores.index_add_(0, self.members.problem, self._picked(self.dense @ dense))
         return scores
 
     def add_gradient(
         self,
-        slopes: Float[Tensor, "n l"],
+        gradient: Float[Tensor, "n l"],
         weights: Float[Tensor, " w"],
         table: Float[Tensor, "r l"],
         dense: Float[Tensor, "d t"],
     ) -> None:
         """Adds to the gradients of single weights, of table rows and of dense weights."""
-        assert self.back is not None  # noqa: S101 - made for training
-        used, bags = self.back
-        if len(used):
-            table.index_add_(0, used, bags.sums(slopes))
-        self.singles.add_gradient(slopes, weights)
+        self.incidence.add_gradient(gradient, weights, table)
         if self.dense is not None and len(dense):
-            full = self._spread(slopes[self.members.problem])
-            dense.addmm_(self.dense.t(), full)
+            dense.addmm_(self.dense.t(), self._spread(gradient[self.members.problem]))
 
     def _axes(self) -> list[int]:
         return [1 + axis for axis in (*self.plan.given, *self.plan.free)]
@@ -313,13 +165,13 @@ class FeatureIncidence:
         cells = shaped.reshape(len(full), self.plan.others, -1)
         return cells[torch.arange(len(full)), self.members.other]
 
-    def _spread(self, slopes: Float[Tensor, "k l"]) -> Float[Tensor, "k t"]:
+    def _spread(self, gradient: Float[Tensor, "k l"]) -> Float[Tensor, "k t"]:
         """The way back: zero where other states than the given ones are."""
         shape = [self.plan.template.shape[axis] for axis in (*self.plan.given, *self.plan.free)]
-        full = slopes.new_zeros(len(slopes), self.plan.others, slopes.shape[1])
-        full[torch.arange(len(slopes)), self.members.other] = slopes
+        full = gradient.new_zeros(len(gradient), self.plan.others, gradient.shape[1])
+        full[torch.arange(len(gradient)), self.members.other] = gradient
         order = [0, *(1 + int(i) for i in torch.tensor(self._axes()).argsort())]
-        return full.view(-1, *shape).permute(order).reshape(len(slopes), -1)
+        return full.view(-1, *shape).permute(order).reshape(len(gradient), -1)
 
 
 # A log-linear field on any factor graph: weights and features in, potentials out.
@@ -327,6 +179,46 @@ class FeatureIncidence:
 
 DENSE = " dense"
 SHARES = "piece shares"
+NUMBERS_IN_TABLES = 2**22  # rows times cells, where rows have tables of their own
+
+
+@final
+class FieldPlans:
+    """What depends on the templates of a field alone: made once, and shared by its copies."""
+
+    def __init__(self, templates: tuple[FactorTemplate, ...]) -> None:
+        self.templates = templates
+        self._placed: dict[tuple[int, torch.device], WeightPlan] = {}
+
+    @cached_property
+    def whole(self) -> tuple[SlicePlan, ...]:
+        """For each template the plan of its whole tables."""
+        return tuple(SlicePlan.of(own, tuple(range(len(own.shape)))) for own in self.templates)
+
+    @cached_property
+    def chain(self) -> LabelChain:
+        """The chain that the templates of a linear chain make of labels."""
+        return label_chain(self.templates)
+
+    @cached_property
+    def edge_number(self) -> Int64[Tensor, " n"]:
+        """Of a linear chain: which attribute of transitions each attribute of tokens is."""
+        state, transition, *_ = self.templates
+        return edge_numbers(state.names, transition.names)
+
+    @property
+    def shared_table(self) -> bool:
+        """Of a linear chain: whether all transitions have the same scores."""
+        return len(self.templates[1].names) == 1
+
+    def placed(self, index: int, device: torch.device) -> WeightPlan:
+        """The plan of the weights of a template on a device."""
+        if (index, device) not in self._placed:
+            self._placed[index, device] = self.whole[index].weights.to(device)
+        return self._placed[index, device]
+
+    def __reduce__(self) -> tuple[type[FieldPlans], tuple[tuple[FactorTemplate, ...]]]:
+        return FieldPlans, (self.templates,)  # what was made of them need not travel
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,35 +229,58 @@ class LogLinearField:
     gives to the pieces of each template; potentials do not depend on them.
     """
 
-    templates: tuple[FactorTemplate, ...]
+    plans: FieldPlans
     weights: tuple[Float[Tensor, " w"], ...]
     dense: tuple[Float[Tensor, "d t"], ...]
     shares: Float[Tensor, " templates"] | None = None
 
     @classmethod
     def zeros(
-        cls, templates: tuple[FactorTemplate, ...], dtype: torch.dtype = torch.float32
+        cls,
+        templates: Iterable[FactorTemplate],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
     ) -> LogLinearField:
         """Every labelling equally likely."""
-        weights = (torch.zeros(len(own), dtype=dtype) for own in templates)
-        dense = (torch.zeros(len(own.columns), own.cells, dtype=dtype) for own in templates)
-        return cls(templates, tuple(weights), tuple(dense))
+        plans, kind = FieldPlans(tuple(templates)), {"dtype": dtype, "device": device}
+        weights = (torch.zeros(len(own), **kind) for own in plans.templates)
+        dense = (torch.zeros(len(own.columns), own.cells, **kind) for own in plans.templates)
+        return cls(plans, tuple(weights), tuple(dense))
+
+    @property
+    def templates(self) -> tuple[FactorTemplate, ...]:
+        """The kinds of factors."""
+        return self.plans.templates
 
     @property
     def dtype(self) -> torch.dtype:
         """The type of the weights."""
         return self.weights[0].dtype
 
-    def on(self, templates: tuple[FactorTemplate, ...]) -> LogLinearField:
-        """The same weights where these templates have those pairs too, and 0 for their others."""
-        fresh = LogLinearField.zeros(templates, self.dtype)
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.weights[0].device
+
+    def on(
+        self, templates: Iterable[FactorTemplate], labels: Int64[Tensor, " s"] | None = None
+    ) -> LogLinearField:
+        """The same weights where these templates have those pairs too, and 0 for their others.
+
+        `labels` are the new numbers of labels; None: they keep theirs.
+        """
+        fresh = LogLinearField.zeros(templates, self.dtype, self.device)
         known = {own.name: k for k, own in enumerate(self.templates)}
-        for index, template in enumerate(templates):
-            if (k := known.get(template.name)) is not None:
-                here, there = shared_pairs(self.templates[k], template)
-                fresh.weights[index][there] = self.weights[k][here]
-                if template.columns == self.templates[k].columns:
-                    fresh.dense[index].copy_(self.dense[k])
+        for index, template in enumerate(fresh.templates):
+            if (k := known.get(template.name)) is None:
+                continue
+            own = self.templates[k]
+            there = template.find(*own.recoded(template.names, template.shape, labels))
+            _copy(self.weights[k], there, fresh.weights[index])
+            if template.columns == own.columns:
+                every = torch.arange(own.cells)
+                there = recoded_cells(every, own.shape, template.shape, labels)
+                _copy(self.dense[k].t(), there, fresh.dense[index].t())
         return fresh
 
     def parameters(self) -> dict[str, Tensor]:
@@ -380,26 +295,59 @@ class LogLinearField:
         return named
 
     def with_parameters(self, parameters: Mapping[str, Tensor]) -> LogLinearField:
-        # Plans depend on the templates alone: they are handed on, not made again.
         names = [template.name for template in self.templates]
         weights = tuple(parameters[name] for name in names)
         own = zip(names, self.dense, strict=True)
-        dense = tuple(parameters.get(name + DENSE, none) for name, none in own)
-        copy = LogLinearField(self.templates, weights, dense, parameters.get(SHARES))
-        copy.__dict__.update(whole=self.whole)
-        return copy
+        dense = tuple(parameters.get(name + DENSE, none.to(weights[0])) for name, none in own)
+        return LogLinearField(self.plans, weights, dense, parameters.get(SHARES))
+
+    def chains(self, features: CompiledFeatures) -> ChainPotentials:
+        """Of a linear chain: these sequences, packed; the table is shared where it can be."""
+        chain, moves = self.plans.chain, torch.cat(self.weights[1:])
+        steps = Steps.of(features.lengths).to(self.device)
+        unary = chain.unary(steps.pack(self.token_scores(features)), moves, steps)
+        table = chain.table(moves)
+        if not self.plans.shared_table:
+            later = features.taken(steps.source[steps.starting :].cpu())
+            joint = transition_features(later, self.plans.edge_number, self.templates[1].names)
+            if len(joint.attributes) > joint.tokens:
+                table = self._row_scores(1, joint).view(-1, *table.shape)
+        return ChainPotentials(unary, table, steps, chain)
+
+    def token_scores(self, features: CompiledFeatures) -> Float[Tensor, "k s"]:
+        """Of a linear chain: the scores of every label at every token."""
+        scores = self._row_scores(0, features)
+        if features.dense is not None and len(self.dense[0]):
+            scores += features.dense.to(self.device, self.dtype) @ self.dense[0]
+        return scores
+
+    def parts(self, features: CompiledFeatures) -> Iterator[CompiledFeatures]:
+        """The same sequences, as many at a time as may have tables of their own in memory."""
+        if self.plans.shared_table:
+            yield features
+            return
+        most = max(1, NUMBERS_IN_TABLES // self.templates[1].cells)
+        number = (features.lengths.cumsum(0) - features.lengths).div(most, rounding_mode="floor")
+        yield from features.split(number.unique_consecutive(return_counts=True)[1].tolist())
+
+    def _row_scores(self, index: int, features: CompiledFeatures) -> Float[Tensor, "k l"]:
+        incidence = Incidence.of(self.plans.whole[index].weights, features, self.dtype)
+        return incidence.to(self.device).scores(self.weights[index], self._tables[index])
 
     @cached_property
-    def whole(self) -> tuple[SlicePlan, ...]:
-        """For each template the plan of its whole tables."""
-        return tuple(SlicePlan.of(own, tuple(range(len(own.shape)))) for own in self.templates)
+    def _tables(self) -> tuple[Float[Tensor, "r l"], ...]:
+        """Of a linear chain: the wide weights of tokens and of transitions as rows."""
+        own = enumerate(self.weights[:2])
+        return tuple(self.plans.placed(k, self.device).table(weights) for k, weights in own)
 
     def potentials(self, batch: FieldBatch) -> Potentials:
         """A table for every row of features; differentiable in the weights."""
         self.check(batch)
         tables = (
             self.table(index, whole_incidence(plan, features, self.dtype))
-            for index, (plan, features) in enumerate(zip(self.whole, batch.features, strict=True))
+            for index, (plan, features) in enumerate(
+                zip(self.plans.whole, batch.features, strict=True)
+            )
         )
         return Potentials(batch.graph, tuple(DenseTable(table) for table in tables))
 
@@ -426,11 +374,15 @@ class LogLinearField:
 
 
 def whole_incidence(
-    plan: SlicePlan, features: CompiledFeatures, dtype: torch.dtype
+    plan: SlicePlan,
+    features: CompiledFeatures,
+    dtype: torch.dtype,
+    rows: Int64[Tensor, " n"] | None = None,
 ) -> FeatureIncidence:
-    """The incidence of whole tables, one for every row of the features."""
-    rows = torch.arange(features.tokens)
-    return plan.place(features, Members(len(rows), rows, rows, torch.zeros_like(rows)), dtype)
+    """The incidence of whole tables, one for each of these rows of features (None: for all)."""
+    rows = torch.arange(features.tokens) if rows is None else rows
+    members = Members(len(rows), torch.arange(len(rows)), rows, torch.zeros_like(rows))
+    return plan.place(features, members, dtype)
 
 
 def weights_of(
@@ -455,6 +407,14 @@ def weights_of(
     return {(name, *cells[cell]): weight for name, cell, weight in rows if weight}
 
 
+def _copy(
+    values: Float[Tensor, " n *d"], place: Int64[Tensor, " n"], into: Float[Tensor, " m *d"]
+) -> None:
+    """Writes values to their places, in place; those without one are dropped."""
+    kept = (place >= 0).to(values.device)
+    into[place.to(values.device)[kept]] = values[kept]
+
+
 class _Scores(torch.autograd.Function):
     """Scores of an incidence as a function of weights and dense weights."""
 
@@ -465,10 +425,10 @@ class _Scores(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, Tensor, None]:
-        slopes = outputs[0].contiguous()
+        gradient = outputs[0].contiguous()
         plan = ctx.incidence.plan.weights
-        weights, dense = (slopes.new_zeros(shape) for shape in ctx.shapes)
-        table = slopes.new_zeros(plan.rows, plan.labels)
-        ctx.incidence.add_gradient(slopes, weights, table, dense)
-        weights.index_copy_(0, plan.wide, table.view(-1).index_select(0, plan.place))
+        weights, dense = (gradient.new_zeros(shape) for shape in ctx.shapes)
+        table = gradient.new_zeros(plan.rows, plan.labels)
+        ctx.incidence.add_gradient(gradient, weights, table, dense)
+        plan.add_wide(table, weights)
         return weights, dense, None

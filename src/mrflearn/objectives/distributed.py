@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import final
 from uuid import uuid4
@@ -14,44 +15,33 @@ from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.base import Evaluation, Objective, total
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Principle, field_objective
 
+State = dict[str, Tensor]
+
 
 @dataclass(frozen=True, eq=False)
-class Partition:
-    """Some of the examples; `key` tells trainings apart, `number` the partitions of one.
+class _Share:
+    """Some of the examples, and what is learned from them."""
 
-    `start` is what evaluations start from, messages of belief propagation for instance: it travels
-    with the examples, so that answers do not depend on which worker gives them.
-    """
-
-    key: str
-    number: int
+    model: LogLinearField
     batch: FieldBatch
-    start: dict[str, Tensor]
+    principle: Principle
 
 
 @dataclass(frozen=True, eq=False)
-class PartObjective:
-    """The share of some partitions in an evaluation; shares add up.
+class _Partition:
+    """A share by its number in one training; `start` is what its evaluation starts from.
 
-    `starts` are the warm starts that each partition's evaluation left; `converged` says whether
-    all inference behind it converged.
+    The share itself is None where the worker should have it already.
     """
 
-    value: Float[Tensor, ""]
-    gradient: Float[Tensor, " p"]
-    converged: bool
-    starts: dict[int, dict[str, Tensor]]
-
-    def __add__(self, other: PartObjective) -> PartObjective:
-        converged = self.converged and other.converged
-        starts = self.starts | other.starts
-        return PartObjective(
-            self.value + other.value, self.gradient + other.gradient, converged, starts
-        )
+    training: str
+    number: int
+    start: State
+    share: _Share | None
 
 
 _COMPILED: dict[tuple[str, int], Objective[LogLinearField]] = {}  # of this worker
@@ -60,62 +50,78 @@ _COMPILED: dict[tuple[str, int], Objective[LogLinearField]] = {}  # of this work
 @final
 @dataclass(frozen=True, eq=False)
 class _Evaluate:
-    """The task of a worker: value and gradient of one partition at one vector."""
+    """The task of a worker: a partition at one vector, whether it converged, and its warm start.
 
-    model: LogLinearField
-    principle: Principle
+    None: this worker has not got the share.
+    """
+
     vector: Float[Tensor, " p"]
 
-    def __call__(self, partition: Partition) -> PartObjective:
-        objective = self._function(partition)
+    def __call__(self, partition: _Partition) -> tuple[Evaluation, bool, State] | None:
+        place, share = (partition.training, partition.number), partition.share
+        if place not in _COMPILED:
+            if share is None:
+                return None
+            if any(training != partition.training for training, _ in _COMPILED):
+                _COMPILED.clear()  # an earlier training is over
+            own = (share.model, share.batch, share.principle)
+            _COMPILED[place] = field_objective(*own, Threads(1))
+        objective = _COMPILED[place]
         objective.restore(partition.start)
         found = objective(self.vector)
         objective.commit()
         converged = not isinstance(objective, FieldLikelihood) or objective.converged
-        starts = {partition.number: objective.state()}
-        return PartObjective(found.value.double(), found.gradient.double(), converged, starts)
-
-    def _function(self, partition: Partition) -> Objective[LogLinearField]:
-        place = (partition.key, partition.number)
-        if place not in _COMPILED:
-            if any(key != partition.key for key, _ in _COMPILED):
-                _COMPILED.clear()  # an earlier training is over
-            threads = Threads(1)
-            function = field_objective(self.model, partition.batch, self.principle, threads)
-            _COMPILED[place] = function
-        return _COMPILED[place]
+        return replace(found, gradient=found.gradient.double()), converged, objective.state()
 
 
 @final
 @dataclass(eq=False)
 class Distributed(Objective[LogLinearField]):
-    """An objective whose partitions are added up by an executor.
+    """An objective whose partitions are worked on by an executor.
 
-    Partitions travel with every evaluation, as executors promise no memory; workers compile them
-    once and keep that.
+    Examples travel once to every worker that is asked about them, which keeps them; from then on
+    only vectors and sums do.  Warm starts travel too, so that answers do not depend on who gives
+    them.
     """
 
     model: LogLinearField
     principle: Principle
     batches: list[FieldBatch]
     executor: Executor
-    key: str = field(default_factory=lambda: uuid4().hex)
+    training: str = field(default_factory=lambda: uuid4().hex)
+    sent: bool = False
     converged: bool = True  # whether every inference of the last evaluation converged
-    starts: dict[int, dict[str, Tensor]] = field(default_factory=dict)
-    latest: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    starts: dict[int, State] = field(default_factory=dict)
+    latest: dict[int, State] = field(default_factory=dict)
 
     @torch.no_grad()
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over all partitions."""
-        # A fresh copy: plans that this one may hold by now need not travel.
-        task = _Evaluate(replace(self.model), self.principle, vector)
-        items = [
-            Partition(self.key, k, batch, self.starts.get(k, {}))
-            for k, batch in enumerate(self.batches)
+        task, everyone = _Evaluate(vector), range(len(self.batches))
+        answers = list(
+            self.executor.map(task, self._partitions(everyone, with_share=not self.sent))
+        )
+        lost = [k for k in everyone if answers[k] is None]
+        if lost:
+            again = self.executor.map(task, self._partitions(lost, with_share=True))
+            for k, own in zip(lost, again, strict=True):
+                answers[k] = own
+        found = [own for own in answers if own is not None]
+        self.sent, self.converged = True, all(converged for _, converged, _ in found)
+        self.latest = {k: state for k, (_, _, state) in enumerate(found)}
+        whole = total([own for own, _, _ in found])
+        return replace(whole, gradient=whole.gradient.to(vector.dtype))
+
+    def _partitions(self, numbers: Iterable[int], *, with_share: bool) -> list[_Partition]:
+        return [
+            _Partition(
+                self.training,
+                k,
+                self.starts.get(k, {}),
+                _Share(self.model, self.batches[k], self.principle) if with_share else None,
+            )
+            for k in numbers
         ]
-        found = self.executor.total(task, items)
-        self.converged, self.latest = found.converged, found.starts
-        return Evaluation(found.value, found.gradient.to(vector.dtype))
 
     @property
     def branches(self) -> bool:
@@ -126,11 +132,11 @@ class Distributed(Objective[LogLinearField]):
         """From now on messages start from those of the last evaluation."""
         self.starts = self.latest
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """The messages that evaluations start from."""
         return {f"{k}.{name}": own for k, held in self.starts.items() for name, own in held.items()}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def restore(self, state: State) -> None:
         """Take over what `state` gave."""
         self.starts = {}
         for name, own in state.items():

@@ -138,10 +138,10 @@ class FieldLikelihood(Objective[LogLinearField]):
         uncertain = _uncertain(self.batch)
         most = NUMBERS_UNDER_MESSAGES if self.inference.warm_starts else NUMBERS_IN_TABLES
         for first, end in spans_of(self.batch, self.threads.count, most=most):
-            own = self.batch.part(first, end).compact()
+            own = self.batch.examples(torch.arange(first, end))
             incidences = tuple(
                 whole_incidence(plan, features, INFERENCE)
-                for plan, features in zip(self.model.whole, own.features, strict=True)
+                for plan, features in zip(self.model.plans.whole, own.features, strict=True)
             )
             yield _Part(own, incidences, restricted=False)
             if bool(uncertain[first:end].any()):

@@ -15,7 +15,16 @@ from mrflearn.inference.chain import Chain
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
+from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.objectives.base import Objective, Sum
+from mrflearn.objectives.chain_likelihood import (
+    ChainObjective,
+    Loss,
+    likelihood,
+    make_shards,
+    piecewise,
+    piecewise_pseudolikelihood,
+)
 from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.local_likelihood import LocalLikelihood, lay_out
 from mrflearn.objectives.local_problems import Problems, find_problems, named_pieces, split_batch
@@ -70,9 +79,14 @@ def natural_pieces(estimator: Criterion) -> Pieces:
 
 
 def field_objective(
-    model: LogLinearField, batch: FieldBatch, principle: Principle, threads: Threads
+    model: LogLinearField, batch: FieldBatch | ChainBatch, principle: Principle, threads: Threads
 ) -> Objective[LogLinearField]:
     """Value and gradient of an estimator, as a function of the flat vector of weights."""
+    if isinstance(batch, ChainBatch):
+        loss = _packed_loss(model, batch, principle)
+        if loss is not None:
+            return ChainObjective(model, make_shards(model, batch, threads.count), threads, loss)
+        batch = batch.as_graph()
     model.check(batch)
     if principle.estimator == "ml":
         return FieldLikelihood(model, batch, exact_inference(batch.graph), threads)
@@ -81,9 +95,22 @@ def field_objective(
     if not isinstance(principle.pieces, str):
         return _in_pieces(model, batch, principle, threads)
     if principle.estimator == "pw-reweighted":
-        return ReweightedLikelihood.of(model, batch, principle.shares, threads)
+        return ReweightedLikelihood.of(model, batch, principle.shares)
     problems = find_problems(batch, principle.estimator, with_ends=principle.pieces == "edges")
     return local_objective(model, batch, problems, threads)
+
+
+def _packed_loss(model: LogLinearField, batch: ChainBatch, principle: Principle) -> Loss | None:
+    """What packed chains lose by an estimator; None: only graphs know it."""
+    if principle.estimator == "ml":
+        return likelihood
+    if len(model.templates) > 2:
+        raise SettingsError("chains of order 2 are trained by estimator='ml' only.")
+    if model.device.type != "cpu":
+        raise SettingsError("estimators other than 'ml' work on the processor: device='cpu'.")
+    if principle.pieces == "edges" and model.plans.shared_table and not len(batch.uncertain):
+        return piecewise if principle.estimator == "pw" else piecewise_pseudolikelihood
+    return None
 
 
 def _in_pieces(

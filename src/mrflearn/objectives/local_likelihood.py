@@ -16,7 +16,7 @@ Letters in shapes: p: all weights of a model; n: problems of a block; l: cells.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, final
 
@@ -26,6 +26,7 @@ from torch import Tensor
 
 from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.incidence import Bags, Incidence, Singles
 from mrflearn.models.loglinear import (
     DENSE,
     SHARES,
@@ -35,7 +36,6 @@ from mrflearn.models.loglinear import (
     SlicePlan,
 )
 from mrflearn.models.parameters import Layout
-from mrflearn.models.state_weights import Bags
 from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems, observed_counts, times_of
 
@@ -60,43 +60,21 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
-    """Rows of a pool that problems read."""
-
-    bags: Bags
-    back: tuple[Int64[Tensor, " u"], Bags]
-
-    def scores(self, weights: Tensor, table: Float[Tensor, "r l"], dense: Tensor) -> Tensor:  # noqa: ARG002
-        """The sums of the rows of every problem."""
-        return self.bags.sums(table)
-
-    def add_gradient(
-        self,
-        slopes: Float[Tensor, "n l"],
-        weights: Tensor,  # noqa: ARG002
-        table: Float[Tensor, "r l"],
-        dense: Tensor,  # noqa: ARG002
-    ) -> None:
-        """Adds the slopes to the rows that were read."""
-        used, bags = self.back
-        table.index_add_(0, used, bags.sums(slopes))
-
-
-@dataclass(frozen=True, eq=False)
 class Pool:
     """Distinct (features, given states) of a plan: their codes, and blocks of their incidences."""
 
     codes: Int64[Tensor, " r"]
-    others: int
-    cells: int
+    plan: SlicePlan
     blocks: list[tuple[slice, FeatureIncidence]]
 
-    def gather(self, members: Members) -> Gathered:
+    def gather(self, members: Members) -> FeatureIncidence:
         """Which rows problems read."""
-        row = torch.searchsorted(self.codes, members.row * self.others + members.other).int()
+        code = members.row * self.plan.others + members.other
+        row = torch.searchsorted(self.codes, code).int()
         counts = torch.bincount(members.problem, minlength=members.problems)
         bags = Bags(row, (counts.cumsum(0) - counts).int(), None)
-        return Gathered(bags, bags.transposed())
+        none = Singles(row[:0], row[:0], None)
+        return FeatureIncidence(self.plan, Incidence(bags, none).with_back(), None, members)
 
 
 def find_pools(
@@ -130,7 +108,7 @@ def _pool(
             batch.features[key.group], Members(len(own), number, row, other), model.dtype
         )
         blocks.append((slice(begin, begin + len(own)), placed))
-    return Pool(codes, plan.others, cells, blocks)
+    return Pool(codes, plan, blocks)
 
 
 # Local problems cut into blocks that fit the cache, and blocks dealt out to cores.
@@ -144,7 +122,7 @@ class Source:
     """What one kind of factor adds to the scores of a block, in the shape of `view`."""
 
     key: Key
-    incidence: FeatureIncidence | Gathered
+    incidence: FeatureIncidence
     view: tuple[int, ...]
 
 
@@ -312,6 +290,7 @@ def _between(members: Members, begin: int, end: int) -> Members:
 
 
 T = TypeVar("T")
+LocalLoss = Callable[[Tensor, LocalBlock], Tensor]  # scores become its gradient, in place
 
 
 @final
@@ -323,26 +302,31 @@ class LocalLikelihood(Objective[LogLinearField]):
     laid: LocalLayout
     threads: Threads
 
-    @torch.no_grad()
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the problems; and the gradient."""
-        model = self.model.with_parameters(self.layout.unflatten(vector))
+        value, gradient = self.sums(vector, losses)
+        return Evaluation(value, gradient.to(vector.dtype))
+
+    @torch.no_grad()
+    def sums(self, vector: Float[Tensor, " p"], loss: LocalLoss) -> tuple[Tensor, Tensor]:
+        """The sum of a loss over all blocks, and its gradient, in float64."""
+        model = self.at(vector)
         tables = {
             key: plan.weights.table(model.weights[key.group])
             for key, plan in self.laid.plans.items()
         }
         tables |= self._pools(model, tables)
         found = self.threads.map(
-            lambda blocks: self._solve(model, tables, blocks), self._dealt(self.laid.blocks)
+            lambda blocks: self._solve(model, tables, blocks, loss), self._dealt(self.laid.blocks)
         )
         value = torch.zeros((), dtype=torch.float64)
         gradient = torch.zeros_like(self.laid.observed)
-        for more, slopes in found:
+        for more, own in found:
             value = value + more
-            gradient = gradient + slopes.gradient(self.laid, self.layout)
-        for slope in self._back(model, tables, [slopes for _, slopes in found]):
-            gradient = gradient + slope
-        return Evaluation(value, gradient.to(vector.dtype))
+            gradient = gradient + own.gradient(self.laid, self.layout)
+        for more in self._back(model, tables, [own for _, own in found]):
+            gradient = gradient + more
+        return value, gradient
 
     def _dealt(self, work: list[T]) -> list[list[T]]:
         """A share of the work for every core."""
@@ -353,7 +337,7 @@ class LocalLikelihood(Objective[LogLinearField]):
         """The scores of the rows that several problems read."""
         work = [(key, *own) for key, pool in self.laid.pools.items() for own in pool.blocks]
         held = {
-            key.pooled(): torch.empty(len(pool.codes), pool.cells, dtype=model.dtype)
+            key.pooled(): torch.empty(len(pool.codes), pool.plan.weights.labels, dtype=model.dtype)
             for key, pool in self.laid.pools.items()
         }
 
@@ -369,15 +353,19 @@ class LocalLikelihood(Objective[LogLinearField]):
 
     @torch.no_grad()
     def _solve(
-        self, model: LogLinearField, tables: dict[Key, Tensor], blocks: list[LocalBlock]
+        self,
+        model: LogLinearField,
+        tables: dict[Key, Tensor],
+        blocks: list[LocalBlock],
+        loss: LocalLoss,
     ) -> tuple[Tensor, LocalGradient]:
         value = torch.zeros((), dtype=torch.float64)
-        slopes = LocalGradient.zeros(model, tables)
+        gradient = LocalGradient.zeros(model, tables)
         for block in blocks:
-            scores = block_scores(model, tables, block)
-            value += losses(scores, block)
-            slopes.add(block, scores)
-        return value, slopes
+            scores = _scores(model, tables, block)
+            value += loss(scores, block)
+            gradient.add(block, scores)
+        return value, gradient
 
     def _back(
         self, model: LogLinearField, tables: dict[Key, Tensor], found: list[LocalGradient]
@@ -387,7 +375,7 @@ class LocalLikelihood(Objective[LogLinearField]):
             return []
         total = {}
         for key in self.laid.pools:
-            total[key], *others = (slopes.tables[key.pooled()] for slopes in found)
+            total[key], *others = (own.tables[key.pooled()] for own in found)
             for more in others:
                 total[key] += more
         work = [(key, *own) for key, pool in self.laid.pools.items() for own in pool.blocks]
@@ -419,13 +407,13 @@ class LocalGradient:
             {key: torch.zeros_like(table) for key, table in tables.items()},
         )
 
-    def add(self, block: LocalBlock, slopes: Float[Tensor, "n l"]) -> None:
-        """Carries the slopes of a block's scores back to what they are made of."""
-        shaped = slopes.view(-1, *block.shape)
+    def add(self, block: LocalBlock, scores: Float[Tensor, "n l"]) -> None:
+        """Carries the gradient of a block's scores back to what they are made of."""
+        shaped = scores.view(-1, *block.shape)
         for source in block.sources:
             summed = [1 + axis for axis, size in enumerate(source.view) if size == 1]
             own = shaped.sum(dim=summed) if _partial(block, source.view) else shaped
-            flat = own.reshape(len(slopes), -1)
+            flat = own.reshape(len(scores), -1)
             group = source.key[0]
             source.incidence.add_gradient(
                 flat, self.weights[group], self.tables[source.key], self.dense[group]
@@ -435,8 +423,7 @@ class LocalGradient:
         """The gradients of all weights as one flat vector."""
         totals = [weights.clone() for weights in self.weights]
         for key, own in laid.plans.items():
-            plan, table = own.weights, self.tables[key]
-            totals[key.group].index_add_(0, plan.wide, table.view(-1).index_select(0, plan.place))
+            own.weights.add_wide(self.tables[key], totals[key.group])
         named: dict[str, Tensor] = {}
         order = [name for name in layout.names if not name.endswith(DENSE) and name != SHARES]
         for name, weights, dense in zip(order, totals, self.dense, strict=True):
@@ -444,7 +431,7 @@ class LocalGradient:
         return torch.cat([named[name].flatten() for name in layout.names if name != SHARES])
 
 
-def block_scores(
+def _scores(
     model: LogLinearField, tables: dict[Key, Tensor], block: LocalBlock
 ) -> Float[Tensor, "n l"]:
     """The scores of every cell of a block's problems, in memory of their own."""
@@ -466,7 +453,7 @@ def block_scores(
 
 
 def losses(scores: Float[Tensor, "n l"], block: LocalBlock) -> Float[Tensor, ""]:
-    """The summed -log p of the known labels; the scores become the slopes, in place."""
+    """The summed -log p of the known labels; the scores become its gradient, in place."""
     gold = block.gold
     scores -= scores.amax(dim=1, keepdim=True)
     reached = scores[gold.problem, gold.cell].double()

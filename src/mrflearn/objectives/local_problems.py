@@ -31,10 +31,12 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.features.features import UNKNOWN
+from mrflearn.features.index import attributes_of, cells_of
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.splitting import split_nodes
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField, attributes_of, cells_of
+from mrflearn.models.loglinear import LogLinearField
 
 # Which local problems an estimator solves: variables left free, and the factors that score them.
 
@@ -232,16 +234,13 @@ def _observed(
     template, features = model.templates[index], batch.features[index]
     row = batch.graph.groups[index].table[seen]
     place, owner = attributes_of(features, row)
-    code = features.attributes[place].long() * template.cells + cell[owner]
     value = count[owner]
     if features.values is not None:
         value = value * features.values[place]
-    codes = template.attribute * template.cells + template.cell
-    total = torch.zeros(len(codes), dtype=torch.float64)
-    if len(codes):
-        found = torch.searchsorted(codes, code).clamp(max=len(codes) - 1)
-        kept = codes[found] == code
-        total.index_add_(0, found[kept], value[kept])
+    found = template.find(features.attributes[place].long(), cell[owner])
+    met = found != UNKNOWN
+    total = torch.zeros(len(template), dtype=torch.float64)
+    total.index_add_(0, found[met], value[met])
     yield total
     if len(model.dense[index]):
         dense = torch.zeros(template.cells, len(template.columns), dtype=torch.float64)

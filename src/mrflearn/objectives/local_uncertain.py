@@ -20,22 +20,23 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from mrflearn.features.index import joint_mask
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, Members, joint_mask
+from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, whole_incidence
 from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems
 
 
 @dataclass(frozen=True, eq=False)
-class _Teller:
+class _Contribution:
     """Factors that play one part: where their weights are, and what their given axes may be."""
 
     part: ProblemPart
     incidence: FeatureIncidence
     given: Bool[Tensor, "m o"]
 
-    def told(self, model: LogLinearField) -> Float[Tensor, "m l"]:
-        """What they say of their free axes, summed over what the others may be."""
+    def marginal_scores(self, model: LogLinearField) -> Float[Tensor, "m l"]:
+        """The scores of their free axes, summed over what the others may be."""
         table = model.table(self.part.group, self.incidence)
         axes = range(table.ndim - 1)
         given = [axis for axis in axes if axis not in self.part.free]
@@ -54,44 +55,43 @@ class UncertainLikelihood(Objective[LogLinearField]):
     problems: list[Problems]
 
     @cached_property
-    def tellers(self) -> list[list[_Teller]]:
+    def contributions(self) -> list[list[_Contribution]]:
         """Those of each record of problems."""
-        return [[self._teller(part) for part in own.parts] for own in self.problems]
+        return [[self._contribution(part) for part in own.parts] for own in self.problems]
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the problems; and the gradient."""
         leaf = vector.detach().requires_grad_(True)
         with torch.enable_grad():
-            model = self.model.with_parameters(self.layout.unflatten(leaf))
+            model = self.at(leaf)
             value = torch.zeros((), dtype=torch.float64) + 0.0 * leaf.sum()
-            for own, tellers in zip(self.problems, self.tellers, strict=True):
-                value = value + self._value(model, own, tellers)
+            for own, parts in zip(self.problems, self.contributions, strict=True):
+                value = value + self._value(model, own, parts)
             return Evaluation(value.detach(), torch.autograd.grad(value, leaf)[0])
 
     def _value(
-        self, model: LogLinearField, own: Problems, tellers: list[_Teller]
+        self, model: LogLinearField, own: Problems, parts: list[_Contribution]
     ) -> Float[Tensor, ""]:
         shape = tuple(int(n) for n in self.batch.graph.states[own.scope[0]])
         scores = torch.zeros(len(own), *shape, dtype=model.dtype)
-        for teller in tellers:
-            view = [n if axis in teller.part.covers else 1 for axis, n in enumerate(shape)]
-            told = teller.told(model).reshape(-1, *view).expand(-1, *shape)
-            scores = scores.index_add(0, teller.part.problem, told)
+        for each in parts:
+            view = [n if axis in each.part.covers else 1 for axis, n in enumerate(shape)]
+            added = each.marginal_scores(model).reshape(-1, *view).expand(-1, *shape)
+            scores = scores.index_add(0, each.part.problem, added)
         flat = scores.flatten(1)
         mask = joint_mask(self.batch.allowed_states(), own.scope, shape)
         bound = flat.masked_fill(~mask, -torch.inf).logsumexp(dim=1)
         return ((flat.logsumexp(dim=1) - bound).double() * own.weight).sum()
 
-    def _teller(self, part: ProblemPart) -> _Teller:
+    def _contribution(self, part: ProblemPart) -> _Contribution:
         group, shape = self.batch.graph.groups[part.group], self.model.templates[part.group].shape
         rows = group.table[part.factor]
-        members = Members(len(rows), torch.arange(len(rows)), rows, torch.zeros_like(rows))
-        plan = self.model.whole[part.group]
-        placed = plan.place(self.batch.features[part.group], members, self.model.dtype)
+        plan, features = self.model.plans.whole[part.group], self.batch.features[part.group]
+        placed = whole_incidence(plan, features, self.model.dtype, rows)
         given = [axis for axis in range(len(shape)) if axis not in part.free]
         sizes = tuple(shape[axis] for axis in given)
         scope = group.scope[part.factor][:, given]
-        return _Teller(part, placed, joint_mask(self.batch.allowed_states(), scope, sizes))
+        return _Contribution(part, placed, joint_mask(self.batch.allowed_states(), scope, sizes))
 
 
 def uncertain_problems(batch: FieldBatch, own: Problems) -> Bool[Tensor, " n"]:

@@ -12,7 +12,7 @@ Letters in shapes: n: pieces of one shape; c: examples; t: templates; p: all wei
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import torch
@@ -26,9 +26,7 @@ from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_likelihood import (
     LocalBlock,
-    LocalGradient,
-    LocalLayout,
-    block_scores,
+    LocalLikelihood,
     lay_out,
 )
 from mrflearn.objectives.local_problems import find_problems
@@ -52,27 +50,20 @@ class ReweightedLikelihood(Objective[LogLinearField]):
     """The bound on -log p(y | x) as a function of the flat vector of weights (and shares)."""
 
     model: LogLinearField
-    laid: LocalLayout
+    local: LocalLikelihood
     pieces: list[ReweightedPieces]
     count: Float[Tensor, "c t"]  # pieces of each template in each example
     given: Float[Tensor, " t"]  # log-shares, where they are not learned
-    threads: Threads
 
     @classmethod
-    def of(
-        cls,
-        model: LogLinearField,
-        batch: FieldBatch,
-        shares: Shares,
-        threads: Threads,
-    ) -> ReweightedLikelihood:
+    def of(cls, model: LogLinearField, batch: FieldBatch, shares: Shares) -> ReweightedLikelihood:
         """The bound of a batch; with `shares="optimised"` the model must have shares to learn."""
         if len(batch.uncertain):
             raise TrainingError(
                 "estimator='pw-reweighted' needs every label; with partial labels take 'pw'."
             )
         problems = find_problems(batch, "pw")
-        laid = lay_out(model, batch, problems, least=threads.count, merge=False)
+        local = LocalLikelihood(model, lay_out(model, batch, problems, merge=False), Threads(1))
         graph = batch.graph
         log_states = graph.states.double().log()
         total = torch.zeros(graph.components, dtype=torch.float64)
@@ -85,28 +76,21 @@ class ReweightedLikelihood(Objective[LogLinearField]):
             template = own.parts[0].group
             count[:, template] += torch.bincount(example, minlength=graph.components)
             pieces.append(ReweightedPieces(template, example, elsewhere, own.weight))
-        return cls(model, laid, pieces, count, _log_shares(model, shares), threads)
+        return cls(model, local, pieces, count, _log_shares(model, shares))
 
     @torch.no_grad()
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the examples; and the gradient."""
-        model = self.model.with_parameters(self.layout.unflatten(vector))
+        model, observed = self.at(vector), self.local.laid.observed
         logs = (self.given if model.shares is None else model.shares).double()
         whole = self.count @ logs.exp()  # 0 of an example without any piece
         share = logs.exp() / torch.where(whole > 0, whole, 1.0).unsqueeze(1)  # mu: (c, t)
-        tables = {
-            key: plan.weights.table(model.weights[key[0]]) for key, plan in self.laid.plans.items()
-        }
-        slopes = LocalGradient.zeros(model, tables)
-        observed = self.laid.observed
-        weights = vector[: len(observed)].double()
-        value = -torch.dot(observed, weights)
         pull = torch.zeros_like(share)  # of the value, by the share of each template and example
-        for block in self.laid.blocks:
-            scores = block_scores(model, tables, block)
-            value += self._bound(scores, block, share, pull)
-            slopes.add(block, scores)
-        gradient = slopes.gradient(self.laid, self.layout).double() - observed
+        value, gradient = self.local.sums(
+            vector, lambda scores, block: self._bound(scores, block, share, pull)
+        )
+        value = value - torch.dot(observed, vector[: len(observed)].double())
+        gradient = gradient - observed
         if model.shares is not None:
             # d mu_t / d log-share_u = mu_t ([t = u] - count_u mu_u), in every example.
             moved = pull * share
@@ -121,7 +105,7 @@ class ReweightedLikelihood(Objective[LogLinearField]):
         share: Float[Tensor, "c t"],
         pull: Float[Tensor, "c t"],
     ) -> Float[Tensor, ""]:
-        """The block's part of the bound; the scores become its slopes, in place."""
+        """The block's part of the bound; the scores become its gradient, in place."""
         number, inside = block.place
         own = self.pieces[number]
         example, weight = own.example[inside], own.weight[inside]
@@ -152,4 +136,4 @@ def with_shares(model: LogLinearField, shares: Shares) -> LogLinearField:
     if shares != "optimised":
         return model
     zeros = torch.zeros(len(model.templates), dtype=model.dtype)
-    return LogLinearField(model.templates, model.weights, model.dense, zeros)
+    return replace(model, shares=zeros)

@@ -1,9 +1,8 @@
-"""Exact answers on padded batches of chains; `chain_reference` is the plain twin of the sums.
+"""The kernels of packed chains on padded batches, as enumeration and `chain_reference` have them.
 
 Letters in shapes: b: sequences; n: positions; s: states; m: assignments kept; d: draws.
 A transition table is shared by all positions (s s) or belongs to the step from position t to
-t + 1 (b n-1 s s).  Whoever has many sequences of one layout keeps a `Steps` and calls
-`chain_sums`, `chain_search` and `chain_sampling` on rows without padding.
+t + 1 (b n-1 s s).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.kernels import chain_search, chain_sums
-from mrflearn.kernels import chain_search as chain_sampling
 from mrflearn.kernels.chain_sums import Steps
 
 
@@ -77,7 +75,7 @@ def sample(
 ) -> Int[Tensor, "d b n"]:
     """Independent draws of every sequence (0 beyond its length)."""
     rows, table, steps = _rows(unary, transition, lengths)
-    drawn = chain_sampling.sample(rows, table, steps, count, generator)
+    drawn = chain_search.sample(rows, table, steps, count, generator)
     b, n = unary.shape[:2]
     return steps.unpack(drawn.t(), b * n).t().reshape(count, b, n)
 

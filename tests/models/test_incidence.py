@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mrflearn.models.state_weights import Bags
+from mrflearn.models.incidence import Bags
 
 SIZES = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 

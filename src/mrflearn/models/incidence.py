@@ -1,8 +1,8 @@
-"""Weights of attribute-label pairs laid out for speed: frequent attributes as rows of a table.
+"""Sparse sums of weights: which weights the scores of a row are made of, and the way back.
 
 Most attributes of text are rare and were seen with one label; their weights are kept one by one.
 The others get a row of all labels in a table small enough for the cache, so that the scores of a
-token are a sum of rows.
+token are a sum of rows.  What is said of labels here holds for any cells of a factor.
 
 Letters in shapes: f: weights; a: attributes; s: labels; w, n: weights kept wide (in the table) and
 narrow (one by one), f = w + n; r: rows of the table; k: tokens; z: attributes of all tokens;
@@ -12,7 +12,7 @@ u: rows in use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,7 +23,6 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from mrflearn.features.features import CompiledFeatures
-from mrflearn.features.support import Support
 
 # An attribute is narrow if it has weights for at most this share of the labels (or for one only).
 NARROW_SHARE = 16
@@ -44,13 +43,7 @@ class WeightPlan:
     narrow_first: Int64[Tensor, " a+1"]
 
     @classmethod
-    def of(cls, support: Support) -> WeightPlan:
-        """The plan of the weights of attributes and labels."""
-        sizes = len(support.attributes), len(support.labels)
-        return cls.over(support.attribute, support.label, *sizes)
-
-    @classmethod
-    def over(
+    def of(
         cls,
         attribute: Int64[Tensor, " f"],
         label: Int64[Tensor, " f"],
@@ -73,6 +66,10 @@ class WeightPlan:
         flat = weights.new_zeros(self.rows * self.labels)
         flat.index_copy_(0, self.place, weights.index_select(0, self.wide))
         return flat.view(self.rows, self.labels)
+
+    def add_wide(self, table: Float[Tensor, "r s"], gradient: Float[Tensor, " f"]) -> None:
+        """Adds the gradient of the rows of the table to that of the weights, in place."""
+        gradient.index_add_(0, self.wide, table.view(-1).index_select(0, self.place))
 
     def to(self, device: torch.device) -> WeightPlan:
         """The same plan on another device."""
@@ -160,9 +157,9 @@ class Singles:
             chosen *= self.value
         scores.view(-1).index_add_(0, self.place, chosen)
 
-    def add_gradient(self, slopes: Float[Tensor, "k s"], gradient: Float[Tensor, " f"]) -> None:
-        """Adds to each weight's gradient the slopes of the scores it is in, in place."""
-        chosen = slopes.view(-1).index_select(0, self.place)
+    def add_gradient(self, scores: Float[Tensor, "k s"], gradient: Float[Tensor, " f"]) -> None:
+        """Adds to each weight's gradient those of the scores it is in, in place."""
+        chosen = scores.view(-1).index_select(0, self.place)
         if self.value is not None:
             chosen *= self.value
         gradient.index_add_(0, self.weight, chosen)
@@ -179,50 +176,103 @@ class Singles:
         return Singles(self.place.to(device), self.weight.to(device), value)
 
 
-def incidence(
-    plan: WeightPlan, tokens: CompiledFeatures, dtype: torch.dtype
-) -> tuple[Bags, Singles]:
-    """Which weights the scores of these tokens are made of."""
-    kind = _index_type(max(len(tokens.attributes), tokens.tokens * plan.labels))
-    row, owner = plan.row[tokens.attributes], tokens.owner
-    values = None if tokens.values is None else tokens.values.to(dtype)
-    wide = row >= 0
-    counts = torch.bincount(owner[wide], minlength=tokens.tokens)
-    bags = Bags(
-        row[wide].to(kind),
-        (counts.cumsum(0) - counts).to(kind),
-        None if values is None else values[wide],
-    )
-    narrow = ~wide
-    attribute = tokens.attributes[narrow]
-    begin, many = plan.narrow_first[attribute], plan.narrow_first.diff()[attribute]
-    within = torch.arange(int(many.sum())) - (many.cumsum(0) - many).repeat_interleave(many)
-    position = begin.repeat_interleave(many) + within
-    place = owner[narrow].to(kind).repeat_interleave(many) * plan.labels
-    singles = Singles(
-        place + plan.narrow_label[position].to(kind),
-        plan.narrow[position].to(kind),
-        None if values is None else values[narrow].repeat_interleave(many),
-    )
-    return bags, singles
+@dataclass(frozen=True, eq=False)
+class Incidence:
+    """The weights that the scores of rows are made of: rows of a table, and single weights.
 
+    `back` has the rows of the table in use, and a bag over the rows here for each of them.
+    """
 
-def joined(
-    parts: Sequence[tuple[Bags, Singles]], begins: Sequence[int], labels: int
-) -> tuple[Bags, Singles]:
-    """Bags and singles of several blocks as of one, block i beginning at token begins[i]."""
-    kind = _index_type(max(sum(len(bags.index) for bags, _ in parts), (begins[-1] + 1) * labels))
-    shift = np.cumsum([0, *(len(bags.index) for bags, _ in parts)])
-    bags = Bags(
-        torch.cat([bags.index for bags, _ in parts]),
-        torch.cat(
-            [bags.begin.to(kind) + int(n) for (bags, _), n in zip(parts, shift, strict=False)]
-        ),
-        _cat([bags.value for bags, _ in parts]),
-    )
-    places = [s.place.to(kind) + n * labels for (_, s), n in zip(parts, begins, strict=True)]
-    weights = torch.cat([singles.weight for _, singles in parts])
-    return bags, Singles(torch.cat(places), weights, _cat([s.value for _, s in parts]))
+    bags: Bags
+    singles: Singles
+    back: tuple[Int64[Tensor, " u"], Bags] | None = None
+
+    @classmethod
+    def of(cls, plan: WeightPlan, tokens: CompiledFeatures, dtype: torch.dtype) -> Incidence:
+        """The incidence of every row of features, without a way back."""
+        kind = _index_type(max(len(tokens.attributes), tokens.tokens * plan.labels))
+        row, owner = plan.row[tokens.attributes], tokens.owner
+        values = None if tokens.values is None else tokens.values.to(dtype)
+        wide = row >= 0
+        counts = torch.bincount(owner[wide], minlength=tokens.tokens)
+        bags = Bags(
+            row[wide].to(kind),
+            (counts.cumsum(0) - counts).to(kind),
+            None if values is None else values[wide],
+        )
+        narrow = ~wide
+        attribute = tokens.attributes[narrow]
+        begin, many = plan.narrow_first[attribute], plan.narrow_first.diff()[attribute]
+        within = torch.arange(int(many.sum())) - (many.cumsum(0) - many).repeat_interleave(many)
+        position = begin.repeat_interleave(many) + within
+        place = owner[narrow].to(kind).repeat_interleave(many) * plan.labels
+        singles = Singles(
+            place + plan.narrow_label[position].to(kind),
+            plan.narrow[position].to(kind),
+            None if values is None else values[narrow].repeat_interleave(many),
+        )
+        return cls(bags, singles)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Incidence], begins: Sequence[int], labels: int) -> Incidence:
+        """Several incidences as one, that of part i beginning at row begins[i]."""
+        bags, singles = [own.bags for own in parts], [own.singles for own in parts]
+        kind = _index_type(max(sum(len(own.index) for own in bags), (begins[-1] + 1) * labels))
+        shift = np.cumsum([0, *(len(own.index) for own in bags)]).tolist()
+        begin = [own.begin.to(kind) + n for own, n in zip(bags, shift, strict=False)]
+        place = [own.place.to(kind) + n * labels for own, n in zip(singles, begins, strict=True)]
+        return cls(
+            Bags(
+                torch.cat([own.index for own in bags]),
+                torch.cat(begin),
+                _cat([own.value for own in bags]),
+            ),
+            Singles(
+                torch.cat(place),
+                torch.cat([own.weight for own in singles]),
+                _cat([own.value for own in singles]),
+            ),
+        )
+
+    def with_back(self, longest: int | None = None) -> Incidence:
+        """The same with its way back, in pieces no longer than this."""
+        used, bags = self.bags.transposed()
+        back = bags if longest is None else bags.in_pieces(longest)
+        return replace(self, back=(used, back))
+
+    def only_back(self, longest: int | None = None) -> Incidence:
+        """The way back alone, single weights in the order in which gradients add them up."""
+        nothing = self.bags.index[:0]
+        back = self.with_back(longest).back
+        return Incidence(Bags(nothing, nothing, None), self.singles.sorted(), back)
+
+    def scores(
+        self, weights: Float[Tensor, " f"], table: Float[Tensor, "r s"]
+    ) -> Float[Tensor, "k s"]:
+        """The scores of the labels of every row, in memory of their own."""
+        scores = self.bags.sums(table)
+        self.singles.add_scores(weights, scores)
+        return scores
+
+    def add_gradient(
+        self,
+        gradient: Float[Tensor, "k s"],
+        weights: Float[Tensor, " f"],
+        table: Float[Tensor, "r s"],
+    ) -> None:
+        """Adds the gradient of scores to those of single weights and of rows of the table."""
+        assert self.back is not None  # noqa: S101 - made for training
+        used, bags = self.back
+        if len(used):
+            table.index_add_(0, used, bags.sums(gradient))
+        self.singles.add_gradient(gradient, weights)
+
+    def to(self, device: torch.device) -> Incidence:
+        """The same on another device."""
+        back = None
+        if self.back is not None:
+            back = self.back[0].to(device), self.back[1].to(device)
+        return Incidence(self.bags.to(device), self.singles.to(device), back)
 
 
 def _cat(values: list[Tensor | None]) -> Tensor | None:

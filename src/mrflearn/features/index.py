@@ -1,0 +1,432 @@
+"""The feature index: which attributes of a factor have a weight for which of its labels.
+
+A template is a kind of factor: its weights are tied, one for each weighted pair of an attribute and
+a cell (a tuple of labels, numbered like the entries of a table of that shape).  Pairs are chosen as
+CRFsuite chooses them: those whose values sum to at least `min_freq` over the training data (labels
+as given); pairs never seen have the sum 0 and are candidates only where all pairs are asked for.
+So with min_freq = 0 a pair whose values sum to less than 0 has no weight: that too is CRFsuite's
+way.
+
+A linear chain has the templates "state" (the attributes of a token, and its label), "transition"
+(two neighbouring labels, with the attributes that `edge` marks and one that every transition has)
+and, of the second order, "triple" (three neighbouring labels).
+
+Letters in shapes: w: weights; f: factors; a: their arity; t: cells; z: attributes of all rows;
+k: tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from scipy.sparse import coo_array
+from torch import Tensor
+
+from mrflearn.errors import DataError
+from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
+from mrflearn.features.labels import CompiledLabels
+
+MARK = "\x01edge\x01"  # no text has this: scripts that know nothing of edges mean the same as ever
+BIAS = "(bias)"  # the name of the constant that every factor has
+ATTRIBUTES_AT_ONCE = 2**18
+CELLS_AT_ONCE = 2**22
+NONE = torch.zeros(0, dtype=torch.int64)
+Pairs = tuple[Int64[Tensor, " w"], Int64[Tensor, " w"]]
+
+
+@dataclass(frozen=True, eq=False)
+class FactorTemplate:
+    """The weighted pairs of one kind of factor, ordered by attribute and cell.
+
+    Every dense column has a weight for every cell.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    names: Numbering
+    columns: tuple[str, ...]
+    attribute: Int64[Tensor, " w"]
+    cell: Int64[Tensor, " w"]
+
+    @property
+    def cells(self) -> int:
+        """How many tuples of labels there are."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def codes(self) -> Int64[Tensor, " w"]:
+        """attribute * cells + cell of every weight, ascending."""
+        return self.attribute * self.cells + self.cell
+
+    def __len__(self) -> int:
+        return len(self.attribute)
+
+    def find(
+        self, attribute: Int64[Tensor, " n"], cell: Int64[Tensor, " n"]
+    ) -> Int64[Tensor, " n"]:
+        """The weight of each pair, or `UNKNOWN`; negative attributes and cells have none."""
+        code = attribute * self.cells + cell
+        if not len(self.codes):
+            return torch.full_like(code, UNKNOWN)
+        place = torch.searchsorted(self.codes, code).clamp_(max=len(self.codes) - 1)
+        met = (self.codes[place] == code) & (attribute >= 0) & (cell >= 0)
+        return torch.where(met, place, UNKNOWN)
+
+    def recoded(
+        self, names: Numbering, shape: tuple[int, ...], labels: Int64[Tensor, " s"] | None = None
+    ) -> Pairs:
+        """The pairs with other numbers of attributes and labels; `UNKNOWN` where there is none.
+
+        Without `labels`, the new number of each label, they keep their numbers.
+        """
+        number = torch.tensor([names.get(name, UNKNOWN) for name in self.names], dtype=torch.int64)
+        return number[self.attribute], recoded_cells(self.cell, self.shape, shape, labels)
+
+
+def recoded_cells(
+    cell: Int64[Tensor, " n"],
+    shape: tuple[int, ...],
+    other: tuple[int, ...],
+    labels: Int64[Tensor, " s"] | None = None,
+) -> Int64[Tensor, " n"]:
+    """The cells in a table of another shape; `UNKNOWN` where a label is not among the new ones."""
+    states = torch.stack(torch.unravel_index(cell, shape), dim=1)
+    if labels is not None:
+        states = labels[states]
+    inside = ((states >= 0) & (states < torch.tensor(other))).all(dim=1)
+    return torch.where(inside, cells_of(states, other), UNKNOWN)
+
+
+def cells_of(states: Int64[Tensor, "f a"], shape: Sequence[int]) -> Int64[Tensor, " f"]:
+    """Which entry of a flattened table of this shape each row of states names."""
+    cells = torch.zeros(len(states), dtype=torch.int64)
+    for axis, size in enumerate(shape):
+        cells = cells * size + states[:, axis]
+    return cells
+
+
+def joint_mask(
+    allowed: Bool[Tensor, "v s"], scope: Int64[Tensor, "f a"], shape: Sequence[int]
+) -> Bool[Tensor, "f t"]:
+    """Which cells of each factor have an allowed state on every axis."""
+    mask = torch.ones(len(scope), 1, dtype=torch.bool)
+    for axis, size in enumerate(shape):
+        own = allowed[scope[:, axis], :size]
+        mask = (mask.unsqueeze(2) & own.unsqueeze(1)).flatten(1)
+    return mask
+
+
+def attributes_of(
+    features: CompiledFeatures, rows: Int64[Tensor, " f"]
+) -> tuple[Int64[Tensor, " z"], Int64[Tensor, " z"]]:
+    """For the attributes of these rows, one after the other: where they stand, and whose they are.
+
+    The first answer counts the places of `features.attributes`, the second those of `rows`.
+    """
+    ends = features.ends[rows]
+    begins = torch.where(rows > 0, features.ends[(rows - 1).clamp(min=0)], 0)
+    size = ends - begins
+    owner = torch.arange(len(rows)).repeat_interleave(size)
+    shift = begins - (size.cumsum(0) - size)
+    return torch.arange(len(owner)) + shift[owner], owner
+
+
+# Which pairs have a weight, decided by what was seen.
+
+
+class KnownLabels(Protocol):
+    """Labels of tokens or variables: known, unknown, or one of several."""
+
+    @property
+    def states(self) -> Int64[Tensor, " v"]:
+        """The label of each, `UNKNOWN` where it is not certain."""
+
+    def allowed_states(self) -> Bool[Tensor, "v s"]:
+        """Which labels each may have."""
+
+    def unknown(self) -> Bool[Tensor, " v"]:
+        """Of which nothing is known."""
+
+
+def weighted_pairs(
+    features: CompiledFeatures,
+    rows: Int64[Tensor, " f"],
+    scope: Int64[Tensor, "f a"],
+    shape: tuple[int, ...],
+    labels: KnownLabels,
+    *,
+    min_freq: float = 0.0,
+    everything: bool = False,
+) -> Pairs:
+    """The pairs of factors with these rows of features and these variables that have a weight.
+
+    A factor counts for each tuple that its sets of labels allow, and for none where a label is
+    wholly unknown.
+    """
+    count, size = len(features.names), math.prod(shape)
+    if everything and min_freq <= 0 and (features.values is None or min_freq == -math.inf):
+        code = torch.arange(count * size)
+        return code.div(size, rounding_mode="floor"), code % size
+    # Part by part, each summed up before the next: text has few distinct pairs.  Sparse matrices
+    # are joined as lists and not added, for that would drop pairs whose sum is 0.
+    parts = [
+        part
+        for factor, cell in _met(labels, scope, shape)
+        for part in _sums(features, rows[factor], cell, (count, size))
+    ]
+    if not parts:
+        return NONE, NONE
+    attribute, column, value = (np.concatenate(own) for own in zip(*parts, strict=True))
+    total = coo_array((value, (attribute, column)), (count, size)).tocsr()
+    if everything:
+        code = torch.from_numpy(total.toarray() >= min_freq).flatten().nonzero().squeeze(1)
+        return code.div(size, rounding_mode="floor"), code % size
+    total.sort_indices()
+    kept = total.data >= min_freq
+    row = np.repeat(np.arange(count), np.diff(total.indptr))[kept]
+    return torch.from_numpy(row), torch.from_numpy(total.indices[kept].astype(np.int64))
+
+
+def _met(
+    labels: KnownLabels, scope: Int64[Tensor, "f a"], shape: tuple[int, ...]
+) -> Iterator[tuple[Int64[Tensor, " n"], Int64[Tensor, " n"]]]:
+    """Factors and the cells their labels allow, in parts."""
+    sure = (labels.states != UNKNOWN)[scope].all(dim=1)
+    factor = sure.nonzero().squeeze(1)
+    yield factor, cells_of(labels.states[scope[factor]], shape)
+    if bool(sure.all()):
+        return
+    allowed = labels.allowed_states()
+    told = ~sure & ~labels.unknown()[scope].any(dim=1)
+    for some in told.nonzero().squeeze(1).split(max(1, CELLS_AT_ONCE // math.prod(shape))):
+        row, cell = joint_mask(allowed, scope[some], shape).nonzero().unbind(dim=1)
+        yield some[row], cell
+
+
+def _sums(
+    features: CompiledFeatures, rows: Tensor, cell: Tensor, shape: tuple[int, int]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(attributes, cells, the sums of their values), in parts."""
+    counts = features.ends.diff(prepend=features.ends.new_zeros(1))[rows]
+    part = (counts.cumsum(0) - counts).div(ATTRIBUTES_AT_ONCE, rounding_mode="floor")
+    sizes = part.unique_consecutive(return_counts=True)[1].tolist()
+    for own, cells in zip(rows.split(sizes), cell.split(sizes), strict=True):
+        place, owner = attributes_of(features, own)
+        value = torch.ones(len(place)) if features.values is None else features.values[place]
+        pair = (features.attributes[place].numpy(), cells[owner].numpy())
+        total = coo_array((value.double().numpy(), pair), shape).tocsr().tocoo()
+        yield total.row.astype(np.int32), total.col.astype(np.int32), total.data
+
+
+# The templates of linear chains.
+
+
+def edge(name: str) -> str:
+    """The name of an attribute of the transition into its token, to stand in an item of `X`.
+
+    In a list: `["w=dog", edge("w=dog")]`; in a dict: `{"w": "dog", edge("w"): "dog"}`.  It has a
+    weight for each (label before, label) it was seen with, or, with all_possible_transitions, for
+    all of them; at the first token of a sequence it counts for nothing.
+    """
+    if not isinstance(name, str):
+        raise DataError(f"{name!r} is a {type(name).__name__}; names of attributes are strings.")
+    return MARK + name
+
+
+def edge_names(names: Collection[str]) -> Bool[Tensor, " n"]:
+    """Which names are marked as attributes of transitions."""
+    if MARK not in "".join(names):  # far faster than a look at each of them
+        return torch.zeros(len(names), dtype=torch.bool)
+    found = []
+    for name in names:
+        marked = MARK in name
+        found.append(marked)
+        if marked and name.rfind(MARK):
+            raise DataError(
+                f"'{name.replace(MARK, '')}' is marked by `edge` inside a nested dict, or twice: "
+                "mark the outermost key, once."
+            )
+    return torch.tensor(found, dtype=torch.bool)
+
+
+def constant() -> CompiledFeatures:
+    """One row that has the constant alone."""
+    one = torch.ones(1, dtype=torch.int64)
+    number = torch.zeros(1, dtype=torch.int32)
+    return CompiledFeatures(Numbering([BIAS], closed=True), (), one, one, number, None, None)
+
+
+def chain_templates(
+    features: CompiledFeatures,
+    labels: CompiledLabels,
+    *,
+    order: int = 1,
+    min_freq: float = 0.0,
+    all_states: bool = False,
+    all_transitions: bool = False,
+) -> tuple[tuple[FactorTemplate, ...], CompiledFeatures]:
+    """The templates, and the features renumbered so that only weighted attributes remain."""
+    marked, shape = edge_names(features.names), (max(len(labels.names), 1),) * 2
+    tokens, moves = (neighbours(features.lengths, count) for count in (1, 2))
+    attribute, label = weighted_pairs(
+        features,
+        tokens[:, 0],
+        tokens,
+        shape[:1],
+        labels,
+        min_freq=min_freq,
+        everything=all_states,
+    )
+    attribute, label = (part[~marked[attribute]] for part in (attribute, label))
+    pairs, edges = _label_pairs(labels, moves, shape, min_freq, all_transitions), (NONE, NONE)
+    own = marked.nonzero().squeeze(1)
+    if len(own):
+        if order != 1:
+            raise DataError("attributes of transitions (`edge`, B templates) need order=1.")
+        edges = weighted_pairs(
+            _only(features, marked),
+            moves[:, 1],
+            moves,
+            shape,
+            labels,
+            min_freq=min_freq,
+            everything=all_transitions,
+        )
+    used = torch.zeros(len(features.names), dtype=torch.bool)
+    used[attribute] = used[own[edges[0]]] = True
+    number = torch.where(used, used.cumsum(0) - 1, UNKNOWN)
+    names = features.names
+    on_edges = _where(names, used & marked) if len(own) else ()
+    joint = Numbering([BIAS, *on_edges], closed=True)
+    if not bool(used.all()):
+        names = Numbering(_where(names, used), closed=True)
+        features = features.renumbered(number, names)
+    elif not names.closed:
+        names = Numbering(names, closed=True)
+        features = replace(features, names=names)
+    templates = [
+        FactorTemplate("state", shape[:1], names, features.columns, number[attribute], label),
+        FactorTemplate(
+            "transition",
+            shape,
+            joint,
+            (),
+            torch.cat([torch.zeros_like(pairs), 1 + edges[0].unique(return_inverse=True)[1]]),
+            torch.cat([pairs, edges[1]]),
+        ),
+    ]
+    if order == 2:
+        triples = _triples(features.lengths, labels, pairs, shape[0], all_transitions)
+        weights = (torch.zeros_like(triples), triples)
+        templates.append(FactorTemplate("triple", shape[:1] * 3, joint, (), *weights))
+    return tuple(templates), features
+
+
+def neighbours(lengths: Int64[Tensor, " b"], count: int) -> Int64[Tensor, "n count"]:
+    """All runs of so many neighbouring tokens of a sequence."""
+    first = (lengths.cumsum(0) - lengths).repeat_interleave(lengths)
+    last = (torch.arange(len(first)) - first >= count - 1).nonzero()
+    return last - torch.arange(count - 1, -1, -1)
+
+
+def transition_features(
+    features: CompiledFeatures, number: Int64[Tensor, " n"], names: Numbering
+) -> CompiledFeatures:
+    """Of every token the attributes of the transition into it: the constant, and marked ones.
+
+    `number` says which of the `names` of a transition template each attribute is.  Where there is
+    the constant alone, one row serves all.
+    """
+    if len(names) == 1:
+        return constant()
+    found = number[features.attributes]
+    kept = found != UNKNOWN
+    tokens = torch.arange(features.tokens, dtype=torch.int32)
+    owner = torch.cat([tokens, features.owner[kept]])
+    order = owner.argsort(stable=True)
+    values = None
+    if features.values is not None:
+        values = torch.cat([torch.ones(len(tokens)), features.values[kept]])[order]
+    attributes = torch.cat([torch.zeros_like(tokens), found[kept].int()])[order]
+    ends = torch.bincount(owner, minlength=len(tokens)).cumsum(0)
+    return CompiledFeatures(names, (), features.lengths, ends, attributes, values, None)
+
+
+def edge_numbers(names: Numbering, on_edges: Numbering) -> Int64[Tensor, " n"]:
+    """The number of each attribute among those of transitions; `UNKNOWN` where it is none."""
+    if len(on_edges) == 1:  # the constant alone
+        return torch.full((len(names),), UNKNOWN)
+    found = [on_edges.get(name, UNKNOWN) if name.startswith(MARK) else UNKNOWN for name in names]
+    return torch.tensor(found, dtype=torch.int64)
+
+
+def merged(
+    first: Sequence[FactorTemplate], second: Sequence[FactorTemplate]
+) -> tuple[FactorTemplate, ...]:
+    """All pairs of both; what `first` numbers keeps its number, attributes and labels alike."""
+    if len(first) != len(second):
+        raise DataError("the order of the chain differs from that learned before.")
+    union = []
+    for one, other in zip(first, second, strict=True):
+        if one.columns != other.columns and one.columns and other.columns:
+            raise DataError("the dense blocks differ from those learned from before.")
+        names = Numbering(dict.fromkeys([*one.names, *other.names]), closed=True)
+        parts = (own.recoded(names, other.shape) for own in (one, other))
+        code = torch.cat([attribute * other.cells + cell for attribute, cell in parts]).unique()
+        pairs = code.div(other.cells, rounding_mode="floor"), code % other.cells
+        columns = one.columns or other.columns
+        union.append(FactorTemplate(one.name, other.shape, names, columns, *pairs))
+    return tuple(union)
+
+
+def _only(features: CompiledFeatures, wanted: Bool[Tensor, " n"]) -> CompiledFeatures:
+    """The same tokens with these attributes alone, numbered again."""
+    number = torch.where(wanted, wanted.cumsum(0) - 1, UNKNOWN)
+    return features.renumbered(number, Numbering(_where(features.names, wanted), closed=True))
+
+
+def _where(names: Collection[str], wanted: Bool[Tensor, " n"]) -> Iterator[str]:
+    return (name for name, kept in zip(names, wanted.tolist(), strict=True) if kept)
+
+
+def _label_pairs(
+    labels: CompiledLabels,
+    moves: Int64[Tensor, "n 2"],
+    shape: tuple[int, int],
+    min_freq: float,
+    everything: bool,
+) -> Int64[Tensor, " w"]:
+    """The pairs of neighbouring labels that have a weight; between sets all they may form."""
+    states = labels.states[moves]
+    known = (states != UNKNOWN).all(dim=1)
+    counts = torch.bincount(cells_of(states[known], shape), minlength=math.prod(shape))
+    if not bool(known.all()):
+        allowed = labels.allowed_states()
+        open_ones = (allowed[token].long() for token in moves[~known].t())
+        counts = counts + torch.einsum("ks,kt->st", *open_ones).flatten()
+    return (counts >= max(min_freq, 0 if everything else 1)).nonzero().squeeze(1)
+
+
+def _triples(
+    lengths: Int64[Tensor, " b"],
+    labels: CompiledLabels,
+    pairs: Int64[Tensor, " e"],
+    size: int,
+    everything: bool,
+) -> Int64[Tensor, " g"]:
+    """The triples of labels seen, or all that weighted pairs can form."""
+    if everything:
+        source, target = pairs.div(size, rounding_mode="floor"), pairs % size
+        first, second = (target[:, None] == source[None, :]).nonzero().unbind(dim=1)
+        return source[first] * size**2 + pairs[second]
+    states = labels.states[neighbours(lengths, 3)]
+    seen = cells_of(states[(states != UNKNOWN).all(dim=1)], (size,) * 3).unique()
+    both = torch.isin(torch.stack([seen.div(size, rounding_mode="floor"), seen % size**2]), pairs)
+    return seen[both.all(dim=0)]
