@@ -20,7 +20,9 @@ from rivals import ask_process, best
 
 from mrflearn.datasets.english import sample_documents
 from mrflearn.features.treebank import TreebankCounts, normal_form
-from mrflearn.inference.charts import InsideOutside, ParseSearch
+from mrflearn.graph.chart import ChartPotentials
+from mrflearn.inference.charts import inside_outside
+from mrflearn.inference.parses import best_parses
 from mrflearn.io.ptb import read_trees
 from mrflearn.io.trees import Tree
 from mrflearn.kernels.rules import RuleShape
@@ -62,14 +64,15 @@ def full_grammars(folder: Path) -> Iterator[list[str]]:
         torch.save({"words": words, "rules": table, "start": start}, scores)
         no_words = torch.full((PRETERMINALS,), -torch.inf)
         lengths = torch.full((sentences,), length)
-        arguments = words.flatten(0, 1), lengths, rules, torch.cat([start, no_words])
-        seconds, mine = best(lambda a=arguments: InsideOutside(shape)(*a))
+        roots = torch.cat([start, no_words])
+        potentials = ChartPotentials(shape, words.flatten(0, 1), lengths, rules, roots)
+        seconds, mine = best(lambda a=potentials: inside_outside(a))
         task = {"scores": str(scores), "answer": str(answer), "repeats": REPEATS}
         theirs = ask("torch_struct_inside", task)
         if "error" not in theirs:
             given = torch.load(answer)
             apart = max(
-                float((mine.log_likelihood / given["value"] - 1).abs().max()),
+                float((mine.log_partition / given["value"] - 1).abs().max()),
                 float((mine.words - given["words"].flatten(0, 1)).abs().max()),
                 float((mine.rules - given["rules"].flatten()).abs().max()),
             )
@@ -88,17 +91,16 @@ def full_grammars_by_nltk() -> Iterator[list[str]]:
     start = torch.randn(PHRASES, generator=generator).log_softmax(-1)
     rules, start = rules.double(), torch.cat([start, start.new_full((PRETERMINALS,), -torch.inf)])
     start = start.double()
-    search, charts = ParseSearch(shape), InsideOutside(shape)
     for length in (3, 20, 40):
         tags = torch.randint(PRETERMINALS, (length,), generator=generator)
         arguments = one_of_each(tags, shape), torch.tensor([length]), rules, start
         single = [x.float() if x.is_floating_point() else x for x in arguments]
-        seconds, _ = best(lambda a=single: charts(*a))
+        seconds, _ = best(lambda a=single: inside_outside(ChartPotentials(shape, *a)))
         task = _as_productions(shape, rules, start, tags) | {"limit": PATIENCE}
         theirs = ask("nltk_viterbi", task)
         note = ""
         if theirs.get("score") is not None:
-            score = search.best(*arguments)[0].score
+            score = best_parses(ChartPotentials(shape, *arguments), 1)[0][0].score
             note = f"best parse: both {score:.3f}"
             if abs(theirs["score"] - score) > 1e-6:
                 theirs = {"error": f"answers differ: {score} and {theirs['score']}"}
@@ -125,19 +127,19 @@ def treebank_grammars() -> Iterator[list[str]]:
     name, trees = treebank()
     counts = TreebankCounts.of(trees)
     shape, rules, start = counts.shape, counts.log_rules(), counts.log_start()
-    search, charts = ParseSearch(shape), InsideOutside(shape)
     print(f"{name}: {shape.phrases} phrases, {len(shape)} rules", file=sys.stderr)
     for length in (5, 10, 15):
         tree = next(t for t in map(normal_form, trees) if t is not None and len(t.words) == length)
         tags = torch.tensor([counts.preterminals.index(tag) for tag in tree.tags])
-        arguments = one_of_each(tags, shape), torch.tensor([length]), rules, start
-        seconds, parses = best(lambda a=arguments: search.best(*a))
+        words, lengths = one_of_each(tags, shape), torch.tensor([length])
+        potentials = ChartPotentials(shape, words, lengths, rules, start)
+        seconds, ((parse,),) = best(lambda a=potentials: best_parses(a, 1))
         theirs = ask("nltk_viterbi", _as_productions(shape, rules, start, tags))
-        if "error" not in theirs and abs(theirs["score"] - parses[0].score) > 1e-6:
-            theirs = {"error": f"answers differ: {parses[0].score} and {theirs['score']}"}
-        note = f"both {parses[0].score:.3f}"
+        if "error" not in theirs and abs(theirs["score"] - parse.score) > 1e-6:
+            theirs = {"error": f"answers differ: {parse.score} and {theirs['score']}"}
+        note = f"both {parse.score:.3f}"
         yield row(f"best parse, {length} tags", seconds, "NLTK Viterbi", theirs, note)
-        seconds, _ = best(lambda a=arguments: charts(*a))
+        seconds, _ = best(lambda a=potentials: inside_outside(a))
         note = "NLTK sums over no parses; its best parse is compared with"
         yield row(f"inside + outside, {length} tags", seconds, "NLTK Viterbi", theirs, note)
 

@@ -48,7 +48,9 @@ def nmf(counts: csr_array, iterations: int) -> NMF:
 def perplexity(
     words: np.ndarray, first: csr_array, second: csr_array, unigram: np.ndarray
 ) -> float:
-    shares = PLSA(words, np.zeros((0, words.shape[1]))).fold_in(first)
+    shares = np.full((first.shape[0], words.shape[1]), 1 / words.shape[1])
+    for _ in range(50):  # topics held as they are
+        shares = PLSA(words, shares).step(first)[1].documents
     pairs = second.tocoo()
     mixed = 0.99 * (shares[pairs.row] * words[pairs.col]).sum(axis=1) + 0.01 * unigram[pairs.col]
     return float(np.exp(-(pairs.data @ np.log(mixed)) / pairs.data.sum()))

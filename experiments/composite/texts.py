@@ -9,8 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mrflearn.datasets.english import sample_documents
-from mrflearn.datasets.english_truth import document_log_probability
+from mrflearn.datasets.english import document_log_probability, sample_documents
 from mrflearn.io.ptb import read_trees
 from mrflearn.io.trees import Tree, remove_traces
 

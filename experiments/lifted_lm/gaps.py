@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cloze import Guesser, choose_gaps, cloze, left_guesser, neighbour_guesser
 from figure6 import SCALES
 from lifted import fitted
 from rows import Rows
@@ -11,7 +12,6 @@ from texts import Split
 
 from mrflearn import NgramLanguageModel
 from mrflearn.estimators.lifted_training import LiftedSettings
-from mrflearn.evaluation.cloze import Guesser, choose_gaps, cloze, left_guesser, neighbour_guesser
 
 PART = "gaps"
 GAPS = {"smoke": 200, "full": 20_000}

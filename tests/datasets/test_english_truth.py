@@ -7,15 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from mrflearn.datasets.english import english, sample_documents
-from mrflearn.datasets.english_truth import (
-    count_derivations,
+from mrflearn.datasets.english import (
     document_log_probability,
+    english,
     entropy_per_sentence,
-    log_probabilities,
-    log_probability,
+    sample_documents,
 )
 from mrflearn.errors import DataError
+from support.english_truth import count_derivations, log_probabilities, log_probability
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from mrflearn.datasets.grammar import Grammar, Rule
-from mrflearn.datasets.grammar_inside import InsideAlgorithm
 from mrflearn.errors import DataError
+from support.grammar_inside import InsideAlgorithm
 from support.grammars import enumerate_strings, random_grammars
 
 
@@ -54,7 +54,7 @@ def test_batches_are_cut_into_portions_without_a_trace(monkeypatch):
     inside = InsideAlgorithm.of(grammar)
     scores = np.random.default_rng(0).random((7, 5, 1))
     whole = inside.log_weights(scores)
-    monkeypatch.setattr("mrflearn.datasets.grammar_inside._NUMBERS", 12)
+    monkeypatch.setattr("support.grammar_inside._NUMBERS", 12)
     # Vectorised arithmetic may round the rest of a batch in another way.
     np.testing.assert_allclose(inside.log_weights(scores), whole, rtol=1e-13)
 

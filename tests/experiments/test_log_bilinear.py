@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,24 +13,13 @@ from hypothesis import strategies as st
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import SettingsError, TrainingError
 from mrflearn.models.parameters import Layout
+from support.experiments import experiment_module
 from support.functions import minimise
 
-FILE = Path(__file__).parents[2] / "experiments" / "lifted_lm" / "log_bilinear.py"
 TEXT = [line.split() for line in ("a b c d", "c d a b", "b c d")] * 20
 
 
-def module() -> Any:
-    """The experiment's module, which lies outside the package."""
-    spec = spec_from_file_location("log_bilinear", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    found = module_from_spec(spec)
-    sys.modules[spec.name] = found  # dataclasses look their module up
-    spec.loader.exec_module(found)
-    return found
-
-
-LBL = module()
+LBL = experiment_module("lifted_lm", "log_bilinear")
 HalvingSGD, LogBilinearLanguageModel = LBL.HalvingSGD, LBL.LogBilinearLanguageModel
 LogBilinearModel, Predictions = LBL.LogBilinearModel, LBL.Predictions
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 
-from mrflearn.errors import GraphError, InferenceError
-from mrflearn.inference.charts import InsideOutside
+from mrflearn.errors import GraphError
+from mrflearn.graph.chart import ChartPotentials
+from mrflearn.inference.charts import inside_outside, log_partition
 from support.charts import all_parses, make_problem, problems
 
 
 @settings(max_examples=30)
 @given(problems(largest=2, longest=4))
 def test_beliefs_are_those_of_all_parses(problem):
-    beliefs = InsideOutside(problem.shape)(*problem.packed())
+    beliefs = inside_outside(problem.potentials())
     b, n, p = problem.words.shape
     words = torch.zeros(b, n, p, dtype=torch.float64)
     rules, start = torch.zeros_like(problem.rules), torch.zeros_like(problem.start)
@@ -31,7 +34,7 @@ def test_beliefs_are_those_of_all_parses(problem):
             for first, end, symbol in parse.spans:
                 if end - first == 1:
                     words[sentence, first, symbol - problem.shape.phrases] += share
-    torch.testing.assert_close(beliefs.log_likelihood, total, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(beliefs.log_partition, total, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(beliefs.words, words.flatten(0, 1), rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(beliefs.rules, rules, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(beliefs.start, start, rtol=1e-10, atol=1e-10)
@@ -43,41 +46,35 @@ def mixed(request):
     """Sentences of several lengths laid end to end, one of them without words."""
     problem = make_problem(3, 3, 20, seed=6, dense=request.param == "dense", sentences=1)
     lengths = torch.tensor([4, 0, 1, 7, 4, 4])
-    return problem.shape, (problem.words[0], lengths, problem.rules, problem.start)
+    return ChartPotentials(problem.shape, problem.words[0], lengths, problem.rules, problem.start)
 
 
 def test_sentences_of_any_lengths_are_as_if_alone(mixed):
-    shape, (words, lengths, rules, start) = mixed
-    charts = InsideOutside(shape)
-    together = charts(words, lengths, rules, start)
+    together = inside_outside(mixed)
     assert together.impossible.tolist() == [1]
     parts = [
-        charts(part, torch.tensor([len(part)]), rules, start)
-        for part in words.split(lengths.tolist())
+        inside_outside(replace(mixed, words=part, lengths=torch.tensor([len(part)])))
+        for part in mixed.words.split(mixed.lengths.tolist())
     ]
     torch.testing.assert_close(torch.cat([p.words for p in parts]), together.words)
     torch.testing.assert_close(sum(p.rules for p in parts), together.rules)
     torch.testing.assert_close(sum(p.start for p in parts), together.start)
-    torch.testing.assert_close(
-        torch.cat([p.log_likelihood for p in parts]), together.log_likelihood
-    )
+    torch.testing.assert_close(torch.cat([p.log_partition for p in parts]), together.log_partition)
 
 
 def test_small_batches_change_nothing(mixed):
-    shape, arguments = mixed
-    whole, pieces = InsideOutside(shape)(*arguments), InsideOutside(shape, numbers=1)(*arguments)
+    whole, pieces = inside_outside(mixed), inside_outside(mixed, elements=1)
     torch.testing.assert_close(whole.rules, pieces.rules)
     torch.testing.assert_close(whole.words, pieces.words)
 
 
 def test_gradients_are_those_of_finite_differences(mixed):
-    shape, (words, lengths, rules, start) = mixed
-    leaves = [x.clone().requires_grad_() for x in (words, rules, start)]
-    upstream = torch.linspace(-1, 2, len(lengths), dtype=torch.float64)
+    leaves = [x.clone().requires_grad_() for x in (mixed.words, mixed.rules, mixed.start)]
+    upstream = torch.linspace(-1, 2, len(mixed.lengths), dtype=torch.float64)
 
     def total(words, rules, start):
-        value = InsideOutside(shape).log_likelihood(words, lengths, rules, start)
-        return (value * upstream).where(lengths > 0, 0.0).sum()
+        value = log_partition(replace(mixed, words=words, rules=rules, start=start))
+        return (value * upstream).where(mixed.lengths > 0, 0.0).sum()
 
     assert torch.autograd.gradcheck(total, leaves, fast_mode=True)
 
@@ -87,7 +84,7 @@ def test_gradients_are_finite_where_nothing_can_be_parsed():
     words = problem.words.flatten(0, 1)
     words[0] = -torch.inf
     words.requires_grad_()
-    value = InsideOutside(problem.shape).log_likelihood(words, *problem.packed()[1:])
+    value = log_partition(replace(problem.potentials(), words=words))
     assert value[0] == -torch.inf
     value[1].backward()
     assert torch.isfinite(words.grad).all()
@@ -96,34 +93,31 @@ def test_gradients_are_finite_where_nothing_can_be_parsed():
 
 def test_five_hundred_words_do_not_underflow():
     problem = make_problem(2, 2, 500, seed=1, sentences=1, spread=3.0)
-    beliefs = InsideOutside(problem.shape)(*problem.packed())
-    assert torch.isfinite(beliefs.log_likelihood).all()
+    beliefs = inside_outside(problem.potentials())
+    assert torch.isfinite(beliefs.log_partition).all()
     torch.testing.assert_close(float(beliefs.rules.sum()), 499.0, rtol=1e-8, atol=0)
     torch.testing.assert_close(beliefs.words.sum(1), torch.ones(500, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("place", [0, 2, 3])
-def test_scores_of_a_wrong_size_are_refused(place):
-    problem = make_problem(2, 2, 4, seed=0)
-    arguments = list(problem.packed())
-    arguments[place] = arguments[place][:-1]
-    with pytest.raises(InferenceError, match="is needed here"):
-        InsideOutside(problem.shape)(*arguments)
+@pytest.mark.parametrize("name", ["words", "rules", "start"])
+def test_scores_of_a_wrong_size_are_refused(name):
+    potentials = make_problem(2, 2, 4, seed=0).potentials()
+    with pytest.raises(GraphError, match="is needed here"):
+        replace(potentials, **{name: getattr(potentials, name)[:-1]})
 
 
 def test_negative_lengths_are_refused():
-    problem = make_problem(2, 2, 4, seed=0)
-    words, _, rules, start = problem.packed()
+    potentials = make_problem(2, 2, 4, seed=0).potentials()
     with pytest.raises(GraphError, match="cannot have -1 words"):
-        InsideOutside(problem.shape)(words, torch.tensor([9, -1]), rules, start)
+        replace(potentials, lengths=torch.tensor([9, -1]))
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_charts_on_a_gpu_are_those_of_the_cpu(mixed):
-    shape, arguments = mixed
-    here = InsideOutside(shape)(*arguments)
-    there = InsideOutside(shape)(*(x.cuda() for x in arguments))
-    torch.testing.assert_close(there.log_likelihood.cpu(), here.log_likelihood)
+    names = ("words", "lengths", "rules", "start")
+    moved = replace(mixed, **{name: getattr(mixed, name).cuda() for name in names})
+    here, there = inside_outside(mixed), inside_outside(moved)
+    torch.testing.assert_close(there.log_partition.cpu(), here.log_partition)
     torch.testing.assert_close(there.rules.cpu(), here.rules)
     torch.testing.assert_close(there.words.cpu(), here.words)

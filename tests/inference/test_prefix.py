@@ -7,8 +7,8 @@ import itertools
 import pytest
 import torch
 
-from mrflearn.inference.charts import InsideOutside, Prefix
-from mrflearn.kernels.left_corner import ending
+from mrflearn.graph.chart import ChartPotentials
+from mrflearn.inference.charts import Prefix, log_partition, termination_probability
 from mrflearn.kernels.rules import RuleShape
 from support.charts import normalised
 
@@ -20,9 +20,9 @@ def total_of(grammar, beginning, length):
     shape, rules, start, emission = grammar
     rest = itertools.product(range(emission.shape[1]), repeat=length - len(beginning))
     strings = torch.tensor([[*beginning, *words] for words in rest])
-    charts = InsideOutside(shape)
     lengths = torch.full((len(strings),), length)
-    return charts.log_likelihood(emission.t()[strings.flatten()], lengths, rules, start).exp().sum()
+    words = emission.t()[strings.flatten()]
+    return log_partition(ChartPotentials(shape, words, lengths, rules, start)).exp().sum()
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -48,7 +48,7 @@ def test_the_last_word_adds_up_to_the_sentence():
     shape, rules, start, emission = normalised(3, 4, 5, seed=7, going_on=0.3)
     scores = emission.t()[[0, 4, 2, 2, 1, 3]]
     beliefs = Prefix.of(rules, start, shape)(scores)
-    whole = InsideOutside(shape).log_likelihood(scores, torch.tensor([6]), rules, start)
+    whole = log_partition(ChartPotentials(shape, scores, torch.tensor([6]), rules, start))
     torch.testing.assert_close(beliefs.begins[-1] + beliefs.ends[-1], whole[0])
 
 
@@ -77,7 +77,7 @@ def test_endless_derivations_have_their_share(goes_on, expected):
 
     shape = RuleShape(1, 1, torch.tensor([0, 0]), torch.tensor([0, 1]), torch.tensor([0, 1]))
     rules = torch.tensor([goes_on, 1 - goes_on], dtype=torch.float64)
-    assert float(ending(rules, shape)[0]) == pytest.approx(expected, abs=1e-7)
+    assert float(termination_probability(rules, shape)[0]) == pytest.approx(expected, abs=1e-7)
     start = torch.tensor([0.0, -torch.inf], dtype=torch.float64)
     beliefs = Prefix.of(rules.log(), start, shape)(torch.zeros(0, 1, dtype=torch.float64))
     assert float(beliefs.begins[0].exp()) == pytest.approx(expected, abs=1e-7)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 
 from mrflearn.errors import GraphError
 from mrflearn.kernels import chart as inside
-from mrflearn.kernels import inside_reference
-from mrflearn.kernels.chart_dense import GrammarWeights
+from mrflearn.kernels.chart import GrammarWeights
 from mrflearn.kernels.rules import RuleShape
+from support import inside_reference
 from support.charts import make_problem, problems
 
 

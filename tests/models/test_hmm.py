@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.estimators import hmm_answers as answers
+from mrflearn.estimators import hmm_tagger as answers
 from mrflearn.features.tagged_sentences import count_tags
 from mrflearn.models import hmm as room
 from mrflearn.models.hmm import HMM, deleted_interpolation, endings, suffix_tree, tag_transitions

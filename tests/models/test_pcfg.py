@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.inference.charts import InsideOutside
+from mrflearn.inference.charts import inside_outside, log_partition
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.pcfg import GrammarModel, TreeSampler
 from support.charts import normalised
@@ -28,8 +28,8 @@ def make_model(seed, *, dense=True, going_on=0.4):
 
 
 def em_step(model, sentences):
-    scores, lengths = model.scores(sentences)
-    beliefs = InsideOutside(model.shape)(scores, lengths, model.rules, model.start)
+    potentials = model.potentials(sentences)
+    beliefs = inside_outside(potentials)
     ids = torch.tensor([WORDS.index(word) for words in sentences for word in words])
     words = torch.zeros_like(model.words).index_add_(0, ids, beliefs.words)
     parent, tags = model.shape.parent, words.sum(dim=0)
@@ -40,7 +40,7 @@ def em_step(model, sentences):
         start=(beliefs.start / beliefs.start.sum()).log(),
         words=torch.where(tags > 0, (words / tags).log(), model.words),
     )
-    return float(beliefs.log_likelihood.sum()), better
+    return float(beliefs.log_partition.sum()), better
 
 
 sentences = st.lists(
@@ -68,11 +68,7 @@ def test_drawn_trees_are_as_frequent_as_they_are_probable(dense):
     drawn = [sampler.draw(generator, 50) for _ in range(3000)]
     pairs = [words for tree in drawn if tree is not None and len(words := tree.words) == 2]
     strings = [[a, b] for a in WORDS[1:] for b in WORDS[1:]]
-    chances = (
-        InsideOutside(model.shape)
-        .log_likelihood(*model.scores(strings), model.rules, model.start)
-        .exp()
-    )
+    chances = log_partition(model.potentials(strings)).exp()
     for string, chance in zip(strings, chances.tolist(), strict=True):
         seen = pairs.count(tuple(string)) / 3000
         assert abs(seen - chance) < 5 * np.sqrt(chance / 3000) + 1e-3

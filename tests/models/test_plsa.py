@@ -1,4 +1,4 @@
-"""PLSA: one step against listing all topics; EM that never falls; folding in."""
+"""PLSA: one step against listing all topics; EM that never falls."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from mrflearn.models.composite_lm import PLSA, document_counts
 COUNTS = document_counts([np.array([0, 1, 1, 3]), np.array([], int), np.array([2, 2, 0])], 4)
 
 
-def by_listing(model: PLSA, temperature: float = 1.0) -> tuple[float, PLSA]:
+def by_listing(model: PLSA) -> tuple[float, PLSA]:
     """One EM step with a posterior for every document, word and topic."""
     dense = COUNTS.toarray()
     joint = model.documents[:, None, :] * model.words[None]
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(dense > 0, dense * np.log(joint.sum(axis=2)), 0).sum()
-        heated = joint**temperature
-        posterior = heated / heated.sum(axis=2, keepdims=True)
+        posterior = joint / joint.sum(axis=2, keepdims=True)
         used = dense[:, :, None] * posterior
         words = used.sum(axis=0)
         documents = used.sum(axis=1)
@@ -29,11 +28,10 @@ def by_listing(model: PLSA, temperature: float = 1.0) -> tuple[float, PLSA]:
     return float(value), PLSA(words / words.sum(axis=0), shares)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_a_step_equals_listing_all_topics(temperature: float) -> None:
+def test_a_step_equals_listing_all_topics() -> None:
     model = PLSA.random(3, 4, 3, seed=5)
-    value, new = model.step(COUNTS, temperature)
-    expected, listed = by_listing(model, temperature)
+    value, new = model.step(COUNTS)
+    expected, listed = by_listing(model)
     assert value == pytest.approx(expected, abs=1e-12)
     assert new.words == pytest.approx(listed.words, abs=1e-12)
     assert new.documents == pytest.approx(listed.documents, abs=1e-12)
@@ -53,15 +51,6 @@ def test_the_likelihood_never_falls(seed: int, documents: list[list[int]]) -> No
         assert model.words.sum(axis=0) == pytest.approx(np.ones(3))
         assert model.documents.sum(axis=1) == pytest.approx(np.ones(len(documents)))
         before = value
-
-
-def test_folding_in_finds_the_topic_of_a_new_document() -> None:
-    words = np.array([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5], [0.0, 0.5]])
-    model = PLSA(words, np.zeros((0, 2)))
-    shares = model.fold_in(COUNTS)
-    assert shares[0] == pytest.approx([0.75, 0.25])
-    assert shares[1] == pytest.approx([0.5, 0.5])  # an empty document
-    assert shares[2] == pytest.approx([1 / 3, 2 / 3])
 
 
 def test_word_numbers_are_checked() -> None:

@@ -10,6 +10,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from mrflearn.graph.chart import ChartPotentials
 from mrflearn.kernels.rules import RuleShape
 
 
@@ -22,10 +23,11 @@ class Problem:
     rules: Tensor
     start: Tensor
 
-    def packed(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Arguments of an inference: words end to end, lengths, rules, start symbols."""
+    def potentials(self) -> ChartPotentials:
+        """The scores with the words of all sentences end to end."""
         b, n, _ = self.words.shape
-        return self.words.flatten(0, 1), torch.full((b,), n), self.rules, self.start
+        words, lengths = self.words.flatten(0, 1), torch.full((b,), n)
+        return ChartPotentials(self.shape, words, lengths, self.rules, self.start)
 
 
 def make_problem(

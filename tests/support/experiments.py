@@ -6,7 +6,9 @@ import io
 import runpy
 import sys
 from contextlib import redirect_stdout
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -32,3 +34,14 @@ def run_experiment(name: str, *options: str) -> str:
             if FOLDER in Path(getattr(sys.modules[module], "__file__", None) or "/").parents:
                 del sys.modules[module]
     return out.getvalue()
+
+
+def experiment_module(folder: str, name: str) -> Any:
+    """A module of an experiment, which lies outside the package."""
+    spec = spec_from_file_location(name, FOLDER / folder / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = module_from_spec(spec)
+    sys.modules[spec.name] = found  # dataclasses look their module up
+    spec.loader.exec_module(found)
+    return found

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from mrflearn.execution.executor import Serial
-from mrflearn.inference.charts import InsideOutside
+from mrflearn.graph.chart import ChartPotentials
+from mrflearn.inference.charts import inside_outside
 from mrflearn.models.composite_lm import PLSA, common_weights, document_counts
 from mrflearn.training.composite import RulePrior, StartTrial, TextStep, WeightStep
 from mrflearn.training.composite_start import Judged, batches, part
@@ -81,8 +82,9 @@ def test_a_grammar_alone_is_a_pcfg() -> None:
     ids = torch.tensor([word for words in flat for word in words])
     emission = model.tables[0][:-2, :, 0]
     lengths = torch.tensor([len(words) for words in flat])
-    found = InsideOutside(wiring)(emission[ids].log(), lengths, model.rules, model.start)
-    assert -value == pytest.approx(float(found.log_likelihood.sum()), abs=1e-9)
+    logs = emission[ids].log()
+    found = inside_outside(ChartPotentials(wiring, logs, lengths, model.rules, model.start))
+    assert -value == pytest.approx(float(found.log_partition.sum()), abs=1e-9)
     words = torch.zeros(STATES, 2, dtype=torch.float64).index_add_(0, ids, found.words)
     assert_close(new["table.A"][:-2, :, 0], words / words.sum(dim=0), rtol=0, atol=1e-9)
     cube = found.rules.reshape(2, -1)

@@ -8,11 +8,13 @@ from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
     from mrflearn.datasets.docstrings import docstring_documents, docstring_sentences
-    from mrflearn.datasets.english import Document, Sentence, sample_documents
-    from mrflearn.datasets.english_truth import (
+    from mrflearn.datasets.english import (
+        Document,
         Entropy,
+        Sentence,
         document_log_probability,
         entropy_per_sentence,
+        sample_documents,
     )
 
 __all__ = [
@@ -30,12 +32,12 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "Document": ".english",
-        "Entropy": ".english_truth",
+        "Entropy": ".english",
         "Sentence": ".english",
         "docstring_documents": ".docstrings",
         "docstring_sentences": ".docstrings",
-        "document_log_probability": ".english_truth",
-        "entropy_per_sentence": ".english_truth",
+        "document_log_probability": ".english",
+        "entropy_per_sentence": ".english",
         "sample_documents": ".english",
     },
 )

@@ -16,7 +16,9 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
 from mrflearn.features.treebank import usual_form
-from mrflearn.inference.charts import ParseSearch, Prefix
+from mrflearn.graph.chart import ChartPotentials
+from mrflearn.inference.charts import Prefix
+from mrflearn.inference.parses import best_parses
 from mrflearn.io.corpus import Document, Vocabulary
 from mrflearn.io.trees import PART, Tree
 from mrflearn.models.composite_lm import CompositeModel, HiddenTokens
@@ -315,8 +317,10 @@ def _best_trees(
     start = _of_whole_trees(answers)
     for numbers, batch in answers.ready(documents)[1]:
         scores = answers.scores(batch, topics).log()
-        found = ParseSearch(wiring).best(scores, batch.tokens.lengths, model.rules, start)
-        for number, parse in zip(numbers.tolist(), found, strict=True):
+        lengths = batch.tokens.lengths
+        found = best_parses(ChartPotentials(wiring, scores, lengths, model.rules, start), 1)
+        for number, best in zip(numbers.tolist(), found, strict=True):
+            parse = best[0] if best else None
             trees[number] = tree_of(parse, spoken[number], answers.names, answers.binarised)
     return trees
 

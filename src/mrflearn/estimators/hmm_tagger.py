@@ -8,16 +8,17 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from jaxtyping import Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators import hmm_answers as answers
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.features.tagged_sentences import TagCounts, Tags, count_tags
 from mrflearn.io.tag_files import TagSource
+from mrflearn.kernels import lattice
 from mrflearn.models.hmm import HMM, PackedLattices
 from mrflearn.models.storage import texts
 
@@ -112,7 +113,7 @@ class HMMTagger(Estimator):
     def predict(self, X: Sentences) -> list[list[str]]:
         """The most probable tags of each sentence."""
         names = self.classes_
-        return [own for laid in self._lattices(X) for own in answers.best_tags(laid, names)]
+        return [own for laid in self._lattices(X) for own in best_tags(laid, names)]
 
     def predict_proba(self, X: Sentences) -> list[NDArray[np.float64]]:
         """The marginal probability of every tag at every token.
@@ -128,7 +129,7 @@ class HMMTagger(Estimator):
 
         """
         size = len(self.classes_)
-        return [own for laid in self._lattices(X) for own in answers.tag_shares(laid, size)]
+        return [own for laid in self._lattices(X) for own in tag_shares(laid, size)]
 
     def predict_marginals(self, X: Sentences) -> list[list[dict[str, float]]]:
         """The same marginals as dicts.
@@ -162,7 +163,7 @@ class HMMTagger(Estimator):
         """
         check_n(n)
         names = self.classes_
-        return [own for laid in self._lattices(X) for own in answers.best_lists(laid, names, n)]
+        return [own for laid in self._lattices(X) for own in best_lists(laid, names, n)]
 
     def score(self, X: Sentences, y: Iterable[Sequence[str]]) -> float:
         """The share of tokens whose tag is right."""
@@ -246,3 +247,56 @@ class HMMTagger(Estimator):
     def _fitted(self) -> HMM:
         model: HMM = self._after_fit("model_")
         return model
+
+
+# What a hidden Markov model says of sentences, as plain lists: tags, probabilities, n best.
+
+
+def best_tags(laid: PackedLattices, names: Sequence[str]) -> list[list[str]]:
+    """The most probable tags of each sentence."""
+    path = lattice.viterbi(laid.tags.lattice)
+    nodes = np.concatenate([np.zeros(0, dtype=np.int64), *path])
+    return _named(laid.tags.tag[nodes], laid, names)
+
+
+def tag_shares(laid: PackedLattices, tags: int) -> list[NDArray[np.float64]]:
+    """For each sentence a table of probabilities, tokens by tags."""
+    rows = np.zeros((len(laid.steps), tags))
+    if len(rows):
+        _, chance = lattice.marginals(laid.tags.lattice)
+        np.add.at(rows, (laid.tags.row, laid.tags.tag), chance)
+    return np.split(_in_order(rows, laid), np.cumsum(laid.steps.lengths.numpy())[:-1])
+
+
+def best_lists(
+    laid: PackedLattices, names: Sequence[str], count: int
+) -> list[list[tuple[list[str], float]]]:
+    """The `count` best (tags, probability) of each sentence; fewer where there are fewer."""
+    lengths = laid.steps.lengths.tolist()
+    lists: list[list[tuple[list[str], float]]] = [[([], 1.0)] if not n else [] for n in lengths]
+    if not len(laid.steps):
+        return lists
+    path, scores = lattice.n_best(laid.tags.lattice, count)
+    chance = np.exp(scores - lattice.log_partition(laid.tags.lattice)[:, None])
+    nodes = np.concatenate(path)
+    named = [_named(laid.tags.tag[nodes[:, rank]], laid, names) for rank in range(count)]
+    for place, own in zip(laid.steps.order.tolist(), chance.tolist(), strict=False):
+        lists[place] = [(named[rank][place], share) for rank, share in enumerate(own) if share > 0]
+    return lists
+
+
+def _named(
+    tags: Int[np.ndarray, " r"], laid: PackedLattices, names: Sequence[str]
+) -> list[list[str]]:
+    flat = [names[tag] for tag in _in_order(tags, laid).tolist()]
+    ends = np.cumsum(laid.steps.lengths.numpy()).tolist()
+    return [flat[end - n : end] for n, end in zip(laid.steps.lengths.tolist(), ends, strict=True)]
+
+
+def _in_order(
+    rows: Shaped[np.ndarray, " r *s"], laid: PackedLattices
+) -> Shaped[np.ndarray, " r *s"]:
+    """Rows in the order of the caller's tokens."""
+    result = np.empty_like(rows)
+    result[laid.steps.source.numpy()] = rows
+    return result

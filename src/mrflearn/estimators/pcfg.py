@@ -18,7 +18,9 @@ from mrflearn.estimators.composite_answers import tree_of
 from mrflearn.estimators.text_score import ScoresText, TextScore
 from mrflearn.execution.threads import one_thread
 from mrflearn.features.treebank import Side, TreebankCounts, usual_form
-from mrflearn.inference.charts import InsideOutside, ParseSearch, Prefix
+from mrflearn.graph.chart import ChartPotentials
+from mrflearn.inference.charts import Prefix, log_partition
+from mrflearn.inference.parses import best_parses
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.ptb import held_trees, read_trees
 from mrflearn.io.trees import Tree
@@ -126,9 +128,8 @@ class PCFG(Estimator, ScoresText):
 
         """
         model = self._fitted()
-        parses = ParseSearch(model.shape).best(*self._arguments(X))
-        pairs = zip(parses, X, strict=True)
-        return [tree_of(parse, words, model.names, True) for parse, words in pairs]
+        pairs = zip(best_parses(self._potentials(X), 1), X, strict=True)
+        return [tree_of(next(iter(best), None), words, model.names, True) for best, words in pairs]
 
     def parse_documents(self, X: Iterable[Sentences]) -> list[list[Tree | None]]:
         """The most probable tree of each sentence of each document, all parsed together.
@@ -166,9 +167,8 @@ class PCFG(Estimator, ScoresText):
 
         """
         model = self._fitted()
-        arguments = self._arguments(X)
-        parses = ParseSearch(model.shape).best_n(*arguments, count=n)
-        totals = InsideOutside(model.shape).log_likelihood(*arguments).tolist()
+        potentials = self._potentials(X)
+        parses, totals = best_parses(potentials, n), log_partition(potentials).tolist()
         found: list[list[tuple[Tree, float]]] = []
         for words, ranked, total in zip(X, parses, totals, strict=True):
             trees = (tree_of(parse, words, model.names, True) for parse in ranked)
@@ -191,8 +191,7 @@ class PCFG(Estimator, ScoresText):
             Nats; -inf where the grammar cannot produce a sentence.
 
         """
-        charts = InsideOutside(self._fitted().shape)
-        return charts.log_likelihood(*self._arguments(X)).numpy()
+        return log_partition(self._potentials(X)).numpy()
 
     def text_score(self, X: Sentences) -> TextScore:
         """Log-probability of sentences, and what it is spread over.
@@ -232,7 +231,7 @@ class PCFG(Estimator, ScoresText):
 
         """
         model = self._fitted()
-        scores, _ = model.scores([words])
+        scores = model.potentials([words]).words
         prefix: Prefix | None = getattr(self, "_prefix", None)
         if prefix is None:
             prefix = self._prefix = Prefix.of(model.rules, model.start, model.shape)
@@ -325,15 +324,13 @@ class PCFG(Estimator, ScoresText):
         """The words, with `<unk>` for any other word."""
         return self._fitted().vocabulary
 
-    def _arguments(self, X: Sentences) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What charts are given: scores and lengths of sentences, rules and start symbols."""
-        model = self._fitted()
+    def _potentials(self, X: Sentences) -> ChartPotentials:
         if isinstance(X, str) or any(isinstance(words, str) for words in X):
             raise DataError(
                 "sentences are given as a list of them, each a list of words; this is text. "
                 "Write [sentence.split()] for a single one."
             )
-        return (*model.scores(X), model.rules, model.start)
+        return self._fitted().potentials(X)
 
     def _fitted(self) -> GrammarModel:
         model: GrammarModel = self._after_fit("model_")

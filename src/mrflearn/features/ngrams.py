@@ -12,8 +12,9 @@ seen, and `strange` for any word after a context that was not.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +57,43 @@ def sentence_stream(ids: NDArray[np.int32], separator: int) -> Counts:
     return kept
 
 
-def windows(stream: Counts, starts: Counts, order: int, separator: int) -> Counts:
-    """Of the places where (order - 1)-grams start, those where n-grams of this order do."""
-    starts = starts[starts + order <= len(stream)]
-    if order > 2:
-        starts = starts[stream[starts + order - 2] != separator]
-    return starts
+class OrderStep(NamedTuple):
+    """Where n-grams of an order start whose context is known, and the place of each.
+
+    Places are among the distinct n-grams of an order, -1 for an n-gram that is not there; `below`
+    has those of the (n-1)-grams that start at each symbol.
+    """
+
+    order: int
+    starts: Counts
+    below: Counts
+    place: Counts
+
+    @property
+    def context(self) -> Counts:
+        """The places of the contexts."""
+        return self.below[self.starts]
+
+    @property
+    def tokens(self) -> Counts:
+        """The places of the last words, among the symbols after the first."""
+        return self.starts + self.order - 2
+
+
+def walk_orders(
+    stream: Counts, order: int, states: int, separator: int, find: Callable[[int, Counts], Counts]
+) -> Iterator[OrderStep]:
+    """The n-grams of a stream from bigrams on; `find(n, codes)` says where each stands."""
+    below, starts = stream, np.arange(len(stream))
+    for n in range(2, order + 1):
+        starts = starts[starts + n <= len(stream)]
+        if n > 2:
+            starts = starts[stream[starts + n - 2] != separator]
+        starts = starts[below[starts] >= 0]
+        place = find(n, below[starts] * states + stream[starts + n - 1])
+        yield OrderStep(n, starts, below, place)
+        below = np.full(len(stream), -1)
+        below[starts] = place
 
 
 def count_ngrams(stream: Counts, order: int, states: int, separator: int) -> list[NgramCounts]:
@@ -72,17 +104,19 @@ def count_ngrams(stream: Counts, order: int, states: int, separator: int) -> lis
     # The first separator is never predicted: it only begins.
     unigrams = np.bincount(stream[1:], minlength=states)
     found = [NgramCounts(np.arange(states), unigrams, nothing, nothing.astype(bool))]
-    place, starts = stream, np.arange(len(stream))
-    for n in range(2, order + 1):
-        starts = windows(stream, starts, n, separator)
-        codes = place[starts] * states + stream[starts + n - 1]
+    distinct = []
+
+    def number(_: int, codes: Counts) -> Counts:
         code, first, inverse, count = np.unique(
             codes, return_index=True, return_inverse=True, return_counts=True
         )
-        suffix = place[starts[first] + 1]
-        found.append(NgramCounts(code, count, suffix, stream[starts[first]] == separator))
-        place = np.full(len(stream), -1)
-        place[starts] = inverse.reshape(-1)
+        distinct.append((code, count, first))
+        return inverse.reshape(-1)
+
+    for step in walk_orders(stream, order, states, separator, number):
+        code, count, first = distinct.pop()
+        start = step.starts[first]
+        found.append(NgramCounts(code, count, step.below[start + 1], stream[start] == separator))
     return found
 
 
@@ -141,18 +175,16 @@ class NgramIndex:
         """For each order, the row of each symbol of a stream after the first."""
         result = np.empty((self.order, len(stream) - 1), np.int64)
         result[0] = stream[1:]
-        place, starts = stream, np.arange(len(stream))
-        for n in range(2, self.order + 1):
-            unseen = self.size(n)
-            context, contexts = self.contexts(n)
-            known = np.bincount(context, minlength=contexts) > 0
-            starts = windows(stream, starts, n, self.separator)
-            starts = starts[place[starts] >= 0]
-            starts = starts[known[place[starts]]]
-            wanted = place[starts] * self.states + stream[starts + n - 1]
-            found = find_codes(self.codes[n - 2], wanted)
-            result[n - 1] = unseen + 1  # a strange context, unless the lines below know better
-            result[n - 1, starts + n - 2] = np.where(found >= 0, found, unseen)
-            place = np.full(len(stream), -1)
-            place[starts] = found
+
+        def find(n: int, codes: Counts) -> Counts:
+            return find_codes(self.codes[n - 2], codes)
+
+        for step in walk_orders(stream, self.order, self.states, self.separator, find):
+            unseen = self.size(step.order)
+            context, contexts = self.contexts(step.order)
+            strange = np.bincount(context, minlength=contexts)[step.context] == 0
+            result[step.order - 1] = unseen + 1  # a strange context, unless the line below knows
+            result[step.order - 1, step.tokens] = np.where(
+                step.place >= 0, step.place, unseen + strange
+            )
         return result

@@ -1,110 +1,176 @@
-"""Inference in context-free grammars: inside-outside, parses, prefix probabilities.
+"""Inference in context-free grammars: sums over all parses, and prefix probabilities.
 
-Letters in shapes as in `inside_outside`.
-
-Letters in shapes: n: words so far; p: preterminals; a: phrases; s: symbols; r: rules.
-Rules and start symbols must be probabilities, and so must be the words that preterminals may still
-become; scores of the words so far can be anything.
-
-Letters in shapes: b: sentences; t: tokens, sentences laid end to end; p: preterminals;
-s: symbols (phrases, then preterminals); r: rules.  Scores are in nats, log-zero is -inf.
+Letters in shapes: b: sentences; t: tokens, sentences end to end; n: words so far; p: preterminals;
+a: phrases; s: symbols (phrases, then preterminals); r: rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.chart import ChartBatch, chart_batches
-from mrflearn.kernels import chart as inside
-from mrflearn.kernels.chart import log_inside
-from mrflearn.kernels.chart_dense import GrammarWeights
-from mrflearn.kernels.left_corner import ending, left_corners
-from mrflearn.kernels.parses import Forest, Parse, RuleLists, best_parses, best_scores, draw_parse
+from mrflearn.graph.chart import ChartBatch, ChartPotentials, chart_batches
+from mrflearn.kernels import chart
+from mrflearn.kernels.chart import GrammarWeights
 from mrflearn.kernels.rules import RuleShape
 
-# Single parses of sentences: the best, the best few, or drawn at random.
+# Exact inference over all parses of sentences: the generalised inside-outside algorithm.
 
 
-Chart = Callable[[Tensor, Tensor, RuleShape], Float[Tensor, "a b n+1 n+1"]]
-
-
-@final
 @dataclass(frozen=True, eq=False)
-class ParseSearch:
-    """Finds or draws parses with the rules of a grammar, whatever the scores."""
+class ChartBeliefs:
+    """Log-likelihoods, and how often everything is used on average given the sentences.
 
-    shape: RuleShape
-    numbers: int = 2**24  # how many a batch of charts may hold; one sentence is always taken
+    A sentence that the grammar cannot produce has a log-partition of -inf and counts of zero.
+    """
 
-    def best(
-        self,
-        words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, " b"],
-        rules: Float[Tensor, " r"],
-        start: Float[Tensor, " s"],
-    ) -> list[Parse | None]:
-        """The best parse of each sentence, or None where there is none."""
-        found = self.best_n(words, lengths, rules, start, 1)
-        return [parses[0] if parses else None for parses in found]
+    log_partition: Float[Tensor, " b"]
+    words: Float[Tensor, "t p"]  # each preterminal at each token
+    rules: Float[Tensor, " r"]  # summed over sentences, as are the start symbols
+    start: Float[Tensor, " s"]
 
-    @torch.no_grad()
-    def best_n(
-        self,
-        words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, " b"],
-        rules: Float[Tensor, " r"],
-        start: Float[Tensor, " s"],
-        count: int,
-    ) -> list[list[Parse]]:
-        """The `count` best parses of each sentence, best first; fewer where there are fewer."""
-        if count < 1:
-            raise InferenceError(f"the {count} best parses were asked for; 1 is the least.")
-        found: list[list[Parse]] = [[] for _ in lengths]
-        for sentence, forest in self._forests(best_scores, words, lengths, rules, start):
-            found[sentence] = best_parses(forest, count)
-        return found
+    @property
+    def impossible(self) -> Int[Tensor, " i"]:
+        """The sentences without any parse."""
+        return (self.log_partition == -torch.inf).nonzero()[:, 0]
 
-    @torch.no_grad()
-    def sample(
-        self,
-        words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, " b"],
-        rules: Float[Tensor, " r"],
-        start: Float[Tensor, " s"],
-        count: int,
-        generator: np.random.Generator,
-    ) -> list[list[Parse]]:
-        """Parses drawn given each sentence, and their log-probabilities; none where none can be."""
-        found: list[list[Parse]] = [[] for _ in lengths]
-        for sentence, forest in self._forests(log_inside, words, lengths, rules, start):
-            if forest.roots.max() > -np.inf:
-                found[sentence] = [draw_parse(forest, generator) for _ in range(count)]
-        return found
 
-    def _forests(
-        self, chart: Chart, words: Tensor, lengths: Tensor, rules: Tensor, start: Tensor
-    ) -> Iterator[tuple[int, Forest]]:
-        shape = self.shape.to(words.device)
-        lists = RuleLists.of(shape, rules.double().cpu().numpy())
-        for batch in chart_batches(lengths, self.numbers, self.shape):
-            scores = words[batch.tokens]
-            found = chart(scores, rules, shape)
-            b, n, _ = scores.shape
-            table = found.new_full((b, shape.symbols, n + 1, n + 1), -torch.inf)
-            table[:, : shape.phrases] = found.transpose(0, 1)
-            table[:, shape.phrases :, :n, 1] = scores.transpose(1, 2)
-            roots = table[:, :, 0, n] + start
-            for place, sentence in enumerate(batch.sentences.tolist()):
-                numbers = table[place].double().cpu().numpy()
-                yield sentence, Forest(lists, numbers, roots[place].double().cpu().numpy())
+@torch.no_grad()
+def inside_outside(
+    potentials: ChartPotentials,
+    weight: Float[Tensor, " b"] | None = None,
+    elements: int | None = None,
+) -> ChartBeliefs:
+    """Beliefs about sentences of any lengths; sentence b counts `weight[b]` times, or once.
+
+    A batch of charts holds about so many elements; one sentence is always taken.
+    """
+    words, lengths = potentials.words, potentials.lengths
+    weight = words.new_ones(len(lengths)) if weight is None else weight
+    value = words.new_full((len(lengths),), -torch.inf)
+    tensors = words, potentials.rules, potentials.start
+    counts = tuple(torch.zeros_like(x) for x in tensors)
+    grammar = _weights(potentials)
+    for batch in _batches(potentials, elements):
+        found = chart.expected_counts(words[batch.tokens], grammar, weight[batch.sentences])
+        value[batch.sentences] = found.log_likelihood
+        counts[0][batch.tokens] = found.words
+        counts[1].add_(found.rules)
+        counts[2].add_(found.start)
+    return ChartBeliefs(value, *counts)
+
+
+def log_partition(potentials: ChartPotentials) -> Float[Tensor, " b"]:
+    """The log-sum over all parses of each sentence; its gradients are the expected counts."""
+    tensors = potentials.words, potentials.rules, potentials.start
+    value: Tensor = _LogPartition.apply(potentials, *tensors)  # type: ignore[no-untyped-call]
+    return value
+
+
+class _LogPartition(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, potentials: ChartPotentials, *tensors: Tensor) -> Tensor:
+        del tensors  # torch must see them
+        ctx.potentials = potentials
+        words, grammar = potentials.words, _weights(potentials)
+        value = words.new_full((len(potentials.lengths),), -torch.inf)
+        for batch in _batches(potentials, None):
+            value[batch.sentences] = chart.log_likelihood(words[batch.tokens], grammar)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
+        beliefs = inside_outside(ctx.potentials, outputs[0])
+        return None, beliefs.words, beliefs.rules, beliefs.start
+
+
+def _weights(potentials: ChartPotentials) -> GrammarWeights:
+    shape = potentials.shape.to(potentials.words.device)
+    return GrammarWeights.of(potentials.rules, potentials.start, shape)
+
+
+def _batches(potentials: ChartPotentials, elements: int | None) -> list[ChartBatch]:
+    # A GPU is idle most of the time with charts that just fit into a processor's caches.
+    default = 2**28 if potentials.words.is_cuda else 2**24
+    return chart_batches(potentials.lengths, elements or default, potentials.shape)
+
+
+# Left corners: what the rules of a normalised grammar say where only the beginning is known.
+
+
+# Newton's method doubles the right digits, or gains one bit where a grammar is critical.
+STEPS = 100
+ROUNDING = 1e-6  # relative, that a solution of linear equations may have
+
+
+def termination_probability(rules: Float[Tensor, " r"], shape: RuleShape) -> Float[Tensor, " s"]:
+    """The probability that what a symbol is rewritten to is finite; 1 for preterminals.
+
+    The least solution of e(A) = sum of p(A -> B C) e(B) e(C), by Newton's method from 0, which
+    approaches it from below [Etessami and Yannakakis 2009].
+    """
+    if _is_consistent(rules, shape):
+        return rules.new_ones(shape.symbols)
+    found = torch.cat([rules.new_zeros(shape.phrases), rules.new_ones(shape.preterminals)])
+    one = torch.eye(shape.phrases, dtype=rules.dtype, device=rules.device)
+    for _ in range(STEPS):
+        left, right = found[shape.left], found[shape.right]
+        value = rules.new_zeros(shape.phrases).index_add(0, shape.parent, rules * left * right)
+        jacobian = rules.new_zeros(shape.phrases, shape.symbols)
+        jacobian.index_put_((shape.parent, shape.left), rules * right, accumulate=True)
+        jacobian.index_put_((shape.parent, shape.right), rules * left, accumulate=True)
+        now = found[: shape.phrases]
+        step = torch.linalg.solve(one - jacobian[:, : shape.phrases], value - now)
+        found[: shape.phrases] = now + step
+        if not len(step) or float(step.abs().max()) < 1e-15:
+            break
+    return _within("the probability that a derivation ends", found, 0.0, 1.0)
+
+
+def _is_consistent(rules: Float[Tensor, " r"], shape: RuleShape) -> bool:
+    """Whether the mean number of phrases shrinks from one generation to a later one.
+
+    True is certain; False may be said of a grammar close to the border.
+    """
+    phrases = torch.cat([rules.new_ones(shape.phrases), rules.new_zeros(shape.preterminals)])
+    for _ in range(STEPS):
+        below = rules * (phrases[shape.left] + phrases[shape.right])
+        phrases = torch.zeros_like(phrases).index_add(0, shape.parent, below)
+        if float(phrases.max()) < 1:
+            return True
+    return False
+
+
+def left_corners(
+    rules: Float[Tensor, " r"], shape: RuleShape, ends: Float[Tensor, " s"]
+) -> Float[Tensor, "s s"]:
+    """From a symbol to the symbols that its first words may come from, itself among them.
+
+    I + L + L^2 + ... with L(A, B) the summed probability of rules A -> B C whose C ends
+    [Jelinek and Lafferty 1991, "Computation of the probability of initial substring generation"].
+    """
+    step = rules.new_zeros(shape.symbols, shape.symbols)
+    step.index_put_((shape.parent, shape.left), rules * ends[shape.right], accumulate=True)
+    one = torch.eye(shape.symbols, dtype=rules.dtype, device=rules.device)
+    found: Tensor = torch.linalg.solve(one - step, one)
+    return _within("the expected number of left corners", found, 0.0, torch.inf)
+
+
+def _within(name: str, value: Tensor, least: float, most: float) -> Tensor:
+    """The value without its rounding beyond the bounds; more than rounding is an error."""
+    slack = ROUNDING * max(1.0, float(value.abs().max())) if value.numel() else 0.0
+    wrong = value[~((value >= least - slack) & (value <= most + slack))]
+    if len(wrong):
+        raise InferenceError(
+            f"{name} comes out as {float(wrong[0]):.4g}, which it cannot be. Do the probabilities "
+            "of each phrase's rules sum to 1, and do left-recursive rules leave some to others?"
+        )
+    return value.clamp(least, most)
 
 
 # The probability that a sentence begins with some words, and what comes next, for all words.
@@ -139,7 +205,7 @@ class Prefix:
     def of(cls, rules: Float[Tensor, " r"], start: Float[Tensor, " s"], shape: RuleShape) -> Prefix:
         """What can be said before any word is known; rules and start symbols in nats."""
         shape = shape.to(rules.device)
-        ends = ending(rules.exp(), shape)
+        ends = termination_probability(rules.exp(), shape)
         return cls(shape, rules, start, ends, left_corners(rules.exp(), shape, ends))
 
     @torch.no_grad()
@@ -170,7 +236,7 @@ class Prefix:
         inside = words.new_full((self.shape.symbols, n + 1, n + 1), -torch.inf)
         inside[phrases:, :n, 1:2] = words.t().unsqueeze(2)
         if n > 1:
-            inside[:phrases] = log_inside(words.unsqueeze(0), self.rules, self.shape)[:, 0]
+            inside[:phrases] = chart.log_inside(words.unsqueeze(0), self.rules, self.shape)[:, 0]
         return inside
 
     def _due(self, above: Float[Tensor, "a k"], inside: Tensor) -> Float[Tensor, " s"]:
@@ -207,108 +273,3 @@ def _scaled(scores: Tensor) -> tuple[Tensor, Tensor]:
     top = scores.max()
     top = torch.where(top > -torch.inf, top, 0.0)
     return (scores - top).exp(), top
-
-
-# Exact inference over all parses of sentences: the generalised inside-outside algorithm.
-
-
-@dataclass(frozen=True, eq=False)
-class ParseBeliefs:
-    """Log-likelihoods, and how often everything is used on average given the sentences.
-
-    A sentence that the grammar cannot produce has log-likelihood -inf and counts of zero.
-    """
-
-    log_likelihood: Float[Tensor, " b"]
-    words: Float[Tensor, "t p"]  # each preterminal at each token
-    rules: Float[Tensor, " r"]  # summed over sentences, as are the start symbols
-    start: Float[Tensor, " s"]
-
-    @property
-    def impossible(self) -> Int[Tensor, " i"]:
-        """The sentences without any parse."""
-        return (self.log_likelihood == -torch.inf).nonzero()[:, 0]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class InsideOutside:
-    """Sums over parses with the rules of a grammar, whatever their scores and those of words."""
-
-    shape: RuleShape
-    numbers: int | None = None  # that a batch of charts may hold; one sentence is always taken
-
-    @torch.no_grad()
-    def __call__(
-        self,
-        words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, " b"],
-        rules: Float[Tensor, " r"],
-        start: Float[Tensor, " s"],
-        weight: Float[Tensor, " b"] | None = None,
-    ) -> ParseBeliefs:
-        """Beliefs about sentences of any lengths; sentence b counts `weight[b]` times, or once."""
-        self._check(words, lengths, rules, start)
-        grammar = GrammarWeights.of(rules, start, self.shape.to(words.device))
-        weight = words.new_ones(len(lengths)) if weight is None else weight
-        value = words.new_full((len(lengths),), -torch.inf)
-        counts = torch.zeros_like(words), torch.zeros_like(rules), torch.zeros_like(start)
-        for batch in self._batches(words, lengths):
-            one = inside.expected_counts(words[batch.tokens], grammar, weight[batch.sentences])
-            value[batch.sentences] = one.log_likelihood
-            counts[0][batch.tokens] = one.words
-            counts[1].add_(one.rules)
-            counts[2].add_(one.start)
-        return ParseBeliefs(value, *counts)
-
-    def log_likelihood(
-        self,
-        words: Float[Tensor, "t p"],
-        lengths: Int[Tensor, " b"],
-        rules: Float[Tensor, " r"],
-        start: Float[Tensor, " s"],
-    ) -> Float[Tensor, " b"]:
-        """The log-sum over all parses of each sentence; its gradients are the expected counts."""
-        self._check(words, lengths, rules, start)
-        value: Tensor = _LogLikelihood.apply(self, lengths, words, rules, start)  # type: ignore[no-untyped-call]
-        return value
-
-    def _batches(self, words: Tensor, lengths: Tensor) -> list[ChartBatch]:
-        # A GPU is idle most of the time with charts that just fit into a processor's caches.
-        default = 2**28 if words.is_cuda else 2**24
-        return chart_batches(lengths, self.numbers or default, self.shape)
-
-    def _check(self, words: Tensor, lengths: Tensor, rules: Tensor, start: Tensor) -> None:
-        tokens, shape = int(lengths.sum()), self.shape
-        for name, found, wanted in (
-            ("scores of words", tuple(words.shape), (tokens, shape.preterminals)),
-            ("scores of rules", tuple(rules.shape), (len(shape),)),
-            ("scores of start symbols", tuple(start.shape), (shape.symbols,)),
-        ):
-            if found != wanted:
-                raise InferenceError(f"{name} have shape {found}, but {wanted} is needed here.")
-
-
-class _LogLikelihood(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        charts: InsideOutside,
-        lengths: Tensor,
-        words: Tensor,
-        rules: Tensor,
-        start: Tensor,
-    ) -> Tensor:
-        ctx.charts, ctx.lengths = charts, lengths
-        ctx.save_for_backward(words, rules, start)
-        grammar = GrammarWeights.of(rules, start, charts.shape.to(words.device))
-        value = words.new_full((len(lengths),), -torch.inf)
-        for batch in charts._batches(words, lengths):
-            value[batch.sentences] = inside.log_likelihood(words[batch.tokens], grammar)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor | None, ...]:
-        words, rules, start = ctx.saved_tensors
-        beliefs = ctx.charts(words, ctx.lengths, rules, start, outputs[0])
-        return None, None, beliefs.words, beliefs.rules, beliefs.start

@@ -1,24 +1,22 @@
-"""Rules of a grammar as arrays: their shape, blocks, weights and expected counts.
+"""Rules of a grammar, and the two ways to apply them: as dense tables or as sparse matrices.
 
-A product of a compressed matrix and a dense one reads each row of numbers where it lies; picking
-rows, weighing them and adding them up one by one is thirty times slower for many sentences.
-Letters in shapes: r: rules; y: targets; c: columns of numbers.
+A part of one word is a preterminal and a longer one a phrase, so that a rule A -> B C is of use
+only where its parts have the right lengths: there are four blocks of rules.  A rule has three
+roles (parent, left and right part), and a chart asks the same four things of each role: the
+products of the symbols in the other two, summed over splits (`pairs`); their sums over rules
+(`apply`); how often rules were used (`count`); and what the rules become beside a known word in
+this role (`beside`).
 
-A part of one word is a preterminal and a longer one a phrase, so that a rule is of use only where
-its parts have the right lengths: there are four blocks of rules.  Several rules ask for the same
-pair of symbols; their products are formed and summed once for the pair.
-Letters in shapes: r: rules of a block; q: pairs; m: spans of one width; k: splits; b: sentences.
-
-Symbols come in two sorts, numbered in one row: phrases first, each rewritten as two symbols, then
-preterminals, each rewritten as one word [Wang 2005, eq. 2].
-
-Each matrix is made when it is first asked for, once for all sentences.
+Letters in shapes: b: sentences of one length n; m: spans of one width; k: splits; a: parents; x, y:
+symbols of one role; q: pairs of symbols in the two other roles; r: rules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -27,196 +25,55 @@ from torch import Tensor
 from mrflearn.errors import GraphError
 from mrflearn.kernels.sparse_product import compressed
 
-# Sums over the rules of a symbol as a sparse matrix: structure once, weights as they come.
+Room: TypeAlias = Literal["everywhere", "before the end", "after the start"]
 
 
-@dataclass(frozen=True, eq=False)
-class RuleSums:
-    """Which sources each target sums, by compressed rows; `order` is how rules come to lie so."""
+class Splits(NamedTuple):
+    """What is multiplied for each span and summed over its splits."""
 
-    first: Int[Tensor, " y+1"]
-    source: Int[Tensor, " r"]
-    order: Int[Tensor, " r"]
-    sources: int
-
-    @classmethod
-    def of(
-        cls, target: Int[Tensor, " r"], source: Int[Tensor, " r"], targets: int, sources: int
-    ) -> RuleSums:
-        """Rule r adds its weight times `source[r]` to `target[r]`."""
-        order = torch.argsort(target, stable=True)
-        bounds = torch.arange(targets + 1, device=target.device)
-        first = torch.searchsorted(target[order], bounds)
-        # The libraries below want 32 bits, and would convert longer ones with every product.
-        return cls(first.int(), source.to(target.device)[order].int(), order, sources)
-
-    def weighed(self, weight: Float[Tensor, " r"]) -> Tensor:
-        """The matrix for weights of the rules."""
-        size = (len(self.first) - 1, self.sources)
-        return compressed(self.first, self.source, weight[self.order], size)
-
-    def plain(self, like: Tensor) -> Tensor:
-        """The matrix of ones, of the type of a tensor."""
-        return self.weighed(like.new_ones(len(self.order)))
-
-
-def add_sums(
-    total: Float[Tensor, "y m b"], matrix: Tensor, values: Float[Tensor, "q m b"]
-) -> Float[Tensor, "y m b"]:
-    """The total and, for each target, the weighed sum of its values."""
-    if not matrix.shape[1] or not values[0].numel():
-        return total
-    added: Tensor = matrix @ values.flatten(1)
-    return total.add_(added.view_as(total))
-
-
-# The rules of a grammar sorted by which of their parts are single words, and by shared pairs.
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """The different pairs in two columns of rules, and the pair of each rule."""
-
-    first: Int[Tensor, " q"]
-    second: Int[Tensor, " q"]
-    of_rule: Int[Tensor, " r"]
-    sizes: tuple[int, int]  # how many symbols there are of each sort
+    first: Float[Tensor, "b m k x"]
+    second: Float[Tensor, "b m k y"]
+    share: Float[Tensor, "b m k"] | None  # factors that bring all splits to one scale
+    room: Room = "everywhere"  # the further from there, the fewer splits a span has
 
     @classmethod
-    def of(
-        cls, first: Int[Tensor, " r"], second: Int[Tensor, " r"], sizes: tuple[int, int]
-    ) -> Pairs:
-        """The pairs of two columns."""
-        both, of_rule = torch.unique(torch.stack([first, second]), dim=1, return_inverse=True)
-        return cls(both[0], both[1], of_rule, sizes)
+    def single(cls, first: Float[Tensor, "b m x"], second: Float[Tensor, "b m y"]) -> Splits:
+        """One split per span."""
+        return cls(first.unsqueeze(2), second.unsqueeze(2), None)
 
-    @cached_property
-    def to_first(self) -> RuleSums:
-        """From pairs to the sums over those with the same first symbol."""
-        return RuleSums.of(
-            self.first, torch.arange(len(self), device=self.first.device), self.sizes[0], len(self)
-        )
 
-    @cached_property
-    def to_second(self) -> RuleSums:
-        """From pairs to the sums over those with the same second symbol."""
-        return RuleSums.of(
-            self.second, torch.arange(len(self), device=self.first.device), self.sizes[1], len(self)
-        )
+class Block(NamedTuple):
+    """The three roles in rules whose parts are of two certain sorts."""
 
-    def add_products(
-        self,
-        total: Float[Tensor, "q m b"],
-        first: Float[Tensor, "x m b"],
-        second: Float[Tensor, "y m b"],
-        factor: Float[Tensor, "m b"],
-    ) -> None:
-        """Adds factor * first * second of each pair."""
-        scaled = first.index_select(0, self.first).mul_(factor)
-        total.addcmul_(scaled, second.index_select(0, self.second))
+    parent: DenseRole | SparseRole
+    left: DenseRole | SparseRole
+    right: DenseRole | SparseRole
 
-    def products(
-        self,
-        first: Float[Tensor, "x m k b"],
-        second: Float[Tensor, "y m k b"],
-        factor: Float[Tensor, "m k b"],
-    ) -> Float[Tensor, "q m b"]:
-        """factor * first * second of each pair, summed over splits."""
-        scaled = first.index_select(0, self.first).mul_(factor)
-        return scaled.mul_(second.index_select(0, self.second)).sum(dim=2)
 
-    def __len__(self) -> int:
-        return len(self.first)
+class BlockCounts(NamedTuple):
+    """How often the rules of each block were used, as `count` has it: without their weights."""
+
+    phrases: Tensor
+    word_left: Tensor
+    word_right: Tensor
+    words: Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class RuleBlock:
-    """Rules whose parts are of two certain sorts; preterminals are counted from 0 here."""
+class AppliedRules:
+    """Rules with their weights in four blocks, by whether a part is a phrase or a word.
 
-    rule: Int[Tensor, " r"]  # where each stands among all rules
-    parent: Int[Tensor, " r"]
-    left: Int[Tensor, " r"]
-    right: Int[Tensor, " r"]
-    sizes: tuple[int, int, int]  # how many symbols can be parent, left and right part
+    `symbols_first` is how these rules want numbers in memory; `flat` puts counts into the order of
+    the rules.
+    """
 
-    @cached_property
-    def parts(self) -> Pairs:
-        """Left and right."""
-        return Pairs.of(self.left, self.right, self.sizes[1:])
-
-    @cached_property
-    def above_right(self) -> Pairs:
-        """Parent and right."""
-        return Pairs.of(self.parent, self.right, (self.sizes[0], self.sizes[2]))
-
-    @cached_property
-    def above_left(self) -> Pairs:
-        """Parent and left."""
-        return Pairs.of(self.parent, self.left, self.sizes[:2])
-
-    @cached_property
-    def to_parent(self) -> RuleSums:
-        """From pairs of parts to their parents."""
-        return RuleSums.of(self.parent, self.parts.of_rule, self.sizes[0], len(self.parts))
-
-    @cached_property
-    def to_left(self) -> RuleSums:
-        """From pairs of parent and right part to the left part."""
-        pairs = self.above_right
-        return RuleSums.of(self.left, pairs.of_rule, self.sizes[1], len(pairs))
-
-    @cached_property
-    def to_right(self) -> RuleSums:
-        """From pairs of parent and left part to the right part."""
-        pairs = self.above_left
-        return RuleSums.of(self.right, pairs.of_rule, self.sizes[2], len(pairs))
-
-    @cached_property
-    def beside_left(self) -> RuleSums:
-        """From left parts to the pairs of parent and right part that they stand with."""
-        pairs = self.above_right
-        return RuleSums.of(pairs.of_rule, self.left, len(pairs), self.sizes[1])
-
-    @cached_property
-    def beside_right(self) -> RuleSums:
-        """From right parts to the pairs of parent and left part that they stand with."""
-        pairs = self.above_left
-        return RuleSums.of(pairs.of_rule, self.right, len(pairs), self.sizes[2])
-
-
-@dataclass(frozen=True, eq=False)
-class RuleBlocks:
-    """All rules of a grammar in four blocks."""
-
-    phrases: RuleBlock
-    word_left: RuleBlock
-    word_right: RuleBlock
-    words: RuleBlock
-
-    @classmethod
-    def of(
-        cls,
-        parent: Int[Tensor, " r"],
-        left: Int[Tensor, " r"],
-        right: Int[Tensor, " r"],
-        phrases: int,
-        preterminals: int,
-    ) -> RuleBlocks:
-        """The blocks of a grammar's rules, whose first `phrases` symbols are phrases."""
-        word_left, word_right = left >= phrases, right >= phrases
-        a, p = phrases, preterminals
-        kinds = (
-            (~word_left & ~word_right, (a, a, a)),
-            (word_left & ~word_right, (a, p, a)),
-            (~word_left & word_right, (a, a, p)),
-            (word_left & word_right, (a, p, p)),
-        )
-        left, right = left - phrases * word_left, right - phrases * word_right
-        blocks = []
-        for kind, sizes in kinds:
-            rule = kind.nonzero()[:, 0]
-            blocks.append(RuleBlock(rule, parent[rule], left[rule], right[rule], sizes))
-        return cls(*blocks)
+    phrases: Block
+    word_left: Block
+    word_right: Block
+    words: Block
+    symbols_first: bool
+    semiring: Semiring
+    flat: Callable[[BlockCounts], Float[Tensor, " r"]]
 
 
 # Which binary rules a grammar has: the wiring of a chart, without any probabilities.
@@ -224,7 +81,11 @@ class RuleBlocks:
 
 @dataclass(frozen=True, eq=False)
 class RuleShape:
-    """Rules `parent -> left right`; whatever belongs to a rule is a vector in this order."""
+    """Rules `parent -> left right`; whatever belongs to a rule is a vector in this order.
+
+    Symbols come in two sorts, numbered in one row: phrases first, each rewritten as two symbols,
+    then preterminals, each rewritten as one word [Wang 2005, eq. 2].
+    """
 
     phrases: int
     preterminals: int
@@ -264,9 +125,17 @@ class RuleShape:
         return self.phrases + self.preterminals
 
     @cached_property
-    def blocks(self) -> RuleBlocks:
-        """The rules by the sorts of their parts."""
-        return RuleBlocks.of(self.parent, self.left, self.right, self.phrases, self.preterminals)
+    def blocks(self) -> tuple[ListedBlock, ...]:
+        """The rules by the sorts of their parts, in the order of `AppliedRules`."""
+        word_left, word_right = self.left >= self.phrases, self.right >= self.phrases
+        left, right = self.left - self.phrases * word_left, self.right - self.phrases * word_right
+        sizes = self.phrases, self.preterminals
+        found = []
+        for second, first in ((False, False), (False, True), (True, False), (True, True)):
+            rule = ((word_left == first) & (word_right == second)).nonzero()[:, 0]
+            symbols = tuple(column[rule] for column in (self.parent, left, right))
+            found.append(ListedBlock.of(rule, symbols, (sizes[0], sizes[first], sizes[second])))
+        return tuple(found)
 
     def to(self, device: torch.device) -> RuleShape:
         """The same rules on a device."""
@@ -279,67 +148,359 @@ class RuleShape:
         return len(self.parent)
 
 
-# The rules of a listed grammar with their weights, as the matrices that charts multiply by.
+# Dense rules: products of matrices.
 
 
 @dataclass(frozen=True, eq=False)
-class WeighedBlock:
-    """Rules whose parts are of two certain sorts, and their weights."""
+class DenseRole:
+    """One role in a block of rules that all have a weight."""
 
-    block: RuleBlock
-    weight: Float[Tensor, " r"]
-
-    @cached_property
-    def to_parent(self) -> Tensor:
-        """From pairs of parts to parents."""
-        return self.block.to_parent.weighed(self.weight)
+    weight: Float[Tensor, "a x y"]
+    role: int
 
     @cached_property
-    def to_left(self) -> Tensor:
-        """From pairs of parent and right part to left parts."""
-        return self.block.to_left.weighed(self.weight)
+    def last(self) -> Float[Tensor, "x y z"]:
+        """The weights with this role's symbols last."""
+        return self.weight.movedim(self.role, 2).contiguous()
 
-    @cached_property
-    def to_right(self) -> Tensor:
-        """From pairs of parent and left part to right parts."""
-        return self.block.to_right.weighed(self.weight)
+    def pairs(self, splits: Splits) -> Float[Tensor, "b m q"]:
+        """All products of a symbol in each of the other two roles, summed over splits."""
+        first = splits.first
+        first = first if splits.share is None else first * splits.share.unsqueeze(-1)
+        return (first.transpose(-1, -2) @ splits.second).flatten(-2)
 
-    @cached_property
-    def beside_left(self) -> Tensor:
-        """From left parts to pairs of parent and right part."""
-        return self.block.beside_left.weighed(self.weight)
+    def apply(self, pairs: Float[Tensor, "b m q"]) -> Float[Tensor, "b m x"]:
+        """The weighed sum over the pairs of each symbol."""
+        return pairs @ self.last.flatten(0, 1)
 
-    @cached_property
-    def beside_right(self) -> Tensor:
-        """From right parts to pairs of parent and left part."""
-        return self.block.beside_right.weighed(self.weight)
+    def count(self, own: Float[Tensor, "b m x"], pairs: Float[Tensor, "b m q"]) -> Tensor:
+        """Products of a symbol in this role and a pair, over all spans."""
+        found = own.flatten(0, 1).t() @ pairs.flatten(0, 1)
+        return found.view(len(found), *self.last.shape[:2]).movedim(0, self.role)
 
-    @cached_property
-    def right_ends(self) -> tuple[Tensor, Tensor]:
-        """From pairs of parent and right part to the one, and to the other."""
-        pairs = self.block.above_right
-        return pairs.to_first.plain(self.weight), pairs.to_second.plain(self.weight)
-
-    @cached_property
-    def left_ends(self) -> tuple[Tensor, Tensor]:
-        """From pairs of parent and left part to the one, and to the other."""
-        pairs = self.block.above_left
-        return pairs.to_first.plain(self.weight), pairs.to_second.plain(self.weight)
+    def beside(self, words: Float[Tensor, "b n x"]) -> DenseBeside:
+        """The matrices of all words in this role."""
+        table = words @ self.last.flatten(0, 1).t()
+        return DenseBeside(table.view(*words.shape[:2], *self.last.shape[:2]))
 
 
 @dataclass(frozen=True, eq=False)
-class ListedRules:
-    """All rules of a grammar in four blocks, by whether a part is a phrase or a word."""
+class DenseBeside:
+    """For each word a matrix from the other part to the parent."""
 
-    rules: int
-    symbols: int  # phrases
-    phrases: WeighedBlock
-    word_left: WeighedBlock
-    word_right: WeighedBlock
-    words: WeighedBlock
+    table: Float[Tensor, "b n a x"]
+
+    def up(self, other: Float[Tensor, "b m x"], words: slice) -> Float[Tensor, "b m a"]:
+        """From the other part to the parent."""
+        return (self.table[:, words] @ other.unsqueeze(-1))[..., 0]
+
+    def down(self, parent: Float[Tensor, "b m a"], words: slice) -> Float[Tensor, "b m x"]:
+        """From the parent to the other part."""
+        return (self.table[:, words].transpose(-1, -2) @ parent.unsqueeze(-1))[..., 0]
+
+
+def dense_rules(shape: RuleShape, weight: Float[Tensor, " r"]) -> AppliedRules:
+    """The rules of a full grammar as tables."""
+    n, s = shape.phrases, shape.symbols
+    table = weight.view(n, s, s)
+    tables = table[:, :n, :n], table[:, n:, :n], table[:, :n, n:], table[:, n:, n:]
+
+    def flat(counts: BlockCounts) -> Float[Tensor, " r"]:
+        every, left, right, words = (c * w for c, w in zip(counts, tables, strict=True))
+        rows = torch.cat([every, left], dim=1), torch.cat([right, words], dim=1)
+        return torch.cat(rows, dim=2).flatten()
+
+    blocks = (Block(*(DenseRole(own, role) for role in range(3))) for own in tables)
+    return AppliedRules(*blocks, False, SUM, flat)
+
+
+# Sparse rules: products are formed for the pairs of symbols that some rule has, once a pair, and
+# summed over splits before rules are looked at.
+
+
+@dataclass(frozen=True, eq=False)
+class SparseSums:
+    """Which sources each target sums, by compressed rows; `order` sorts the summands by target."""
+
+    first: Int[Tensor, " y+1"]
+    source: Int[Tensor, " r"]
+    order: Int[Tensor, " r"]
+    sources: int
 
     @classmethod
-    def of(cls, blocks: RuleBlocks, weight: Float[Tensor, " r"], phrases: int) -> ListedRules:
-        """The rules with a weight for each."""
-        named = {n: WeighedBlock(b, weight[b.rule]) for n, b in vars(blocks).items()}
-        return cls(len(weight), phrases, **named)
+    def of(
+        cls, target: Int[Tensor, " r"], source: Int[Tensor, " r"], targets: int, sources: int
+    ) -> SparseSums:
+        """Summand r adds its weight times `source[r]` to `target[r]`."""
+        order = torch.argsort(target, stable=True)
+        bounds = torch.arange(targets + 1, device=target.device)
+        first = torch.searchsorted(target[order], bounds)
+        # The libraries below want 32 bits, and would convert longer ones with every product.
+        return cls(first.int(), source[order].int(), order, sources)
+
+    @cached_property
+    def target(self) -> Int[Tensor, "r 1 1"]:
+        """The target of each summand, in this order."""
+        return torch.repeat_interleave(self.first.diff().long())[:, None, None]
+
+
+@dataclass(frozen=True, eq=False)
+class ListedRole:
+    """One role in a list of rules: the symbol there, and those in the other two roles."""
+
+    symbol: Int[Tensor, " r"]
+    others: tuple[Int[Tensor, " r"], Int[Tensor, " r"]]
+    sizes: tuple[int, int, int]  # how many symbols can be in this role, and in the others
+
+    @cached_property
+    def _distinct(self) -> tuple[Int[Tensor, " q"], Int[Tensor, " r"]]:
+        return torch.unique(self.others[0] * self.sizes[2] + self.others[1], return_inverse=True)
+
+    @cached_property
+    def pairs(self) -> tuple[Int[Tensor, " q"], Int[Tensor, " q"]]:
+        """The distinct pairs of symbols in the other roles."""
+        code = self._distinct[0]
+        return code // max(self.sizes[2], 1), code % max(self.sizes[2], 1)
+
+    @property
+    def pair(self) -> Int[Tensor, " r"]:
+        """The pair of each rule."""
+        return self._distinct[1]
+
+    def __len__(self) -> int:
+        return len(self._distinct[0])
+
+    @cached_property
+    def gathered(self) -> SparseSums:
+        """From pairs to the symbols of this role."""
+        return SparseSums.of(self.symbol, self.pair, self.sizes[0], len(self))
+
+    @cached_property
+    def spread(self) -> SparseSums:
+        """From symbols of this role to pairs."""
+        return SparseSums.of(self.pair, self.symbol, len(self), self.sizes[0])
+
+    @cached_property
+    def ends(self) -> tuple[SparseSums, SparseSums]:
+        """From pairs to the first symbol of each, and to the second."""
+        each = torch.arange(len(self), device=self.symbol.device)
+        first, second = (
+            SparseSums.of(target, each, size, len(self))
+            for target, size in zip(self.pairs, self.sizes[1:], strict=True)
+        )
+        return first, second
+
+
+@dataclass(frozen=True, eq=False)
+class ListedBlock:
+    """Rules whose parts are of two certain sorts, and where each stands among all rules.
+
+    Preterminals are counted from 0 here.
+    """
+
+    rule: Int[Tensor, " r"]
+    roles: tuple[ListedRole, ...]
+
+    @classmethod
+    def of(
+        cls, rule: Int[Tensor, " r"], symbols: tuple[Tensor, ...], sizes: tuple[int, int, int]
+    ) -> ListedBlock:
+        """Rules by the columns of their symbols."""
+        roles = []
+        for role in range(3):
+            one, other = (k for k in range(3) if k != role)
+            order = sizes[role], sizes[one], sizes[other]
+            roles.append(ListedRole(symbols[role], (symbols[one], symbols[other]), order))
+        return cls(rule, tuple(roles))
+
+
+class Semiring(NamedTuple):
+    """Two ways to sum over parses: products and sums of numbers, or sums and maxima of logarithms.
+
+    `times_` and `add_products_` are in place; `prepare` and `apply` are for sums over rules.
+    """
+
+    zero: float
+    plus: Callable[[Tensor, Tensor], Tensor]
+    times_: Callable[[Tensor, Tensor], Tensor]
+    add_products_: Callable[[Tensor, Tensor, Tensor], Tensor]
+    prepare: Callable[[SparseSums, Tensor], Any]
+    apply: Callable[[Any, Tensor], Tensor]
+
+
+def _matrix(sums: SparseSums, weight: Float[Tensor, " r"]) -> Tensor:
+    """The sums as a matrix of weights."""
+    size = (len(sums.first) - 1, sums.sources)
+    return compressed(sums.first, sums.source, weight[sums.order], size)
+
+
+def _apply_matrix(matrix: Tensor, values: Float[Tensor, "q m b"]) -> Float[Tensor, "y m b"]:
+    size = len(matrix), *values.shape[1:]
+    if not matrix.shape[1] or not values[0].numel():
+        return values.new_zeros(size)
+    return (matrix @ values.flatten(1)).view(size)
+
+
+class _Maxima(NamedTuple):
+    """Summands by rising target: where they come from and go to, and what they add."""
+
+    source: Int[Tensor, " r"]
+    target: Int[Tensor, " r 1 1"]
+    weight: Float[Tensor, " r 1 1"]
+    targets: int
+
+
+def _maxima(sums: SparseSums, weight: Float[Tensor, " r"]) -> _Maxima:
+    weight = weight[sums.order][:, None, None]
+    return _Maxima(sums.source, sums.target, weight, len(sums.first) - 1)
+
+
+def _apply_maxima(sums: _Maxima, values: Float[Tensor, "q m b"]) -> Float[Tensor, "y m b"]:
+    scores = values.index_select(0, sums.source).add_(sums.weight)
+    found = values.new_full((sums.targets, *values.shape[1:]), -torch.inf)
+    return found.scatter_reduce_(0, sums.target.expand_as(scores), scores, "amax")
+
+
+SUM = Semiring(0.0, torch.add, Tensor.mul_, Tensor.addcmul_, _matrix, _apply_matrix)
+MAX = Semiring(
+    -torch.inf,
+    torch.maximum,
+    Tensor.add_,
+    lambda total, first, second: torch.maximum(total, first.add_(second), out=total),
+    _maxima,
+    _apply_maxima,
+)
+
+
+def _turned(values: Float[Tensor, "b m x"]) -> Float[Tensor, "x m b"]:
+    """With symbols first and sentences last, so that picking a symbol copies one long row."""
+    return values.permute(2, 1, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRole:
+    """One role in a list of rules with weights.
+
+    Splits come in groups whose products hold about `at_once` numbers: with 0, one by one, so that
+    they stay in a processor's caches; a GPU wants them all.
+    """
+
+    listed: ListedRole
+    weight: Float[Tensor, " r"]
+    semiring: Semiring
+    at_once: int
+
+    @cached_property
+    def gathered(self) -> Any:
+        """From pairs to symbols."""
+        return self.semiring.prepare(self.listed.gathered, self.weight)
+
+    @cached_property
+    def ends(self) -> tuple[Any, ...]:
+        """From pairs to the symbols they are made of."""
+        one = self.weight.new_full((len(self.listed),), 0.0 if self.semiring.zero else 1.0)
+        return tuple(self.semiring.prepare(end, one) for end in self.listed.ends)
+
+    def pairs(self, splits: Splits) -> Float[Tensor, "q m b"]:
+        """Products of the pairs that rules have, summed over splits."""
+        one, other = self.listed.pairs
+        first, second = (x.permute(3, 2, 1, 0) for x in (splits.first, splits.second))
+        share = None if splits.share is None else splits.share.permute(2, 1, 0)
+        count, m, b = first.shape[1:]
+        if share is None and count == 1:
+            found = first[:, 0].index_select(0, one)
+            return self.semiring.times_(found, second[:, 0].index_select(0, other))
+        total = first.new_full((len(one), m, b), self.semiring.zero)
+        for i, j in _groups(count, total.numel(), self.at_once):
+            spans = _spans_with_room(splits.room, m, i, j)
+            group = i if j == i + 1 else slice(i, j)
+            found = first[:, group, spans].index_select(0, one)
+            if share is not None:
+                found.mul_(share[group, spans])
+            factor = second[:, group, spans].index_select(0, other)
+            if j == i + 1:
+                self.semiring.add_products_(total[:, spans], found, factor)
+            else:
+                total[:, spans] += found.mul_(factor).sum(dim=1)
+        return total
+
+    def apply(self, pairs: Float[Tensor, "q m b"]) -> Float[Tensor, "b m x"]:
+        """The weighed sum over the pairs of each symbol."""
+        return self.semiring.apply(self.gathered, pairs).permute(2, 1, 0)
+
+    def count(
+        self, own: Float[Tensor, "b m x"], pairs: Float[Tensor, "q m b"]
+    ) -> Float[Tensor, " r"]:
+        """Products of the symbol and the pair of each rule, over all spans."""
+        found = _turned(own).index_select(0, self.listed.symbol)
+        return found.mul_(pairs.index_select(0, self.listed.pair)).sum(dim=(1, 2))
+
+    def beside(self, words: Float[Tensor, "b n x"]) -> SparseBeside:
+        """The numbers of all words in this role."""
+        sums = self.semiring.prepare(self.listed.spread, self.weight)
+        return SparseBeside(self, self.semiring.apply(sums, _turned(words)))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseBeside:
+    """For each word a number for each pair of parent and other part."""
+
+    role: SparseRole
+    table: Float[Tensor, "q n b"]
+
+    def up(self, other: Float[Tensor, "b m x"], words: slice) -> Float[Tensor, "b m a"]:
+        """From the other part to the parent."""
+        return self._through(other, words, 1, 0)
+
+    def down(self, parent: Float[Tensor, "b m a"], words: slice) -> Float[Tensor, "b m x"]:
+        """From the parent to the other part."""
+        return self._through(parent, words, 0, 1)
+
+    def _through(self, values: Tensor, words: slice, start: int, end: int) -> Tensor:
+        role, semiring = self.role, self.role.semiring
+        pairs = _turned(values).index_select(0, role.listed.pairs[start])
+        semiring.times_(pairs, self.table[:, words])
+        return semiring.apply(role.ends[end], pairs).permute(2, 1, 0)
+
+
+def _groups(splits: int, elements: int, at_once: int) -> Iterator[tuple[int, int]]:
+    """All splits in groups, first and end, where each one of a group makes so many numbers."""
+    step = max(1, at_once // max(elements, 1))
+    for first in range(0, splits, step):
+        yield first, min(first + step, splits)
+
+
+def _spans_with_room(room: Room, m: int, i: int, j: int) -> slice:
+    """Of m spans, those for which some of the splits from i up to j exist."""
+    if room == "before the end":
+        return slice(0, m - 2 - i)
+    return slice(m - j, m) if room == "after the start" else slice(0, m)
+
+
+AT_ONCE = 2**26  # elements that the products of a step may have on a GPU
+
+
+def sparse_rules(
+    shape: RuleShape,
+    weight: Float[Tensor, " r"],
+    semiring: Semiring = SUM,
+    at_once: int | None = None,
+) -> AppliedRules:
+    """The rules of any grammar as sparse matrices; weights are logarithms for maxima.
+
+    Groups of splits are for sums only.
+    """
+    if at_once is None:
+        at_once = AT_ONCE if weight.is_cuda and semiring is SUM else 0
+
+    def flat(counts: BlockCounts) -> Float[Tensor, " r"]:
+        total = torch.zeros_like(weight)
+        for block, own in zip(shape.blocks, counts, strict=True):
+            total[block.rule] = own * weight[block.rule]
+        return total
+
+    blocks = (
+        Block(*(SparseRole(role, weight[block.rule], semiring, at_once) for role in block.roles))
+        for block in shape.blocks
+    )
+    return AppliedRules(*blocks, True, semiring, flat)

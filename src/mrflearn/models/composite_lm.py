@@ -332,37 +332,13 @@ class PLSA:
         shares = generator.uniform(0.5, 1.5, (documents, topics))
         return cls(drawn / drawn.sum(axis=0), shares / shares.sum(axis=1, keepdims=True))
 
-    def log_likelihood(self, counts: csr_array) -> float:
-        """log p of all the words given their documents, in nats."""
-        return _expect(self.documents, self.words, counts)[2]
-
-    def step(self, counts: csr_array, temperature: float = 1.0) -> tuple[float, PLSA]:
-        """The log-likelihood, and the parameters after one EM step.
-
-        Below a temperature of 1 the posterior of topics is flattened, p(h | d, w)^temperature
-        up to a factor (tempered EM [Hofmann 2001, section 3.2]): slower, and less over-fitted.
-        """
-        heated = self if temperature == 1 else self._heated(temperature)
-        ratio, documents, value = _expect(heated.documents, heated.words, counts)
-        if heated is not self:
-            value = self.log_likelihood(counts)
-        words = heated.words * (ratio.T @ heated.documents)
-        return value, PLSA(_normalised(words, 0, self.words), _rows(documents, self.documents))
-
-    def fold_in(self, counts: csr_array, iterations: int = 50) -> Figures:
-        """theta(d -> h) of new documents, topics held as they are; one row a document.
-
-        A document without known words gets every topic alike.
-        """
-        topics = self.words.shape[1]
-        shares = np.full((counts.shape[0], topics), 1 / topics)
-        for _ in range(iterations):
-            _, grown, _ = _expect(shares, self.words, counts)
-            shares = _rows(grown, shares)
-        return shares
-
-    def _heated(self, temperature: float) -> PLSA:
-        return PLSA(self.words**temperature, self.documents**temperature)
+    def step(self, counts: csr_array) -> tuple[float, PLSA]:
+        """The log-likelihood, and the parameters after one EM step."""
+        ratio, documents, value = _expect(self.documents, self.words, counts)
+        words = self.words * (ratio.T @ self.documents)
+        return value, PLSA(
+            _normalised(words, 0, self.words), _normalised(documents, 1, self.documents)
+        )
 
 
 def document_counts(documents: list[NDArray[np.int64]], words: int) -> csr_array:
@@ -395,10 +371,6 @@ def _expect(
         topics[d] = documents[d] * (share @ seen)
         ratio[first:last] = share
     return csr_array((ratio, counts.indices, counts.indptr), shape=counts.shape), topics, value
-
-
-def _rows(values: Figures, before: Figures) -> Figures:
-    return _normalised(values, 1, before)
 
 
 def _normalised(values: Figures, axis: int, before: Figures) -> Figures:

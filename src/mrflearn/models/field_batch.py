@@ -101,8 +101,7 @@ class FieldBatch:
         for group, own in zip(graph.groups, self.features, strict=True):
             inside = kept[group.scope[:, 0]]
             used, table = group.table[inside].unique(return_inverse=True)
-            scope, times = number[group.scope[inside]], group.multiplicity[inside]
-            groups.append(FactorGroup(group.name, scope, table, times))
+            groups.append(FactorGroup(group.name, number[group.scope[inside]], table))
             features.append(own.taken(used))
         component = place[graph.component[kept]]
         own_graph = FactorGraph(graph.states[kept], tuple(groups), component, len(chosen))

@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mrflearn.errors import DataError
-from mrflearn.features.ngrams import Counts, NgramCounts, count_ngrams, find_codes, windows
+from mrflearn.features.ngrams import (
+    Counts,
+    NgramCounts,
+    OrderStep,
+    count_ngrams,
+    find_codes,
+    walk_orders,
+)
 from mrflearn.io.arpa import Arpa, ArpaSection
 from mrflearn.io.corpus import SEPARATOR, UNKNOWN, Vocabulary
 
@@ -95,45 +102,45 @@ class NgramModel:
 
     def log_probabilities(self, stream: Counts) -> Figures:
         """The log-probability of each symbol of a stream after the first, in nats."""
-        separator, states = self.vocabulary.separator, len(self.vocabulary)
         result = self.tables[0].log_probability[stream[1:]]
-        place, starts = stream, np.arange(len(stream))
-        for n in range(2, self.order + 1):
-            starts = windows(stream, starts, n, separator)
-            starts = starts[place[starts] >= 0]
-            context = place[starts]
-            found = self.tables[n - 1].find(context * states + stream[starts + n - 1])
-            here = starts + n - 2  # where the last word's figure stands in `result`
-            backed_off = result[here] + self.tables[n - 2].log_backoff[context]
-            own = self.tables[n - 1].log_probability
-            result[here] = np.where(found >= 0, own[found], backed_off) if len(own) else backed_off
-            place = np.full(len(stream), -1)
-            place[starts] = found
+        for step in self.walk(stream):
+            here, own = step.tokens, self.tables[step.order - 1].log_probability
+            backed_off = result[here] + self.tables[step.order - 2].log_backoff[step.context]
+            found = own[step.place] if len(own) else backed_off
+            result[here] = np.where(step.place >= 0, found, backed_off)
         return result
+
+    def walk(self, stream: Counts) -> Iterator[OrderStep]:
+        """The n-grams of a stream with a known context, from bigrams on."""
+
+        def find(n: int, codes: Counts) -> Counts:
+            return self.tables[n - 1].find(codes)
+
+        sizes = len(self.vocabulary), self.vocabulary.separator
+        return walk_orders(stream, self.order, *sizes, find)
 
     def next_symbol(self, context: Sequence[int] | Counts) -> Figures:
         """Log-probabilities of every next symbol; a context is ids from a sentence's start on."""
         states = len(self.vocabulary)
         result = self.tables[0].log_probability.copy()
-        for n, place in self._contexts([self.vocabulary.separator, *context]):
-            result += self.tables[n - 2].log_backoff[place]
-            table = self.tables[n - 1]
-            first, last = np.searchsorted(table.code, [place * states, (place + 1) * states])
-            result[table.code[first:last] % states] = table.log_probability[first:last]
+        last = [self.vocabulary.separator, *context][-max(self.order - 1, 1) :]
+        for n in range(2, min(self.order, len(last) + 1) + 1):
+            place = self._place(last[len(last) - n + 1 :])
+            if place >= 0:
+                result += self.tables[n - 2].log_backoff[place]
+                table = self.tables[n - 1]
+                first, end = np.searchsorted(table.code, [place * states, (place + 1) * states])
+                result[table.code[first:end] % states] = table.log_probability[first:end]
         return result
 
-    def _contexts(self, history: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """(order, place of the order - 1 last symbols) for orders from 2 on, where known."""
-        states = len(self.vocabulary)
-        for n in range(2, min(self.order, len(history) + 1) + 1):
-            last = history[len(history) - n + 1 :]
-            place = last[0]
-            for table, symbol in zip(self.tables[1:], last[1:], strict=False):
-                place = int(table.find(np.array([place * states + symbol]))[0])
-                if place < 0:
-                    break
-            if place >= 0:
-                yield n, place
+    def _place(self, symbols: Sequence[int]) -> int:
+        """The place of an n-gram in the table of its order, -1 where it is not."""
+        place = symbols[0]
+        for table, symbol in zip(self.tables[1:], symbols[1:], strict=False):
+            place = int(table.find(np.array([place * len(self.vocabulary) + symbol]))[0])
+            if place < 0:
+                break
+        return place
 
     def sample(self, generator: np.random.Generator, longest: int) -> list[int]:
         """The ids of one new sentence, cut off after `longest` words."""
@@ -370,9 +377,10 @@ class NgramLevel:
         result = np.exp(self.model.log_probabilities(stream))[:, None] * tag_of_word[stream[1:]]
         norms = self._norms(tag_of_word)
         below = np.broadcast_to(norms[0], result.shape).copy()
-        for n, (starts, context) in enumerate(self._contexts(stream), start=2):
-            below[starts + n - 2] = norms[n - 1][context]
-        return np.asarray(result / np.maximum(below, np.finfo(np.float64).tiny))
+        for step in self.model.walk(stream):
+            below[step.tokens] = norms[step.order - 1][step.context]
+        # A preterminal that no word has after a context makes none.
+        return np.divide(result, below, out=np.zeros_like(result), where=below > 0)
 
     def _norms(self, tag_of_word: Figures) -> list[Figures]:
         """sum_x p(x | context) p(A | x) for each context of each order, (contexts, tags).
@@ -398,24 +406,12 @@ class NgramLevel:
     def buckets(self, stream: Counts) -> Counts:
         """The bucket of each symbol after the first."""
         result = np.zeros(len(stream) - 1, np.int64)
-        for n, (starts, context) in enumerate(self._contexts(stream), start=2):
-            times, kinds = self.seen[n - 2][context], self.kinds[n - 2][context]
+        for step in self.model.walk(stream):
+            lower = step.order - 2
+            times, kinds = self.seen[lower][step.context], self.kinds[lower][step.context]
             known = times > 0
-            times, kinds, here = times[known], kinds[known], (starts + n - 2)[known]
+            times, kinds, here = times[known], kinds[known], step.tokens[known]
             size = np.minimum(np.log2(times).astype(np.int64), SIZES - 1)
-            novelty = np.minimum(NOVELTIES * kinds // np.maximum(times, 1), NOVELTIES - 1)
-            result[here] = 1 + ((n - 2) * SIZES + size) * NOVELTIES + novelty
-        return result
-
-    def _contexts(self, stream: Counts) -> list[tuple[Counts, Counts]]:
-        """For orders from 2 on: where n-grams with a known context start, and its place."""
-        states, separator = len(self.model.vocabulary), self.model.vocabulary.separator
-        place, starts, result = stream, np.arange(len(stream)), []
-        for n in range(2, self.model.order + 1):
-            starts = windows(stream, starts, n, separator)
-            starts = starts[place[starts] >= 0]
-            result.append((starts, place[starts]))
-            found = self.model.tables[n - 1].find(place[starts] * states + stream[starts + n - 1])
-            place = np.full(len(stream), -1)
-            place[starts] = found
+            novelty = np.minimum(NOVELTIES * kinds // times, NOVELTIES - 1)
+            result[here] = 1 + (lower * SIZES + size) * NOVELTIES + novelty
         return result

@@ -11,11 +11,12 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.features.treebank import TreebankCounts
+from mrflearn.graph.chart import ChartPotentials
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.trees import PART, Tree
 from mrflearn.kernels.rules import RuleShape
@@ -73,13 +74,12 @@ class GrammarModel:
         """The names of all symbols, phrases first."""
         return self.phrases + self.preterminals
 
-    def scores(
-        self, sentences: Sequence[Sequence[str]]
-    ) -> tuple[Float[Tensor, "t p"], Int[Tensor, " b"]]:
-        """How well each preterminal fits each token, sentences end to end, and their lengths."""
+    def potentials(self, sentences: Sequence[Sequence[str]]) -> ChartPotentials:
+        """The scores of the grammar and of the words of sentences."""
         ids = self.vocabulary.encode(word for words in sentences for word in words)
         lengths = torch.tensor([len(words) for words in sentences], dtype=torch.int64)
-        return self.words[torch.from_numpy(ids).long()], lengths
+        words = self.words[torch.from_numpy(ids).long()]
+        return ChartPotentials(self.shape, words, lengths, self.rules, self.start)
 
 
 # New trees from a grammar, drawn without recursion.

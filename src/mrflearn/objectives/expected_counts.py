@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.inference.charts import InsideOutside
+from mrflearn.graph.chart import ChartPotentials
+from mrflearn.inference.charts import inside_outside, log_partition
 from mrflearn.models.composite_lm import (
     CompositeModel,
     Explained,
@@ -88,9 +89,11 @@ class ExpectedCounts:
         explained = explain_tokens(model, tokens, topics)
         own = torch.zeros_like
         if batch.charted and model.shape.grammar is not None:
-            charts = InsideOutside(model.shape.grammar)
-            found = charts(explained.scores.log(), tokens.lengths, model.rules, model.start)
-            possible = found.log_likelihood[found.log_likelihood > -torch.inf]
+            logs = explained.scores.log()
+            found = inside_outside(
+                ChartPotentials(model.shape.grammar, logs, tokens.lengths, model.rules, model.start)
+            )
+            possible = found.log_partition[found.log_partition > -torch.inf]
             value, impossible = float(possible.sum()), len(found.impossible)
             used, rules, start = found.words, found.rules, found.start
         else:
@@ -124,8 +127,11 @@ def sentence_log_likelihoods(
     tokens = batch.tokens.to(documents.device, documents.dtype)
     scores = explain_tokens(model, tokens, documents[tokens.document]).scores
     if batch.charted and model.shape.grammar is not None:
-        charts = InsideOutside(model.shape.grammar)
-        return charts.log_likelihood(scores.log(), tokens.lengths, model.rules, model.start)
+        return log_partition(
+            ChartPotentials(
+                model.shape.grammar, scores.log(), tokens.lengths, model.rules, model.start
+            )
+        )
     each = (scores @ model.tags).log()
     sentence = torch.repeat_interleave(tokens.lengths.to(each.device))
     return each.new_zeros(len(tokens.lengths)).index_add_(0, sentence, each)

@@ -7,10 +7,13 @@ import torch
 
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import DataError
-from mrflearn.evaluation.cloze import Gap, choose_gaps, cloze, left_guesser, neighbour_guesser
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
+from support.experiments import experiment_module
 
+CLOZE = experiment_module("lifted_lm", "cloze")
+Gap, choose_gaps, cloze = CLOZE.Gap, CLOZE.choose_gaps, CLOZE.cloze
+left_guesser, neighbour_guesser = CLOZE.left_guesser, CLOZE.neighbour_guesser
 TEXT = [line.split() for line in ("the cat sat", "the <unk> sat", "a cat ran")]
 
 

@@ -1,8 +1,4 @@
-"""Best parses and n-best parses of a chart.
-
-Letters in shapes: b: sentences of length n; m: spans of one width, by first word; p:
-preterminals; a: phrases; q: pairs of symbols that some rule asks for; r: rules.
-The inside pass with maxima for sums: in logarithms, so that nothing needs to be scaled.
+"""Single parses of sentences: the best, the n best in order, or drawn at random.
 
 A node is a symbol over a span, and an edge one way to divide it.  Nothing here recurses, so
 sentences may be as long as memory allows.
@@ -11,6 +7,7 @@ sentences may be as long as memory allows.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import count as numbers_from
@@ -18,84 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
-from mrflearn.kernels.rules import Pairs, RuleShape
+from mrflearn.errors import InferenceError
+from mrflearn.graph.chart import ChartPotentials, chart_batches
+from mrflearn.kernels.chart import log_inside
+from mrflearn.kernels.rules import RuleShape
 
-# The scores of the best parses of every span, for sentences of one length.
-
-
-def best_scores(
-    words: Float[Tensor, "b n p"], rules: Float[Tensor, " r"], shape: RuleShape
-) -> Float[Tensor, "a b n+1 n+1"]:
-    """The score of the best parse of each phrase over each span, by first word and width."""
-    b, n, _ = words.shape
-    turned = words.permute(2, 1, 0).contiguous()
-    found = [turned, turned]  # by width; nothing has width 0
-    beside_left, beside_right = _beside_words(turned, rules, shape)
-    by_left, by_right = shape.blocks.word_left.above_right, shape.blocks.word_right.above_left
-    table = turned.new_full((shape.phrases, b, n + 1, n + 1), -torch.inf)
-    for width in range(2, n + 1):
-        value = _best_of_splits(found, n - width + 1, rules, shape)
-        if width > 2:
-            after = found[-1][by_left.second, 1:] + beside_left[:, : n - width + 1]
-            before = found[-1][by_right.second, :-1] + beside_right[:, width - 1 :]
-            _raise(_raise(value, by_left.first, after), by_right.first, before)
-        found.append(value)
-        table[:, :, : n - width + 1, width] = value.transpose(1, 2)
-    return table
-
-
-def _best_of_splits(
-    found: list[Tensor], m: int, rules: Float[Tensor, " r"], shape: RuleShape
-) -> Float[Tensor, "a m b"]:
-    """The best of all splits into two words or into two phrases."""
-    width, b = len(found), found[1].shape[2]
-    block = shape.blocks.words if width == 2 else shape.blocks.phrases
-    pairs = found[1].new_full((len(block.parts), m, b), -torch.inf)
-    for k in [1] if width == 2 else range(2, width - 1):
-        left, right = found[k][:, :m], found[width - k][:, k : k + m]
-        torch.maximum(pairs, _sums(block.parts, left, right), out=pairs)
-    value = found[1].new_full((shape.phrases, m, b), -torch.inf)
-    return _raise(value, block.parent, pairs[block.parts.of_rule] + _columns(rules[block.rule]))
-
-
-def _beside_words(
-    words: Float[Tensor, "p n b"], rules: Float[Tensor, " r"], shape: RuleShape
-) -> tuple[Float[Tensor, "q n b"], Float[Tensor, "q n b"]]:
-    """The best rule for each parent and other part, beside each word on the left and right."""
-    left, right = shape.blocks.word_left, shape.blocks.word_right
-    found = []
-    for block, word, pairs in (
-        (left, left.left, left.above_right),
-        (right, right.right, right.above_left),
-    ):
-        nothing = words.new_full((len(pairs), *words.shape[1:]), -torch.inf)
-        scores = words[word] + _columns(rules[block.rule])
-        found.append(_raise(nothing, pairs.of_rule, scores))
-    return found[0], found[1]
-
-
-def _sums(pairs: Pairs, first: Float[Tensor, "x m b"], second: Float[Tensor, "y m b"]) -> Tensor:
-    return first.index_select(0, pairs.first) + second.index_select(0, pairs.second)
-
-
-def _columns(scores: Float[Tensor, " r"]) -> Float[Tensor, "r 1 1"]:
-    return scores[:, None, None]
-
-
-def _raise(
-    value: Float[Tensor, "x m b"], row: Int[Tensor, " r"], scores: Float[Tensor, "r m b"]
-) -> Float[Tensor, "x m b"]:
-    """The value itself, raised in place to the scores that belong to its rows."""
-    return value.scatter_reduce_(0, row[:, None, None].expand_as(scores), scores, "amax")
-
-
-# Single parses out of a chart: the best ones in order, or drawn at random.
-
-
+ELEMENTS = 2**24  # that a batch of charts may hold; one sentence is always taken
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -178,7 +105,48 @@ class Forest:
         return HyperEdges(score[order], *(part[order] for part in parts))
 
 
-def best_parses(forest: Forest, count: int) -> list[Parse]:
+@torch.no_grad()
+def best_parses(potentials: ChartPotentials, n: int) -> list[list[Parse]]:
+    """The n best parses of each sentence, best first; fewer where there are fewer."""
+    if n < 1:
+        raise InferenceError(f"the {n} best parses were asked for; 1 is the least.")
+    found: list[list[Parse]] = [[] for _ in potentials.lengths]
+    for sentence, forest in _forests(potentials, best=True):
+        found[sentence] = _best(forest, n)
+    return found
+
+
+@torch.no_grad()
+def sample_parses(
+    potentials: ChartPotentials, n: int, generator: np.random.Generator
+) -> list[list[Parse]]:
+    """n parses drawn given each sentence, and their log-probabilities; none where none can be."""
+    found: list[list[Parse]] = [[] for _ in potentials.lengths]
+    for sentence, forest in _forests(potentials, best=False):
+        if forest.roots.max() > -np.inf:
+            found[sentence] = [_drawn(forest, generator) for _ in range(n)]
+    return found
+
+
+def _forests(potentials: ChartPotentials, *, best: bool) -> Iterator[tuple[int, Forest]]:
+    """(sentence, forest) of all sentences with words."""
+    shape = potentials.shape.to(potentials.words.device)
+    words, rules, start = (
+        x.double() for x in (potentials.words, potentials.rules, potentials.start)
+    )
+    lists = RuleLists.of(shape, rules.cpu().numpy())
+    for batch in chart_batches(potentials.lengths, ELEMENTS, shape):
+        scores = words[batch.tokens]
+        b, n, _ = scores.shape
+        table = scores.new_full((b, shape.symbols, n + 1, n + 1), -torch.inf)
+        table[:, : shape.phrases] = log_inside(scores, rules, shape, best=best).transpose(0, 1)
+        table[:, shape.phrases :, :n, 1] = scores.transpose(1, 2)
+        roots = (table[:, :, 0, n] + start).cpu().numpy()
+        for place, sentence in enumerate(batch.sentences.tolist()):
+            yield sentence, Forest(lists, table[place].cpu().numpy(), roots[place])
+
+
+def _best(forest: Forest, count: int) -> list[Parse]:
     """The `count` best parses, best first, or all if there are fewer; the chart has best scores.
 
     Partial parses wait in a queue, ordered by the score of their best completion, which the chart
@@ -211,7 +179,7 @@ def best_parses(forest: Forest, count: int) -> list[Parse]:
     return found
 
 
-def draw_parse(forest: Forest, generator: np.random.Generator) -> Parse:
+def _drawn(forest: Forest, generator: np.random.Generator) -> Parse:
     """A parse drawn in proportion to its weight; the chart has log-sums.  Its score is a log p."""
     symbol, total = _draw(forest.roots, generator)
     waiting, spans = [ChartSpan(0, forest.length, symbol)], []

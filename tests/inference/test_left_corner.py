@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from mrflearn.kernels.left_corner import left_corners
+from mrflearn.errors import InferenceError
+from mrflearn.inference.charts import left_corners, termination_probability
 from mrflearn.kernels.rules import RuleShape
 
 PHRASES, TERMS = 4, 400
@@ -37,3 +39,15 @@ def test_sums_the_series_and_nothing_is_below_zero() -> None:
             series = series + term
         torch.testing.assert_close(found, series)
         assert (found >= 0).all()
+
+
+def test_rules_whose_left_recursion_diverges_are_told() -> None:
+    shape = RuleShape(1, 1, *(torch.tensor([symbol]) for symbol in (0, 0, 1)))  # S -> S T
+    with pytest.raises(InferenceError, match="left corners"):
+        left_corners(torch.tensor([1.5]).double(), shape, torch.ones(2).double())
+
+
+def test_rules_of_more_than_one_are_told() -> None:
+    shape = RuleShape(1, 1, torch.tensor([0, 0]), torch.tensor([0, 1]), torch.tensor([0, 1]))
+    with pytest.raises(InferenceError, match="derivation ends"):
+        termination_probability(torch.tensor([0.6, 0.7]).double(), shape)
