@@ -9,9 +9,8 @@ import typer
 
 from mrflearn.cli.answers import remark
 from mrflearn.cli.asking import refuse_idle
-from mrflearn.cli.options import ChunkScheme
-from mrflearn.cli.output import Overwrite
-from mrflearn.cli.text_source import MOMENTS, holds_moments
+from mrflearn.cli.inputs import MOMENTS, holds_moments
+from mrflearn.cli.options import ChunkScheme, Overwrite
 from mrflearn.errors import SettingsError
 
 FILE_OPTIONS = ("source_format", "target_format", "columns", "keep", "scheme")

@@ -172,6 +172,16 @@ class Recipe:
             )
         return examples
 
+    def words(self, examples: Sequence[LabelledSequence], path: PathLike) -> list[list[str]]:
+        """The words of sequences, which a rule for skip edges reads."""
+        if any(not row for example in examples for row in example.rows):
+            raise DataError(
+                "its features are made and its words are gone; a skip chain needs the words, as "
+                "files of columns have them.",
+                path=path,
+            )
+        return [[row[0] for row in example.rows] for example in examples]
+
     def items(self, sentence: ColumnSentence) -> list[list[str]]:
         """What is looked at in a sentence."""
         named = dict(zip(sentence.names, sentence.columns, strict=True))

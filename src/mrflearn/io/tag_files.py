@@ -111,6 +111,18 @@ class TagSource:
             raise DataError("there are no sentences in it.", path=path)
         return words, tags
 
+    def complete(self, path: PathLike) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+        """The words and the tags of a file in which every word has its tag."""
+        words, tags = self.tagged(path)
+        for number, own in enumerate(tags, start=1):
+            if None in own:
+                raise DataError(
+                    f"sentence {number} has words without a tag (`_`) in column '{self.column}', "
+                    "so that there is nothing to compare with.",
+                    path=path,
+                )
+        return words, [tuple(tag for tag in own if tag is not None) for own in tags]
+
     def _guess(self, path: PathLike) -> str:
         return _guess(path, self.format if self.format == "columns" else "text")
 
