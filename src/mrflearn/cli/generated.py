@@ -144,7 +144,7 @@ def _brackets(kinds: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
 def _option(name: str, kind: str, default: Any, text: str) -> Parameter:
     """An option that is None where it is not given: the estimator's own default holds then."""
     forms, names = kind.split("|"), _names(name)
-    annotation: Any = str
+    annotation: Any = StrEnum
     shown: dict[str, Any] = {"help": text, "show_default": False}
     group = "Optimisation" if name in OPTIMISATION else "Model"
     shown["rich_help_panel"] = "Running" if name in RUNNING else group
@@ -153,13 +153,12 @@ def _option(name: str, kind: str, default: Any, text: str) -> Parameter:
         names = names if name in NAMES or not default else ("--no-" + names[0][2:],)
         shown["callback"] = lambda given: (not default) if given else None
     elif is_choice(forms):
-        annotation = StrEnum(name, {form: form for form in forms})  # type: ignore[misc]
+        annotation = annotation(name, {form: form for form in forms})
         convert = int if isinstance(default, int) else str
         shown["callback"] = lambda given: None if given is None else convert(given)
     else:
-        metavar = "|".join(SEVERAL.get(form, form) for form in forms)
+        annotation, metavar = str, "|".join(SEVERAL.get(form, form) for form in forms)
         shown |= {"parser": _parser(names[0], forms), "metavar": f"<{metavar}>"}
-        shown |= {"callback": check_jobs} if name == "n_jobs" else {}
     annotated = Annotated[annotation | None, typer.Option(*names, **shown)]
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotated, default=None)
 
@@ -169,16 +168,18 @@ def _parser(name: str, forms: Sequence[str]) -> Callable[[str], Any]:
 
     def parse(text: str) -> Any:
         for form in forms:
-            if text == form == "none" or (form not in (*FORMS, *SEVERAL) and text == form):
-                return text
             read = FORMS.get(form.removesuffix("s"))
-            if read is None:
+            if read is None:  # a word, as it is
+                if text == form:
+                    return text
                 continue
             try:
                 values = [read(part) for part in (text.split(",") if form in SEVERAL else [text])]
             except ValueError:
                 continue
-            if name != "--jobs" and any(isinstance(v, (int, float)) and not v >= 0 for v in values):
+            if name == "--jobs":
+                check_jobs(values[0])
+            elif any(not isinstance(value, str) and not value >= 0 for value in values):
                 raise typer.BadParameter(f"{text}: not below 0.")
             return values if form in SEVERAL else values[0]
         known = " or ".join(WORDS.get(form, form) for form in forms)
