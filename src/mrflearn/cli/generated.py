@@ -75,6 +75,20 @@ def generated(noun: str, only: Iterable[str] = ()) -> list[Parameter]:
     return found
 
 
+def as_arguments(noun: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, options of estimators as Python takes them: flags, numbers among choices."""
+    rows = {name: row for own in estimators(noun).values() for name, row in own.items()}
+    found = dict(given)
+    for name, value in given.items():
+        if name in rows and value is not None:
+            kind, default, _ = rows[name]
+            if kind == "bool":
+                found[name] = not default
+            elif isinstance(value, StrEnum):
+                found[name] = int(value) if isinstance(default, int) else value.value
+    return found
+
+
 def with_options(function: Callable[..., None], parts: Sequence[Parameter]) -> Callable[..., None]:
     """The same function, which takes keywords, with these parameters for Typer to see."""
     kept = [part.replace(kind=Parameter.KEYWORD_ONLY) for part in parts]
@@ -151,11 +165,8 @@ def _option(name: str, kind: str, default: Any, text: str) -> Parameter:
     if kind == "bool":
         annotation = bool
         names = names if name in NAMES or not default else ("--no-" + names[0][2:],)
-        shown["callback"] = lambda given: (not default) if given else None
     elif is_choice(forms):
         annotation = annotation(name, {form: form for form in forms})
-        convert = int if isinstance(default, int) else str
-        shown["callback"] = lambda given: None if given is None else convert(given)
     else:
         annotation, metavar = str, "|".join(SEVERAL.get(form, form) for form in forms)
         shown |= {"parser": _parser(names[0], forms), "metavar": f"<{metavar}>"}

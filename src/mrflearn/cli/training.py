@@ -16,6 +16,7 @@ from mrflearn import plots
 from mrflearn.cli.answers import Json, remark, say, say_json
 from mrflearn.cli.generated import (
     ALL_CORES,
+    as_arguments,
     estimators,
     generated,
     in_group,
@@ -169,7 +170,8 @@ def training_command(learn: Callable[..., Learned], shared: Sequence[str]) -> Ca
         data = {part.name: given.pop(part.name) for part in own}
         for check in checks:
             check(**{part.name: given[part.name] for part in parameters(check)})
-        _report((job := Job(noun, command, given)), learn(job, **data), output)
+        job = Job(noun, command, as_arguments(noun, given))
+        _report(job, learn(job, **data), output)
 
     files = [part for part in own if part.default is Parameter.empty]
     parts = [Parameter("command", Parameter.KEYWORD_ONLY, annotation=typer.Context), *files]

@@ -133,6 +133,15 @@ def guess_format(path: PathLike) -> str:
     )
 
 
+def sentence_format(path: PathLike, otherwise: str) -> str:
+    """The format by the ending of the name; columns are kept under any (.txt, .dat, .data)."""
+    try:
+        kind = guess_format(path)
+    except DataError:
+        return otherwise
+    return otherwise if kind in ("text", "samples") else kind
+
+
 def convert_file(
     source: PathLike,
     target: PathLike,
