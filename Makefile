@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-lowest test-capabilities coverage fuzz size check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
+.PHONY: demo test test-lowest test-capabilities coverage fuzz options size check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
 
 demo: $(READY)
 	$(BIN)/mrflearn demo -o demo-output
@@ -50,6 +50,10 @@ coverage: $(READY)
 N ?= 1000000
 fuzz: $(READY)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz.py --inputs $(N) $(if $(SEED),--seed $(SEED))
+
+# The options of `mrflearn train`, from the signatures and docstrings of the estimators.
+options: $(READY)
+	PYTHONPATH=tests $(BIN)/python tests/support/option_table.py
 
 # Lines of code, files, long modules, names used twice; ALONE=1 lists modules with one importer.
 size: $(READY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import itertools
 import json
@@ -10,10 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-import mrflearn
-from mrflearn.cli.main import app
 from mrflearn.estimators.crf import CRF
 from mrflearn.estimators.loading import load
 from mrflearn.evaluation.chunks import chunk_report
@@ -272,15 +268,3 @@ def test_a_single_label_is_refused(tmp_path: Path, command: str) -> None:
     assert "--labels" in found.err
     assert ("xpos" if "xpos" in command else "upos") in found.err
     assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize("kind", ["CRF", "FactorialCRF", "GraphCRF", "HMMTagger", "JointTagger"])
-def test_defaults_are_those_of_the_estimator(kind: str) -> None:
-    nouns = {"GraphCRF": "graph", "HMMTagger": "hmm", "JointTagger": "tagger"}
-    commands = get_command(app).commands["train"].commands  # type: ignore[attr-defined]
-    own = inspect.signature(getattr(mrflearn, kind)).parameters
-    shared = [option for option in commands[nouns.get(kind, "crf")].params if option.name in own]
-    assert len(shared) > 3
-    for option in shared:
-        if option.default is not None:
-            assert str(option.default) == str(own[option.name].default), option.name

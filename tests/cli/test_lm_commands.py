@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn.cli.engine import Engine, shard_paths
+from mrflearn.cli.options import Engine, shard_paths
 from support.command import run
 
 LINES = ["the cat sat on the mat", "the dog sat on the rug", "a cat saw the dog", "a dog ran"]

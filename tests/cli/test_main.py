@@ -20,8 +20,8 @@ from support.command import run
 
 VERBS = ["demo", "score", "evaluate", "tag", "sample", "inspect", "fill", "neighbors", "parse"]
 VERBS += ["next-word", "serve", "infer", "count", "convert"]
-ALIKE = ["--seed", "--device", "--quiet", "--json", "--engine", "--master", "--jobs", "--resume"]
-ALIKE += ["--checkpoint", "--min-count", "--vocabulary-size", "--molecule", "--drop-inserts"]
+ALIKE = ["--device", "--quiet", "--json", "--engine", "--master", "--resume", "--checkpoint"]
+ALIKE += ["--overwrite", "--molecule", "--drop-inserts"]
 NOUNS = ["composite", "crf", "field", "graph", "hmm", "lm", "ngram", "pcfg", "tagger", "vectors"]
 
 
@@ -66,7 +66,9 @@ def test_every_command_has_help_with_an_example(words: str) -> None:
 def test_every_option_is_told_in_a_sentence(words: str) -> None:
     for own in COMMANDS[words].params:
         assert own.help, own.name
-        assert own.help.endswith((".", "...")), own.help
+        told, _, default = own.help.partition("  [")  # as help shows it
+        assert told.endswith((".", "...")), own.help
+        assert not default or default.endswith("]")
 
 
 @pytest.mark.parametrize("name", ALIKE)

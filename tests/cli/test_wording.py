@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn.cli.wording import in_own_words
+from mrflearn.cli.main import in_own_words
 from support.command import run
 
 OPTIONS = {"c1": "--c1", "algorithm": "--algorithm", "n_jobs": "--jobs", "max_size": "--max-size"}

@@ -9,12 +9,12 @@ import typer
 
 from mrflearn.cli.answers import remark
 from mrflearn.cli.asking import refuse_idle
-from mrflearn.cli.options import ChunkScheme
-from mrflearn.cli.output import Overwrite
-from mrflearn.cli.text_source import MOMENTS, holds_moments
+from mrflearn.cli.inputs import MOMENTS, holds_moments
+from mrflearn.cli.options import ChunkScheme, Overwrite
 from mrflearn.errors import SettingsError
 
 FILE_OPTIONS = ("source_format", "target_format", "columns", "keep", "scheme")
+ONLY_FOR_COUNTS = {"vocabulary": "only for counts, in .moments and MRF-LM's .dat files."}
 
 
 def convert(
@@ -48,30 +48,29 @@ def convert(
 
     Example: mrflearn convert train.conll train-bioes.conll --columns word,pos,chunk --scheme BIOES
     """
-    from mrflearn.io.conversion import convert_file
-
+    done = f"{source} -> {target}"
     if holds_moments(source) or holds_moments(target):
         refuse_idle(context, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
         _convert_moments(source, target, vocabulary)
-        remark(f"{source} -> {target}")
-        return
-    refuse_idle(context, {"vocabulary": "only for counts, in .moments and MRF-LM's .dat files."})
-    if source.is_dir() or _is_model_to_be(source, target):
+    elif source.is_dir() or _is_model_to_be(source, target):
         reason = "for files; a model becomes what the name to write ends in."
-        refuse_idle(context, dict.fromkeys(FILE_OPTIONS, reason))
+        refuse_idle(context, dict.fromkeys(FILE_OPTIONS, reason) | ONLY_FOR_COUNTS)
         _convert_model(source, target, overwrite=overwrite)
-        remark(f"{source} -> {target}")
-        return
-    reads, writes = convert_file(
-        source,
-        target,
-        source_format=source_format,
-        target_format=target_format,
-        columns=columns.split(",") if columns else None,
-        keep=keep.split(",") if keep else None,
-        scheme=scheme.value if scheme else None,
-    )
-    remark(f"{source} ({reads}) -> {target} ({writes})")
+    else:
+        from mrflearn.io.conversion import convert_file
+
+        refuse_idle(context, ONLY_FOR_COUNTS)
+        reads, writes = convert_file(
+            source,
+            target,
+            source_format=source_format,
+            target_format=target_format,
+            columns=columns.split(",") if columns else None,
+            keep=keep.split(",") if keep else None,
+            scheme=scheme.value if scheme else None,
+        )
+        done = f"{source} ({reads}) -> {target} ({writes})"
+    remark(done)
 
 
 def _is_model_to_be(source: Path, target: Path) -> bool:

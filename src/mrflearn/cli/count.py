@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mrflearn.cli.answers import Json, say, say_json
 from mrflearn.cli.asking import refuse_idle
-from mrflearn.cli.engine import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
-from mrflearn.cli.inputs import input_argument, input_option
-from mrflearn.cli.options import MinCount, VocabularySize
-from mrflearn.cli.text_source import MOMENTS, holds_moments
+from mrflearn.cli.generated import estimators, with_arguments
+from mrflearn.cli.inputs import MOMENTS, holds_moments, input_argument, input_option
+from mrflearn.cli.options import Engine, EngineOption, Jobs, Master, place_to_run, shard_paths
+
+COUNTED = ("context", "min_count", "vocabulary_size")  # arguments of the models to be learned
 
 
 def _checked(path: Path) -> Path:
@@ -21,26 +22,23 @@ def _checked(path: Path) -> Path:
     return path
 
 
+@with_arguments("lm", *COUNTED)
 def count(
-    context: typer.Context,
+    command: typer.Context,
     text: Annotated[list[Path], input_argument("Text, one sentence a line (gzip is fine).")],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="The .moments file to write.", callback=_checked),
     ],
-    neighbours: Annotated[
-        int, typer.Option("--context", min=1, help="Neighbours on each side.")
-    ] = 2,
-    min_count: MinCount = 1,
-    vocabulary_size: VocabularySize = None,
     like: Annotated[
         Path | None,
         input_option("Another .moments file: the same words and context, for --validation."),
     ] = None,
     engine: EngineOption = Engine.local,
     master: Master = None,
-    jobs: Jobs = 1,
+    n_jobs: Jobs = None,
     as_json: Json = False,
+    **given: Any,
 ) -> None:
     """Count the pairs of words of a text once, to learn from the counts as often as you like.
 
@@ -52,18 +50,16 @@ def count(
     from mrflearn.features.moments_file import load_moments, save_moments
 
     paths = shard_paths(text, engine)
-    with place_to_run(engine, master, jobs) as place:
+    with place_to_run(engine, master, n_jobs) as place:
         if like is not None:
             reason = "the words and context are those of --like; leave it out."
-            refuse_idle(
-                context,
-                dict.fromkeys(("neighbours", "min_count", "vocabulary_size"), reason),
-            )
+            refuse_idle(command, dict.fromkeys(COUNTED, reason))
             moments = count_text_shards_like(load_moments(like), paths, place)
         else:
-            moments = count_text_shards(
-                paths, place, context=neighbours, size=vocabulary_size, min_count=min_count
-            )
+            usual = {name: estimators("lm")["lm"][name][1] for name in COUNTED}
+            chosen = usual | {name: value for name, value in given.items() if value is not None}
+            size = None if (most := chosen.pop("vocabulary_size")) == "none" else most
+            moments = count_text_shards(paths, place, size=size, **chosen)
     save_moments(moments, output)
     pairs = [len(pair.count) for pair in moments.pairs]
     answer = {

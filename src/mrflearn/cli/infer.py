@@ -6,15 +6,13 @@ import math
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from mrflearn.cli.answers import Json, remark, say, say_json, say_table
 from mrflearn.cli.inputs import input_argument, input_option
-
-if TYPE_CHECKING:
-    from mrflearn.inference.beliefs import Beliefs, Decoding
+from mrflearn.errors import DataError, InferenceError
 
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
@@ -70,32 +68,34 @@ def infer(
     inference = _inference(method, memory, damping, sweeps)
     started = time.perf_counter()
     reduced = condition(potentials, observed)
-    name = _name(inference, reduced.graph)
     answer: dict[str, Any] = {
         "network": str(network),
         "variables": potentials.graph.variables,
         "factors": sum(len(group) for group in potentials.graph.groups),
         "observed": len(observed),
-        "method": name,
+        "method": _name(inference, reduced.graph),
     }
+    found = inference.best(reduced) if best else inference(reduced)
+    value = float((found.score if best else found.log_partition).sum())
+    if value == -math.inf:
+        # A lower bound of -inf proves nothing, nor does a search that is not exact.
+        proved = found.kind == "exact" if best else found.kind != "lower bound"
+        raise InferenceError(f"{network}: {_impossible(answer, proved=proved)}")
+    if not found.converged:
+        what = "marginals" if answer["method"] == "MeanField" else "log-messages"
+        remark(
+            f"{answer['method']} did NOT converge: after {found.sweeps} sweeps {what} still "
+            f"changed by {found.residual:.2g}. The answer may be far off; try more --sweeps, a "
+            "--damping nearer to 1, or another --method."
+        )
+    answer["log_score" if best else "log_partition"] = value
+    answer |= {name: getattr(found, name) for name in ("kind", "converged", "sweeps", "residual")}
     if best:
-        _tell_best(answer, inference.best(reduced), observed, started, as_json)
-        return
-    beliefs = inference(reduced)
-    # A lower bound of -inf proves nothing.
-    proved = beliefs.kind != "lower bound"
-    _refuse_impossible(answer, float(beliefs.log_partition.sum()), proved=proved)
-    _remark_ending(beliefs, name)
-    marginals = expand_beliefs(potentials.graph, beliefs.variables, observed)
-    answer |= {
-        "log_partition": float(beliefs.log_partition.sum()),
-        "kind": beliefs.kind,
-        "converged": beliefs.converged,
-        "sweeps": beliefs.sweeps,
-        "residual": beliefs.residual,
-        "seconds": round(time.perf_counter() - started, 4),
-        "marginals": marginals,
-    }
+        states = enumerate(found.assignment.tolist())
+        answer["states"] = [observed.get(variable, state) for variable, state in states]
+    else:
+        answer["marginals"] = expand_beliefs(potentials.graph, found.variables, observed)
+    answer["seconds"] = round(time.perf_counter() - started, 4)
     if compare:
         answer |= _compare(network, answer)
     if as_json:
@@ -123,9 +123,8 @@ def _inference(method: Method, memory: float, damping: float, sweeps: int) -> An
 
 
 def _name(inference: Any, graph: Any) -> str:
-    from mrflearn.inference.automatic import Automatic
-
-    if isinstance(inference, Automatic):
+    """The inference that answers; that one was chosen which is approximate is said with why."""
+    if hasattr(inference, "chosen"):
         refusal = inference.refusal(graph)
         if refusal is not None:
             remark(f"{refusal} Answering by belief propagation, which is approximate.")
@@ -133,36 +132,17 @@ def _name(inference: Any, graph: Any) -> str:
     return type(inference).__name__
 
 
-def _refuse_impossible(answer: dict[str, Any], score: float, *, proved: bool) -> None:
-    """An error where no state was found that the network (and the evidence) allows."""
-    if score > -math.inf:
-        return
-    from mrflearn.errors import InferenceError
-
+def _impossible(answer: dict[str, Any], *, proved: bool) -> str:
     given = " that agrees with the evidence" if answer["observed"] else ""
     if proved:
-        reason = f"no state{given} is possible: every one meets a factor of value 0."
-    else:
-        reason = (
-            f"{answer['method']} found no possible state{given}; there may be none, which --method "
-            "exact can tell."
-        )
-    raise InferenceError(f"{answer['network']}: {reason}")
-
-
-def _remark_ending(found: Beliefs | Decoding, method: str) -> None:
-    """Says on standard error that an inference stopped before it converged."""
-    if not found.converged:
-        what = "marginals" if method == "MeanField" else "log-messages"
-        remark(
-            f"{method} did NOT converge: after {found.sweeps} sweeps {what} still changed by "
-            f"{found.residual:.2g}. The answer may be far off; try more --sweeps, a --damping "
-            "nearer to 1, or another --method."
-        )
+        return f"no state{given} is possible: every one meets a factor of value 0."
+    return (
+        f"{answer['method']} found no possible state{given}; there may be none, which --method "
+        "exact can tell."
+    )
 
 
 def _compare(network: Path, answer: dict[str, Any]) -> dict[str, Any]:
-    from mrflearn.errors import DataError
     from mrflearn.evaluation.recovery import marginal_error, partition_agreement
     from mrflearn.io.uai import read_marginals, read_partition
 
@@ -177,55 +157,21 @@ def _compare(network: Path, answer: dict[str, Any]) -> dict[str, Any]:
         found["published_log_base"] = agreement.log_base
         found["log_partition_error"] = agreement.log_partition_error
     if marginals.exists():
-        found["largest_marginal_error"] = marginal_error(
-            answer["marginals"], read_marginals(marginals)
-        )
+        error = marginal_error(answer["marginals"], read_marginals(marginals))
+        found["largest_marginal_error"] = error
     return found
 
 
-def _tell_best(
-    answer: dict[str, Any],
-    found: Decoding,
-    observed: dict[int, int],
-    started: float,
-    as_json: bool,
-) -> None:
-    """Tells the best states, those observed among them, and the log of their factors' product."""
-    log_score = float(found.score.sum())
-    _refuse_impossible(answer, log_score, proved=found.kind == "exact")
-    _remark_ending(found, answer["method"])
-    states = found.assignment.tolist()
-    answer |= {
-        "states": [observed.get(v, state) for v, state in enumerate(states)],
-        "log_score": log_score,
-        "kind": found.kind,
-        "converged": found.converged,
-        "sweeps": found.sweeps,
-        "residual": found.residual,
-        "seconds": round(time.perf_counter() - started, 4),
-    }
-    if as_json:
-        say_json(answer)
-        return
-    _tell_size(answer)
-    say(f"log of the product {answer['log_score']:.9g} nats  ({found.kind}; {answer['method']})")
-    say(f"{answer['seconds']:.3f} s")
-    say()
-    say(" ".join(map(str, answer["states"])))
-
-
-def _tell_size(answer: dict[str, Any]) -> None:
+def _tell(answer: dict[str, Any], observed: dict[int, int]) -> None:
     say(
         f"{answer['network']}: {answer['variables']} variables ({answer['observed']} observed), "
         f"{answer['factors']} factors"
     )
-
-
-def _tell(answer: dict[str, Any], observed: dict[int, int]) -> None:
     ended = "converged" if answer["converged"] else f"NOT converged (off {answer['residual']:.1e})"
-    how = f", {answer['sweeps']} sweeps, {ended}" if answer["sweeps"] else ""
-    _tell_size(answer)
-    say(f"log Z = {answer['log_partition']:.9g} nats  ({answer['kind']}; {answer['method']}{how})")
+    how = f"{answer['kind']}; {answer['method']}"
+    how += f", {answer['sweeps']} sweeps, {ended}" if answer["sweeps"] else ""
+    what = "log Z =" if "log_partition" in answer else "log of the product"
+    say(f"{what} {answer.get('log_partition', answer.get('log_score')):.9g} nats  ({how})")
     if "log_partition_error" in answer:
         base = "natural log" if answer["published_log_base"] == "e" else "log10"
         say(
@@ -236,6 +182,9 @@ def _tell(answer: dict[str, Any], observed: dict[int, int]) -> None:
         say(f"published marginals: the worst is off by {answer['largest_marginal_error']:.1e}")
     say(f"{answer['seconds']:.3f} s")
     say()
+    if "states" in answer:
+        say(" ".join(map(str, answer["states"])))
+        return
     rows = []
     for v, marginal in enumerate(answer["marginals"][:SHOWN]):
         shown = " ".join(f"{p:.4f}" for p in marginal)

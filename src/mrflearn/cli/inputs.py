@@ -12,6 +12,7 @@ from mrflearn.errors import DataError, StorageError
 
 Given = TypeVar("Given", Path, Path | None, list[Path])
 STANDARD_INPUT = Path("-")
+MOMENTS = ".moments"
 
 
 def input_argument(text: str) -> Any:
@@ -27,6 +28,11 @@ def model_argument(text: str) -> Any:
 def input_option(text: str, *names: str) -> Any:
     """An option that names a file to read; a missing one is told now, not after the training."""
     return typer.Option(*names, help=text, callback=_found)
+
+
+def holds_moments(path: Path) -> bool:
+    """Whether the name says that counts stand in the file."""
+    return Path(path.name.removesuffix(".gz")).suffix == MOMENTS
 
 
 def _found(given: Given) -> Given:

@@ -39,19 +39,6 @@ def words_of(examples: list[LabelledSequence], file: Path) -> list[list[str]]:
     return [[row[0] for row in example.rows] for example in examples]
 
 
-def refuse_single_label(labels: Iterable[Iterable[Any]], file: Path, column: str = "") -> None:
-    """An error where all labels are the same: every answer would be that one."""
-    found: set[str] = set()
-    for own in labels:
-        for label in own:
-            found |= {label} if isinstance(label, str) else set(label or ())
-            if len(found) > 1:
-                return
-    if found:
-        where = f" in column '{column}'; --labels names another" if column else ""
-        raise DataError(f"there is one label, '{found.pop()}', to learn{where}.", path=file)
-
-
 def batches(examples: Iterable[T], size: int) -> Iterator[list[T]]:
     """The same, so many at a time."""
     stream = iter(examples)

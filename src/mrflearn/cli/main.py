@@ -7,9 +7,10 @@ usage; 130: interrupted.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Annotated, Any, TextIO
@@ -36,8 +37,11 @@ from mrflearn.cli import (
     train,
 )
 from mrflearn.cli.answers import remark
-from mrflearn.cli.wording import in_own_words, options_of
 from mrflearn.errors import MrflearnError, MrflearnWarning
+
+# Settings that Python and the command line call by different names.
+OTHERWISE = {"n_jobs": "--jobs", "random_state": "--seed", "verbose": "--quiet"}
+SETTING = re.compile(r"\b([a-z][a-z0-9_]*)=('[^']*'|\"[^\"]*\"|\.{3}|[\w+-]+(?:\.\w+)*)")
 
 
 class Verbs(TyperGroup):
@@ -56,24 +60,27 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.command("demo", short_help="See it all on built-in data, in half a minute.")(demo.demo)
+VERBS: tuple[tuple[Callable[..., None], str], ...] = (
+    (demo.demo, "See it all on built-in data, in half a minute."),
+    (tag.tag, "Label every token of a text."),
+    (fill.fill, "Find words for a gap in a sentence."),
+    (neighbors.neighbors, "Find the words nearest to a word."),
+    (next_word.next_word, "Go on with a sentence."),
+    (parse.parse, "Draw trees over sentences."),
+    (sample.sample, "Draw new rows or sentences."),
+    (score.score, "Say how probable data are."),
+    (evaluate.evaluate, "Compare answers with the truth."),
+    (inspect.inspect, "Show what a model has learned."),
+    (serve.serve, "Show models on a web page."),
+    (infer.infer, "Find log Z and marginals of a network."),
+    (count.count, "Count text once, to learn from again and again."),
+    (convert.convert, "Turn a file into another format."),
+)
+for verb, short in VERBS:
+    app.command(verb.__name__.replace("_", "-"), short_help=short)(verb)
 app.add_typer(train.app, name="train")
-app.command("tag", short_help="Label every token of a text.")(tag.tag)
-app.command("fill", short_help="Find words for a gap in a sentence.")(fill.fill)
-app.command("neighbors", short_help="Find the words nearest to a word.")(neighbors.neighbors)
-app.command("next-word", short_help="Go on with a sentence.")(next_word.next_word)
-app.command("parse", short_help="Draw trees over sentences.")(parse.parse)
-app.command("sample", short_help="Draw new rows or sentences.")(sample.sample)
-app.command("score", short_help="Say how probable data are.")(score.score)
-app.command("evaluate", short_help="Compare answers with the truth.")(evaluate.evaluate)
-app.command("inspect", short_help="Show what a model has learned.")(inspect.inspect)
-app.command("serve", short_help="Show models on a web page.")(serve.serve)
-app.command("infer", short_help="Find log Z and marginals of a network.")(infer.infer)
-app.command("count", short_help="Count text once, to learn from again and again.")(count.count)
-app.command("convert", short_help="Turn a file into another format.")(convert.convert)
 
 
 def _show_version(wanted: bool) -> None:
@@ -105,10 +112,9 @@ def main() -> None:
     """Runs the command line; every foreseen mistake ends in one line and exit code 1."""
     try:
         with _warnings_as_remarks():
-            _command()()
+            _command()(prog_name="mrflearn")
     except MrflearnError as error:
-        options = options_of(_command(), sys.argv[1:])
-        sys.stderr.write(f"mrflearn: {in_own_words(str(error), options)}\n")
+        sys.stderr.write(f"mrflearn: {in_own_words(str(error), _options(sys.argv[1:]))}\n")
         sys.exit(1)
     except BrokenPipeError:
         # The reader of our output (head, less) has gone; say nothing more, as other tools do.
@@ -121,6 +127,31 @@ def main() -> None:
             "mrflearn: out of memory; try a smaller problem, or with infer a smaller --memory.\n"
         )
         sys.exit(1)
+
+
+def in_own_words(message: str, options: Mapping[str, str]) -> str:
+    """The message with `name='value'` as `--name value`, and `name=True` as `--name`.
+
+    Names that are no options of the command stay as they are.
+    """
+
+    def told(found: re.Match[str]) -> str:
+        option, value = options.get(found[1]), found[2].strip("'\"")
+        if option is None:
+            return found[0]
+        return option if value == "True" else f"{option} {value}"
+
+    return SETTING.sub(told, message)
+
+
+def _options(words: list[str]) -> dict[str, str]:
+    """Python's names for the options of the command that these words call, and the options."""
+    command = _command()
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    named = {own.name: own.opts[0] for own in command.params if own.param_type_name == "option"}
+    known = set(named.values())
+    return named | {name: option for name, option in OTHERWISE.items() if option in known}
 
 
 @contextmanager
@@ -152,7 +183,3 @@ def _warnings_as_remarks() -> Iterator[None]:
 def _is_shortage(error: RuntimeError) -> bool:
     """Whether torch found no memory, which it tells in words alone where there is no GPU."""
     return any(words in str(error) for words in ("can't allocate memory", "out of memory"))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,13 @@
-"""What the verbs that teach and ask taggers share: options for files, figures on tagged text."""
+"""What the verbs that teach and ask taggers share: their files, and figures on tagged text."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import typer
-
-from mrflearn.cli.inputs import input_argument, input_option
+from mrflearn.errors import DataError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,29 +15,6 @@ if TYPE_CHECKING:
 
     from mrflearn.evaluation.tagging import TaggingReport
     from mrflearn.io.tag_files import TagSource
-
-TaggedFile = Annotated[
-    Path, input_argument("Tagged words: .conllu, .tagged (word/tag), .mrg, or columns.")
-]
-Column = Annotated[
-    str | None,
-    typer.Option(
-        "--labels",
-        "--column",
-        help="The column to learn; default: upos of CoNLL-U, of others the last.",
-    ),
-]
-ColumnNames = Annotated[
-    str | None, typer.Option("--columns", help="Names of the columns, such as word,pos,chunk.")
-]
-FileFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="The file's format: conllu, tagged, ptb or columns; default: by its ending.",
-    ),
-]
-Validation = Annotated[Path | None, input_option("Tagged words to report the accuracy on.")]
 
 
 class Tagger(Protocol):
@@ -56,16 +31,6 @@ class Tagger(Protocol):
     def predict_proba(self, X: Sequence[Sequence[str]]) -> list[NDArray[np.float64]]: ...
 
     def n_best(self, X: Sequence[Sequence[str]], n: int) -> list[list[tuple[list[str], float]]]: ...
-
-
-def source_of(
-    file: Path, file_format: str | None, columns: str | None, column: str | None
-) -> TagSource:
-    """Where a file's words and tags stand, as the options say."""
-    from mrflearn.io.tag_files import TagSource
-
-    names = columns.split(",") if columns else None
-    return TagSource.of(file, format=file_format, columns=names, column=column)
 
 
 def source_kept(tagger: Tagger) -> TagSource:
@@ -101,8 +66,6 @@ def read_truth(
     source: TagSource, file: Path
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """Words and tags of a file in which every word has its tag."""
-    from mrflearn.errors import DataError
-
     words, tags = source.tagged(file)
     truth: list[tuple[str, ...]] = []
     for number, own in enumerate(tags, start=1):

@@ -162,8 +162,8 @@ class CompositeLanguageModel(Estimator, ScoresText):
     order
         Length of the longest n-gram; 1 leaves the words before out of the model.
     grammar
-        None; `"latent:10,20"` or `(10, 20)`, numbers of phrases and preterminals, learned from the
-        text; `"treebank:FILE"`, or trees, whose rules EM starts from.
+        None; `"latent:10,20"`, numbers of phrases and preterminals, learned from the text; or
+        `"treebank:FILE"`, trees whose rules EM starts from; in Python also (10, 20), or trees.
     topics
         Number of topics; 1 leaves them out.
     horizontal

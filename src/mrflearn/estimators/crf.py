@@ -109,32 +109,45 @@ class CRF(ChainQuestions):
 
     Parameters
     ----------
-    algorithm
-        `"lbfgs"` (OWL-QN where c1 > 0), `"l2sgd"` or `"ap"` (averaged perceptron).
+    algorithm : {"lbfgs", "l2sgd", "ap"}
+        L-BFGS (OWL-QN where c1 > 0), stochastic gradient descent, or the averaged perceptron.
     min_freq
         The least sum of values at which a feature is kept.
-    all_possible_states, all_possible_transitions
-        Whether pairs never seen together have weights too.
-    c1, c2
-        Strength of the L1 and of the L2 regularisation.
+    all_possible_states
+        Whether pairs of attribute and label never seen together have weights too.
+    all_possible_transitions
+        Whether pairs of labels never seen in a row have weights too.
+    c1
+        Strength of the L1 regularisation.
+    c2
+        Strength of the L2 regularisation.
     max_iterations
-        None is CRFsuite's limit: none for lbfgs, 1000 for l2sgd, 100 for ap.
+        Most iterations; None is CRFsuite's limit: no limit for lbfgs, 1000 for l2sgd, 100 for ap.
     num_memories
         How many steps L-BFGS remembers.
     epsilon
         Training stops when |gradient| max(1, |w|) <= epsilon max(1, |value|).
-    period, delta
-        Training stops when the value fell by less than delta, relative, over `period` iterations.
-    calibration_eta, calibration_rate, calibration_samples, calibration_candidates
-        How l2sgd finds its learning rate.
+    period
+        The number of iterations over which `delta` is measured.
+    delta
+        Training stops when the value fell by less than this, relatively, over `period` iterations.
+    calibration_eta
+        The first learning rate that l2sgd tries.
+    calibration_rate
+        The factor between the learning rates that l2sgd tries.
+    calibration_samples
+        The number of sequences that l2sgd tries learning rates on.
+    calibration_candidates
+        The number of learning rates that l2sgd tries.
     estimator
         `"ml"` (exact), or quicker per iteration and approximate: `"pwpl"`, `"pw"` (a transition
         with its two tokens is a piece), `"pl"`, `"edge-pl"`, `"bp"` or `"pw-reweighted"`;
-        `"auto"` takes the one that suits the data, and `choice_` says which and why.
-    order
+        `"auto"` takes the one that suits the data and says why; in Python see `choice_`.
+    order : {1, 2}
         2 gives weights to three labels in a row; attributes of transitions need order 1.
     class_weight
-        {label: weight} or `"balanced"`; a sequence has the mean weight of its labels.
+        `"balanced"` weighs labels against their frequency; in Python also {label: weight}.  A
+        sequence has the mean weight of its labels.
     batch_size
         Sequences per step of l2sgd and ap.
     patience
@@ -143,8 +156,8 @@ class CRF(ChainQuestions):
         Whether `fit` begins with the weights of the last fit.
     callbacks
         Called after each iteration; see `mrflearn.training.callbacks`.
-    dtype
-        `"float32"` or `"float64"`.
+    dtype : {"float32", "float64"}
+        Type of numbers to compute with.
     device
         `"cpu"`, `"cuda"` or `"auto"`.
     n_jobs

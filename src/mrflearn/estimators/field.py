@@ -92,15 +92,16 @@ class MarkovField(FieldQuestions):
     Parameters
     ----------
     graph
-        `"grid:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"complete"`, `"edges:FILE"`, a networkx
-        graph whose node order is the column order, pairs of columns such as `[(0, 1)]`, or a
-        `FactorGraph` (any cliques).
+        `"grid:4x4"`, `"torus:4x4"`, `"cube:4x4x4"`, `"chimera:3,3,3"`, `"chain:9"`, `"complete"` or
+        `"edges:FILE"`; in Python also a networkx graph whose node order is the column order, pairs
+        of columns such as `[(0, 1)]`, or a `FactorGraph` (any cliques).
     states
         States of every variable, counted from 0: one number, or one each.  None takes what each
         column shows: states from 0 to its largest, or, where they are not counted from 0 (items
-        coded 1 and 2), its codes, which `sample` returns and `score` expects: see `codes_`.
+        coded 1 and 2), its codes, which `sample` returns and `score` expects; in Python see
+        `codes_`.
     estimator
-        `"auto"` chooses by graph and samples, and `choice_` says which and why; `"lap"` (each
+        `"auto"` chooses by graph and samples, and says which and why (`choice_`); `"lap"` (each
         clique from its neighbourhood; small degree, any size), `"pl"` (pseudolikelihood, any
         graph), `"ml"` (exact maximum likelihood, small treewidth), `"bp"` (the same with loopy
         belief propagation), `"consensus"` (each variable by itself, then averaged), `"pw"` (each

@@ -53,23 +53,29 @@ class GraphCRF(FieldCRF):
         `"pw"` (each factor by itself), `"pwpl"` (each variable within each factor), `"pl"` (each
         variable given all around it), `"edge-pl"` (the variables of each factor given all around
         them), `"ml"` (exact; small width), `"bp"` (loopy belief propagation) or `"pw-reweighted"`
-        (a convex combination of pieces); `"auto"` takes the one that suits the graphs, and
-        `choice_` says which and why.
+        (a convex combination of pieces); `"auto"` takes the one that suits the graphs and says
+        why; in Python see `choice_`.
     connected
         Whether a graph in several parts is refused, as one with an edge forgotten.
     pieces
         Of `"pw"` and `"pwpl"`: `"edges"` (an edge takes the features of its ends with it; the
-        default) or `"factors"`; of `"pw"` also lists of kinds of factors, each list one piece per
-        example, as in `[["node", "edge"]]`.
+        default) or `"factors"`; in Python also, of `"pw"`, lists of kinds of factors, each list one
+        piece per example, as in `[["node", "edge"]]`.
     shares
-        Of `"pw-reweighted"`: `"uniform"`, `"optimised"` or {kind of factor: weight}.
-    c1, c2
-        Strength of the L1 and the L2 regularisation: c1 * sum |w| + c2 * sum w^2 is added; a
-        Gaussian prior of variance v is c2 = 1 / 2v.
-    min_freq, all_possible_pairs
-        Which attributes have weights for which labels: those seen together so often, or all.
-    algorithm, max_iterations, num_memories, epsilon, period, delta, batch_size
-        As in `CRF`; there is no `"ap"`.
+        Of `"pw-reweighted"`: `"uniform"` or `"optimised"`; in Python also {kind of factor: weight}.
+    c1
+        Strength of the L1 regularisation: c1 * sum |w| is added.
+    c2
+        Strength of the L2 regularisation: c2 * sum w^2 is added; a Gaussian prior of variance v is
+        c2 = 1 / 2v.
+    min_freq
+        An attribute has weights for the labels that it was seen with this often.
+    all_possible_pairs
+        Whether every attribute has weights for all labels.
+    algorithm : {"lbfgs", "l2sgd"}
+        L-BFGS (OWL-QN where c1 > 0), or stochastic gradient descent.
+    max_iterations, num_memories, epsilon, period, delta, batch_size
+        As in `CRF`.
     inference
         Answers are `"exact"`, by `"bp"`, marginals also by `"trw"`; `"auto"` is exact wherever the
         width of a graph allows.

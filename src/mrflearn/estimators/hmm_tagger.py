@@ -34,7 +34,7 @@ class HMMTagger(Estimator):
 
     Parameters
     ----------
-    order
+    order : {1, 2}
         2 conditions a tag on the two before it and a word on the tag before its own as well; 1 is
         the textbook model, P(tag | tag before) and P(word | tag).
     unknown

@@ -233,6 +233,8 @@ class LanguageModel(WordSpace, ScoresText):
 
         """
         del y
+        if self.dims < 1:
+            raise SettingsError(f"dims must be >= 1; got {self.dims}.")
         earlier = getattr(self, "_learned", None) if self.warm_start else None
         moments = self._training_moments(X, None if earlier is None else earlier.vocabulary)
         held_out = (

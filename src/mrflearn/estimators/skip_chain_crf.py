@@ -36,7 +36,7 @@ class SkipChainCRF(LayeredSequences):
     ----------
     rule
         `"capitalised"` joins all occurrences of the same capitalised word, `"same-word"` those of
-        any word; or a function from the words of a document to pairs of positions.
+        any word; in Python also a function from the words of a document to pairs of positions.
     word
         Where the rule finds a token's word: the feature of that name (`{"word": "Paris"}`, or
         `"word=Paris"` in a list of names; `"w[0]"` for `word_features`), or a function from an

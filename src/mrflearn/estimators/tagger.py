@@ -48,9 +48,9 @@ class JointTagger(Estimator):
 
     Parameters
     ----------
-    context
-        Each tag is joined to the tags up to this many positions away, 1 or 2.
-    words
+    context : {1, 2}
+        Each tag is joined to the tags up to this many positions away.
+    words : {1, 3}
         Each tag is joined to its own word (1), or to the words beside it too (3).
     bound
         What is maximised: the likelihood itself (`"exact"`), a lower bound on it from chains of
@@ -61,7 +61,7 @@ class JointTagger(Estimator):
     tags
         How many tags to look for, where text without any is learned from.
     rounds
-        Of expectation-maximisation, where tags are unknown.
+        Rounds of expectation-maximisation, where tags are unknown.
     unlabelled_weight
         The weight of a sentence with unknown tags, against 1 for one without; 0 leaves such
         sentences out, and of several the best on the validation set is taken.  Where no sentence

@@ -8,19 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from mrflearn.errors import DataError, StorageError
 from mrflearn.features.templates import Templates, read_template
 from mrflearn.features.word_features import word_features
-from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
-from mrflearn.io.conversion import FORMATS, guess_format
-from mrflearn.io.corpus import read_sentences, split_tokens
+from mrflearn.io.columns import ColumnSentence
+from mrflearn.io.conversion import FORMATS, sentence_format
+from mrflearn.io.corpus import read_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite
-from mrflearn.io.files import PathLike, read_lines
+from mrflearn.io.files import PathLike
 from mrflearn.io.grmm import read_grmm
+from mrflearn.io.tag_files import first_columns, read_shaped
 
 MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
 SENTENCE_FORMATS = tuple(name for name, known in FORMATS.items() if known.to_columns)
@@ -77,7 +76,7 @@ class Recipe:
         Without `labels` the last column is learned, of CoNLL-U `upos`; without `columns` words are
         all that is looked at in CoNLL-U.
         """
-        kind = format or _guess(path)
+        kind = format or sentence_format(path, "columns")
         layers = (labels,) if isinstance(labels, str) else tuple(labels or ())
         lines = None if template is None else read_template(template)
         if kind in MADE:
@@ -129,7 +128,7 @@ class Recipe:
 
     def read(self, path: PathLike, *, format: str | None = None) -> Iterator[LabelledSequence]:  # noqa: A002
         """The sequences of a file, one at a time; a file of columns may lack the labels' one."""
-        kind = format or (self.format if str(path) == "-" else _guess(path, self.format))
+        kind = format or (self.format if str(path) == "-" else sentence_format(path, self.format))
         if kind != self.format and (kind in MADE or self.format in MADE):
             raise DataError(
                 f"this is {kind}, but the model was trained on {self.format}.", path=path
@@ -172,6 +171,16 @@ class Recipe:
             )
         return examples
 
+    def words(self, examples: Sequence[LabelledSequence], path: PathLike) -> list[list[str]]:
+        """The words of sequences, which a rule for skip edges reads."""
+        if any(not row for example in examples for row in example.rows):
+            raise DataError(
+                "its features are made and its words are gone; a skip chain needs the words, as "
+                "files of columns have them.",
+                path=path,
+            )
+        return [[row[0] for row in example.rows] for example in examples]
+
     def items(self, sentence: ColumnSentence) -> list[list[str]]:
         """What is looked at in a sentence."""
         named = dict(zip(sentence.names, sentence.columns, strict=True))
@@ -199,7 +208,9 @@ class Recipe:
 
     def _sentences(self, path: PathLike, kind: str) -> Iterator[ColumnSentence]:
         if kind == "columns":
-            return _read_columns(path, self.columns, self.seen)
+            # A file may lack the labels, as its first line decides.
+            labels = " or ".join(sorted(set(self.columns) - set(self.seen)))
+            return read_shaped(path, {self.columns: "", self.seen: labels})
         if kind == "text":
             names = self.seen
             if len(names) != 1:
@@ -219,24 +230,6 @@ class Recipe:
             )
 
 
-def _read_columns(
-    path: PathLike, columns: tuple[str, ...], seen: tuple[str, ...]
-) -> Iterator[ColumnSentence]:
-    """Sentences with all columns, or, as the first line decides, with those seen alone."""
-    skipped: list[tuple[int, str]] = []
-    with closing(read_lines(path)) as lines:
-        for number, line in lines:
-            skipped.append((number, line))
-            cells = split_tokens(line)
-            if cells and cells[0] != DOCUMENT_MARK:
-                names, note = columns, ""
-                if len(cells) == len(seen):
-                    names, labels = seen, set(columns) - set(seen)
-                    note = f" (line {number} has no {' or '.join(sorted(labels))})"
-                yield from parse_columns(chain(skipped, lines), path, names, note=note)
-                return
-
-
 def _other_format(path: PathLike, kind: str) -> Iterator[ColumnSentence]:
     known = FORMATS.get(kind)
     if known is None or known.to_columns is None:
@@ -246,15 +239,6 @@ def _other_format(path: PathLike, kind: str) -> Iterator[ColumnSentence]:
             path=path,
         )
     return known.to_columns(known.read(path))
-
-
-def _guess(path: PathLike, otherwise: str = "columns") -> str:
-    """The format by the ending of the name; columns are kept under any (.txt, .dat, .data)."""
-    try:
-        kind = guess_format(path)
-    except DataError:
-        return otherwise
-    return otherwise if kind in ("text", "samples") else kind
 
 
 def _check_layers(layers: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -286,16 +270,9 @@ def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _first_columns(path: PathLike, kind: str) -> tuple[str, ...]:
-    if str(Path(path)) == "-":
-        raise DataError("standard input can be read once only: name its columns.")
-    if kind != "columns":
-        return _first(_other_format(path, kind), path).names
-    with closing(read_lines(path)) as lines:
-        rows = (split_tokens(line) for _, line in lines)
-        width = next((len(cells) for cells in rows if cells and cells[0] != DOCUMENT_MARK), 0)
-    if width < 2:
-        raise DataError("a file to learn from needs a word and a label on each line.", path=path)
-    return ("word", *(f"column{i}" for i in range(2, width)), "label")
+    if str(path) == "-" or kind == "columns":
+        return first_columns(path, "label")
+    return _first(_other_format(path, kind), path).names
 
 
 def _first(sentences: Iterable[ColumnSentence], path: PathLike) -> ColumnSentence:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mrflearn.errors import DataError
 from mrflearn.io.alignments import ENDINGS, read_alignment, write_alignment
@@ -79,10 +79,15 @@ def _to_tagged(sentences: Iterable[ColumnSentence]) -> Iterator[TaggedSentence]:
         if len(sentence.names) != 2:
             raise DataError(
                 f"tagged text holds a word and one tag; there are the columns "
-                f"{', '.join(sentence.names)}. Choose two with --keep."
+                f"{', '.join(sentence.names)}. Choose two: keep=..."
             )
         words, tags = sentence.columns
         yield TaggedSentence(words, tags)
+
+
+def _samples(name: Literal["csv", "npy", "digits"], suffix: str) -> Format:
+    read, write = partial(read_samples, format=name), partial(write_samples, format=name)
+    return Format(read, write, (suffix,), "samples")
 
 
 ALIGNED = tuple(ending for ending in ENDINGS if ending not in (".a2m", ".a3m"))
@@ -99,25 +104,10 @@ FORMATS: dict[str, Format] = {
     "seminar": Format(read_seminar, write_seminar, (".seminar",), "sentences", _of_seminar),
     "crfsuite": Format(read_crfsuite, write_crfsuite, (".crfsuite",), "attributes"),
     "grmm": Format(read_grmm, write_grmm, (".grmm",), "layers"),
-    "csv": Format(
-        partial(read_samples, format="csv"),
-        partial(write_samples, format="csv"),
-        (".csv",),
-        "samples",
-    ),
-    "npy": Format(
-        partial(read_samples, format="npy"),
-        partial(write_samples, format="npy"),
-        (".npy",),
-        "samples",
-    ),
+    "csv": _samples("csv", ".csv"),
+    "npy": _samples("npy", ".npy"),
     "samples": Format(read_samples, partial(write_samples, format="text"), (".dat",), "samples"),
-    "digits": Format(
-        partial(read_samples, format="digits"),
-        partial(write_samples, format="digits"),
-        (".digits",),
-        "samples",
-    ),
+    "digits": _samples("digits", ".digits"),
     "fasta": Format(read_alignment, write_alignment, ALIGNED, "alignments"),
     "a2m": Format(
         partial(read_alignment, drop_inserts=True), write_alignment, (".a2m", ".a3m"), "alignments"
@@ -141,6 +131,15 @@ def guess_format(path: PathLike) -> str:
     raise DataError(
         f"the ending '{suffix}' stands for no format. Name one: {', '.join(FORMATS)}.", path=path
     )
+
+
+def sentence_format(path: PathLike, otherwise: str) -> str:
+    """The format by the ending of the name; columns are kept under any (.txt, .dat, .data)."""
+    try:
+        kind = guess_format(path)
+    except DataError:
+        return otherwise
+    return otherwise if kind in ("text", "samples") else kind
 
 
 def convert_file(
@@ -167,13 +166,13 @@ def convert_file(
     read = partial(read_columns, columns=columns) if columns and reads == "columns" else first.read
     related = first.family == second.family
     unchanged = keep is None and scheme is None
-    if unchanged and (reads == writes or (related and not _by_columns(first))):
+    if unchanged and (reads == writes or (related and first.family != "sentences")):
         second.write(target, read(source))
         return reads, writes
     if not related or first.to_columns is None or second.from_columns is None:
         raise DataError(
             f"'{reads}' cannot become '{writes}' so: {_within(first)}. "
-            "If the file is in another format, name it with --from.",
+            "If the file is in another format, name it: source_format=...",
             path=source,
         )
     sentences = first.to_columns(read(source))
@@ -181,21 +180,19 @@ def convert_file(
     return reads, writes
 
 
-def _by_columns(source: Format) -> bool:
-    return source.family == "sentences"
-
-
 def _within(source: Format) -> str:
+    """What a format can become."""
+    sentences = source.family == "sentences"
     reachable = [
         name
         for name, other in FORMATS.items()
         if other is source
         or (
             other.family == source.family
-            and (not _by_columns(source) or (source.to_columns and other.from_columns))
+            and (not sentences or (source.to_columns and other.from_columns))
         )
     ]
-    only = "" if _by_columns(source) else ", and --keep and --scheme are for sentences"
+    only = "" if sentences else ", and keep=... and scheme=... are for sentences"
     return f"it can become {', '.join(reachable)}{only}"
 
 

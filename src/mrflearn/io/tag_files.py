@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mrflearn.errors import DataError, StorageError
 from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
 from mrflearn.io.conllu import ConlluSentence, read_conllu
-from mrflearn.io.conversion import FORMATS, guess_format
+from mrflearn.io.conversion import FORMATS, sentence_format
 from mrflearn.io.corpus import read_sentences, split_tokens
 from mrflearn.io.files import PathLike, read_lines
 
@@ -51,7 +51,7 @@ class TagSource:
         column: str | None = None,
     ) -> TagSource:
         """Where the tags of a file are; what is not given is read off its name and first line."""
-        kind = format or _guess(path, "columns")
+        kind = format or sentence_format(path, "columns")
         if kind not in TAG_COLUMNS:
             raise DataError(
                 f"'{kind}' has no tags for words; there are {', '.join(TAG_COLUMNS)}.", path=path
@@ -59,7 +59,7 @@ class TagSource:
         if kind != "columns" and columns:
             raise DataError(f"{kind} files have columns of their own: give no names.", path=path)
         if kind == "columns":
-            names = tuple(columns) if columns else _first_columns(path)
+            names = tuple(columns) if columns else first_columns(path, "tag")
             chosen = column or names[-1]
         else:
             names = ("word", *TAG_COLUMNS[kind])
@@ -84,14 +84,18 @@ class TagSource:
 
     def read(self, path: PathLike, *, format: str | None = None) -> Iterator[TagExample]:  # noqa: A002
         """The sentences of a file, one at a time; the tags may be missing, as in plain text."""
-        kind = format or (self.format if str(path) == "-" else self._guess(path))
+        usual = self.format if self.format == "columns" else "text"
+        kind = format or (self.format if str(path) == "-" else sentence_format(path, usual))
         if kind == "conllu":
             return map(self._of_conllu, read_conllu(path))
         if kind == "text":
             return map(_of_words, read_sentences(path))
         if kind == "columns":
-            own = (self.columns, self.column) if self.format == kind else (("word", "tag"), "tag")
-            return map(self._of_columns, _read_columns(path, *own))
+            own = self.format == kind
+            columns, column = (self.columns, self.column) if own else (("word", "tag"), "tag")
+            untagged = tuple(name for name in columns if name != column)
+            shapes = {columns: "", untagged: "", columns[:1]: ""}
+            return map(self._of_columns, read_shaped(path, shapes))
         other = FORMATS.get(kind)
         if kind not in TAG_COLUMNS or other is None or other.to_columns is None:
             known = ", ".join([*TAG_COLUMNS, "text"])
@@ -111,8 +115,17 @@ class TagSource:
             raise DataError("there are no sentences in it.", path=path)
         return words, tags
 
-    def _guess(self, path: PathLike) -> str:
-        return _guess(path, self.format if self.format == "columns" else "text")
+    def complete(self, path: PathLike) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+        """The words and the tags of a file in which every word has its tag."""
+        words, tags = self.tagged(path)
+        for number, own in enumerate(tags, start=1):
+            if None in own:
+                raise DataError(
+                    f"sentence {number} has words without a tag (`_`) in column '{self.column}', "
+                    "so that there is nothing to compare with.",
+                    path=path,
+                )
+        return words, [tuple(tag for tag in own if tag is not None) for own in tags]
 
     def _of_conllu(self, sentence: ConlluSentence) -> TagExample:
         column = self.column if self.column in TAG_COLUMNS["conllu"] else "upos"
@@ -133,38 +146,32 @@ def _of_words(words: Iterable[str]) -> TagExample:
     return TagExample(own, None, tuple((word,) for word in own))
 
 
-def _read_columns(
-    path: PathLike, columns: tuple[str, ...], column: str
-) -> Iterator[ColumnSentence]:
-    """Sentences with all columns or without the tags or with words alone, as line 1 decides."""
+def read_shaped(path: PathLike, shapes: Mapping[tuple[str, ...], str]) -> Iterator[ColumnSentence]:
+    """Sentences with the first of these columns that the first line has as many cells of.
+
+    Each shape comes with the names that it lacks, for complaints; where none has as many, the first
+    is what should have been there.
+    """
     skipped: list[tuple[int, str]] = []
-    untagged = tuple(name for name in columns if name != column)
     with closing(read_lines(path)) as lines:
         for number, line in lines:
             skipped.append((number, line))
             cells = split_tokens(line)
             if cells and cells[0] != DOCUMENT_MARK:
-                shapes = (columns, untagged, columns[:1])
-                names = next((own for own in shapes if len(own) == len(cells)), columns)
-                yield from parse_columns(chain(skipped, lines), path, names)
+                usual = next(iter(shapes))
+                names = next((own for own in shapes if len(own) == len(cells)), usual)
+                note = f" (line {number} has no {shapes[names]})" if shapes[names] else ""
+                yield from parse_columns(chain(skipped, lines), path, names, note=note)
                 return
 
 
-def _guess(path: PathLike, otherwise: str) -> str:
-    """The format by the ending of the name; columns are kept under any (.txt, .dat, .data)."""
-    try:
-        kind = guess_format(path)
-    except DataError:
-        return otherwise
-    return otherwise if kind in ("text", "samples") else kind
-
-
-def _first_columns(path: PathLike) -> tuple[str, ...]:
+def first_columns(path: PathLike, last: str) -> tuple[str, ...]:
+    """Names for the columns of a file, as its first line has them: word, column2 ..., `last`."""
     if str(path) == "-":
         raise DataError("standard input can be read once only: name its columns, or its format.")
     with closing(read_lines(path)) as lines:
         rows = (split_tokens(line) for _, line in lines)
         width = next((len(cells) for cells in rows if cells and cells[0] != DOCUMENT_MARK), 0)
     if width < 2:
-        raise DataError("a file to learn from needs a word and a tag on each line.", path=path)
-    return ("word", *(f"column{i}" for i in range(2, width)), "tag")
+        raise DataError(f"a file to learn from needs a word and a {last} on each line.", path=path)
+    return ("word", *(f"column{i}" for i in range(2, width)), last)

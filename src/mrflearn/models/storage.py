@@ -17,16 +17,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import safetensors
-import safetensors.torch
-from torch import Tensor
 
 from mrflearn import __version__
 from mrflearn.errors import StorageError
 from mrflearn.io.files import new_draft, remove_drafts, sync_folder
+
+if TYPE_CHECKING:  # a target is checked before torch is needed
+    from torch import Tensor
 
 FORMAT = "mrflearn model"
 FORMAT_VERSION = 4
@@ -123,6 +124,8 @@ def _identity(folder: Path) -> tuple[int, int, int] | None:
 
 
 def _read(folder: Path, device: str) -> StoredModel:
+    from safetensors.torch import load_file
+
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise StorageError(f"{folder} {what}; a model is a directory written by `save` or `train`.")
@@ -137,7 +140,7 @@ def _read(folder: Path, device: str) -> StoredModel:
                 f"that in {CONFIG}. Copy or train the model again."
             )
         # Memory-mapped: a model of several gigabytes is not held twice.
-        tensors = safetensors.torch.load_file(tensors_path, device=device)
+        tensors = load_file(tensors_path, device=device)
     except (safetensors.SafetensorError, OSError) as error:
         raise StorageError(
             f"{tensors_path} is damaged or truncated ({error}). Copy or train the model again."
@@ -194,8 +197,10 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _fill(folder: Path, model: StoredModel) -> None:
+    from safetensors.torch import save_file
+
     tensors = {name: value.detach().contiguous().cpu() for name, value in model.tensors.items()}
-    safetensors.torch.save_file(tensors, folder / TENSORS)
+    save_file(tensors, folder / TENSORS)
     _sync_file(folder / TENSORS)
     try:
         # What is written is what JSON gives back: tuples are lists, keys are texts.
