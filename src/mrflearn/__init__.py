@@ -6,7 +6,6 @@ Names are loaded on first use, so that `import mrflearn` itself costs nothing.
 from typing import TYPE_CHECKING
 
 from mrflearn._lazy import lazy
-from mrflearn.kinds import KINDS
 
 if TYPE_CHECKING:
     from mrflearn.estimators.composite import CompositeLanguageModel
@@ -52,8 +51,26 @@ __all__ = [
     "word_features",
 ]
 
+# What can be saved and loaded, and where it lives in `mrflearn.estimators`.
+ESTIMATORS = {
+    "CRF": "crf",
+    "CompositeLanguageModel": "composite",
+    "FactorialCRF": "factorial_crf",
+    "FieldStructure": "structure",
+    "GraphCRF": "graph_crf",
+    "HMMTagger": "hmm_tagger",
+    "JointTagger": "tagger",
+    "LanguageModel": "language_model",
+    "MarkovField": "field",
+    "NgramLanguageModel": "ngram",
+    "PCFG": "pcfg",
+    "PottsField": "potts",
+    "SkipChainCRF": "skip_chain_crf",
+    "WordVectors": "word_vectors",
+}
+
 _HOMES = {
-    **{name: f"mrflearn.estimators.{kind.home}" for name, kind in KINDS.items()},
+    **{name: f"mrflearn.estimators.{module}" for name, module in ESTIMATORS.items()},
     "Constraints": "mrflearn.estimators.crf_answers",
     "edge": "mrflearn.features.index",
     "load": "mrflearn.estimators.loading",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mrflearn import load
+from mrflearn.describe import tasks_of
 from mrflearn.io.ptb import read_trees
-from mrflearn.serving.tasks import tasks_of
 from support.command import run
 
 TEXT = "the cat sat\nthe dog sat\n\na cat ran\nthe dog ran\n\n" * 6
@@ -60,7 +60,7 @@ def test_next_words_inspect_sample(place: Path) -> None:
     inspected = run("inspect", model, "-n", "3", "--json").json()
     assert (inspected["phrases"], inspected["preterminals"], inspected["topics"]) == (2, 3, 2)
     assert [len(words) for words in inspected["topic_words"]] == [3, 3]
-    assert "topic 1" in run("inspect", model).out
+    assert "Topics:" in run("inspect", model).out
     assert run("inspect", model, "--label", "NP").code == 2
     drawn = run("sample", model, "-n", "2", "-o", str(place / "new.txt"))
     assert drawn.code == 0
@@ -111,7 +111,7 @@ def test_trees_come_in_order_however_many_are_parsed_at_once(
 ) -> None:
     model, text = str(place / "m"), str(place / "text.txt")
     whole = run("parse", model, text).out
-    monkeypatch.setattr("mrflearn.cli.parse.AT_ONCE", 3)
+    monkeypatch.setattr("mrflearn.describe.grammars.AT_ONCE", 3)
     assert run("parse", model, text).out == whole
     (place / "ordered").write_text(whole)
     told = [" ".join(tree.words) for tree in read_trees(place / "ordered")]

@@ -137,10 +137,12 @@ def test_evaluate_counts_what_the_library_counts(folder: Path, tmp_path: Path) -
 
 def test_evaluate_tells_people(folder: Path) -> None:
     found = run("evaluate", str(folder / "model"), str(folder / "test.txt"), "--calibration")
-    assert "8 sentences, 48 tokens" in found.out
-    assert "accuracy 100.00 %" in found.out
-    assert "NP            100.00  100.00  100.00    16" in found.out
-    assert "expected calibration error" in found.out
+    told = [line.split() for line in found.out.splitlines()]
+    assert ["sentences", "8"] in told
+    assert ["tokens", "48"] in told
+    assert ["accuracy", "100.00", "%"] in told
+    assert ["NP", *["100.00", "%"] * 3, "16"] in told
+    assert "calibration error" in found.out
 
 
 def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
@@ -150,7 +152,8 @@ def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
     one = run("inspect", str(folder / "model"), "--label", "B-VP", "--json").json()
     assert {row[1] for row in one["features"]} == {"B-VP"}
     assert all("B-VP" in row for row in one["transitions"])
-    assert "B-NP -> I-NP" in run("inspect", str(folder / "model")).out
+    told = run("inspect", str(folder / "model")).out.splitlines()
+    assert ["B-NP", "I-NP"] in [line.split()[:2] for line in told]
 
 
 @pytest.mark.parametrize(
@@ -201,8 +204,7 @@ def test_b_templates_give_transitions_attributes(folder: Path, tmp_path: Path) -
     shown = run("inspect", str(tmp_path / "model"), "-n", "1", "--json").json()
     assert tuple(shown["edges"][0][:3]) in weights
     told = run("inspect", str(tmp_path / "model")).out
-    assert "B01:NN" in told
-    assert "B-NP -> I-NP" in told
+    assert ["B01:NN", "B-NP", "I-NP"] in [line.split()[:3] for line in told.splitlines()]
 
 
 def test_nothing_to_evaluate_and_nowhere_to_draw_are_one_line_each(folder: Path) -> None:

@@ -113,7 +113,7 @@ def test_score(model, text):
     plain = run("score", str(model), str(text))
     assert "a proven lower bound" in plain.out
     sampled = run("score", str(model), str(text), "--method", "ais").out
-    assert sampled.count("+-") == 1
+    assert sampled.count("standard error") == 1
     assert "effective chains" in sampled
 
 
@@ -177,7 +177,8 @@ def test_a_picture_of_no_known_format_is_refused_before_training(text, tmp_path)
 
 
 def test_inspect_tells_people_the_most_frequent_words(model):
-    assert "most frequent: the" in run("inspect", str(model), "-n", "1").out
+    told = run("inspect", str(model), "-n", "1").out.splitlines()
+    assert ["most", "frequent", "the"] in [line.split() for line in told]
 
 
 def test_word_vectors_are_not_written_as_an_arpa_file(model, tmp_path):

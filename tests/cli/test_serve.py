@@ -44,7 +44,7 @@ import sys, time
 from pathlib import Path
 from mrflearn.cli import serve
 from mrflearn.serving import desk
-from mrflearn.serving.tasks import Task
+from mrflearn.describe.description import Task
 
 def answer(words):
     print("begun", flush=True)

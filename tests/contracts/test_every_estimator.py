@@ -15,9 +15,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 import mrflearn
+from mrflearn.describe import tasks_of
 from mrflearn.errors import NotFittedError, SettingsError, StorageError
 from mrflearn.models.storage import read_model, write_model
-from mrflearn.serving.tasks import tasks_of
 from support.estimators import Example, estimators
 
 DOORS = estimators()

@@ -18,8 +18,9 @@ from mrflearn import (
     MarkovField,
     NgramLanguageModel,
 )
+from mrflearn.describe import describe
+from mrflearn.describe.render import add_blocks
 from mrflearn.plots.curves import draw_curves
-from mrflearn.plots.model_page import model_page
 from mrflearn.plots.page import Page
 from support.command import run
 from support.estimators import estimators
@@ -104,7 +105,9 @@ def test_every_kind_of_model_has_a_page(kind: str) -> None:
         for kind, name in {"graphs": "GraphCRF", "pcfg": "PCFG", "vectors": "WordVectors"}.items()
     }
     facts = {"converged": True, "seconds": 0.5, "labels": ["a"], "nothing": None}
-    text = model_page(models[kind](), "small", facts).html()
+    page = Page("small")
+    add_blocks(page, describe(models[kind]()).report(facts))
+    text = page.html()
     tags = opened(text).seen
     assert "<h1>small</h1>" in text
     assert "<td>yes</td>" in text

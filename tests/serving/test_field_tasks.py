@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from mrflearn import MarkovField
-from mrflearn.serving.field_tasks import field_tasks
+from mrflearn.describe import tasks_of
 
 
 @pytest.mark.parametrize(("lowest", "shown"), [(0, {0, 1}), (-1, {-1, 1})])
 def test_samples_are_of_the_kind_that_was_learned_from(lowest: int, shown: set[int]) -> None:
     rows = np.random.default_rng(0).choice([lowest, 1], (200, 4))
-    tasks = {task.name: task for task in field_tasks(MarkovField("grid:2x2").fit(rows))}
+    tasks = {task.name: task for task in tasks_of(MarkovField("grid:2x2").fit(rows))}
     _, cells = tasks["samples"]("20")
-    assert {value for row in cells["rows"] for value in row} == shown
+    assert {value for row in cells.rows for value in row} == shown

@@ -6,7 +6,8 @@ import pytest
 
 from mrflearn import PCFG
 from mrflearn.datasets.english import sample_documents
-from mrflearn.serving.tasks import Task, tasks_of
+from mrflearn.describe import tasks_of
+from mrflearn.describe.description import Task
 
 
 @pytest.fixture(scope="module")
@@ -30,4 +31,4 @@ def test_trees_come_with_their_shares(tasks):
 
 def test_what_has_no_parse_is_told(tasks):
     (note,) = tasks["parse"]("unheard of")
-    assert "cannot produce this sentence" in str(note)
+    assert "cannot produce this sentence" in note.shown()["text"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mrflearn import CompositeLanguageModel
-from mrflearn.serving.tasks import tasks_of
+from mrflearn.describe import tasks_of
 
 TEXT = [["a"], ["b", "a"]]
 

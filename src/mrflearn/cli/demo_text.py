@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrflearn.cli.answers import say
+from mrflearn.describe import describe
+from mrflearn.describe.render import add_blocks
 
 if TYPE_CHECKING:
     from mrflearn.plots.page import Page
@@ -23,7 +25,6 @@ def show_language_model(output: Path, page: Page, seed: int) -> None:
     """Learns from docstrings, fills a gap, shows neighbours and a map."""
     from mrflearn.datasets.docstrings import docstring_sentences
     from mrflearn.estimators.language_model import LanguageModel
-    from mrflearn.plots.text_pages import add_language_model
 
     text = [list(words) for words in docstring_sentences(PACKAGES)]
     tokens = sum(map(len, text))
@@ -45,7 +46,7 @@ def show_language_model(output: Path, page: Page, seed: int) -> None:
         f"Learned in {seconds:.1f} s from the counts of pairs in {tokens:,} tokens of docstrings. "
         f"'{GAP}' is filled with: {filled}."
     )
-    add_language_model(page, model)
+    add_blocks(page, describe(model).report())
 
 
 def show_tagger(output: Path, page: Page, seed: int) -> None:
@@ -82,7 +83,6 @@ def show_composite(output: Path, page: Page, seed: int) -> None:
     """Learns n-grams, grammar and topics together, parses a sentence and shows the topics."""
     from mrflearn.datasets.english import sample_documents
     from mrflearn.estimators.composite import CompositeLanguageModel
-    from mrflearn.plots.text_pages import add_composite
 
     documents = sample_documents(LESSONS + TESTS, seed=seed + 1)
     short = [
@@ -109,4 +109,4 @@ def show_composite(output: Path, page: Page, seed: int) -> None:
         "The most probable tree of a new sentence:"
     )
     page.lines(str(tree))
-    add_composite(page, model)
+    add_blocks(page, describe(model).report())

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json
-from mrflearn.cli.asking import ask
+from mrflearn.cli.asking import answered
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule
 from mrflearn.cli.inputs import input_argument, input_option
 from mrflearn.cli.options import ChunkScheme, ModelFolder, Seed
 from mrflearn.cli.pictures import picture_of
 
 
+@answered
 def evaluate(
     context: typer.Context,
     model: ModelFolder,
@@ -51,19 +52,3 @@ def evaluate(
 
     Example: mrflearn evaluate chunker test.txt --json
     """
-    ask(
-        "evaluate",
-        context,
-        model,
-        file=file,
-        train=train,
-        scheme=scheme,
-        n=n,
-        calibration=calibration,
-        columns=columns,
-        molecule=molecule,
-        drop_inserts=drop_inserts,
-        seed=seed,
-        plot=plot,
-        as_json=as_json,
-    )

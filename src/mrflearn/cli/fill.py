@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from mrflearn.cli.answers import Json, say_json, say_table
-from mrflearn.cli.asking import ask
+from mrflearn.cli.answers import Json
+from mrflearn.cli.asking import answered
 from mrflearn.cli.options import ModelFolder, Number
 
-if TYPE_CHECKING:
-    from mrflearn.estimators.language_model import LanguageModel
 
-
+@answered
 def fill(
     context: typer.Context,
     model: ModelFolder,
@@ -25,13 +23,3 @@ def fill(
 
     Example: mrflearn fill model "the company said _ would rise"
     """
-    ask("fill", context, model, sentence=sentence, n=n, as_json=as_json)
-
-
-def fill_gap(model: LanguageModel, sentence: str, n: int, as_json: bool) -> None:
-    """Tells the words for the gap."""
-    found = model.fill(sentence.split(), n)
-    if as_json:
-        say_json({"sentence": sentence, "words": [list(pair) for pair in found]})
-        return
-    say_table(["word", "probability"], [[word, f"{chance:.4f}"] for word, chance in found])

@@ -8,17 +8,16 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json
-from mrflearn.cli.asking import ask
+from mrflearn.cli.asking import answered
 from mrflearn.cli.options import ModelFolder
 from mrflearn.cli.pictures import picture_of
 
 
+@answered
 def inspect(
     context: typer.Context,
     model: ModelFolder,
-    top: Annotated[
-        int, typer.Option("--number", "-n", min=1, help="How many entries to show.")
-    ] = 20,
+    n: Annotated[int, typer.Option("--number", "-n", min=1, help="How many entries to show.")] = 20,
     label: Annotated[str | None, typer.Option(help="Of a CRF: this label's weights.")] = None,
     contacts: Annotated[
         bool, typer.Option("--contacts", help="Of an alignment: its strongest contacts.")
@@ -35,22 +34,12 @@ def inspect(
     edges: Annotated[
         bool, typer.Option("--edges", help="With --plot: the strongest edges instead.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with all of it, as training writes one.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """A field's strongest couplings, a CRF's heaviest weights, the size of a language model.
 
     Example: mrflearn inspect spikes-model -n 10 --plot couplings.png
     """
-    ask(
-        "inspect",
-        context,
-        model,
-        top=top,
-        label=label,
-        contacts=contacts,
-        apart=apart,
-        matrix=matrix,
-        plot=plot,
-        edges=edges,
-        as_json=as_json,
-    )

@@ -1,4 +1,4 @@
-"""The page that every `mrflearn train` writes beside its model."""
+"""The page that every `mrflearn train` writes beside its model, and `mrflearn inspect --html`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,20 @@ def write_report(
 ) -> None:
     """Writes `report.html` into the model's directory; without matplotlib says why it cannot."""
     try:
-        from mrflearn.plots.model_page import model_page
-
-        model_page(model, folder.resolve().name, facts).write(folder / REPORT)
+        write_page(model, folder.resolve().name, folder / REPORT, facts)
     except MissingExtraError as missing:
         remark(f"no {REPORT}: {missing}")
         return
     if not quiet:
         remark(f"report: {folder / REPORT}")
+
+
+def write_page(model: Any, title: str, path: Path, facts: Mapping[str, Any] | None = None) -> None:
+    """Writes all that there is to say of a model; `facts` are what training reported."""
+    from mrflearn.describe import describe
+    from mrflearn.describe.render import add_blocks
+    from mrflearn.plots.page import Page
+
+    page = Page(title)
+    add_blocks(page, describe(model).report(facts))
+    page.write(path)

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from mrflearn.cli.asking import ask
+from mrflearn.cli.asking import answered
 from mrflearn.cli.options import ModelFolder, Seed
 
 
+@answered
 def sample(
     context: typer.Context,
     model: ModelFolder,
-    count: Annotated[
+    n: Annotated[
         int, typer.Option("--number", "-n", min=1, help="How many rows, sentences or documents.")
     ] = 10,
     seed: Seed = 0,
@@ -27,4 +28,3 @@ def sample(
 
     Example: mrflearn sample spikes-model -n 1000 -o new.csv
     """
-    ask("sample", context, model, count=count, seed=seed, output=output)

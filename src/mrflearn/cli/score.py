@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json
-from mrflearn.cli.asking import ask
+from mrflearn.cli.asking import answered
 from mrflearn.cli.field_rows import Columns, DropInserts, Letters, Molecule
 from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import LikelihoodMethod, ModelFolder
 
 
+@answered
 def score(
     context: typer.Context,
     model: ModelFolder,
@@ -34,14 +35,3 @@ def score(
 
     Example: mrflearn score spikes-model held-out.txt --method ais
     """
-    ask(
-        "score",
-        context,
-        model,
-        file=file,
-        method=method,
-        columns=columns,
-        molecule=molecule,
-        drop_inserts=drop_inserts,
-        as_json=as_json,
-    )

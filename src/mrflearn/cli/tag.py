@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from mrflearn.cli.answers import Json
-from mrflearn.cli.asking import ask
+from mrflearn.cli.asking import answered
 from mrflearn.cli.inputs import input_argument
 from mrflearn.cli.options import ChunkScheme, ModelFolder
 
 
+@answered
 def tag(
     context: typer.Context,
     model: ModelFolder,
@@ -48,16 +49,3 @@ def tag(
 
     Example: mrflearn tag chunker < new.txt
     """
-    ask(
-        "tag",
-        context,
-        model,
-        file=file,
-        n=n,
-        marginals=marginals,
-        spans=spans,
-        scheme=scheme,
-        file_format=file_format,
-        batch=batch,
-        as_json=as_json,
-    )

@@ -7,15 +7,14 @@ from typing import Any
 
 import mrflearn
 from mrflearn.errors import StorageError
-from mrflearn.kinds import KINDS
 from mrflearn.models.storage import read_model
 
 
 def load(path: str | os.PathLike[str], *, device: str = "cpu") -> Any:
     """The fitted estimator that was saved there, whichever class it is."""
     stored = read_model(path, device=device)
-    if stored.kind not in KINDS:
-        known = ", ".join(KINDS)
+    if stored.kind not in mrflearn.ESTIMATORS:
+        known = ", ".join(mrflearn.ESTIMATORS)
         raise StorageError(
             f"{path} holds a '{stored.kind}', which this version does not know (it knows {known})."
         )

@@ -6,6 +6,7 @@ calibration error (ECE, eq. 3) and the largest one (eq. 5).  `mrflearn.training.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,15 @@ class Reliability:
         """|accuracy - confidence| of the worst bin [Guo 2017, eq. 5]."""
         return float(self._gaps.max(initial=0.0))
 
+    def rows(self) -> list[tuple[str, int, float, float]]:
+        """The bins that have answers: from where to where, how many, how sure, how right."""
+        columns = self.edges[:-1], self.edges[1:], self.counts, self.confidence, self.accuracy
+        return [
+            (f"{low:.1f} - {high:.1f}", int(count), sure, right)
+            for low, high, count, sure, right in zip(*(c.tolist() for c in columns), strict=True)
+            if count
+        ]
+
     @property
     def _gaps(self) -> Float[np.ndarray, " k"]:
         gaps: Float[np.ndarray, " k"] = np.abs(np.nan_to_num(self.accuracy - self.confidence))
@@ -60,6 +70,20 @@ def reliability(
         means = np.bincount(place, weights=sure, minlength=bins) / counts
         shares = np.bincount(place, weights=right, minlength=bins) / counts
     return Reliability(edges, counts, means, shares)
+
+
+def token_reliability(
+    marginals: Iterable[Sequence[Mapping[str, float]]], truth: Iterable[Sequence[str]]
+) -> Reliability:
+    """The table of the most probable label of each token, given the marginals of sentences."""
+    sure: list[float] = []
+    right: list[bool] = []
+    for tokens, labels in zip(marginals, truth, strict=True):
+        for token, label in zip(tokens, labels, strict=True):
+            guess = max(token, key=token.__getitem__)
+            sure.append(token[guess])
+            right.append(guess == label)
+    return reliability(sure, right)
 
 
 def _check(sure: np.ndarray, right: np.ndarray, bins: int) -> None:

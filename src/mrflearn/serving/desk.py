@@ -9,8 +9,10 @@ from http import HTTPStatus
 from threading import Semaphore
 from typing import Any
 
+from mrflearn.describe import tasks_of
+from mrflearn.describe.blocks import plain
+from mrflearn.describe.description import Task
 from mrflearn.errors import MrflearnError, SettingsError
-from mrflearn.serving.tasks import Task, tasks_of
 
 
 class RefusalError(Exception):
@@ -74,7 +76,8 @@ class Desk:
         self._work.add(work)
         work.add_done_callback(self._release)
         try:
-            return {"blocks": work.result(timeout=self.seconds)}
+            shown = (block.shown() for block in work.result(timeout=self.seconds))
+            return {"blocks": [plain(own) for own in shown if own]}
         except TookTooLong as error:
             reason = f"no answer after {self.seconds:g} s; ask for less."
             raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, reason) from error

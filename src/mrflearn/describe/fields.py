@@ -1,0 +1,232 @@
+"""Fields: who is coupled to whom, how probable rows are, and new rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from mrflearn.describe.blocks import (
+    Block,
+    Data,
+    Facts,
+    Matrix,
+    Nats,
+    Network,
+    Note,
+    Picture,
+    Table,
+    Text,
+)
+from mrflearn.describe.description import Answers, Description, OptionError, Task
+from mrflearn.errors import DataError, InferenceError, SettingsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+APART = 4  # least distance of the columns of a contact, unless told
+MOST_DRAWN = 400  # variables of a heat map
+MOST_ON_PAGE = 80
+MOST_COUPLINGS = 1000  # that can be asked for on the page
+MOST_SAMPLES = 20
+ReadRows = Callable[[], tuple[Any, int]]  # rows without missing values, and how many were left out
+
+
+class FieldDescription(Description):
+    """A field of variables, each with a few states."""
+
+    pictures: ClassVar = frozenset({"inspect", "evaluate"})
+    objective: ClassVar = "objective, nats, up to a constant"
+
+    def learned(
+        self,
+        n: int,
+        contacts: bool = False,
+        apart: int | None = None,
+        matrix: Path | None = None,
+        edges: bool = False,
+        plot: Path | None = None,
+    ) -> list[Block]:
+        """The strongest couplings, or the contacts of an alignment; `edges` come first then."""
+        if edges and plot is None:
+            raise OptionError("--edges says what --plot FILE draws; give both.")
+        if apart is not None and not contacts:
+            raise OptionError("--apart: says which --contacts are shown; give both.")
+        if matrix is not None:
+            from mrflearn.io.contacts import write_contacts
+
+            write_contacts(matrix, self._contacts())
+        if contacts:
+            told, heat, network = self._strongest_contacts(n, APART if apart is None else apart)
+        else:
+            told, heat, network = self._strongest_couplings(n)
+        pictures = [network, heat] if edges else [heat, network]
+        return [*told, *(pictures if 0 < len(network.names) <= MOST_DRAWN or plot else [])]
+
+    def _strongest_couplings(self, n: int) -> tuple[list[Block], Matrix, Network]:
+        field, names = self.model, self.model.variable_names_
+        edges, strength, signs = field.edges_, field.strengths_, field.signed_
+        what = "coupling" if signs.all() else "coupling or norm" if signs.any() else "norm"
+        order = field.strongest(n)
+        rows = [(*(names[i] for i in edges[k]), float(strength[k])) for k in order]
+        listed = [[*edges[k].tolist(), float(strength[k])] for k in order]
+        codes = None if field.codes_ is None else field.codes_.codes
+        facts = {"class": self.kind, "variables": len(names), "couplings": len(edges)}
+        if not hasattr(field, "feature_names_in_"):
+            facts["counted_from"] = 0
+        tables = [own.tolist() for own in field.fields_]
+        told: list[Block] = [
+            Facts(facts),
+            Data({"names": names, "edges": listed, "fields": tables, "codes": codes}),
+            Table(
+                ("variable", "and", what),
+                rows,
+                title="Strongest couplings",
+                floats="+.4f" if signs.all() else ".4f",
+            ),
+        ]
+        heat = Matrix(
+            field.strength_matrix_,
+            names,
+            what,
+            caption="How strongly each pair of variables is coupled.",
+        )
+        caption = f"The {len(order)} strongest couplings as a network."
+        chosen, strong = edges[order], strength[order]
+        return told, heat, Network(names, chosen, strong, what, bool(signs.all()), caption=caption)
+
+    def _strongest_contacts(self, n: int, apart: int) -> tuple[list[Block], Matrix, Network]:
+        import torch
+
+        from mrflearn.graph.contacts import strongest_pairs
+
+        scores = self._contacts()
+        found = strongest_pairs(torch.as_tensor(scores), n, apart=apart).tolist()
+        pairs = np.asarray(found, dtype=np.int64).reshape(-1, 2)
+        rows = [(i + 1, j + 1, float(scores[i, j])) for i, j in found]
+        names = [str(i + 1) for i in range(len(scores))]
+        told: list[Block] = [
+            Facts({"columns": len(scores), "counted_from": 1, "apart": apart}),
+            Table(("column", "and", "score"), rows, key="contacts", title="Strongest contacts"),
+        ]
+        what = "contact score"
+        strong = scores[pairs[:, 0], pairs[:, 1]]
+        return told, Matrix(scores, names, what), Network(names, pairs, strong, what, False)
+
+    def _contacts(self) -> NDArray[np.float64]:
+        if not hasattr(self.model, "contacts_"):
+            raise SettingsError(
+                f"a {self.kind} has no contacts; a field learned from an alignment on the complete "
+                "graph has: mrflearn train field FAMILY.fasta -o MODEL."
+            )
+        scores: NDArray[np.float64] = self.model.contacts_
+        return scores
+
+    def score(self, rows: ReadRows, method: str | None) -> list[Block]:
+        """The mean log-probability of the rows of a file."""
+        whole, _ = rows()
+        method = self.model.usual_method if method is None else method
+        try:
+            values = self.model.log_likelihood(whole, method)
+        except InferenceError as error:
+            raise InferenceError(f"{error} Here: --method ais (sampled) or --method pl.") from error
+        spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+        facts = {
+            "log_likelihood_per_sample": Nats(values.mean()),
+            "standard_error": Nats(spread / len(values) ** 0.5),
+            "samples": len(values),
+            "method": method,
+        }
+        return [Facts(facts)]
+
+    def evaluate(self, rows: ReadRows, seed: int) -> Answers:
+        """Held-out likelihood, and moments that match or not."""
+        import torch
+
+        from mrflearn.evaluation.fields import ANNEALED, EXACT, held_out, moments_match
+        from mrflearn.features.observations import check_states
+        from mrflearn.plots import draw_moments
+
+        potentials = self.model.potentials_
+        whole, left_out = rows()
+        table = torch.as_tensor(self.model.encode(whole))
+        check_states(table, potentials.graph.states)
+        if EXACT.refuses(potentials.graph) is not None:
+            slow = (
+                f"the graph is too wide for exact sums: log Z by annealing {ANNEALED.chains} "
+                "chains, which takes a while for a large family ..."
+            )
+            yield [Note(slow)]
+        found = held_out(potentials, table, seed=seed)
+        match = moments_match(potentials, table, seed=seed)
+        facts = {
+            "samples": found.rows,
+            "left_out": left_out,
+            "log_likelihood_per_sample": Nats(found.log_likelihood),
+            "standard_error": Nats(found.standard_error),
+            "method": found.method,
+            "log_partition_error": Nats(found.partition_error),
+            "effective_chains": found.effective_chains,
+            "reliable": found.reliable,
+            "log_pseudolikelihood_per_sample": Nats(found.pseudolikelihood),
+            "moments": match.kind,
+            "largest_state_error": match.single.largest_error,
+            "largest_pair_error": match.pairs.largest_error,
+            "pair_correlation": match.pairs.correlation,
+        }
+        panels = {"states": match.single, "pairs of states": match.pairs}
+        moments = {name: (one.data, one.field) for name, one in panels.items()}
+        yield [Facts(facts), Picture(lambda: draw_moments(moments))]
+
+    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
+        """New rows, written to a file where one is named."""
+        drawn = self.model.draw(n, random_state=seed)
+        note = Note(f"drawn by: {drawn.method}")
+        if output is None:
+            return [
+                note,
+                Text("\n".join(" ".join(map(str, row)) for row in drawn.samples.tolist())),
+            ]
+        from mrflearn.io.samples import SampleTable, write_samples
+
+        spins = self.model.spins_
+        rows = (drawn.samples + 1) // 2 if spins else drawn.samples  # as tables hold them
+        write_samples(output, SampleTable(None, rows, spins))
+        return [note]
+
+    def tasks(self) -> list[Task]:
+        """The strongest couplings, and samples."""
+        edges, names = len(self.model.edges_), self.model.variable_names_
+
+        def couplings(words: list[str]) -> list[Block]:
+            n = _count(words, min(MOST_COUPLINGS, edges), 20)
+            (_, _, table), heat, network = self._strongest_couplings(n)
+            small = len(names) <= MOST_ON_PAGE
+            return [network, table, *([heat] if small else [])]
+
+        def samples(words: list[str]) -> list[Block]:
+            drawn = self.model.draw(_count(words, MOST_SAMPLES, 5), random_state=0)
+            rows = Matrix(drawn.samples.tolist(), names, title="samples, one a row")
+            return [Note(f"drawn by: {drawn.method}"), rows]
+
+        many = f"how many, at most {MOST_SAMPLES}"
+        example = str(min(20, edges))
+        return [
+            Task("couplings", "how many of the strongest", example, couplings, most=1, least=0),
+            Task("samples", many, "5", samples, most=1, least=0),
+        ]
+
+
+def _count(words: list[str], most: int, otherwise: int) -> int:
+    if not words:
+        return min(otherwise, most)
+    try:
+        count = int(words[0])
+    except ValueError as error:
+        raise DataError(f"'{words[0]}' is not a whole number.") from error
+    if not 1 <= count <= most:
+        raise DataError(f"{count} is not between 1 and {most}.")
+    return count

@@ -1,0 +1,206 @@
+"""CRFs of several layers or with skip edges, and CRFs on graphs of any form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mrflearn.describe.blocks import Block, Data, Facts, Percent, Table
+from mrflearn.describe.description import Answers, OptionError, Task
+from mrflearn.describe.labellers import (
+    MISTAKE,
+    Labeller,
+    Labelling,
+    Layers,
+    RecipeLabeller,
+    chunk_figures,
+)
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.evaluation.layers import layers_report
+from mrflearn.evaluation.tagging import confusion
+from mrflearn.io.graphs import read_graphs
+
+if TYPE_CHECKING:
+    from mrflearn.features.recipes import Recipe
+
+
+class LayeredDescription(RecipeLabeller):
+    """A CRF with several layers of labels."""
+
+    def learned(self, n: int, label: str | None = None) -> list[Block]:
+        """The labels of each layer, how many weights factors have, and the heaviest of them."""
+        recipe: Recipe | None = getattr(self.model, "recipe_", None)
+        layers = recipe.layers if recipe is not None else map(str, range(len(self.model.names_)))
+        labels = dict(zip(layers, map(list, self.model.names_), strict=True))
+        return _heaviest(self, labels, n, label)
+
+    def tag(self, file: Path, marginals: bool, file_format: str | None, batch: int) -> Answers:
+        """The rows of the input, each with a label of every layer behind it."""
+        return self._tagged(file, file_format, batch, marginals=marginals)
+
+    def evaluate(self, file: Path, n: int) -> list[Block]:
+        """Accuracy and, for chunk tags, F1 of each layer; tokens right in all layers at once."""
+        pairs, answers, _ = self._compared(file)
+        names = self._recipe().layers
+        truth = {name: [own[k] for own in pairs] for k, name in enumerate(names)}
+        found = {name: [own[k] for own in answers] for k, name in enumerate(names)}
+        report = layers_report(truth, found)
+        mistakes = {name: confusion(truth[name], found[name]).worst(n) for name in names}
+        layers: dict[str, dict[str, Any]] = {
+            name: {
+                "accuracy": Percent(own.tagging.tokens.accuracy),
+                "sentence_accuracy": Percent(own.tagging.sentences.accuracy),
+                **({} if own.chunks is None else chunk_figures(own.chunks.total)),
+                "mistakes": [dict(zip(MISTAKE, row, strict=True)) for row in mistakes[name]],
+            }
+            for name, own in report.layers.items()
+        }
+        facts = {"file": str(file), "sentences": len(pairs), "tokens": report.joint.total}
+        facts["joint_accuracy"] = Percent(report.joint.accuracy)
+        shares = ("accuracy", "precision", "recall", "f1")
+        rows = [[name, *map(own.get, shares)] for name, own in layers.items()]
+        wrong = [[name, *row] for name, own in mistakes.items() for row in own]
+        return [
+            Facts(facts),
+            Data({"layers": layers}),
+            Table(("layer", *shares), rows, title="Layers"),
+            Table(("layer", *MISTAKE), wrong, title="Mistakes"),
+        ]
+
+    def tasks(self, n: int = 1) -> list[Task]:
+        """Labels of every layer with probabilities."""
+        return super().tasks(n)
+
+    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
+        del n, figures  # always the best alone, with its score
+        names = self._recipe().layers
+        return [
+            [Labelling(dict(zip(names, own.layers, strict=True)), own.layers, _figures(own))]
+            for own in self.model.decode([e.items for e in part], **self._words(part))
+        ]
+
+    def _marginals(self, part: list[Any]) -> list[Any]:
+        found: list[Any] = self.model.predict_marginals([e.items for e in part])
+        return found
+
+    def _record(self, example: Any, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
+        record = super()._record(example, best, sure, n)
+        if sure is not None:
+            record["marginals"] = dict(zip(self._recipe().layers, sure, strict=True))
+        return record
+
+    def _titled(self, layers: Layers) -> Iterable[tuple[str, Sequence[str]]]:
+        return zip(self._recipe().layers, layers, strict=True)
+
+    def _words(self, part: list[Any]) -> dict[str, Any]:
+        """The words that a rule for skip edges reads, as an argument."""
+        del part
+        return {}
+
+
+class SkipChainDescription(LayeredDescription):
+    """A chain CRF with skip edges, which a rule finds by the words."""
+
+    def _marginals(self, part: list[Any]) -> list[Any]:
+        items = [example.items for example in part]
+        return [[own] for own in self.model.predict_marginals(items, **self._words(part))]
+
+    def _words(self, part: list[Any]) -> dict[str, Any]:
+        if any(not row for example in part for row in example.rows):
+            raise DataError(
+                "its features are made and its words are gone; a skip chain needs the words, as "
+                "files of columns have them."
+            )
+        return {"words": [[row[0] for row in example.rows] for example in part]}
+
+
+class GraphDescription(Labeller):
+    """A CRF on graphs of any form; its tokens are nodes."""
+
+    counted: ClassVar = ("graphs", "nodes")
+    tabs: ClassVar = True
+
+    def learned(self, n: int, label: str | None = None) -> list[Block]:
+        """The labels, how many weights the kinds of factors have, and the heaviest of them."""
+        return _heaviest(self, self.model.classes_, n, label)
+
+    def tag(self, file: Path, n: int, marginals: bool, batch: int) -> Answers:
+        """The nodes of each graph, each with its label."""
+        return self._tagged(file, None, batch, n, marginals=marginals)
+
+    def evaluate(self, file: Path, n: int) -> list[Block]:
+        """Accuracy of nodes and of whole graphs, and which labels are taken for others."""
+        return self._evaluated(file, n)
+
+    def tasks(self) -> list[Task]:
+        """No graph fits on a line, but what was learned from them does."""
+
+        def weights(words: list[str]) -> list[Block]:
+            return self.learned(20, " ".join(words) or None)
+
+        most = max(len(own.split()) for own in self.model.classes_)
+        hint, example = "a label; nothing: all labels", self.model.classes_[0]
+        return [Task("weights", hint, example, weights, most=most, least=0)]
+
+    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
+        del file_format
+        return read_graphs(file)
+
+    def _rows(self, example: Any) -> Layers:
+        return [(str(node),) for node in example.nodes]
+
+    def _truth(self, example: Any, number: int) -> Layers:
+        known = [label for label in example.labels.values() if isinstance(label, str)]
+        if len(known) < len(example.nodes):
+            raise DataError(
+                f"graph {number} (counted from 0) has nodes without one label, so that there is "
+                "nothing to compare with."
+            )
+        return [known]
+
+    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
+        del figures
+        graphs = [own.networkx() for own in part]
+        found = self.model.n_best(graphs, n) if n > 1 else zip(self.model.decode(graphs))
+        return [
+            [Labelling(a.labels, [[a.labels[x] for x in g.nodes]], _figures(a)) for a in answers]
+            for g, answers in zip(part, found, strict=True)
+        ]
+
+    def _marginals(self, part: list[Any]) -> list[Any]:
+        found = self.model.predict_marginals([own.networkx() for own in part])
+        return [
+            [[own[node] for node in graph.nodes]] for graph, own in zip(part, found, strict=True)
+        ]
+
+    def _record(self, example: Any, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
+        record = super()._record(example, best, sure, n)
+        del record["words"]
+        if sure is not None:
+            record["marginals"] = dict(zip(example.nodes, sure[0], strict=True))
+        return record
+
+
+def _figures(found: Any) -> dict[str, Any]:
+    return {"score": found.score, "kind": found.kind, "converged": found.converged}
+
+
+def _heaviest(own: Labeller, labels: Any, n: int, label: str | None) -> list[Block]:
+    """The labels of a CRF on graphs, the sizes of its kinds of factors, the heaviest weights."""
+    model = own.model
+    try:
+        top = model.top_features(label, n)
+    except SettingsError as error:
+        raise OptionError(f"--label {label}: {error}") from error
+    pairs = zip(model.model_.templates, model.model_.weights, strict=True)
+    facts = {"class": own.kind, "estimator": model.estimator, "labels": labels}
+    facts["attributes"] = model.num_attributes_
+    facts["weights"] = {template.name: len(weights) for template, weights in pairs}
+    rows = [(f.attribute, f.factors, " ".join(f.labels), f.weight) for f in top]
+    header = ("attribute", "factors", "labels", "weight")
+    return [
+        Facts(facts),
+        Data({"features": [f._asdict() for f in top]}),
+        Table(header, rows, title="Heaviest weights", floats="+.4f"),
+    ]

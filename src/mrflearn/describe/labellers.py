@@ -1,0 +1,495 @@
+"""Models that label: chain CRFs and taggers, CRFs of several layers, CRFs on graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from mrflearn.describe.blocks import (
+    Block,
+    Data,
+    Facts,
+    Matrix,
+    Nats,
+    Note,
+    Percent,
+    Picture,
+    Table,
+    Text,
+    Tokens,
+    answer,
+)
+from mrflearn.describe.description import Answers, Description, Task, batches
+from mrflearn.errors import DataError, StorageError
+from mrflearn.evaluation.calibration import token_reliability
+from mrflearn.evaluation.chunks import ChunkScore
+from mrflearn.evaluation.layers import layer_report
+from mrflearn.evaluation.tagging import confusion, tagging_report
+from mrflearn.features.recipes import LabelledSequence
+from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence
+from mrflearn.io.tag_files import TagExample, TagSource
+
+if TYPE_CHECKING:
+    from mrflearn.features.recipes import Recipe
+
+BATCH = 200  # examples that are labelled together where nothing is printed meanwhile
+LABELLINGS = 5  # on the page
+MOST_LABELS = 60  # of a picture of transitions
+MOST_WORDS = 500  # of a sentence on the page
+ALL = 10**9  # entries, however many there are
+EXAMPLES = ("He reckons the deficit", "the dog sees the cat", "the man said so .")
+MISTAKE = ("true", "predicted", "tokens")
+Layers = Sequence[Sequence[str]]
+
+
+class Labelling(NamedTuple):
+    """The labels of an example, as a record has them and layer by layer; and how good they are."""
+
+    labels: Any
+    layers: Layers
+    figures: Mapping[str, Any]  # none where nobody asks
+
+    @property
+    def figure(self) -> float:
+        """What ranks labellings."""
+        return float(next(iter(self.figures.values())))
+
+
+class Labeller(Description):
+    """A model that labels the tokens of sequences, or the nodes of graphs."""
+
+    pictures: ClassVar = frozenset({"evaluate"})
+    counted: ClassVar = ("sentences", "tokens")
+    tabs: ClassVar = False  # between the cells of a row
+
+    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
+        """The examples of a file, one at a time."""
+        raise NotImplementedError
+
+    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
+        """The `n` best labellings of each example."""
+        raise NotImplementedError
+
+    def _marginals(self, part: list[Any]) -> list[Any]:
+        """The probability of each label: for each example a list of layers, of tokens."""
+        raise NotImplementedError
+
+    def _truth(self, example: Any, number: int) -> Layers:
+        """The true labels of each layer; an error where there are none."""
+        raise NotImplementedError
+
+    def _rows(self, example: Any) -> Layers:
+        """The cells of each token, as they stand in the file."""
+        rows: Layers = example.rows
+        return rows
+
+    def _tagged(
+        self,
+        file: Path,
+        file_format: str | None,
+        batch: int,
+        n: int = 1,
+        *,
+        marginals: bool = False,
+        figures: bool = True,
+        instead: Callable[[list[Any]], list[list[Block]]] | None = None,
+    ) -> Answers:
+        """Every example as it comes in: a record of its labellings, and rows of them."""
+        document = 0
+        for part in batches(self._examples(file, file_format), batch):
+            nothing = [None] * len(part)
+            sure = self._marginals(part) if marginals else nothing
+            given = nothing if instead is None else instead(part)
+            answers = zip(part, self._best(part, n, figures), sure, given, strict=True)
+            for example, best, own, blocks in answers:
+                found: list[Block] = [Data(self._record(example, best, own, n))]
+                if getattr(example, "document", 0) > document:
+                    document = example.document
+                    cells = [DOCUMENT_MARK, "-X-", *["O"] * (len(example.rows[0]) - 1)]
+                    found.append(Text(" ".join(cells) + "\n"))
+                yield [*found, *(blocks or self._shown(example, best, own))]
+
+    def _shown(self, example: Any, best: list[Labelling], sure: Any) -> list[Block]:
+        """Rows with the labels of each labelling, best first."""
+        found: list[Block] = []
+        for rank, own in enumerate(best):
+            if len(best) > 1:
+                found.append(Text(f"# {rank} {own.figure:.6f}"))
+            found.append(Tokens(self._rows(example), own.layers, sure, self.tabs))
+        return found
+
+    def _record(self, example: Any, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
+        listed = [{"labels": own.labels, **own.figures} for own in best]
+        record = {"words": [row[0] for row in self._rows(example) if row], **listed[0]}
+        if n > 1:
+            record["nbest"] = listed
+        if sure is not None:
+            record["marginals"] = sure[0]
+        return record
+
+    def _compared(self, file: Path) -> tuple[list[Layers], list[Layers], list[list[str]]]:
+        """The true labels of each example and layer, the best that were found, and the words."""
+        truth, found, words = list[Layers](), list[Layers](), list[list[str]]()
+        for part in batches(self._examples(file), BATCH):
+            for example in part:
+                truth.append(self._truth(example, len(truth)))
+                words.append([row[0] if row else "" for row in self._rows(example)])
+            found += [own.layers for (own,) in self._best(part, 1, figures=False)]
+        if not truth:
+            raise DataError(f"there are no {self.counted[0]} in it.")
+        return truth, found, words
+
+    def _evaluated(
+        self, file: Path, n: int, known: set[str] | None = None, *, calibration: bool = False
+    ) -> list[Block]:
+        """How right the best labels are, on words `known` from training and on others."""
+        pairs, answers, words = self._compared(file)
+        truth, found = [own for (own,) in pairs], [own for (own,) in answers]
+        report = tagging_report(truth, found, words=None if known is None else words, known=known)
+        chunks, table = layer_report(truth, found).chunks, confusion(truth, found)
+        whole, single = self.counted
+        facts: dict[str, Any] = {"file": str(file), whole: len(truth)}
+        facts |= {single: report.tokens.total, "accuracy": Percent(report.tokens.accuracy)}
+        if report.seen is not None and report.unseen is not None:
+            facts["accuracy_seen"] = Percent(report.seen.accuracy)
+            facts["accuracy_unseen"] = Percent(report.unseen.accuracy)
+            facts["unseen_tokens"] = report.unseen.total
+        facts[f"{whole.removesuffix('s')}_accuracy"] = Percent(report.sentences.accuracy)
+        shown: list[Block] = []
+        if chunks is not None:
+            scores = {name: chunk_figures(own) for name, own in chunks.by_label.items()}
+            facts |= (total := chunk_figures(chunks.total))
+            rows = [[name, *own.values()] for name, own in {"all": total, **scores}.items()]
+            shown = [Table(("label", *total), rows, title="Chunks"), Data({"by_label": scores})]
+        mistakes = table.worst(n)
+        shown.append(Table(MISTAKE, mistakes, key="mistakes", records=True, title="Mistakes"))
+        reliable = None
+        if calibration:
+            parts = batches(self._examples(file), BATCH)
+            sure = (own[0] for part in parts for own in self._marginals(part))
+            reliable = token_reliability(sure, truth)
+            facts["calibration_error"] = Percent(reliable.expected_error)
+            header = ("confidence", "tokens", "mean", "right")
+            shown.append(Table(header, reliable.rows(), title="Calibration"))
+
+        def draw() -> Any:
+            from mrflearn.plots import draw_confusion, draw_reliability
+
+            return draw_reliability({"tokens": reliable}) if reliable else draw_confusion(table)
+
+        confused = {"labels": table.labels, "counts": table.counts.tolist()}
+        return [Facts(facts), *shown, Data({"confusion": confused}), Picture(draw)]
+
+    def _tag_task(
+        self, hint: str, example: str, read: Callable[[list[str]], Any], n: int = LABELLINGS
+    ) -> Task:
+        """The labels of a sentence, which `read` makes an example of, and the next best."""
+
+        def tag(asked: list[str]) -> list[Block]:
+            part = [read(asked)]
+            (best,), (sure,) = self._best(part, n, figures=True), self._marginals(part)
+            words = [row[0] for row in self._rows(part[0])]
+            found: list[Block] = [
+                Tokens([(word,) for word in words], [labels], [sure[k]], title=title)
+                for k, (title, labels) in enumerate(self._titled(best[0].layers))
+            ]
+            rows = [[own.figure, *own.layers[0]] for own in best]
+            table = Table(("probability", *words), rows, title="best labellings")
+            return [*found, table] if n > 1 else found
+
+        return Task("tag", f"words{hint}, set apart by spaces", example, tag, most=MOST_WORDS)
+
+    def _titled(self, layers: Layers) -> Iterable[tuple[str, Sequence[str]]]:
+        """Each layer with its name, where it has one."""
+        return [("", own) for own in layers]
+
+
+class RecipeLabeller(Labeller):
+    """A labeller that keeps a recipe for making features from files."""
+
+    def _recipe(self, *, words: bool = False) -> Recipe:
+        """How features are made from a file, or with `words` from words alone."""
+        recipe: Recipe | None = getattr(self.model, "recipe_", None)
+        if recipe is None or (words and not recipe.columns):
+            raise StorageError(
+                f"this {self.kind} does not know how its features are made from a file: it was "
+                "trained in Python, or on features. Ask it there, or train it with `mrflearn train "
+                "crf` on words."
+            )
+        return recipe
+
+    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
+        return self._recipe().read(file, format=file_format)
+
+    def _truth(self, example: Any, number: int) -> Layers:
+        del number
+        if example.layers is None:
+            raise DataError("there are no labels to compare with.")
+        found: Layers = example.layers
+        return found
+
+    def tasks(self, n: int = LABELLINGS) -> list[Task]:
+        """Labels with probabilities."""
+        recipe = self._recipe(words=True)
+        width, wanted = len(recipe.seen), "/".join(recipe.seen)
+
+        def read(words: list[str]) -> LabelledSequence:
+            rows = [word.rsplit("/", width - 1) for word in words]
+            for word, row in zip(words, rows, strict=True):
+                if len(row) != width:
+                    problem = f"'{word}' should be {wanted}: the model looks at these columns."
+                    raise DataError(problem)
+            sentence = ColumnSentence(recipe.seen, tuple(zip(*rows, strict=True)))
+            return LabelledSequence(recipe.items(sentence), None, sentence.rows)
+
+        tags = zip(EXAMPLES[0].split(), ("PRP", "VBZ", "DT", "NN"), strict=True)
+        example = " ".join("/".join([word, *[tag] * (width - 1)]) for word, tag in tags)
+        hint = "" if width == 1 else f" as {wanted}"
+        return [self._tag_task(hint, example, read, n)]
+
+
+class ChainDescription(RecipeLabeller):
+    """A chain CRF."""
+
+    pictures: ClassVar = frozenset({"inspect", "evaluate"})
+
+    def __init__(self, model: Any, scheme: str | None = None) -> None:
+        from mrflearn.estimators.crf_answers import Constraints
+
+        super().__init__(model)
+        self.constraints = None if scheme is None else Constraints(scheme=scheme)
+
+    def learned(self, n: int, label: str | None = None) -> list[Block]:
+        """The labels, and the heaviest attributes and transitions, of one label or of all."""
+        model, labels = self.model, self.model.classes_
+        features = model.top_features(label, n)
+        steps = [(*names, weight) for names, weight in model.top_transitions(ALL)]
+        edges = model.top_edge_features(ALL)
+        if label is not None:
+            steps = [row for row in steps if label in row]
+            edges = [row for row in edges if label in row[1:3]]
+        facts = {"class": self.kind, "labels": labels, "attributes": model.num_attributes_}
+        facts["temperature"] = getattr(model, "temperature_", 1.0)
+        pair, triple = ("label", "next label"), ("label", "next", "next but one")
+        names = triple if model.order == 2 else pair
+        tables = {
+            "features": (("attribute", "label"), features, "Heaviest weights"),
+            "transitions": (names, steps[:n], "Transitions"),
+            "edges": (("attribute", *pair), edges[:n], "Attributes of transitions"),
+        }
+        found: list[Block] = [Facts(facts)]
+        for key, (header, rows, title) in tables.items():
+            found.append(Table((*header, "weight"), rows, key=key, title=title, floats="+.4f"))
+        caption = (
+            "Weights of moving from the label of a row to that of a column: red is likely, blue "
+            "unlikely, white was never seen."
+        )
+        return [*found, *_matrix(labels, steps, "weight", caption)]
+
+    def tag(
+        self,
+        file: Path,
+        n: int,
+        marginals: bool,
+        spans: bool,
+        scheme: str | None,
+        file_format: str | None,
+        batch: int,
+        as_json: bool,
+    ) -> Answers:
+        """Every sentence as it comes in, with its labels or chunks."""
+        own = ChainDescription(self.model, scheme)
+
+        def chunks(part: list[Any]) -> list[list[Block]]:
+            items = [example.items for example in part]
+            found = self.model.predict_spans(items, n, own.constraints)
+            return [_spans(*pair) for pair in zip(part, found, strict=True)]
+
+        return own._tagged(
+            file,
+            file_format,
+            batch,
+            n,
+            marginals=marginals,
+            figures=as_json or n > 1,
+            instead=chunks if spans else None,
+        )
+
+    def evaluate(
+        self, file: Path, train: Path | None, scheme: str | None, n: int, calibration: bool
+    ) -> list[Block]:
+        """Accuracy of tokens and, for chunk tags, precision, recall and F1 as conlleval counts."""
+        known = None
+        if train is not None:
+            known = {row[0] for own in self._examples(train) for row in own.rows if row}
+        own = ChainDescription(self.model, scheme)
+        return own._evaluated(file, n, known, calibration=calibration)
+
+    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
+        items = [example.items for example in part]
+        return _labellings(self.model, items, n, figures, self.constraints)
+
+    def _marginals(self, part: list[Any]) -> list[Any]:
+        items = [example.items for example in part]
+        return [[own] for own in self.model.predict_marginals(items, self.constraints)]
+
+
+class TaggerDescription(Labeller):
+    """A tagger: words in, tags out."""
+
+    pictures: ClassVar = frozenset({"inspect", "evaluate"})
+    objective: ClassVar = "minus the bound, nats per position"
+
+    def learned(self, n: int) -> list[Block]:
+        """Settings, words and tags; of a hidden Markov model the most frequent steps as well."""
+        model, tags = self.model, self.model.classes_
+        facts = {"class": self.kind, "settings": model.get_params(), "tags": tags}
+        facts["words"] = len(model.known_words_)
+        if hasattr(model, "bound_"):
+            facts["log_likelihood_per_position"] = Nats(model.bound_)
+        if not hasattr(model, "interpolation_"):
+            return [Facts(facts)]
+        steps = model.top_steps(ALL)
+        header = ("tag", "next tag", "times", "probability")
+        caption = "How often the tag of a column follows that of a row; <S>: the boundary."
+        return [
+            Facts({**facts, "interpolation": model.interpolation_}),
+            Table(header, steps[:n], key="steps", title="Steps between tags"),
+            *_matrix([*tags, "<S>"], [(a, c, p) for a, c, _, p in steps], "probability", caption),
+        ]
+
+    def tag(
+        self,
+        file: Path,
+        n: int,
+        marginals: bool,
+        file_format: str | None,
+        batch: int,
+        as_json: bool,
+    ) -> Answers:
+        """Every sentence as it comes in, with its tags."""
+        figures = as_json or n > 1
+        return self._tagged(file, file_format, batch, n, marginals=marginals, figures=figures)
+
+    def evaluate(self, file: Path, n: int, calibration: bool) -> list[Block]:
+        """Accuracy of all tokens, of seen and of unseen words, and which tags are confused."""
+        found = self._evaluated(file, n, self.model.known_words_, calibration=calibration)
+        confused, classes = answer(found)["confusion"], set(self.model.classes_)
+        rows = zip(confused["labels"], map(sum, confused["counts"]), strict=True)
+        odd = {tag: count for tag, count in rows if count and tag not in classes}
+        said = "was never seen in training; its {} tokens count as wrong"
+        notes = [Note(f"the tag '{tag}' {said.format(count)}") for tag, count in odd.items()]
+        return [*notes, *found, Data({"unknown_tags": odd})]
+
+    def tasks(self) -> list[Task]:
+        """Tags with probabilities, and the best taggings."""
+        known = self.model.known_words_
+        example = max(EXAMPLES, key=lambda text: np.mean([w in known for w in text.split()]))
+
+        def read(words: list[str]) -> TagExample:
+            return TagExample(tuple(words), None, tuple((word,) for word in words))
+
+        return [self._tag_task("", example, read)]
+
+    def _source(self) -> TagSource:
+        """Where words and tags stood in the file it was trained on."""
+        # Trained in Python: plain text, or what the ending of a file's name says.
+        return getattr(self.model, "source_", None) or TagSource("text", ("word", "tag"), "tag")
+
+    def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
+        source = self._source()
+        try:
+            yield from source.read(file, format=file_format)
+        except DataError as error:
+            if str(file) != "-" or file_format is not None:
+                raise
+            hint = f"{error} (A pipe is read as {source.format}, as trained on; see --format.)"
+            raise DataError(hint) from error
+
+    def _truth(self, example: Any, number: int) -> Layers:
+        column = self._source().column
+        if example.tags is None:
+            raise DataError(f"there are no tags in it (column '{column}').")
+        if None in example.tags:
+            raise DataError(
+                f"sentence {number + 1} has words without a tag (`_`) in column '{column}', so "
+                "that there is nothing to compare with."
+            )
+        return [example.tags]
+
+    def _rows(self, example: Any) -> Layers:
+        return example.rows or [(word,) for word in example.words]
+
+    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
+        return _labellings(self.model, [example.words for example in part], n, figures)
+
+    def _marginals(self, part: list[Any]) -> list[Any]:
+        found = self.model.predict_marginals([example.words for example in part])
+        return [[own] for own in found]
+
+    def _shown(self, example: Any, best: list[Labelling], sure: Any) -> list[Block]:
+        if example.sentence is None:
+            return super()._shown(example, best, sure)
+        column = self._source().column
+        column = column if column in ("upos", "xpos") else "upos"
+        return [Text(_conllu(example.sentence, best, sure, column))]
+
+
+def _labellings(
+    model: Any, items: list[Any], n: int, figures: bool, *constraints: Any
+) -> list[list[Labelling]]:
+    """The best labels of each sequence, with their probabilities where these are asked for."""
+    if not figures:
+        return [[Labelling(own, [own], {})] for own in model.predict(items, *constraints)]
+    return [
+        [Labelling(labels, [labels], {"probability": share}) for labels, share in own]
+        for own in model.n_best(items, n, *constraints)
+    ]
+
+
+def _spans(example: Any, spans: Sequence[Any]) -> list[Block]:
+    """The chunks of a sentence: where they are, what they are, how sure that is, their words."""
+    lines = [
+        "\t".join([*map(str, own[:3]), f"{own.probability:.4f}", " ".join(words)])
+        for own in spans
+        for words in [[row[0] for row in example.rows[own.start : own.end] if row]]
+    ]
+    return [Data({"spans": [own._asdict() for own in spans]}), Text("\n".join([*lines, ""]))]
+
+
+def _conllu(sentence: Any, best: list[Labelling], sure: Any, column: str) -> str:
+    """The sentence of CoNLL-U with its column of tags filled, once for each tagging."""
+    lines: list[str] = []
+    for rank, own in enumerate(best):
+        lines += sentence.comments
+        if len(best) > 1:
+            lines += [f"# nbest = {rank}", f"# probability = {own.figure:.6f}"]
+        tokens = iter(zip(own.labels, sure[0] if sure else [{}] * len(own.labels), strict=True))
+        for row in sentence.rows:
+            if row.id.isdecimal():  # multiword tokens and empty nodes have no tag
+                tag, chances = next(tokens)
+                row = row._replace(**{column: tag})
+                if sure:  # among the other remarks of the row
+                    more = f"TagProbability={chances[tag]:.4f}"
+                    row = row._replace(misc=more if row.misc == "_" else f"{row.misc}|{more}")
+            lines.append("\t".join(row))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def chunk_figures(score: ChunkScore) -> dict[str, Any]:
+    """Precision, recall and F1, and how many true chunks there are."""
+    shares = {name: Percent(getattr(score, name)) for name in ("precision", "recall", "f1")}
+    return {**shares, "chunks": score.actual}
+
+
+def _matrix(labels: Sequence[str], steps: Sequence[Any], what: str, caption: str) -> list[Matrix]:
+    """Figures of pairs of labels as a matrix, where there are few enough of them."""
+    pairs = {row[:2]: row[2] for row in steps if len(row) == 3}
+    if not pairs or not 1 < len(labels) <= MOST_LABELS:
+        return []
+    matrix = np.array([[pairs.get((one, other), 0.0) for other in labels] for one in labels])
+    return [Matrix(matrix, labels, what, caption=caption)]

@@ -1,0 +1,315 @@
+"""Models of words: the Markov random field language model, n-grams, and word vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mrflearn.describe.blocks import Block, Data, Facts, Nats, Note, Percent, Picture, Table
+from mrflearn.describe.description import Description, OptionError, Task
+from mrflearn.errors import DataError
+from mrflearn.io.corpus import UNKNOWN
+
+if TYPE_CHECKING:
+    from mrflearn.estimators.text_score import TextScore
+
+SHOWN = 10  # words on the page
+LETTERS = 5  # of a word that is likely to mean something
+MOST_TEXT = 1000  # words for models that look at a few of them at a time
+WORDS_ON_MAP = 120
+MEANINGS = {
+    "bound": "a proven lower bound, the text as one ring",
+    "ring": "exact, the text as one ring",
+    "exact": "exact, each sentence given its length",
+    "ais": "an estimate, the text as one ring",
+    "pl": "each word given its neighbours on both sides; no likelihood",
+}
+COUNTS = ("tokens", "words", "sentences", "unknown")
+Ranked = list[tuple[str, float]]
+
+
+class SpaceDescription(Description):
+    """A model with a vector for each word."""
+
+    pictures: ClassVar = frozenset({"inspect", "neighbors"})
+
+    def neighbors(self, words: list[str], n: int, analogy: bool = False) -> list[Block]:
+        """The words nearest to each, or to where an analogy points."""
+        if analogy and len(words) != 3:
+            raise OptionError(f"--analogy takes three words, and these are {len(words)}.")
+        if analogy:
+            found = {" ".join(words): known(lambda n: self.model.analogy(*words, n), n)}
+        else:
+            found = {word: self._nearest(word, n) for word in words}
+        near = [*words, *(word for rows in found.values() for word, _ in rows)]
+        tables = [
+            Table((key, "cosine"), rows, key=key, floats=".3f") for key, rows in found.items()
+        ]
+        return [*tables, self._map(near)]
+
+    def evaluate(self, file: Path) -> list[Block]:
+        """The agreement with people's scores of word pairs, or the analogies answered right."""
+        try:
+            return [Facts(_judged(self.model, file))]
+        except DataError as error:
+            if not hasattr(self.model, "log_likelihood"):
+                raise
+            hint = "The vectors of this language model are judged; `mrflearn score` rates a text."
+            problem = f"{error.problem} {hint}"
+            raise DataError(problem, path=error.path, line=error.line) from error
+
+    def _nearest(self, word: str, n: int) -> Ranked:
+        return known(lambda n: self.model.neighbors(word, n), n)
+
+    def _map(self, words: Sequence[str]) -> Picture:
+        once = list(dict.fromkeys(words))
+
+        def draw() -> Any:
+            from mrflearn.plots import vector_map
+
+            place = {word: index for index, word in enumerate(self.model.vocabulary_.words)}
+            return vector_map(once, self.model.vectors_[[place[word] for word in once]])
+
+        caption = (
+            f"{len(once)} words at the two leading principal components of their vectors: words "
+            "that stand in similar places lie near each other."
+        )
+        return Picture(draw, caption=caption)
+
+    def _words(self, n: int) -> list[Block]:
+        """A map of the frequent words, and the nearest to some of them."""
+        model = self.model
+        shown = model.frequent_words(max(n, WORDS_ON_MAP))
+        near = {word: [w for w, _ in self._nearest(word, 5)] for word in model.frequent_words(n)}
+        rows = [(word, ", ".join(found)) for word, found in near.items()]
+        table = Table(("frequent word", "nearest"), rows, title="Words")
+        return [table, Data({"nearest": near}), *([self._map(shown)] if len(shown) > 2 else [])]
+
+    def _usual_words(self) -> list[str]:
+        """The three most frequent words, and one that is likely to mean something."""
+        words = self.model.frequent_words(len(self.model.vocabulary_))
+        usual = ([word for word in words if word.isalpha()] or words) * 3
+        return [*usual[:3], next((word for word in usual if len(word) >= LETTERS), usual[2])]
+
+    def _neighbours_task(self) -> Task:
+        def answer(words: list[str]) -> list[Block]:
+            return self.neighbors(words, SHOWN)
+
+        example = self._usual_words()[-1]
+        return Task("neighbors", "one word or several", example, answer, most=SHOWN)
+
+
+class VectorDescription(SpaceDescription):
+    """Word vectors."""
+
+    def learned(self, n: int) -> list[Block]:
+        """Their size, and the most frequent words with their nearest."""
+        facts = {"class": self.kind, "vocabulary": len(self.model.vocabulary_)}
+        facts |= {"dims": self.model.dims, "context": self.model.context}
+        return [Facts(facts), *self._words(n)]
+
+    def tasks(self) -> list[Task]:
+        """Neighbours and analogies."""
+
+        def analogy(words: list[str]) -> list[Block]:
+            return self.neighbors(words, SHOWN, analogy=True)
+
+        hint = "three words: what is to the third as the second to the first?"
+        example = " ".join(self._usual_words()[:3])
+        return [self._neighbours_task(), Task("analogy", hint, example, analogy, most=3, least=3)]
+
+
+class LanguageModelDescription(SpaceDescription):
+    """A Markov random field language model."""
+
+    curve: ClassVar = "bound_curve"
+    curve_shows: ClassVar = (
+        "The proven lower bound on the log-likelihood per position; the model that is best on the "
+        "validation text is kept."
+    )
+
+    def learned(self, n: int) -> list[Block]:
+        """Its size, its bounds, and its words."""
+        model, valid = self.model, self.model.validation_bound_
+        facts = {
+            "class": self.kind,
+            "vocabulary": len(model.vocabulary_),
+            "context": model.context,
+            "dims": model.dims,
+            "form": model.form,
+            "bound": model.bound,
+            "train_bound_per_position": Nats(model.bound_),
+            "validation_bound_per_position": None if valid is None else Nats(valid),
+            "most_frequent": model.frequent_words(n),
+        }
+        words = self._words(n) if model.form != "explicit" else []  # free tables have no vectors
+        return [Facts(facts), *words]
+
+    def fill(self, sentence: str, n: int) -> list[Block]:
+        """The words for the gap."""
+        found = known(lambda n: self.model.fill(sentence.split(), n), n)
+        return [Table(("word", "probability"), found, key="words"), Data({"sentence": sentence})]
+
+    def score(self, file: Path, method: str | None) -> list[Block]:
+        """The log-likelihood of a text, and what it is counted per."""
+        method = "bound" if method is None else method
+        found = self.model.log_likelihood(file, method)
+        facts: dict[str, Any] = {
+            "per_position": Nats(found.per_position),
+            "meaning": MEANINGS[method],
+            "per_word": Nats(found.per_word),
+            "per_sentence": Nats(found.per_sentence),
+        }
+        if found.effective_chains is not None:
+            facts |= {"standard_error": Nats(found.standard_error)}
+            facts |= {"effective_chains": round(found.effective_chains, 1)}
+        ends = method not in (
+            "exact",
+            "pl",
+        )  # which predict no ends, so that there is no perplexity
+        note = f"positions count the {self.model.context} separators of each sentence too"
+        return [*perplexity(found, facts, ends=ends), Note(note)]
+
+    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
+        """New sentences, written to a file where one is named."""
+        how = "lengths as in the training text; words exactly for small vocabularies, else by Gibbs"
+        return [Note(how), *write_text(self.model.sample(n, random_state=seed), output)]
+
+    def tasks(self) -> list[Task]:
+        """Gaps and neighbours."""
+        first, second, *_ = self._usual_words()
+        gap = f"{first} _ {second} {first}"  # "the _ of the", or what is most frequent elsewhere
+
+        def fill(words: list[str]) -> list[Block]:
+            return self.fill(" ".join(words), SHOWN)
+
+        hint = "words with one gap, written _"
+        return [Task("fill", hint, gap, fill, most=MOST_TEXT), self._neighbours_task()]
+
+
+class NextWordDescription(Description):
+    """A model that predicts the next word of a sentence, and so the perplexity of a text."""
+
+    def next_word(self, words: list[str] | None, n: int) -> list[Block]:
+        """The most probable next words, `</s>` for the end."""
+        return self._asked(words, n)
+
+    def _asked(self, words: list[str] | None, n: int, **more: Any) -> list[Block]:
+        asked = [word for group in words or [] for word in group.split()]  # some came as one text
+        return [self._next(asked, n, **more), Data({"words": asked})]
+
+    def score(self, file: Path) -> list[Block]:
+        """The perplexity of a text, and what it is counted over."""
+        return perplexity(self.model.text_score(file), self._counted())
+
+    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
+        """New sentences, written to a file where one is named."""
+        return write_text(self.model.sample(n, random_state=seed), output)
+
+    def _counted(self) -> dict[str, Any]:
+        """What words outside the vocabulary are."""
+        policy = getattr(self.model, "unknown_policy_", f"words outside it are {UNKNOWN}")
+        policy += "; one end per sentence is counted"
+        return {"vocabulary": len(self.model.vocabulary_), "policy": policy}
+
+    def _next(self, words: list[str], n: int, key: str = "next", **more: Any) -> Table:
+        found = known(lambda n: self.model.next_word(words, n, **more), n)
+        return Table((key.replace("_words", "") + " word", "probability"), found, key=key)
+
+    def _next_word_task(self, example: str, most: int) -> Task:
+        def answer(words: list[str]) -> list[Block]:
+            return [self._next(words, SHOWN)]
+
+        hint = "the beginning of a sentence (may be empty)"
+        return Task("next word", hint, example, answer, most=most, least=0)
+
+
+class NgramDescription(NextWordDescription):
+    """An n-gram model."""
+
+    def learned(self, n: int) -> list[Block]:
+        """The size of each order, and the most probable first words."""
+        model = self.model
+        facts = {"class": self.kind, "order": model.order, "vocabulary": len(model.vocabulary_)}
+        discounts = [*model.discounts_, *[[None] * 3] * model.order]  # none in an ARPA file
+        rows = [(k + 1, count, *discounts[k]) for k, count in enumerate(model.ngrams_)]
+        header = ("order", "n-grams", "discount of 1", "of 2", "of 3 and more")
+        table = Table(header, rows, title="N-grams")
+        return [
+            Facts(facts),
+            table,
+            self._next([], n, "first_words"),
+            Data({"ngrams": model.ngrams_}),
+        ]
+
+    def tasks(self) -> list[Task]:
+        """Next words, and the log-probability of a sentence."""
+
+        def score(words: list[str]) -> list[Block]:
+            value = float(self.model.score_samples([words])[0])
+            each = Nats(value / (len(words) + 1))
+            return [
+                Facts({"log-probability, sentence end included": Nats(value), "per token": each})
+            ]
+
+        return [
+            self._next_word_task("the", MOST_TEXT),
+            Task("score", "a sentence", "the", score, most=MOST_TEXT),
+        ]
+
+
+def known(ask: Callable[[int], Ranked], n: int) -> Ranked:
+    """The `n` best words; the mark of unknown words is no answer."""
+    return [pair for pair in ask(n + 1) if pair[0] != UNKNOWN][:n]
+
+
+def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> list[Block]:
+    """The perplexity of a text, and what it is counted over."""
+    figures = found.figures()
+    shown = {"perplexity": figures["perplexity"]} if ends else {}
+    shown |= {name: figures[name] for name in COUNTS}
+    if found.unknown and found.known_log_likelihood is not None:
+        shown["perplexity_without_unknown"] = figures["perplexity_without_unknown"]
+    return [Data(figures), Facts({**shown, **more})]
+
+
+def write_text(sentences: Any, output: Path | None) -> list[Block]:
+    """Writes sentences, one a line; to standard output where no file is named."""
+    from mrflearn.io.corpus import write_sentences
+
+    write_sentences("-" if output is None else output, sentences)
+    return []
+
+
+def _judged(model: Any, file: Path) -> dict[str, Any]:
+    """How well vectors agree with people's scores of pairs, or answer analogies."""
+    from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness
+    from mrflearn.io.similarity import read_analogies, read_pairs
+
+    space = CosineSpace(model.vocabulary_.words, model.vectors_)
+    if _holds_analogies(file):
+        right = analogies(space, read_analogies(file))
+        if not right.answerable:
+            problem = f"none of {right.of} questions has all its words in the vocabulary."
+            raise DataError(problem, path=file)
+        accuracy = Percent(right.accuracy)
+        return {"accuracy": accuracy, "answerable": right.answerable, "of": right.of}
+    found = likeness(space, read_pairs(file))
+    if found.pairs < 3:
+        problem = f"{found.pairs} of {found.of} pairs have both words in the vocabulary;"
+        raise DataError(f"{problem} a correlation needs three.", path=file)
+    return {"spearman": found.spearman, "pairs": found.pairs, "of": found.of}
+
+
+def _holds_analogies(file: Path) -> bool:
+    """Whether the first line that says anything is one of questions, not of pairs."""
+    from mrflearn.io.files import read_lines
+
+    with closing(read_lines(file)) as lines:
+        for cells in (line.split() for _, line in lines):
+            if cells:
+                number = len(cells) == 4 and cells[2].replace(".", "", 1).lstrip("+-").isdigit()
+                return cells[0] == ":" or (len(cells) == 4 and not number)
+    return False

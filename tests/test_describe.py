@@ -1,0 +1,88 @@
+"""The one description of every kind of model: it is there, and reads what its verbs are given."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import mrflearn
+from mrflearn.cli.main import app
+from mrflearn.describe import DESCRIPTIONS
+from mrflearn.describe.description import VERBS, Description
+from support.describing import description
+from support.estimators import estimators
+
+ANSWERS = [
+    (kind, verb)
+    for kind in DESCRIPTIONS
+    for verb, method in VERBS.items()
+    if hasattr(description(kind), method)
+]
+SHOWING = ("cli", "serving", "plots")
+SOURCE = Path(mrflearn.__file__).parent
+
+
+def test_every_model_that_can_be_saved_is_known() -> None:
+    assert mrflearn.ESTIMATORS.keys() == estimators().keys()
+    assert set(mrflearn.__all__) >= mrflearn.ESTIMATORS.keys()
+    assert mrflearn.ESTIMATORS.keys() - DESCRIPTIONS.keys() == {"FieldStructure"}  # asked in Python
+
+
+def test_the_guide_says_what_each_can_be_asked_on_a_page() -> None:
+    page = Path(__file__).parents[1] / "docs" / "start" / "serve.md"
+    told = re.findall(r"^\| (`.*?`) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", " ".join(told))) == DESCRIPTIONS.keys()
+
+
+@pytest.mark.parametrize("kind", DESCRIPTIONS)
+def test_every_description_says_what_was_learned_and_what_can_be_asked(kind: str) -> None:
+    own = description(kind)
+    assert issubclass(own, Description)
+    assert own.learned is not Description.learned
+    assert own.tasks is not Description.tasks
+    assert {"inspect"} <= {verb for name, verb in ANSWERS if name == kind}
+
+
+@pytest.mark.parametrize(("kind", "verb"), ANSWERS)
+def test_an_answer_reads_what_its_verb_is_given(kind: str, verb: str) -> None:
+    command = get_command(app).commands[verb]  # type: ignore[attr-defined]
+    given = {own.name: own.param_type_name for own in command.params if own.name != "model"}
+    _, *read = inspect.signature(getattr(description(kind), VERBS[verb])).parameters
+    assert {*read} <= {*given, "rows"}
+    # An option may be of no use to a model and is refused then; words of the question never are.
+    needed = {name for name, what in given.items() if what == "argument"}
+    assert {*read} >= needed or {*read, "file"} - {"rows"} >= needed
+
+
+@pytest.mark.parametrize("package", SHOWING)
+def test_no_package_tells_models_apart_by_itself(package: str) -> None:
+    """No name of a class is compared with anywhere: that is what descriptions are for."""
+    found = [
+        f"{file.name}:{node.lineno}"
+        for file in (SOURCE / package).glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in mrflearn.ESTIMATORS
+    ]
+    assert found == []
+
+
+def test_a_question_to_one_model_loads_nothing_of_the_others(tmp_path: Path) -> None:
+    mrflearn.NgramLanguageModel(2).fit([["a", "b"], ["b"]]).save(tmp_path / "m")
+    code = (
+        "import sys; from mrflearn.cli.main import main\n"
+        f"sys.argv = ['mrflearn', 'inspect', {str(tmp_path / 'm')!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*(m for m in sys.modules if m.startswith(('mrflearn.e', 'mrflearn.d'))))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(found.stdout.splitlines()[-1].split())
+    homes = {f"mrflearn.estimators.{own}" for own in mrflearn.ESTIMATORS.values()}
+    assert loaded & homes == {"mrflearn.estimators.ngram"}
+    assert not loaded & {f"mrflearn.describe.{own}" for own in ("labellers", "fields", "grammars")}
