@@ -27,7 +27,7 @@ from mrflearn.estimators.lifted_training import LiftedSettings
 from mrflearn.evaluation.similarity import CosineSpace
 from mrflearn.features.counting import count_sentences
 from mrflearn.io.corpus import Vocabulary, count_corpus, encode_corpus
-from mrflearn.models.neighbour_lm import LowRankPairs, NeighbourModel, log_frequencies
+from mrflearn.models.lifted import LowRankPairs, NeighbourModel, log_frequencies
 from mrflearn.objectives.base import Autograd
 from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
 from mrflearn.training.loop import minimise

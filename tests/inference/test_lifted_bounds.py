@@ -21,7 +21,7 @@ from mrflearn.inference.lifted import (
     tighten,
 )
 from mrflearn.inference.perron import PerronVectors, certify, follow, power_steps
-from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
+from mrflearn.models.lifted import ExplicitPairs, NeighbourModel
 from support.rings import all_rings, random_duals, random_model, ring_log_partition
 
 sizes = st.sampled_from([0.0, 0.3, 1.0, 3.0])
@@ -29,7 +29,7 @@ seeds = st.integers(0, 10_000)
 
 
 def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor) -> ChainCover:
-    return ChainCover.of(*model.scores().pairwise, duals, weights)
+    return ChainCover.of(*model.potentials().pairwise, duals, weights)
 
 
 @settings(max_examples=60)
@@ -42,7 +42,7 @@ def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor)
 def test_stars_bound_log_z_for_any_duals(shape, seed, score_size, dual_size):
     offsets, states, positions = shape
     model = random_model(offsets, states, seed, score_size)
-    bound = star_log_partition(*model.scores().pairwise, random_duals(model, seed, dual_size))
+    bound = star_log_partition(*model.potentials().pairwise, random_duals(model, seed, dual_size))
     assert float(bound) >= ring_log_partition(model, positions) / positions - 1e-9
 
 
@@ -74,12 +74,12 @@ def test_chains_bound_a_torus(shape):
     offsets = ((0, 1), (1, 0), (1, 1))
     model = random_model(3, 2, seed=5)
     images = all_rings(2, math.prod(shape)).reshape(-1, *shape)
-    tables = model.scores().tables()
+    tables = model.potentials().tables()
     total = model.unary[images].sum((1, 2))
     for table, (down, right) in zip(tables, offsets, strict=True):
         total = total + table[images, images.roll((-down, -right), (1, 2))].sum((1, 2))
     duals = random_duals(model, 1, 0.2)
-    found = chain_ceiling(model.scores(), duals, (0.5, 0.3, 0.2))
+    found = chain_ceiling(model.potentials(), duals, (0.5, 0.3, 0.2))
     rings = rings_of_torus(offsets, shape)
     bound = found.per_position(math.prod(shape), 2, rings)
     assert bound >= float(total.logsumexp(0)) / math.prod(shape)
@@ -121,7 +121,7 @@ def test_power_steps_find_eigenvectors(seed):
     value = scores.quotients(vectors.left, vectors.right) - vectors.overlap()
     torch.testing.assert_close(before, value.expand_as(before))
     for k in range(2):
-        matrix = (model.scores().tables()[k] / weights[k] + scores.bias[k]).exp()
+        matrix = (model.potentials().tables()[k] / weights[k] + scores.bias[k]).exp()
         largest = torch.linalg.eigvals(matrix).abs().max()
         assert float(value[k].exp()) == pytest.approx(float(largest), rel=1e-9)
         torch.testing.assert_close(
@@ -153,7 +153,7 @@ def test_vectors_are_followed_only_as_far_as_the_value_moves():
 @pytest.mark.parametrize("offsets", [1, 2, 3])
 def test_tightening_lowers_the_bound_towards_its_minimum(offsets):
     model = random_model(offsets, 4, offsets)
-    scores = model.scores()
+    scores = model.potentials()
     start = torch.zeros(offsets, 4, dtype=torch.float64)
     duals, values = tighten(*scores.pairwise, start, steps=400)
     best = float(star_log_partition(*scores.pairwise, duals))
@@ -178,10 +178,12 @@ def test_tightening_lowers_the_bound_towards_its_minimum(offsets):
 def test_ceilings_are_what_the_bounds_say():
     model = random_model(2, 4, seed=8)
     duals = random_duals(model, 8, 0.3)
-    stars = star_ceiling(model.scores(), duals)
-    assert stars.per_position(9, 4) == float(star_log_partition(*model.scores().pairwise, duals))
+    stars = star_ceiling(model.potentials(), duals)
+    assert stars.per_position(9, 4) == float(
+        star_log_partition(*model.potentials().pairwise, duals)
+    )
     weights = default_weights(2)
     assert sum(weights) == pytest.approx(1.0)
-    chains = chain_ceiling(model.scores(), duals, weights)
+    chains = chain_ceiling(model.potentials(), duals, weights)
     assert 0 <= chains.slack <= 1e-5
     assert chains.per_position(9, 4) > chains.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.graph.lifted import WordPotentials
 from mrflearn.inference.lifted import ChainCover
 from mrflearn.inference.perron import PerronVectors, certify, follow
 
@@ -13,7 +13,7 @@ from mrflearn.inference.perron import PerronVectors, certify, follow
 def chain_of(table: torch.Tensor) -> ChainCover:
     """The single chain whose matrix has these logarithms."""
     zeros, unit = table.new_zeros(len(table)), torch.eye(len(table)).to(table)
-    scores = NeighbourScores(zeros, unit[None], table.T[None])
+    scores = WordPotentials(zeros, unit[None], table.T[None])
     return ChainCover.of(*scores.pairwise, zeros[None], table.new_ones(1))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.lifted_scores import CENTRE, LEFT, RIGHT, TagScores
+from mrflearn.graph.lifted import CENTRE, LEFT, RIGHT, TagPotentials
 from mrflearn.inference.lifted_tags import (
     PairVectors,
     Subfield,
@@ -30,7 +30,7 @@ shapes = st.sampled_from([(1, 1), (1, 3), (2, 1), (2, 3)])  # K, L
 BOUNDS = "exact", "chains", "stars"
 
 
-def duals_of(own: TaggerNormaliser, scores: TagScores, seed: int, size: float):
+def duals_of(own: TaggerNormaliser, scores: TagPotentials, seed: int, size: float):
     of_tags, of_words = own.duals(scores)
     return (
         random_duals(of_tags, scores.tags, seed, size),
@@ -112,7 +112,7 @@ def test_gradients_are_finite_differences(bound, shape):
 
     def value(transitions, *rest):
         words = dict(zip(scores.words, rest, strict=False))
-        return own(TagScores(transitions, words), *rest[len(words) :])
+        return own(TagPotentials(transitions, words), *rest[len(words) :])
 
     assert torch.autograd.gradcheck(value, leaves, atol=1e-6)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mrflearn.features.moments import lattice_moments
-from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
+from mrflearn.models.lifted import ExplicitPairs, NeighbourModel
 from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, StarNormaliser
 from mrflearn.training.lbfgs import LBFGS
 from support.alternating_bound import AlternatingBound

@@ -10,7 +10,7 @@ import torch
 
 from mrflearn.errors import DataError
 from mrflearn.features.moments import Moments, PairCounts, TripleCounts
-from mrflearn.models.neighbour_lm import (
+from mrflearn.models.lifted import (
     BilinearPairs,
     ExplicitPairs,
     LowRankPairs,

@@ -9,9 +9,9 @@ import torch
 from mrflearn.features.joint_moments import count_joint, with_separators
 from mrflearn.features.spelling import SpellingTable
 from mrflearn.features.tagged_sentences import TaggedSentences
-from mrflearn.graph.lifted_scores import PLACES
+from mrflearn.graph.lifted import PLACES
 from mrflearn.kernels.sparse_product import SparseMatrix
-from mrflearn.models.joint_tagger import JointTaggerModel
+from mrflearn.models.lifted import JointTaggerModel
 from mrflearn.objectives.tagger_bound import (
     FeatureFrequencies,
     TaggerBound,

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.inference.lifted import star_log_partition, tighten
-from mrflearn.models.neighbour_lm import NeighbourModel
+from mrflearn.models.lifted import NeighbourModel
 from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.lifted_bound import Frequencies
 

@@ -13,9 +13,9 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.graph.lifted import WordPotentials
 from mrflearn.io.corpus import LINE_END_ID
-from mrflearn.models.neighbour_lm import NeighbourModel
+from mrflearn.models.lifted import NeighbourModel
 
 
 class Gaps(NamedTuple):
@@ -45,7 +45,7 @@ class Gaps(NamedTuple):
         return [Gaps(*parts) for parts in zip(*(part.split(size) for part in self), strict=True)]
 
 
-def log_conditionals(scores: NeighbourScores, gaps: Gaps, separator: int) -> Float[Tensor, " n"]:
+def log_conditionals(scores: WordPotentials, gaps: Gaps, separator: int) -> Float[Tensor, " n"]:
     """log p(word | all others); a word is never a separator, whose places are given."""
     figures = scores.conditional(gaps.before, gaps.after)
     banned = torch.zeros(scores.states, dtype=torch.bool, device=figures.device)
@@ -63,4 +63,4 @@ class NeighbourPseudolikelihood:
 
     def __call__(self, model: NeighbourModel, batch: Gaps) -> Float[Tensor, ""]:
         """Nats, summed over the words of the batch."""
-        return -log_conditionals(model.scores(), batch, self.separator).sum()
+        return -log_conditionals(model.potentials(), batch, self.separator).sum()
