@@ -28,6 +28,7 @@ from mrflearn.inference.transfer import ExactRing, check_windows
 from mrflearn.io.files import PathLike
 from mrflearn.models.lifted import (
     BilinearPairs,
+    Dualised,
     ExplicitPairs,
     JointTaggerModel,
     LowRankPairs,
@@ -35,18 +36,19 @@ from mrflearn.models.lifted import (
     log_frequencies,
     spectral_start,
 )
+from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.lifted import (
-    LiftedL2,
+    Gaps,
     LiftedLikelihood,
     WordFrequencies,
-    word_likelihood,
+    pseudolikelihood_loss,
+    word_scaling,
 )
-from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
-from mrflearn.objectives.penalties import L2
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, Stages
-from mrflearn.training.fitting import fit, minimise
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.sgd import Adagrad
 
@@ -63,37 +65,28 @@ class LiftedFit(Generic[M]):
     """The model with the duals of its bound, log Z as certified, and how training went."""
 
     model: M
-    duals: dict[str, Tensor]
+    duals: Mapping[str, Tensor]
     ceiling: LogPartitionBound
     outcome: Outcome[Any]
 
 
 def train_bound(
-    objective_in: Callable[[torch.dtype], LiftedLikelihood[M]],
-    dtype: torch.dtype,
+    objective_in: Callable[[torch.dtype], LiftedLikelihood[Dualised[M]]],
+    objective: LiftedLikelihood[Dualised[M]],
     bound: Bound,
     optimiser: LBFGS,
-    l2: Mapping[str, float],
-    validation: Callable[[LiftedLikelihood[M]], list[EarlyStopping]] | None = None,
     **options: Any,
 ) -> LiftedFit[M]:
-    """The model whose bound is best, by an objective that can be made in either precision.
+    """The model whose bound is best.
 
-    `l2` are strengths by name; further options are those of `minimise`.
+    `objective_in` makes the objective in double precision; further options are those of `minimise`.
     """
-    objective = objective_in(dtype)
     outcome = minimise(
-        objective,
-        objective.start,
-        optimiser,
-        penalty=LiftedL2(l2, objective),
-        callbacks=() if validation is None else validation(objective),
-        in_double=lambda: objective_in(torch.float64),
-        **options,
+        objective, optimiser, in_double=lambda: objective_in(torch.float64), **options
     )
-    model, duals = objective.at(outcome.model)
-    certified = bound.bound(objective.potentials(outcome.model), objective.committed)
-    return LiftedFit(model, duals, certified, outcome)
+    found = outcome.model
+    certified = bound.bound(found.potentials(objective.batch), objective.committed)
+    return LiftedFit(found.model, found.duals, certified, outcome)
 
 
 # Which bound a language model is learned by, and what that needs.
@@ -226,22 +219,22 @@ def train_lifted(
     device = choose_device(settings.device)
     start = starting_point(moments, settings, weights)
 
-    def objective_in(dtype: torch.dtype) -> LiftedLikelihood[NeighbourModel]:
+    def objective_in(dtype: torch.dtype) -> LiftedLikelihood[Dualised[NeighbourModel]]:
         model, duals = start.model.to(dtype, device), start.duals.to(device, dtype)
-        return word_likelihood(model, moments, bound, duals)
+        frequencies = WordFrequencies.of(moments, duals)
+        return LiftedLikelihood(Dualised(model, {"duals": duals}), None, frequencies, bound)
 
-    def validation(objective: LiftedLikelihood[NeighbourModel]) -> list[EarlyStopping]:
-        if valid is None:
-            return []
+    objective = objective_in(start.model.unary.dtype)
+    callbacks = []
+    if valid is not None:
         seen = WordFrequencies.of(valid, objective.start)
-        return [
+        callbacks = [
             EarlyStopping(
                 lambda vector: objective.validation_bound(vector, seen),
                 patience=settings.patience,
                 every=CHECK_EVERY,
             )
         ]
-
     search = LBFGS(
         max_iterations=settings.max_iterations,
         max_evaluations=settings.max_evaluations,
@@ -249,11 +242,12 @@ def train_lifted(
     )
     return train_bound(
         objective_in,
-        start.model.unary.dtype,
+        objective,
         bound,
         search,
-        dict.fromkeys(start.model.penalised(), settings.l2),
-        validation,
+        penalty=Penalty(l2=dict.fromkeys(start.model.penalised(), settings.l2)),
+        scaling=word_scaling(objective.model, moments, bound.weights),
+        callbacks=callbacks,
         progress=settings.progress,
         checkpoint=settings.checkpoint,
         resume=settings.resume,
@@ -364,43 +358,31 @@ def train_direct(
     kind = usual if settings.dtype is None else number_type(settings.dtype, moments.states)
     device = choose_device(settings.device)
     start = starting_point(moments, settings, weights).model.to(kind, device)
+    objective: Objective[NeighbourModel]
+    strength, optimiser = settings.l2, _optimiser(estimator, settings)
     if estimator == "ml":
-        model, outcome = _most_likely(start, moments, settings)
+        frequencies = WordFrequencies.of(moments, start.unary)
+        objective = LiftedLikelihood(start, None, frequencies, ExactRing(moments.positions))
     else:
         assert ids is not None and moments.separator is not None  # noqa: S101, PT018
         gaps = Gaps.of(ids, moments.separator, start.offsets).to(device)
-        by_epochs = Adagrad(rate=RATE, epochs=EPOCHS)
-        outcome = fit(
-            start,
-            gaps.split(WORDS_A_BATCH[estimator]),
-            NeighbourPseudolikelihood(moments.separator),
-            by_epochs if estimator == "pl-sgd" else _lbfgs(estimator, settings),
-            penalty=L2(settings.l2 * moments.positions, exclude=("unary",)),
-            progress=settings.progress,
-            seed=settings.seed,
-        )
-        model = outcome.model
+        loss = pseudolikelihood_loss(moments.separator)
+        objective = Autograd(start, gaps.split(WORDS_A_BATCH[estimator]), loss)
+        strength *= moments.positions
+    outcome = minimise(
+        objective,
+        optimiser,
+        penalty=Penalty(l2=dict.fromkeys(start.penalised(), strength)),
+        progress=settings.progress,
+        seed=settings.seed,
+    )
+    model = outcome.model
     duals = {"duals": model.unary.new_zeros(model.offsets, model.states)}
     return LiftedFit(model, duals, bound.bound(model.potentials()), outcome)
 
 
-def _most_likely(
-    start: NeighbourModel, moments: Moments, settings: LiftedSettings
-) -> tuple[NeighbourModel, Outcome[Any]]:
-    frequencies = WordFrequencies.of(moments, start.unary)
-    units = {name: torch.ones_like(value) for name, value in start.parameters().items()}
-    ring = ExactRing(moments.positions)
-    objective = LiftedLikelihood(start, None, frequencies, ring, {}, units)
-    outcome = minimise(
-        objective,
-        objective.start,
-        _lbfgs("ml", settings),
-        penalty=LiftedL2(dict.fromkeys(start.penalised(), settings.l2), objective),
-        progress=settings.progress,
-    )
-    return objective.at(outcome.model)[0], outcome
-
-
-def _lbfgs(estimator: Direct, settings: LiftedSettings) -> LBFGS:
+def _optimiser(estimator: Direct, settings: LiftedSettings) -> LBFGS | Adagrad:
+    if estimator == "pl-sgd":
+        return Adagrad(rate=RATE, epochs=EPOCHS)
     tolerance = TOLERANCES[estimator] if settings.tolerance is None else settings.tolerance
     return LBFGS(settings.max_iterations, tolerance=tolerance)

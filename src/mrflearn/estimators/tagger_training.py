@@ -30,9 +30,10 @@ from mrflearn.graph.lifted import CENTRE, PLACES, TagPotentials
 from mrflearn.inference.lifted import LogPartitionBound, Stars, TagChains, star_spacing
 from mrflearn.inference.sentence_tags import expected_moments
 from mrflearn.kernels.sparse_product import SparseMatrix
-from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel, places_named
+from mrflearn.models.lifted import NAMES, TRANSITIONS, Dualised, JointTaggerModel, places_named
 from mrflearn.models.storage import record, texts
-from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies, tag_likelihood
+from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies, tag_scaling
+from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.checkpoint import Stages
 from mrflearn.training.lbfgs import LBFGS
 
@@ -85,33 +86,35 @@ def train_tagger(
     device = choose_device(settings.device)
     sizes = {place: len(spelling[place].number) for place in places}
 
-    def objective_in(dtype: torch.dtype) -> LiftedLikelihood[JointTaggerModel]:
+    def objective_in(dtype: torch.dtype) -> LiftedLikelihood[Dualised[JointTaggerModel]]:
         like = torch.zeros(0, dtype=dtype, device=device)
+        features = {p: SparseMatrix.of(spelling[p].matrix, dtype, device) for p in places}
         shape = moments.transitions.shape[-1], moments.distances
         model = JointTaggerModel.zeros(*shape, sizes, like)
+        with torch.no_grad():
+            duals = bound.duals(model.potentials(features))
+        own = Dualised(model, duals)
         begin = {name: value.to(like) for name, value in (start or {}).items()}
-        duals = {name: own for name, own in begin.items() if name not in model.parameters()}
-        model = model.with_parameters(begin) if begin else model
-        return tag_likelihood(model, spelling, moments, bound, duals)
+        own = own.with_parameters({**own.parameters(), **begin})
+        return LiftedLikelihood(own, features, TagFrequencies.of(moments, like), bound)
 
+    objective = objective_in(torch.float32)
     strength = settings.l2 / moments.positions
     weights = dict.fromkeys((NAMES[place] for place in places), strength)
     checkpoint, resume = settings.saved.next()
     found = train_bound(
         objective_in,
-        torch.float32,
+        objective,
         bound,
         LBFGS(max_iterations=settings.max_iterations, tolerance=settings.tolerance),
-        {**weights, TRANSITIONS: MILD * strength},
+        penalty=Penalty(l2={TRANSITIONS: MILD * strength, **weights}),
+        scaling=tag_scaling(objective.model, moments, spelling),
         progress=settings.progress,
         checkpoint=checkpoint,
         resume=resume,
     )
-    features = {p: SparseMatrix.of(spelling[p].matrix, torch.float32, device) for p in places}
-    mean = TagFrequencies.of(moments, found.model.transitions).mean_score(
-        found.model.potentials(features)
-    )
-    return TaggerFit(found, float(mean) - found.ceiling.per_position(moments.positions))
+    mean = float(objective.frequencies.mean_score(found.model.potentials(objective.batch)))
+    return TaggerFit(found, mean - found.ceiling.per_position(moments.positions))
 
 
 # What a fitted tagger is, and the way there and back to what storage keeps.

@@ -25,8 +25,7 @@ from mrflearn.inference.transfer import (
 from mrflearn.io.corpus import LINE_END_ID, Vocabulary
 from mrflearn.models.lifted import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
 from mrflearn.models.storage import record, texts
-from mrflearn.objectives.lifted import WordFrequencies
-from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, log_conditionals
+from mrflearn.objectives.lifted import Gaps, WordFrequencies, log_conditionals
 
 # What a fitted language model is, and the way there and back to what storage keeps.
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self, TypeAlias, final
+from typing import Any, Generic, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
@@ -248,6 +248,33 @@ class JointTaggerModel:
         never = impossible(*centre.shape, centre.device)
         words[CENTRE] = centre.masked_fill(never, -torch.inf)
         return TagPotentials(self.transitions, words)
+
+
+# A model together with the dual variables of a bound on its log Z: they are moved together.
+
+
+M = TypeVar("M", NeighbourModel, JointTaggerModel)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Dualised(Generic[M]):
+    """A model and dual variables by name, as one model."""
+
+    model: M
+    duals: Mapping[str, Tensor]
+
+    def parameters(self) -> dict[str, Tensor]:
+        return {**self.model.parameters(), **self.duals}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> Dualised[M]:
+        own = dict(parameters)
+        duals = {name: own.pop(name) for name in self.duals}
+        return Dualised(self.model.with_parameters(own), duals)
+
+    def potentials(self, batch: Any) -> Any:
+        """The potentials of the model, with these duals."""
+        return self.model.potentials(batch)._replace(**self.duals)
 
 
 def places_named(names: Sequence[str]) -> tuple[int, ...]:

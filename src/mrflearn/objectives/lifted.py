@@ -12,11 +12,13 @@ that neither time nor result depends on the text's size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, final
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar, final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
@@ -28,11 +30,18 @@ from mrflearn.features.spelling import SpellingTable
 from mrflearn.graph.lifted import CENTRE, TagPotentials, WordPotentials
 from mrflearn.inference.lifted import LiftedInference
 from mrflearn.inference.perron import PerronVectors
+from mrflearn.io.corpus import LINE_END_ID
 from mrflearn.kernels.sparse_product import SparseMatrix, pair_expectation
-from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel, NeighbourModel
+from mrflearn.models.lifted import (
+    NAMES,
+    TRANSITIONS,
+    Dualised,
+    JointTaggerModel,
+    NeighbourModel,
+)
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.objective import Evaluation
-from mrflearn.objectives.penalties import LaidPenalty
+from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.scaling import Diagonal
 
 # What a text says of a field: how often each score counts, per position.
 
@@ -113,21 +122,18 @@ class TagFrequencies:
 # The objective.
 
 
-M = TypeVar("M", NeighbourModel, JointTaggerModel)
+M = TypeVar("M")
 MOST_REPEATS = 10
 FAR_ABOVE = 1e-2  # nats per position above the accepted value: no penalty makes up for so much
 
 
 @final
-class LiftedLikelihood(Generic[M]):
+class LiftedLikelihood(Objective[M]):
     """Minus the log-likelihood per position, or minus a lower bound on it.
 
-    Parameters and duals are `scale * vector`; scales make words and features of all frequencies
-    equally easy to move.  On a GPU an evaluation that always does the same work is recorded once
-    and replayed; Perron vectors thus stay in the same memory.
+    `model` may be `Dualised`.  On a GPU an evaluation that always does the same work is recorded
+    once and replayed; Perron vectors thus stay in the same memory.
     """
-
-    branches = False
 
     def __init__(
         self,
@@ -135,24 +141,24 @@ class LiftedLikelihood(Generic[M]):
         batch: Any,
         frequencies: Frequencies[Any],
         inference: LiftedInference[Any],
-        duals: Mapping[str, Tensor],
-        scales: Mapping[str, Tensor],
     ) -> None:
-        self.template, self.batch = model, batch
-        self.frequencies, self.inference, self._duals = frequencies, inference, tuple(duals)
-        parameters = {**model.parameters(), **duals}
-        self.layout = Layout.of(parameters)
-        self.scale = self.layout.flatten(scales)
-        self.start = self.layout.flatten(parameters).detach() / self.scale
-        self.noise, self.log_partition = self.scale.new_zeros(2, dtype=torch.float64)
+        self.model, self.batch = model, batch
+        self.frequencies, self.inference = frequencies, inference
+        begin = self.start
+        self.noise, self.log_partition = begin.new_zeros(2, dtype=torch.float64)
         self.value = self.accepted = torch.tensor(torch.inf, dtype=torch.float64)
         self.latest: Tensor | None = None  # the vector that was evaluated last
         self._thorough, self._drift, self._converged = True, torch.inf, True
         with torch.no_grad():
-            self.committed = inference.begin(model.potentials(batch)._replace(**duals))
+            self.committed = inference.begin(self.potentials(begin))
         self.warm = None if self.committed is None else self.committed.clone()
         evaluate = self._evaluate
-        self._run = recorded(evaluate, self.start) if inference.recorded else evaluate
+        self._run = recorded(evaluate, begin) if inference.recorded else evaluate
+
+    def potentials(self, vector: Float[Tensor, " p"]) -> Any:
+        """The potentials of the model that a vector stands for."""
+        model: Any = self.at(vector)
+        return model.potentials(self.batch)
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         if self.warm is not None and self.committed is not None:
@@ -161,8 +167,10 @@ class LiftedLikelihood(Generic[M]):
         for _ in range(MOST_REPEATS):
             value, gradient = self._run(vector)
             drifts = self._drift < torch.inf and float(self.noise) > self._drift
+            if self._converged and not drifts:
+                break
             # What has not converged is too low: where it is high, nobody will go there.
-            if (self._converged and not drifts) or float(value) > float(self.accepted) + FAR_ABOVE:
+            if float(value) > float(self.accepted) + FAR_ABOVE:
                 break
             self._thorough = True
         self.latest, self.value = vector.clone(), value.clone()
@@ -203,21 +211,6 @@ class LiftedLikelihood(Generic[M]):
         if self.committed is not None:
             self.committed.copy_(PerronVectors(state["left"], state["right"]))
 
-    def named(self, vector: Float[Tensor, " p"]) -> dict[str, Tensor]:
-        """The parameters and duals that a vector stands for."""
-        return self.layout.unflatten(vector * self.scale)
-
-    def at(self, vector: Float[Tensor, " p"]) -> tuple[M, dict[str, Tensor]]:
-        """The model and the duals that a vector stands for."""
-        parameters = self.named(vector)
-        duals = {name: parameters.pop(name) for name in self._duals}
-        return self.template.with_parameters(parameters), duals
-
-    def potentials(self, vector: Float[Tensor, " p"]) -> Any:
-        """The potentials, with their duals, that a vector stands for."""
-        model, duals = self.at(vector)
-        return model.potentials(self.batch)._replace(**duals)
-
     @torch.no_grad()
     def validation_bound(self, vector: Float[Tensor, " p"], valid: Frequencies[Any]) -> float:
         """The log-likelihood per position, bounded alike, of a text with other frequencies.
@@ -230,113 +223,112 @@ class LiftedLikelihood(Generic[M]):
         return float(valid.mean_score(self.potentials(vector)) - self.log_partition)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class LiftedL2:
-    """The sum over named parameters of strength * w^2, where w = scale * vector."""
-
-    strengths: Mapping[str, float]
-    objective: LiftedLikelihood[Any] = field(repr=False)
-
-    def laid_on(self, layout: Layout, like: Float[Tensor, " p"]) -> LaidPenalty:
-        del layout  # that of the bare vector; the objective knows what lies where
-        sizes = self.objective.layout.unflatten(self.objective.scale.square())
-        parts = [self.strengths.get(name, 0.0) * size.flatten() for name, size in sizes.items()]
-        return LaidPenalty(l2=torch.cat(parts).to(like))
+# In which units each parameter moves.
 
 
-# Objectives of texts and of tagged texts: in which units each parameter moves.
+SMOOTHING = 1e-4  # of frequencies
 
 
-SMOOTHING = 1e-4  # of frequencies in the scales of parameters
-
-
-def word_likelihood(
-    model: NeighbourModel,
-    moments: Moments,
-    inference: LiftedInference[WordPotentials],
-    duals: Float[Tensor, "k c"],
-    smoothing: float = SMOOTHING,
-) -> LiftedLikelihood[NeighbourModel]:
-    """The objective of a text."""
-    frequencies = WordFrequencies.of(moments, duals)
-    parameters = {**model.parameters(), "duals": duals}
-    scales = word_scales(parameters, frequencies.unary, smoothing, inference.weights)
-    return LiftedLikelihood(model, None, frequencies, inference, {"duals": duals}, scales)
-
-
-def word_scales(
-    parameters: Mapping[str, Tensor],
-    frequency: Float[Tensor, " c"],
-    smoothing: float,
-    weights: Float[Tensor, " k"] | None = None,
-) -> dict[str, Tensor]:
+def word_scaling(
+    model: Dualised[NeighbourModel], moments: Moments, weights: Float[Tensor, " k"] | None
+) -> Diagonal:
     """For each parameter the square root of one over its curvature, roughly.
 
     The bound bends along a parameter of a word in proportion to the word's frequency, from 5 % to
     one in a million, and along pair scores in proportion to 1 / weight of their offset, because
-    chains divide by the weights; undone by these scales, L-BFGS needs a fraction of the steps.
+    chains divide by the weights; undone by this scaling, L-BFGS needs a fraction of the steps.
     """
-    word = (frequency + smoothing).rsqrt()
+    parameters = model.parameters()
+    frequency = torch.from_numpy(moments.unary / moments.positions).to(parameters["unary"].device)
+    word = (frequency + SMOOTHING).rsqrt()
     offset = word.new_ones(1) if weights is None else weights.to(word).sqrt()
     by_offset = offset.view(-1, 1, 1)
-    right = parameters.get("right")
+    by_each = "right" in parameters and parameters["right"].ndim == 3
     # Tables and triples grow as squares and cubes of the vocabulary: made only where they are used.
     shaped: dict[str, Callable[[], Tensor]] = {
         "unary": lambda: word,
         "table": lambda: by_offset * word.unsqueeze(1) * word,
         "left": lambda: word.unsqueeze(1),
-        "right": lambda: (
-            word.unsqueeze(1) * (by_offset if right is not None and right.ndim == 3 else 1)
-        ),
+        "right": lambda: word.unsqueeze(1) * (by_offset if by_each else 1),
         "transitions": lambda: by_offset,
         # The geometric mean: triples that occur are far more frequent than if words were free.
         "triples": lambda: (word.view(-1, 1, 1) * word.unsqueeze(1) * word) ** (1 / 3),
         "duals": lambda: word,
     }
-    return {
-        name: (shaped[name]() if name in shaped else word.new_ones(())).expand(value.shape)
-        for name, value in parameters.items()
-    }
+    sizes = {name: shaped[name]().expand(own.shape) for name, own in parameters.items()}
+    return Diagonal(Layout.of(sizes).flatten(sizes))
 
 
-def tag_likelihood(
-    model: JointTaggerModel,
-    spelling: Mapping[int, SpellingTable],
-    moments: JointMoments,
-    inference: LiftedInference[TagPotentials],
-    duals: Mapping[str, Tensor] | None = None,
-) -> LiftedLikelihood[JointTaggerModel]:
-    """The objective of a tagged text; duals that are not given are 0."""
-    like = model.transitions
-    features = {
-        place: SparseMatrix.of(spelling[place].matrix, like.dtype, like.device)
-        for place in model.places
-    }
-    with torch.no_grad():
-        duals = duals or inference.duals(model.potentials(features))
-    frequency = {TRANSITIONS: moments.transitions, "word_duals": moments.words[CENTRE].sum(axis=1)}
-    for place, counts in moments.words.items():
-        frequency[NAMES[place]] = (spelling[place].matrix.T @ counts).toarray()
-    own = {n: torch.from_numpy(f / moments.positions).to(like) for n, f in frequency.items()}
-    scales = {name: pair_scales(own[name]) for name in model.parameters()}
-    own["tag_duals"] = own[TRANSITIONS][0].sum(1)
-    for name, value in duals.items():
-        scales[name] = _root_scale(own[name]).expand(value.shape)
-    frequencies = TagFrequencies.of(moments, like)
-    return LiftedLikelihood(model, features, frequencies, inference, duals, scales)
-
-
-def pair_scales(frequency: Float[Tensor, "*f t"]) -> Float[Tensor, "*f t"]:
-    """For each pair of a feature and a tag the square root of one over its curvature, roughly.
+def tag_scaling(
+    model: Dualised[JointTaggerModel], moments: JointMoments, spelling: Mapping[int, SpellingTable]
+) -> Diagonal:
+    """The same for weights of (feature, tag) and for transitions.
 
     The bound bends along a pair of a tag and a feature by how often the model expects them
     together: as often as they occur, or as the two would meet by chance.
     """
-    total = frequency.sum(dim=(-2, -1), keepdim=True)
-    chance = frequency.sum(-1, keepdim=True) * frequency.sum(-2, keepdim=True) / total
-    return _root_scale(frequency + chance)
+    counts = {TRANSITIONS: moments.transitions}
+    for place, own in moments.words.items():
+        counts[NAMES[place]] = (spelling[place].matrix.T @ own).toarray()
+    curvature = {}
+    for name, count in counts.items():
+        own = torch.from_numpy(count / moments.positions)
+        total = own.sum(dim=(-2, -1), keepdim=True)
+        curvature[name] = own + own.sum(-1, keepdim=True) * own.sum(-2, keepdim=True) / total
+    tags, words = moments.transitions[0].sum(1), moments.words[CENTRE].sum(axis=1)
+    curvature["tag_duals"] = torch.from_numpy(tags / moments.positions)
+    curvature["word_duals"] = torch.from_numpy(words / moments.positions)
+    sizes = {
+        name: (curvature[name] / SMOOTHING + 1).rsqrt().expand(own.shape)
+        for name, own in model.parameters().items()
+    }
+    return Diagonal(Layout.of(sizes).flatten(sizes).to(model.model.transitions.device))
 
 
-def _root_scale(curvature: Tensor) -> Tensor:
-    return (curvature / SMOOTHING + 1).rsqrt()
+# The pseudolikelihood of a text: each word given its neighbours on both sides [Jernite, Rush,
+# Sontag 2015, section 3; Besag 1975].
+
+
+class Gaps(NamedTuple):
+    """Words with their neighbours before and after, nearest first."""
+
+    before: Int[Tensor, "n k"]
+    word: Int[Tensor, " n"]
+    after: Int[Tensor, "n k"]
+
+    @classmethod
+    def of(cls, ids: NDArray[np.int32], separator: int, offsets: int) -> Gaps:
+        """Every word of a text, given as ids with `LINE_END_ID` after each sentence."""
+        ends = ids == LINE_END_ID
+        line = np.repeat(np.where(ends, separator, ids), np.where(ends, offsets, 1))
+        edge = np.full(offsets, separator, line.dtype)
+        line = np.concatenate([edge, line, edge]).astype(np.int64)
+        at = np.flatnonzero(line != separator)
+        steps = np.arange(1, offsets + 1)
+        parts = line[at[:, None] - steps], line[at], line[at[:, None] + steps]
+        return cls(*(torch.from_numpy(part) for part in parts))
+
+    def to(self, device: torch.device) -> Gaps:
+        return Gaps(*(part.to(device) for part in self))
+
+    def split(self, size: int) -> list[Gaps]:
+        """Pieces of at most so many words."""
+        return [Gaps(*parts) for parts in zip(*(part.split(size) for part in self), strict=True)]
+
+
+def log_conditionals(scores: WordPotentials, gaps: Gaps, separator: int) -> Float[Tensor, " n"]:
+    """log p(word | all others); a word is never a separator, whose places are given."""
+    figures = scores.conditional(gaps.before, gaps.after)
+    banned = torch.zeros(scores.states, dtype=torch.bool, device=figures.device)
+    banned[separator] = True
+    figures = figures.masked_fill(banned, -torch.inf)
+    return figures.gather(1, gaps.word.unsqueeze(1)).squeeze(1) - figures.logsumexp(1)
+
+
+def pseudolikelihood_loss(separator: int) -> Callable[[NeighbourModel, Gaps], Tensor]:
+    """-sum over the words of a batch of log p(word | all others)."""
+
+    def loss(model: NeighbourModel, batch: Gaps) -> Float[Tensor, ""]:
+        return -log_conditionals(model.potentials(), batch, separator).sum()
+
+    return loss
