@@ -171,13 +171,13 @@ def test_validation_is_at_the_vector_it_is_asked_for():
     bound = bound_of("stars", model_of("low-rank", 5, 2), moments)
     value = bound(bound.start).value
     own = WordFrequencies.of(moments, LIKE)
-    assert bound.validation_bound(bound.start, own) == pytest.approx(-float(value))
+    assert bound.validation_bound(bound.at(bound.start), own) == pytest.approx(-float(value))
     elsewhere = 1.5 * bound.start
     bound(elsewhere)
-    assert bound.validation_bound(bound.start, own) == pytest.approx(-float(value))
+    assert bound.validation_bound(bound.at(bound.start), own) == pytest.approx(-float(value))
     again = bound_of("stars", model_of("low-rank", 5, 2), other)
     expected = -float(again(again.start).value)
-    found = bound.validation_bound(bound.start, WordFrequencies.of(other, LIKE))
+    found = bound.validation_bound(bound.at(bound.start), WordFrequencies.of(other, LIKE))
     assert found == pytest.approx(expected)
 
 

@@ -230,7 +230,7 @@ def train_lifted(
         seen = WordFrequencies.of(valid, objective.start)
         callbacks = [
             EarlyStopping(
-                lambda vector: objective.validation_bound(vector, seen),
+                lambda model: objective.validation_bound(model, seen),
                 patience=settings.patience,
                 every=CHECK_EVERY,
             )

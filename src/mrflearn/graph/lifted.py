@@ -44,7 +44,9 @@ class WordPotentials(NamedTuple):
 
     def double(self) -> WordPotentials:
         """The same scores in double precision."""
-        return WordPotentials(*(None if own is None else own.double() for own in self))
+        triples, duals = (None if own is None else own.double() for own in self[3:])
+        unary, left, right = (own.double() for own in self[:3])
+        return WordPotentials(unary, left, right, triples, duals)
 
     def tables(self) -> Float[Tensor, "k c c"]:
         """All pair scores at once, rows for the left word; for small vocabularies."""

@@ -41,7 +41,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -149,26 +149,29 @@ P = TypeVar("P", WordPotentials, TagPotentials)
 Rings: TypeAlias = tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]
 
 
-class LiftedInference(Protocol[P]):
-    """log Z / N of a ring, as a function of its potentials and of a warm start."""
+class LiftedInference(ABC, Generic[P]):
+    """log Z / N of a ring, as a function of its potentials and of a warm start.
 
-    @property
-    def weights(self) -> Float[Tensor, " k"] | None:
-        """By how much the pairs at each offset count; None: all alike."""
+    A `recorded` evaluation always does the same work, so that a GPU can replay it; `weights` say by
+    how much the pairs at each offset count (None: all alike).
+    """
 
-    @property
-    def recorded(self) -> bool:
-        """Whether an evaluation always does the same work, so that a GPU can replay it."""
+    recorded: bool = False
+    weights: Float[Tensor, " k"] | None = None
 
-    def duals(self, potentials: P) -> dict[str, Tensor]:
+    def duals(self, potentials: P) -> dict[str, Tensor]:  # noqa: ARG002
         """The dual variables, by the names that potentials have for them: theirs, or zeros."""
+        return {}
 
-    def begin(self, potentials: P) -> PerronVectors | None:
+    def begin(self, potentials: P) -> PerronVectors | None:  # noqa: ARG002
         """A warm start for these potentials, from scratch."""
+        return None
 
+    @abstractmethod
     def __call__(
-        self, potentials: P, warm: PerronVectors | None, *, thorough: bool = True
-    ) -> RingBeliefs: ...
+        self, potentials: P, warm: PerronVectors | None = None, *, thorough: bool = True
+    ) -> RingBeliefs:
+        """What is trained with; where it is not `thorough`, it may not have converged."""
 
 
 # Stars.
@@ -236,11 +239,10 @@ def _isolated(duals: Float[Tensor, "f x"], number: int) -> Tensor | float:
 
 @final
 @dataclass(frozen=True)
-class Stars:
+class Stars(LiftedInference[Any]):
     """The covering of [Jernite, Rush, Sontag 2015]; every value is a bound."""
 
     recorded: bool = False
-    weights: ClassVar[None] = None
 
     def duals(self, potentials: LiftedPotentials) -> dict[str, Tensor]:
         if isinstance(potentials, WordPotentials):
@@ -248,24 +250,16 @@ class Stars:
         shape = len(potentials.transitions), len(potentials.words)
         return _tag_duals(potentials, len(tag_copies(*shape)) - 1, len(word_copies(*shape)) - 1)
 
-    def begin(self, potentials: LiftedPotentials) -> None:  # noqa: ARG002
-        return None
-
     def __call__(
-        self,
-        potentials: LiftedPotentials,
-        warm: PerronVectors | None = None,  # noqa: ARG002
-        *,
-        thorough: bool = True,  # noqa: ARG002
+        self, potentials: LiftedPotentials, warm: object = None, *, thorough: bool = True
     ) -> RingBeliefs:
+        del warm, thorough
         return RingBeliefs(star_log_partition(potentials))
 
     @torch.no_grad()
-    def bound(
-        self,
-        potentials: LiftedPotentials,
-        warm: PerronVectors | None = None,  # noqa: ARG002
-    ) -> LogPartitionBound:
+    def bound(self, potentials: LiftedPotentials, warm: object = None) -> LogPartitionBound:
+        """The value once more, in double precision."""
+        del warm
         value = float(star_log_partition(potentials.double()))
         if isinstance(potentials, TagPotentials):
             spacing = star_spacing(len(potentials.transitions), len(potentials.words))
@@ -321,7 +315,7 @@ class Pursuit(NamedTuple):
         return cls(2e-4, 1e-2, in_two=True) if single else cls(1e-7, 1e-4, in_two=True)
 
 
-class Spectral(ABC, Generic[P]):
+class Spectral(LiftedInference[P]):
     """A bound by largest eigenvalues, from Perron vectors that follow the parameters.
 
     u^T M v / u^T v errs only by the product of the errors of u and v, and its gradient gives the
@@ -329,12 +323,7 @@ class Spectral(ABC, Generic[P]):
     bound; `bound` certifies it.  A `recorded` evaluation always takes the same number of steps.
     """
 
-    weights: Float[Tensor, " k"] | None = None
-    recorded: bool = False
     tolerance: ClassVar[float]  # of certificates
-
-    @abstractmethod
-    def duals(self, potentials: P) -> dict[str, Tensor]: ...
 
     @abstractmethod
     def matrices(self, potentials: P) -> PositiveMatrices:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mrflearn.errors import InferenceError
 from mrflearn.graph.lifted import WordPotentials
-from mrflearn.inference.lifted import RingBeliefs
+from mrflearn.inference.lifted import LiftedInference, RingBeliefs
 from mrflearn.kernels.safe_logsumexp import safe_logsumexp
 
 # Exact answers for texts over small vocabularies: windows of K words as the states of a chain.
@@ -77,18 +77,10 @@ def window_moves(potentials: WordPotentials) -> Float[Tensor, "w w"]:
 
 @final
 @dataclass(frozen=True)
-class ExactRing:
-    """log Z / N of a ring of so many words, as an inference: there is nothing to warm."""
+class ExactRing(LiftedInference[WordPotentials]):
+    """log Z / N of a ring of so many words: there is nothing to warm."""
 
     positions: int
-    recorded: ClassVar[bool] = False
-    weights: ClassVar[None] = None
-
-    def duals(self, potentials: WordPotentials) -> dict[str, Tensor]:  # noqa: ARG002
-        return {}
-
-    def begin(self, potentials: WordPotentials) -> None:  # noqa: ARG002
-        return None
 
     def __call__(
         self, potentials: WordPotentials, warm: object = None, *, thorough: bool = True

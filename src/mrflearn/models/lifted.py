@@ -245,7 +245,7 @@ class JointTaggerModel:
         """What inference reads; `batch` has the features of the vocabulary, separator first."""
         words = {place: batch[place] @ own for place, own in self.weights.items()}
         centre = words[CENTRE]
-        never = impossible(*centre.shape, centre.device)
+        never = impossible(len(centre), centre.shape[1], centre.device)
         words[CENTRE] = centre.masked_fill(never, -torch.inf)
         return TagPotentials(self.transitions, words)
 
@@ -274,7 +274,8 @@ class Dualised(Generic[M]):
 
     def potentials(self, batch: Any) -> Any:
         """The potentials of the model, with these duals."""
-        return self.model.potentials(batch)._replace(**self.duals)
+        potentials: Any = self.model.potentials(batch)
+        return potentials._replace(**self.duals)
 
 
 def places_named(names: Sequence[str]) -> tuple[int, ...]:

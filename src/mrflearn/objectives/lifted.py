@@ -45,13 +45,11 @@ from mrflearn.objectives.scaling import Diagonal
 
 # What a text says of a field: how often each score counts, per position.
 
-P = TypeVar("P", WordPotentials, TagPotentials)
 
-
-class Frequencies(Protocol[P]):
+class Frequencies(Protocol):
     """Moments divided by the number of positions, as tensors."""
 
-    def mean_score(self, potentials: P) -> Float[Tensor, ""]:
+    def mean_score(self, potentials: Any) -> Float[Tensor, ""]:
         """The mean over positions of all scores: <frequencies, potentials>."""
 
 
@@ -139,7 +137,7 @@ class LiftedLikelihood(Objective[M]):
         self,
         model: M,
         batch: Any,
-        frequencies: Frequencies[Any],
+        frequencies: Frequencies,
         inference: LiftedInference[Any],
     ) -> None:
         self.model, self.batch = model, batch
@@ -212,15 +210,16 @@ class LiftedLikelihood(Objective[M]):
             self.committed.copy_(PerronVectors(state["left"], state["right"]))
 
     @torch.no_grad()
-    def validation_bound(self, vector: Float[Tensor, " p"], valid: Frequencies[Any]) -> float:
-        """The log-likelihood per position, bounded alike, of a text with other frequencies.
+    def validation_bound(self, model: Any, valid: Frequencies) -> float:
+        """The log-likelihood per position of a text with other frequencies, bounded alike.
 
-        log Z is the same for every text, so at the vector that was evaluated last this costs only
+        log Z is the same for every text, so for the model that was evaluated last this costs only
         the sparse mean score.
         """
+        vector = self.layout.flatten(model.parameters())
         if self.latest is None or not torch.equal(self.latest, vector):
             self(vector)
-        return float(valid.mean_score(self.potentials(vector)) - self.log_partition)
+        return float(valid.mean_score(model.potentials(self.batch)) - self.log_partition)
 
 
 # In which units each parameter moves.
