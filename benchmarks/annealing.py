@@ -18,7 +18,7 @@ import torch
 from mrflearn.errors import AccuracyWarning
 from mrflearn.graph.builders import grid
 from mrflearn.graph.gauges import random_ising
-from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.graph.lifted import WordPotentials
 from mrflearn.inference.annealed import AnnealedImportance, annealed_ring
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.transfer import ring_log_partition
@@ -37,12 +37,12 @@ class Outcome:
     seconds: float
 
 
-def random_ring(scale: float, seed: int) -> NeighbourScores:
+def random_ring(scale: float, seed: int) -> WordPotentials:
     """Unary scores of deviation 1, pair scores of rank 4 and of deviation `scale`."""
     generator = torch.Generator().manual_seed(seed)
     unary = torch.randn(WORDS, generator=generator, dtype=torch.float64)
     left, right = torch.randn(2, OFFSETS, WORDS, DIMS, generator=generator, dtype=torch.float64)
-    return NeighbourScores(unary, scale * left / DIMS**0.5, right)
+    return WordPotentials(unary, scale * left / DIMS**0.5, right)
 
 
 def ring(scale: float, seed: int) -> Outcome:
@@ -50,7 +50,7 @@ def ring(scale: float, seed: int) -> Outcome:
     begun = time.perf_counter()
     found = annealed_ring(scores, torch.Generator().manual_seed(seed))
     seconds = time.perf_counter() - begun
-    exact = float(ring_log_partition(scores.unary, scores.tables(), found.positions))
+    exact = float(ring_log_partition(scores, found.positions))
     error = found.log_partition - exact / found.positions
     return Outcome(error, found.standard_error, found.reliable, seconds)
 

@@ -34,7 +34,7 @@ from mrflearn.features.moments import merge
 from mrflearn.io.corpus import Vocabulary, count_words, read_sentences, write_sentences
 from mrflearn.io.similarity import read_pairs
 from mrflearn.io.vectors import read_vectors
-from mrflearn.kernels.star_logsumexp import star_logsumexp, star_logsumexp_reference
+from mrflearn.kernels.low_rank import star_logsumexp, star_logsumexp_reference
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers-lm" / "bin" / "python"

@@ -17,9 +17,10 @@ import torch
 from rows import Rows
 from torch import Tensor
 
+from mrflearn.graph.lifted import WordPotentials
 from mrflearn.inference.lifted import star_log_partition
 from mrflearn.inference.transfer import sentence_log_partitions, sentence_score
-from mrflearn.models.neighbour_lm import ExplicitPairs
+from mrflearn.models.lifted import ExplicitPairs
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.base import Autograd
 from mrflearn.plots.curves import draw_curves
@@ -73,8 +74,9 @@ def _curves(seed: int, iterations: int) -> dict[str, Any]:
 
 def _exact(words: Tensor, unary: Tensor, tables: Tensor) -> Tensor:
     """log p(words | their number) [eq. 3]."""
-    normaliser = sentence_log_partitions(unary, tables, SEPARATOR, TOKENS)[TOKENS]
-    return sentence_score(unary, tables, SEPARATOR, words) - normaliser
+    potentials = WordPotentials(unary, *ExplicitPairs(tables).factors())
+    normaliser = sentence_log_partitions(potentials, SEPARATOR, TOKENS)[TOKENS]
+    return sentence_score(potentials, SEPARATOR, words) - normaliser
 
 
 def _bound(words: Tensor, unary: Tensor, tables: Tensor, duals: Tensor) -> Tensor:
@@ -83,8 +85,8 @@ def _bound(words: Tensor, unary: Tensor, tables: Tensor, duals: Tensor) -> Tenso
     filler = words.new_full((positions - TOKENS,), SEPARATOR)
     ring = torch.cat([words, filler])
     score = unary[ring].sum() + tables[0][ring, ring.roll(-1)].sum()
-    left, right = ExplicitPairs(tables).factors()
-    return score - positions * star_log_partition(unary, left, right, duals)
+    potentials = WordPotentials(unary, *ExplicitPairs(tables).factors(), duals=duals)
+    return score - positions * star_log_partition(potentials)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from torch import Tensor
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, train_lifted
 from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments import Moments
-from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.graph.lifted import WordPotentials
 from mrflearn.io.corpus import Vocabulary, count_corpus
 from mrflearn.models.storage import StoredModel, read_model, write_model
 from mrflearn.objectives.lifted_bound import Frequencies
@@ -29,7 +29,7 @@ class Fitted:
     """Scores, left vectors (none for free tables), and how training went."""
 
     vocabulary: Vocabulary
-    scores: NeighbourScores
+    scores: WordPotentials
     vectors: Tensor | None
     story: dict[str, Any]
 
@@ -44,14 +44,14 @@ def fitted(text: Split, settings: LiftedSettings, size: int | None, folder: Path
             count_sentences(part, vocabulary, CONTEXT) for part in (text.train, text.valid)
         )
         fit = train_lifted(train, settings, valid)
-        tensors = dict(zip(PARTS, fit.model.scores().pairwise, strict=True))
+        tensors = dict(zip(PARTS, fit.model.potentials()[:3], strict=True))
         if settings.form == "low-rank":
             tensors["vectors"] = fit.model.parameters()["left"]
         # Tensors that share memory cannot be stored as such.
         tensors = {name: value.detach().clone() for name, value in tensors.items()}
         write_model(path, StoredModel("lifted experiment", _story(fit, valid), tensors))
     stored = read_model(path)
-    scores = NeighbourScores(*(stored.tensors[name] for name in PARTS))
+    scores = WordPotentials(*(stored.tensors[name] for name in PARTS))
     return Fitted(vocabulary, scores, stored.tensors.get("vectors"), stored.settings)
 
 
@@ -69,7 +69,7 @@ def _story(fit: LiftedFit, valid: Moments) -> dict[str, Any]:
 
 def certified(fit: LiftedFit, valid: Moments) -> float:
     """The proven lower bound on the validation text's log-likelihood, nats a position."""
-    scores = fit.model.scores().double()
+    scores = fit.model.potentials().double()
     seen = Frequencies.of(valid, torch.zeros(1, dtype=torch.float64, device=scores.unary.device))
     mean = float(seen.mean_score(scores))
     return mean - fit.ceiling.per_position(valid.positions, valid.states)

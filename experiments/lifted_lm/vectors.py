@@ -27,9 +27,9 @@ from mrflearn.estimators.lifted_training import LiftedSettings
 from mrflearn.evaluation.similarity import CosineSpace
 from mrflearn.features.counting import count_sentences
 from mrflearn.io.corpus import Vocabulary, count_corpus, encode_corpus
-from mrflearn.models.neighbour_lm import LowRankPairs, NeighbourModel, log_frequencies
+from mrflearn.models.lifted import LowRankPairs, NeighbourModel, log_frequencies
 from mrflearn.objectives.base import Autograd
-from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
+from mrflearn.objectives.lifted import Gaps, pseudolikelihood_loss
 from mrflearn.training.loop import minimise
 from mrflearn.training.sgd import Adagrad
 
@@ -139,7 +139,7 @@ def _pseudolikelihood(text: Split, dims: int, epochs: int, device: str) -> dict[
     every = Gaps.of(encode_corpus(text.train, vocabulary), vocabulary.separator, CONTEXT)
     order = torch.randperm(len(every.word), generator=generator)
     batches = Gaps(*(part[order] for part in every)).to(unary.device).split(BATCH)
-    loss = NeighbourPseudolikelihood(vocabulary.separator)
+    loss = pseudolikelihood_loss(vocabulary.separator)
     objective = Autograd(NeighbourModel(unary, pairs), batches, loss)
     outcome = minimise(objective, Adagrad(rate=RATE, epochs=epochs))
     space = CosineSpace(vocabulary.words, outcome.model.parameters()["left"].cpu())

@@ -28,7 +28,7 @@ from mrflearn.datasets.docstrings import docstring_sentences
 from mrflearn.evaluation.rows import Rows
 from mrflearn.features.counting import count_text
 from mrflearn.io.corpus import Vocabulary, count_words
-from mrflearn.kernels.star_logsumexp import star_logsumexp
+from mrflearn.kernels.low_rank import star_logsumexp
 
 HERE = Path(__file__).parent
 DIMENSIONS, OFFSETS = 32, 2

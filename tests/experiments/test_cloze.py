@@ -8,7 +8,7 @@ import torch
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import DataError
 from mrflearn.io.corpus import Vocabulary
-from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
+from mrflearn.models.lifted import ExplicitPairs, NeighbourModel
 from support.experiments import experiment_module
 
 CLOZE = experiment_module("lifted_lm", "cloze")
@@ -60,7 +60,7 @@ def test_a_model_of_both_sides_guesses_the_best_of_all_completions() -> None:
 
     gaps = [Gap(("a", "b", "c", "b"), i) for i in range(4)] + [Gap(("c",), 0)]
     for gap, guesses in zip(
-        gaps, neighbour_guesser(model.scores(), vocabulary)(gaps, 3), strict=True
+        gaps, neighbour_guesser(model.potentials(), vocabulary)(gaps, 3), strict=True
     ):
         filled = {
             word: score([*gap.left, word, *gap.words[gap.position + 1 :]])

@@ -10,26 +10,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.inference.lifted import (
-    ChainCover,
-    chain_ceiling,
+    Chains,
+    LogPartitionBound,
+    Stars,
     default_weights,
-    ring_term,
-    rings_of_text,
     rings_of_torus,
-    star_ceiling,
     star_log_partition,
-    tighten,
 )
-from mrflearn.inference.perron import PerronVectors, certify, follow, power_steps
-from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
+from mrflearn.inference.perron import (
+    LowRankMatrices,
+    PerronVectors,
+    certify,
+    follow,
+    power_steps,
+)
+from mrflearn.models.lifted import ExplicitPairs, NeighbourModel
+from support.alternating_bound import tighten
 from support.rings import all_rings, random_duals, random_model, ring_log_partition
 
 sizes = st.sampled_from([0.0, 0.3, 1.0, 3.0])
 seeds = st.integers(0, 10_000)
 
 
-def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor) -> ChainCover:
-    return ChainCover.of(*model.scores().pairwise, duals, weights)
+def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor) -> LowRankMatrices:
+    return Chains(weights).matrices(model.potentials()._replace(duals=duals))
+
+
+def of_rings(value: float, weights, states: int, positions: int) -> float:
+    """The bound on log Z / N of a ring whose chains have this value."""
+    offsets = tuple(range(1, len(weights) + 1))
+    every = (states,) * len(weights)
+    found = LogPartitionBound(value, 0.0, tuple(weights.tolist()), offsets, every)
+    return found.per_position(positions)
 
 
 @settings(max_examples=60)
@@ -42,7 +54,8 @@ def scores_of(model: NeighbourModel, duals: torch.Tensor, weights: torch.Tensor)
 def test_stars_bound_log_z_for_any_duals(shape, seed, score_size, dual_size):
     offsets, states, positions = shape
     model = random_model(offsets, states, seed, score_size)
-    bound = star_log_partition(*model.scores().pairwise, random_duals(model, seed, dual_size))
+    duals = random_duals(model, seed, dual_size)
+    bound = star_log_partition(model.potentials()._replace(duals=duals))
     assert float(bound) >= ring_log_partition(model, positions) / positions - 1e-9
 
 
@@ -64,9 +77,9 @@ def test_certified_chains_bound_log_z_for_any_duals_and_weights(
     weights /= weights.sum()
     duals = random_duals(model, seed, dual_size)
     found = certify(scores_of(model, duals, weights), torch.zeros_like(duals), most=steps)
-    rest = ring_term(weights, rings_of_text(offsets, positions), states, positions)
     assert found.lower <= found.upper
-    assert found.upper + rest >= ring_log_partition(model, positions) / positions - 1e-9
+    bound = of_rings(found.upper, weights, states, positions)
+    assert bound >= ring_log_partition(model, positions) / positions - 1e-9
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4)])
@@ -74,20 +87,23 @@ def test_chains_bound_a_torus(shape):
     offsets = ((0, 1), (1, 0), (1, 1))
     model = random_model(3, 2, seed=5)
     images = all_rings(2, math.prod(shape)).reshape(-1, *shape)
-    tables = model.scores().tables()
+    tables = model.potentials().tables()
     total = model.unary[images].sum((1, 2))
     for table, (down, right) in zip(tables, offsets, strict=True):
         total = total + table[images, images.roll((-down, -right), (1, 2))].sum((1, 2))
     duals = random_duals(model, 1, 0.2)
-    found = chain_ceiling(model.scores(), duals, (0.5, 0.3, 0.2))
+    found = Chains(torch.tensor([0.5, 0.3, 0.2])).bound(model.potentials()._replace(duals=duals))
     rings = rings_of_torus(offsets, shape)
-    bound = found.per_position(math.prod(shape), 2, rings)
+    bound = found.per_position(math.prod(shape), rings)
     assert bound >= float(total.logsumexp(0)) / math.prod(shape)
 
 
 def test_rings_of_a_torus_are_counted():
     assert rings_of_torus([(0, 1), (1, 0), (1, 1), (2, 2), (0, 3)], (4, 6)) == (4, 6, 2, 4, 12)
-    assert rings_of_torus([(1,), (2,), (3,)], (12,)) == rings_of_text(3, 12) == (1, 2, 3)
+    assert rings_of_torus([(1,), (2,), (3,)], (12,)) == (1, 2, 3)
+    chains = LogPartitionBound(0.0, 0.0, (0.5, 0.3, 0.2), (1, 2, 3), (5, 5, 5))
+    assert chains.per_position(12) == pytest.approx(chains.per_position(12, (1, 2, 3)))
+    assert chains.per_position(12) == pytest.approx((0.5 + 0.6 + 0.6) * math.log(5) / 12)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -97,7 +113,7 @@ def test_one_chain_is_exact_up_to_the_ring(seed):
     found = certify(scores_of(model, duals, weights), duals, tolerance=1e-10)
     exact = ring_log_partition(model, 11) / 11
     assert found.upper - found.lower <= 1e-10
-    assert exact - 1e-9 <= found.upper + ring_term(weights, (1,), 3, 11)
+    assert exact - 1e-9 <= of_rings(found.upper, weights, 3, 11)
     assert found.upper <= exact + 1e-9 or found.upper - exact < 0.05
 
 
@@ -121,11 +137,11 @@ def test_power_steps_find_eigenvectors(seed):
     value = scores.quotients(vectors.left, vectors.right) - vectors.overlap()
     torch.testing.assert_close(before, value.expand_as(before))
     for k in range(2):
-        matrix = (model.scores().tables()[k] / weights[k] + scores.bias[k]).exp()
+        matrix = (model.potentials().tables()[k] / weights[k] + scores.bias[k]).exp()
         largest = torch.linalg.eigvals(matrix).abs().max()
         assert float(value[k].exp()) == pytest.approx(float(largest), rel=1e-9)
         torch.testing.assert_close(
-            scores.right_step(vectors.right)[k].exp(), matrix @ vectors.right[k].exp()
+            scores.right_step(vectors.right)[0][k].exp(), matrix @ vectors.right[k].exp()
         )
         torch.testing.assert_close(
             scores.both_steps(vectors).left[k].exp(), matrix.T @ vectors.left[k].exp()
@@ -153,24 +169,24 @@ def test_vectors_are_followed_only_as_far_as_the_value_moves():
 @pytest.mark.parametrize("offsets", [1, 2, 3])
 def test_tightening_lowers_the_bound_towards_its_minimum(offsets):
     model = random_model(offsets, 4, offsets)
-    scores = model.scores()
+    scores = model.potentials()
     start = torch.zeros(offsets, 4, dtype=torch.float64)
-    duals, values = tighten(*scores.pairwise, start, steps=400)
-    best = float(star_log_partition(*scores.pairwise, duals))
+    duals, values = tighten(scores, start, steps=400)
+    best = float(star_log_partition(scores._replace(duals=duals)))
     assert best == min(values) < values[0]
     free = start.clone().requires_grad_(True)
     search = torch.optim.LBFGS([free], max_iter=500, line_search_fn="strong_wolfe")
 
     def closure():
         search.zero_grad()
-        value = star_log_partition(*scores.pairwise, free)
+        value = star_log_partition(scores._replace(duals=free))
         value.backward()
         return value
 
     search.step(closure)
-    least = float(star_log_partition(*scores.pairwise, free.detach()))
+    least = float(star_log_partition(scores._replace(duals=free.detach())))
     assert least - 1e-9 <= best <= least + 1e-3
-    tight, few = tighten(*scores.pairwise, free.detach(), tolerance=1e-3)
+    tight, few = tighten(scores, free.detach(), tolerance=1e-3)
     assert len(few) == 1
     torch.testing.assert_close(tight, free.detach())
 
@@ -178,10 +194,13 @@ def test_tightening_lowers_the_bound_towards_its_minimum(offsets):
 def test_ceilings_are_what_the_bounds_say():
     model = random_model(2, 4, seed=8)
     duals = random_duals(model, 8, 0.3)
-    stars = star_ceiling(model.scores(), duals)
-    assert stars.per_position(9, 4) == float(star_log_partition(*model.scores().pairwise, duals))
+    potentials = model.potentials()._replace(duals=duals)
+    stars = Stars().bound(potentials)
+    assert stars.per_position(9) == float(star_log_partition(potentials))
+    assert stars.multiple == 3
     weights = default_weights(2)
     assert sum(weights) == pytest.approx(1.0)
-    chains = chain_ceiling(model.scores(), duals, weights)
+    chains = Chains(torch.tensor(weights)).bound(potentials)
+    assert sum(chains.weights) == pytest.approx(1.0, abs=1e-15)
     assert 0 <= chains.slack <= 1e-5
-    assert chains.per_position(9, 4) > chains.value
+    assert chains.per_position(9) > chains.value

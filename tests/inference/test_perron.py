@@ -5,19 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.graph.lifted_scores import NeighbourScores
-from mrflearn.inference.lifted import ChainCover
-from mrflearn.inference.perron import PerronVectors, certify, follow
+from mrflearn.inference.perron import LowRankMatrices, PerronVectors, WindowMatrix, certify, follow
 
 
-def chain_of(table: torch.Tensor) -> ChainCover:
+def chain_of(table: torch.Tensor) -> LowRankMatrices:
     """The single chain whose matrix has these logarithms."""
     zeros, unit = table.new_zeros(len(table)), torch.eye(len(table)).to(table)
-    scores = NeighbourScores(zeros, unit[None], table.T[None])
-    return ChainCover.of(*scores.pairwise, zeros[None], table.new_ones(1))
+    return LowRankMatrices(unit[None], table.T[None], zeros[None], table.new_ones(1))
 
 
-def value_of(chain: ChainCover, vectors: PerronVectors) -> float:
+def value_of(chain: LowRankMatrices, vectors: PerronVectors) -> float:
     return float(chain.quotients(vectors.left, vectors.right) - vectors.overlap())
 
 
@@ -60,3 +57,12 @@ def test_the_value_is_right_where_eigenvalues_are_nearly_as_large(dtype, seed):
     start[0, :10] = 0.0
     found, _ = follow(chain, PerronVectors(start, start), tolerance=1e-6, most=30, gap=1e-2)
     assert value_of(chain, found) == pytest.approx(float(largest), abs=1e-3)
+
+
+def test_limits_hold_where_sums_are_below_the_types_range():
+    """Every sum is e^-800, which float64 has only as its least number, e^-708."""
+    far = torch.tensor([[0.0, -800.0], [0.0, -800.0]], dtype=torch.float64)
+    windows = WindowMatrix(far.flip(1), far, torch.ones(1, dtype=torch.float64))
+    largest = -800.0 + torch.tensor(2.0).log().item()
+    found = certify(windows, torch.zeros(1, 4, dtype=torch.float64))
+    assert found.lower <= largest <= found.upper

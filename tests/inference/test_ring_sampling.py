@@ -20,11 +20,11 @@ from support.rings import random_model
 
 def annealed(seed: int, scale: float) -> tuple[RingEstimate, float]:
     """The estimate for a ring of 24 random words, and how far it is from the exact value."""
-    scores = random_model(2, 8, seed, size=scale).scores()
+    scores = random_model(2, 8, seed, size=scale).potentials()
     method = AnnealedImportance(chains=64, temperatures=60)
     random = torch.Generator().manual_seed(seed)
     found = annealed_ring(scores, random, positions=23, method=method)
-    exact = float(ring_log_partition(scores.unary, scores.tables(), 24))
+    exact = float(ring_log_partition(scores, 24))
     assert found.positions == 24
     assert 1 <= found.effective_groups <= 16
     assert found.effective_groups - 1e-9 <= found.effective_chains <= 64 + 1e-9
@@ -57,16 +57,16 @@ def test_annealed_error_bars_are_small_where_couplings_are_weak():
 @pytest.mark.parametrize("offsets", [1, 2])
 def test_sampled_sentences_have_the_exact_probabilities(offsets, method):
     model, separator, length = random_model(offsets, 3, seed=offsets), 1, 3
-    tables = model.scores().tables()
+    potentials = model.potentials()
     every = list(itertools.product([0, 2], repeat=length))
-    scores = [sentence_score(model.unary, tables, separator, torch.tensor(s)) for s in every]
+    scores = [sentence_score(potentials, separator, torch.tensor(s)) for s in every]
     expected = torch.stack(scores).softmax(0)
     lengths = torch.tensor([length] * 6000 + [1] * 10)
     random = torch.Generator().manual_seed(3)
     if method == "gibbs":
-        drawn = gibbs_sentences(model.scores(), separator, lengths, 30, random)
+        drawn = gibbs_sentences(potentials, separator, lengths, 30, random)
     else:
-        drawn = exact_sentences(model.unary, tables, separator, lengths.tolist(), random)
+        drawn = exact_sentences(potentials, separator, lengths.tolist(), random)
     assert [len(line) for line in drawn] == lengths.tolist()
     seen = [tuple(line.tolist()) for line in drawn[:6000]]
     found = torch.tensor([seen.count(s) / 6000 for s in every], dtype=torch.float64)

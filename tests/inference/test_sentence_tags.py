@@ -8,9 +8,8 @@ import torch
 
 from mrflearn.features.joint_moments import count_joint
 from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences
-from mrflearn.inference import expected_moments as expectations
-from mrflearn.inference.expected_moments import expected_moments
-from mrflearn.inference.lifted_tags import SentenceTags
+from mrflearn.inference import sentence_tags
+from mrflearn.inference.sentence_tags import SentenceTags, expected_moments
 from support.tag_rings import random_scores, ring_score, with_separators
 
 SHAPES = [(1, 1), (1, 3), (2, 1), (2, 3)]
@@ -92,7 +91,7 @@ def test_no_sentences_and_empty_ones(shape):
 def test_expected_moments_are_means_over_all_tags(shape, tags, monkeypatch):
     scores = scores_of(shape, seed=5)
     places = tuple(scores.words)
-    monkeypatch.setattr(expectations, "LARGEST_BATCH", 12)  # several batches
+    monkeypatch.setattr(sentence_tags, "LARGEST_BATCH", 12)  # several batches
     text = TaggedSentences(np.array(WORDS), np.array(tags), np.array(LENGTHS))
     found = expected_moments(scores, text)
     total = None

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.lifted_scores import CENTRE, LEFT, RIGHT, TagScores
-from mrflearn.inference.lifted_tags import (
-    PairVectors,
+from mrflearn.graph.lifted import CENTRE, LEFT, RIGHT, TagPotentials
+from mrflearn.inference.lifted import (
+    Stars,
     Subfield,
-    chain_table,
-    growth_limits,
-    log_growth,
-    power_steps,
-    shares,
-    subfields,
+    TagChains,
+    star_spacing,
     tag_copies,
     word_copies,
 )
-from mrflearn.objectives.tagger_bound import TaggerNormaliser, normaliser
+from mrflearn.inference.perron import PerronVectors, TripleMatrices, certify, follow
 from support.tag_rings import random_duals, random_scores, ring_log_partition, with_separators
 
 sizes = st.sampled_from([0.0, 0.3, 1.0, 3.0])
@@ -30,12 +28,20 @@ shapes = st.sampled_from([(1, 1), (1, 3), (2, 1), (2, 3)])  # K, L
 BOUNDS = "exact", "chains", "stars"
 
 
-def duals_of(own: TaggerNormaliser, scores: TagScores, seed: int, size: float):
-    of_tags, of_words = own.duals(scores)
-    return (
-        random_duals(of_tags, scores.tags, seed, size),
-        random_duals(of_words, scores.vocabulary, seed + 1, size),
-    )
+def inference(bound: str, scores: TagPotentials) -> Stars | TagChains:
+    places = tuple(scores.words)
+    return {"stars": Stars(), "exact": TagChains.exact(places), "chains": TagChains.mixed(places)}[
+        bound
+    ]
+
+
+def with_duals(own: Stars | TagChains, scores: TagPotentials, seed: int, size: float):
+    zeros = own.duals(scores)
+    duals = {
+        name: random_duals(*value.shape, seed + k, size)
+        for k, (name, value) in enumerate(zeros.items())
+    }
+    return scores._replace(**duals)
 
 
 @settings(max_examples=60)
@@ -53,10 +59,11 @@ def test_bounds_hold_for_any_duals(
 ):
     scores = random_scores(*shape, seed, score_size)
     scores = with_separators(scores) if separators else scores
-    own = normaliser(bound, shape[0], tuple(scores.words))
-    positions += -positions % own.multiple
-    duals = duals_of(own, scores, seed, dual_size)
-    found = own.ceiling(scores, *duals)
+    own = inference(bound, scores)
+    multiple = star_spacing(*shape) if bound == "stars" else 1
+    positions += -positions % multiple
+    found = own.bound(with_duals(own, scores, seed, dual_size))
+    assert found.multiple == multiple
     truth = ring_log_partition(scores, positions) / positions
     assert found.slack >= 0
     assert found.per_position(positions) >= truth - 1e-9
@@ -64,9 +71,9 @@ def test_bounds_hold_for_any_duals(
 
 def test_one_subfield_is_exact():
     scores = random_scores(2, 3, seed=4)
-    own = normaliser("exact", 2, tuple(scores.words))
-    found = own.ceiling(scores, *duals_of(own, scores, 0, 0.0))
-    table = chain_table(scores, own.parts[0], own.share, torch.zeros(2), torch.zeros(3))
+    own = TagChains.exact(tuple(scores.words))
+    found = own.bound(scores)
+    (table,) = own.tables(scores)
     weights = torch.zeros(4, 4, dtype=torch.float64)
     for a, b, c in torch.cartesian_prod(*[torch.arange(2)] * 3).tolist():
         weights[2 * a + b, 2 * b + c] = table[a, b, c].exp()
@@ -79,11 +86,10 @@ def test_one_subfield_is_exact():
 
 def test_chains_of_one_word_a_tag_are_exact():
     scores = random_scores(1, 1, seed=3)
-    own = normaliser("chains", 1, tuple(scores.words))
-    assert own.duals(scores) == (0, 0)
-    assert own.ceiling(scores, *duals_of(own, scores, 0, 0.0)).ring == pytest.approx(
-        torch.tensor(2.0).log()
-    )
+    own = TagChains.mixed(tuple(scores.words))
+    assert [len(duals) for duals in own.duals(scores).values()] == [0, 0]
+    found = own.bound(scores)
+    assert found.per_position(10) - found.value == pytest.approx(math.log(2) / 10)
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (2, 3)])
@@ -91,13 +97,15 @@ def test_chains_are_tighter_than_stars_at_their_best(shape):
     values = {}
     for bound in BOUNDS:
         scores = random_scores(*shape, seed=8)
-        own = normaliser(bound, shape[0], tuple(scores.words))
-        duals = duals_of(own, scores, 0, 0.0)
-        for _ in range(40 if any(dual.numel() for dual in duals) else 0):
-            leaves = [dual.requires_grad_() for dual in duals]
-            slopes = torch.autograd.grad(own(scores, *leaves), leaves)
-            duals = [leaf.detach() - slope for leaf, slope in zip(leaves, slopes, strict=True)]
-        values[bound] = own.ceiling(scores, *duals).value
+        own = inference(bound, scores)
+        duals = own.duals(scores)
+        for _ in range(40 if any(dual.numel() for dual in duals.values()) else 0):
+            leaves = {name: dual.requires_grad_() for name, dual in duals.items()}
+            value = own(scores._replace(**leaves)).log_partition
+            slopes = torch.autograd.grad(value, list(leaves.values()))
+            steps = zip(leaves.items(), slopes, strict=True)
+            duals = {name: leaf.detach() - slope for (name, leaf), slope in steps}
+        values[bound] = own.bound(scores._replace(**duals)).value
     assert values["exact"] < values["chains"] < values["stars"]
 
 
@@ -105,14 +113,14 @@ def test_chains_are_tighter_than_stars_at_their_best(shape):
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 3)])
 def test_gradients_are_finite_differences(bound, shape):
     scores = random_scores(*shape, seed=5)
-    own = normaliser(bound, shape[0], tuple(scores.words))
-    duals = duals_of(own, scores, 7, 0.5)
+    own = inference(bound, scores)
+    duals = with_duals(own, scores, 7, 0.5)[2:]
     leaves = [scores.transitions, *scores.words.values(), *duals]
     leaves = [leaf.clone().requires_grad_() for leaf in leaves]
 
     def value(transitions, *rest):
         words = dict(zip(scores.words, rest, strict=False))
-        return own(TagScores(transitions, words), *rest[len(words) :])
+        return own(TagPotentials(transitions, words, *rest[len(words) :])).log_partition
 
     assert torch.autograd.gradcheck(value, leaves, atol=1e-6)
 
@@ -134,16 +142,15 @@ def test_every_node_is_in_every_forest_of_stars(shape, tags, words):
 
 
 def test_subfields_share_places():
-    assert subfields("exact", (CENTRE, LEFT, RIGHT)) == (Subfield((CENTRE, LEFT, RIGHT), 1.0),)
-    parts = subfields("chains", (CENTRE, LEFT, RIGHT))
-    assert shares(parts) == {CENTRE: 1.0, LEFT: 0.5, RIGHT: 0.5}
+    places = CENTRE, LEFT, RIGHT
+    assert TagChains.exact(places).parts == (Subfield(places, 1.0),)
+    assert TagChains.mixed(places).shares == {CENTRE: 1.0, LEFT: 0.5, RIGHT: 0.5}
 
 
 def test_far_tags_are_refused_by_chains():
     scores = random_scores(3, 1, seed=1)
-    own = normaliser("exact", 3, tuple(scores.words))
     with pytest.raises(InferenceError, match="stars take any distance"):
-        own.ceiling(scores, *duals_of(own, scores, 0, 0.0))
+        TagChains.exact(tuple(scores.words)).bound(scores)
 
 
 @settings(max_examples=30)
@@ -151,9 +158,11 @@ def test_far_tags_are_refused_by_chains():
 def test_growth_lies_within_its_limits(seed, size):
     generator = torch.Generator().manual_seed(seed)
     table = size * torch.randn(3, 3, 3, generator=generator, dtype=torch.float64)
-    start = PairVectors.even(3, table.device)
-    rough = growth_limits(table, start, most=1)
-    value = float(log_growth(table, power_steps(table, start)))
-    fine = growth_limits(table, start)
-    assert rough[0] - 1e-9 <= fine[0] <= value + 1e-7
-    assert value - 1e-7 <= fine[1] <= rough[1] + 1e-9
+    matrices = TripleMatrices(table.unsqueeze(0), torch.ones(1, dtype=torch.float64))
+    ones = PerronVectors.ones(torch.zeros(1, 9, dtype=torch.float64))
+    rough = certify(matrices, ones.right, most=1)
+    found, _ = follow(matrices, ones, 1e-10, 200, 1e-11)
+    value = float(matrices.quotients(found.left, found.right) - found.overlap())
+    fine = certify(matrices, ones.right, tolerance=1e-9, most=500)
+    assert rough.lower - 1e-9 <= fine.lower <= value + 1e-7
+    assert value - 1e-7 <= fine.upper <= rough.upper + 1e-9

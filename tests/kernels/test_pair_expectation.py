@@ -7,8 +7,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from mrflearn.kernels.pair_expectation import pair_expectation
-from mrflearn.kernels.sparse_product import SparseMatrix
+from mrflearn.kernels.sparse_product import SparseMatrix, pair_expectation
 
 
 @pytest.mark.parametrize("shared", ["left", "right", "neither"])

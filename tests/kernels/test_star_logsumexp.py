@@ -5,10 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.kernels import low_rank_logsumexp_cpu as tiles
-from mrflearn.kernels import star_logsumexp as stars
-from mrflearn.kernels import star_logsumexp_cpu
-from mrflearn.kernels.star_logsumexp import star_logsumexp, star_logsumexp_reference
+from mrflearn.kernels import low_rank_cpu as tiles
+from mrflearn.kernels.low_rank import in_two_passes, star_logsumexp, star_logsumexp_reference
 from support.scores import assert_same_value_and_gradient, random_scores, value_and_gradients
 
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(1, 5))
@@ -23,8 +21,8 @@ def random_stars(offsets, rows, columns, dims, *, seed, dtype):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(star_logsumexp_cpu, "ROWS_AT_LEAST", 3)
-    monkeypatch.setattr(star_logsumexp_cpu, "ROWS_AT_MOST", 3)
+    monkeypatch.setattr(tiles, "LEAST_STAR_ROWS", 3)
+    monkeypatch.setattr(tiles, "MOST_STAR_ROWS", 3)
     monkeypatch.setattr(tiles, "SMALLEST_SHARE", 5)
 
 
@@ -44,8 +42,8 @@ def test_one_pass_agrees_with_the_whole_array(dtype, tolerance, shape, seed):
 def test_two_passes_agree_with_one(shape, seed):
     left, right, bias, centre = random_stars(*shape, seed=seed, dtype=torch.float64)
     left = left.expand(shape[0], -1, -1)
-    once = star_logsumexp_cpu.value_and_gradients(left, right, bias, centre)
-    twice = stars._in_two_passes(left, right, bias, centre)
+    once = tiles.star(left, right, bias, centre)
+    twice = in_two_passes(tiles).star(left, right, bias, centre)
     for found, wanted in zip(twice, once, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
 

@@ -8,7 +8,7 @@ import torch
 from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments import merge
 from mrflearn.io.corpus import Vocabulary
-from mrflearn.models.neighbour_lm import log_frequencies, spectral_start
+from mrflearn.models.lifted import log_frequencies, spectral_start
 
 LINES = [["a", "b"], ["a", "b", "c"], ["c", "b"]]
 WORDS = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
@@ -27,14 +27,14 @@ def test_the_start_follows_the_log_ratios_and_not_the_size_of_the_text():
     moments = count_sentences(LINES * 200, WORDS, 1)
     weights = torch.ones(1, dtype=torch.float64)
     model = spectral_start(moments, 5, weights, 0, LIKE)
-    table = model.scores().tables()[0]
+    table = model.potentials().tables()[0]
     pair = moments.pairs[0]
     frequency = moments.unary / moments.positions
     ratio = np.log(pair.count / moments.positions / frequency[pair.left] / frequency[pair.right])
     # Full rank, hardly damped: the scores are the log-ratios where a pair was seen.
     np.testing.assert_allclose(table[pair.left, pair.right].numpy(), ratio, rtol=2e-3, atol=1e-3)
-    again = spectral_start(merge(moments, moments), 5, weights, 0, LIKE).scores().tables()
+    again = spectral_start(merge(moments, moments), 5, weights, 0, LIKE).potentials().tables()
     torch.testing.assert_close(again[0], table)
     wide = spectral_start(moments, 9, weights, 0, LIKE)
     assert wide.pairs.left.shape == (5, 9)
-    torch.testing.assert_close(wide.scores().tables()[0], table)
+    torch.testing.assert_close(wide.potentials().tables()[0], table)

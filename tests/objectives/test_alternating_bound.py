@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from mrflearn.features.moments import lattice_moments
-from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
-from mrflearn.objectives.lifted_bound import Frequencies, LiftedBound, StarNormaliser
+from mrflearn.inference.lifted import Stars
+from mrflearn.models.lifted import Dualised, ExplicitPairs, NeighbourModel
+from mrflearn.objectives.lifted import LiftedLikelihood, WordFrequencies
 from mrflearn.training.lbfgs import LBFGS
 from support.alternating_bound import AlternatingBound
 from support.functions import minimise
@@ -19,9 +20,10 @@ def test_both_loops_find_the_same_bound(inner):
     ring[1::3] = ring[::3]
     moments = lattice_moments(ring, offsets=((1,), (2,)))
     model = NeighbourModel(torch.zeros(3).double(), ExplicitPairs.zeros(2, 3))
-    frequencies = Frequencies.of(moments, model.unary)
+    frequencies = WordFrequencies.of(moments, model.unary)
     search = LBFGS(max_iterations=60, tolerance=1e-7, delta=None)
-    joint = LiftedBound(model, frequencies, StarNormaliser(), torch.zeros(2, 3).double())
+    both = Dualised(model, {"duals": torch.zeros(2, 3).double()})
+    joint = LiftedLikelihood(both, None, frequencies, Stars())
     expected = minimise(joint, joint.start, search)
     loop = AlternatingBound(model, frequencies, inner=inner, steps=60)
     found = minimise(loop, loop.start, LBFGS(max_iterations=25, tolerance=1e-6))

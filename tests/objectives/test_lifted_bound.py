@@ -10,20 +10,16 @@ import torch
 
 from mrflearn.errors import DataError
 from mrflearn.features.moments import Moments, PairCounts, TripleCounts
-from mrflearn.models.neighbour_lm import (
+from mrflearn.inference.lifted import Chains, Stars, Windows
+from mrflearn.models.lifted import (
     BilinearPairs,
+    Dualised,
     ExplicitPairs,
     LowRankPairs,
     NeighbourModel,
 )
 from mrflearn.objectives.base import Evaluation
-from mrflearn.objectives.lifted_bound import (
-    Frequencies,
-    LiftedBound,
-    StarNormaliser,
-    chain_normaliser,
-    window_normaliser,
-)
+from mrflearn.objectives.lifted import LiftedLikelihood, WordFrequencies
 from mrflearn.training.lbfgs import LBFGS
 from support.functions import minimise
 
@@ -63,19 +59,22 @@ def model_of(form: str, states: int, offsets: int) -> NeighbourModel:
     return NeighbourModel(normal(states), pairs)
 
 
-def bound_of(kind: str, model: NeighbourModel, moments: Moments, weights=(0.7, 0.3)) -> LiftedBound:
+def bound_of(
+    kind: str, model: NeighbourModel, moments: Moments, weights=(0.7, 0.3)
+) -> LiftedLikelihood:
     duals = torch.zeros(model.offsets, model.states, dtype=torch.float64)
     rho = torch.tensor(weights[: model.offsets], dtype=torch.float64)
-    normaliser = {
-        "stars": StarNormaliser,
-        "windows": lambda: window_normaliser(model.unary),
-        "chains": lambda: chain_normaliser(rho / rho.sum(), duals),
-        "recorded chains": lambda: chain_normaliser(rho / rho.sum(), duals, recorded=True),
-    }[kind]()
-    return LiftedBound(model, Frequencies.of(moments, LIKE), normaliser, duals)
+    inference = {
+        "stars": Stars(),
+        "windows": Windows(),
+        "chains": Chains(rho / rho.sum()),
+        "recorded chains": Chains(rho / rho.sum(), recorded=True),
+    }[kind]
+    own = Dualised(model, {"duals": duals})
+    return LiftedLikelihood(own, None, WordFrequencies.of(moments, LIKE), inference)
 
 
-def converged_at(bound: LiftedBound, point: torch.Tensor, repeats: int = 8) -> Evaluation:
+def converged_at(bound: LiftedLikelihood, point: torch.Tensor, repeats: int = 8) -> Evaluation:
     """The bound at a point where Perron vectors had time to converge."""
     for _ in range(repeats):
         found = bound(point)
@@ -171,14 +170,14 @@ def test_validation_is_at_the_vector_it_is_asked_for():
     moments, other = (ring_moments(5, 60, 2, seed=seed) for seed in (1, 2))
     bound = bound_of("stars", model_of("low-rank", 5, 2), moments)
     value = bound(bound.start).value
-    own = Frequencies.of(moments, LIKE)
-    assert bound.validation_bound(bound.start, own) == pytest.approx(-float(value))
+    own = WordFrequencies.of(moments, LIKE)
+    assert bound.validation_bound(bound.at(bound.start), own) == pytest.approx(-float(value))
     elsewhere = 1.5 * bound.start
     bound(elsewhere)
-    assert bound.validation_bound(bound.start, own) == pytest.approx(-float(value))
+    assert bound.validation_bound(bound.at(bound.start), own) == pytest.approx(-float(value))
     again = bound_of("stars", model_of("low-rank", 5, 2), other)
     expected = -float(again(again.start).value)
-    found = bound.validation_bound(bound.start, Frequencies.of(other, LIKE))
+    found = bound.validation_bound(bound.at(bound.start), WordFrequencies.of(other, LIKE))
     assert found == pytest.approx(expected)
 
 
@@ -216,8 +215,12 @@ def test_values_do_not_leap_where_eigenvalues_cross(dtype):
     model = NeighbourModel(torch.zeros(12).to(dtype), ExplicitPairs.zeros(1, 12, dtype))
     duals = torch.zeros(1, 12, dtype=dtype)
     like = torch.zeros(1, dtype=dtype)
-    normaliser = chain_normaliser(torch.ones(1, dtype=dtype), duals)
-    bound = LiftedBound(model, Frequencies.of(moments, like), normaliser, duals)
+    bound = LiftedLikelihood(
+        Dualised(model, {"duals": duals}),
+        None,
+        WordFrequencies.of(moments, like),
+        Chains(torch.ones(1, dtype=dtype)),
+    )
     way = bound.layout.unflatten(torch.zeros_like(bound.start))
     way["table"][0] = -30.0  # words keep to themselves, all but one alike
     way["table"][0].fill_diagonal_(0.0)

@@ -9,14 +9,11 @@ import torch
 from mrflearn.features.joint_moments import count_joint, with_separators
 from mrflearn.features.spelling import SpellingTable
 from mrflearn.features.tagged_sentences import TaggedSentences
-from mrflearn.graph.lifted_scores import PLACES
+from mrflearn.graph.lifted import PLACES
+from mrflearn.inference.lifted import Stars, TagChains, star_spacing
 from mrflearn.kernels.sparse_product import SparseMatrix
-from mrflearn.models.joint_tagger import JointTaggerModel
-from mrflearn.objectives.tagger_bound import (
-    FeatureFrequencies,
-    TaggerBound,
-    normaliser,
-)
+from mrflearn.models.lifted import Dualised, JointTaggerModel
+from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies
 from mrflearn.training.lbfgs import LBFGS
 from support.functions import minimise
 from support.tag_rings import ring_log_partition, ring_score
@@ -26,18 +23,24 @@ WORDS = "<S>", "bar", "car"
 TEXT = TaggedSentences(np.array([1, 2, 2, 1]), np.array([1, 1, 2, 1]), np.array([2, 2]))
 
 
-def bound_of(name: str, distances: int, words: int, text=TEXT, vocabulary=WORDS) -> TaggerBound:
+def bound_of(name: str, distances: int, words: int, text=TEXT, vocabulary=WORDS):
     places = PLACES[words]
-    own = normaliser(name, distances, places)
-    moments = count_joint(text, (len(vocabulary), 3), distances, places).rounded_up(own.multiple)
+    own = {"stars": Stars(), "exact": TagChains.exact(places), "chains": TagChains.mixed(places)}
+    moments = count_joint(text, (len(vocabulary), 3), distances, places)
+    moments = moments.rounded_up(multiple_of(name, distances, words))
     spelling = {place: SpellingTable.of(vocabulary, None if place else 2) for place in places}
     features = {p: SparseMatrix.of(t.matrix, LIKE.dtype, LIKE.device) for p, t in spelling.items()}
     sizes = {place: len(table.number) for place, table in spelling.items()}
     model = JointTaggerModel.zeros(3, distances, sizes, LIKE)
-    return TaggerBound(model, features, FeatureFrequencies.of(moments, spelling, LIKE), own)
+    both = Dualised(model, own[name].duals(model.potentials(features)))
+    return LiftedLikelihood(both, features, TagFrequencies.of(moments, LIKE), own[name])
 
 
-def random_vector(bound: TaggerBound, seed: int = 0) -> torch.Tensor:
+def multiple_of(name: str, distances: int, words: int) -> int:
+    return star_spacing(distances, words) if name == "stars" else 1
+
+
+def random_vector(bound: LiftedLikelihood, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(bound.start.shape, generator=generator, dtype=torch.float64)
 
@@ -48,17 +51,16 @@ def test_the_value_is_above_what_the_ring_costs(name, shape):
     bound = bound_of(name, *shape)
     vector = random_vector(bound)
     value = bound(vector).value
-    scores = bound.unpack(vector)[0].scores(bound.features)
+    potentials, multiple = bound.potentials(vector), multiple_of(name, *shape)
     ring = [with_separators(part, TEXT.lengths, shape[0]) for part in (TEXT.tags, TEXT.words)]
-    filler = np.zeros(-len(ring[0]) % bound.normaliser.multiple, dtype=np.int64)
+    filler = np.zeros(-len(ring[0]) % multiple, dtype=np.int64)
     tags, words = (torch.from_numpy(np.append(part, filler)).unsqueeze(0) for part in ring)
-    mean = float(ring_score(scores, tags, words)) / tags.shape[1]
-    assert float(bound.mean_score(vector)) == pytest.approx(mean)
-    positions = 3 if bound.normaliser.multiple == 3 else 4
-    model, *duals = bound.unpack(vector)
-    ceiling = bound.normaliser.ceiling(model.scores(bound.features), *duals)
+    mean = float(ring_score(potentials, tags, words)) / tags.shape[1]
+    assert float(bound.frequencies.mean_score(potentials)) == pytest.approx(mean)
+    positions = 3 if multiple == 3 else 4
+    ceiling = bound.inference.bound(potentials)
     assert float(value) == pytest.approx(ceiling.value - mean, abs=1e-7)
-    truth = ring_log_partition(scores, positions) / positions
+    truth = ring_log_partition(potentials, positions) / positions
     assert ceiling.per_position(positions) >= truth - 1e-9
 
 

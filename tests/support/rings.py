@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from mrflearn.models.neighbour_lm import ExplicitPairs, NeighbourModel
+from mrflearn.models.lifted import ExplicitPairs, NeighbourModel
 
 
 def random_model(offsets: int, states: int, seed: int, size: float = 1.0) -> NeighbourModel:
@@ -40,7 +40,7 @@ def all_rings(states: int, positions: int) -> Tensor:
 
 def ring_scores(model: NeighbourModel, rings: Tensor) -> Tensor:
     """The score of each ring, term by term from the definition."""
-    tables = model.scores().tables()
+    tables = model.potentials().tables()
     score = model.unary[rings].sum(1)
     for offset in range(1, model.offsets + 1):
         score = score + tables[offset - 1][rings, rings.roll(-offset, 1)].sum(1)

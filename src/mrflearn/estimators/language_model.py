@@ -14,6 +14,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.lifted_training import (
+    BoundName,
     Direct,
     Form,
     LiftedFit,
@@ -29,11 +30,16 @@ from mrflearn.estimators.text_moments import checked_moments, counted, moments_o
 from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
 from mrflearn.estimators.word_vectors import WordSpace
 from mrflearn.features.moments import Moments
-from mrflearn.inference.lifted import BoundName, Ceiling
+from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.transfer import exact_sentences, gibbs_sentences
 from mrflearn.io.corpus import Text, Vocabulary, encode_corpus, hold
 from mrflearn.io.files import PathLike
-from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs
+from mrflearn.models.lifted import (
+    BilinearPairs,
+    ExplicitPairs,
+    LowRankPairs,
+    NeighbourModel,
+)
 from mrflearn.models.storage import figure
 from mrflearn.training.checkpoint import Checkpoint
 
@@ -57,7 +63,7 @@ def fill_gap(
     at = gaps[0] + context
     before = line[at - context : at].flip(0)
     after = line[at + 1 : at + 1 + context]
-    scores = learned.model.to(torch.float64, torch.device("cpu")).scores()
+    scores = learned.model.to(torch.float64, torch.device("cpu")).potentials()
     figures = scores.conditional(before[None], after[None])[0]
     figures[vocabulary.separator] = -torch.inf
     chances, best = figures.softmax(0).topk(min(n, len(figures) - 1))
@@ -74,12 +80,9 @@ def draw_sentences(
     drawn = generator.choice(seen, size=n, p=counts / counts.sum())
     device = learned.model.unary.device
     own = torch.Generator(device=device).manual_seed(int(generator.integers(1 << 62)))
-    separator, scores = learned.vocabulary.separator, learned.model.scores()
+    separator, scores = learned.vocabulary.separator, learned.model.potentials()
     if scores.states ** (scores.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
-        wide = scores.double()
-        sentences = exact_sentences(
-            wide.unary, wide.tables(), separator, drawn.tolist(), own, wide.triples
-        )
+        sentences = exact_sentences(scores.double(), separator, drawn.tolist(), own)
     else:
         lengths = torch.from_numpy(drawn)
         sentences = gibbs_sentences(scores, separator, lengths, sweeps, own)
@@ -154,7 +157,7 @@ class LanguageModel(WordSpace, ScoresText):
     bound_, validation_bound_ : float
         Proven lower bounds on the log-likelihood of the training and the validation text, in nats
         per position; the second is None without a validation text.
-    ceiling_ : Ceiling
+    ceiling_ : LogPartitionBound
         The proven upper bound on log Z that these bounds are computed with.
     outcome_ : Outcome
         How training went: iterations, evaluations, why it ended, history.
@@ -235,8 +238,9 @@ class LanguageModel(WordSpace, ScoresText):
         del y
         if self.dims < 1:
             raise SettingsError(f"dims must be >= 1; got {self.dims}.")
+        text = X if isinstance(X, Moments) else hold(X)
         earlier = getattr(self, "_learned", None) if self.warm_start else None
-        moments = self._training_moments(X, None if earlier is None else earlier.vocabulary)
+        moments = self._training_moments(text, None if earlier is None else earlier.vocabulary)
         held_out = (
             None if validation is None else moments_of(validation, moments.vocabulary, self.context)
         )
@@ -258,12 +262,12 @@ class LanguageModel(WordSpace, ScoresText):
             resume=resume,
             start=None if earlier is None else Start(earlier.model, earlier.duals),
         )
-        fitted = self._train(X, moments, settings, held_out)
+        fitted = self._train(text, moments, settings, held_out)
         self.outcome_ = replace(fitted.outcome, model=fitted.model)
         lengths = np.stack([moments.lengths, moments.length_counts])
         assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
         self._learned = Learned(
-            fitted.model, fitted.duals, fitted.ceiling, moments.vocabulary, lengths
+            fitted.model, fitted.duals["duals"], fitted.ceiling, moments.vocabulary, lengths
         )
         self.bound_ = self.log_likelihood(moments).per_position
         self.validation_bound_ = (
@@ -277,7 +281,7 @@ class LanguageModel(WordSpace, ScoresText):
         return self._fitted().vocabulary
 
     @property
-    def ceiling_(self) -> Ceiling:
+    def ceiling_(self) -> LogPartitionBound:
         """The proven upper bound on log Z that bounds of texts are computed with."""
         return self._fitted().ceiling
 
@@ -303,9 +307,8 @@ class LanguageModel(WordSpace, ScoresText):
 
         """
         learned = self._fitted()
-        moments = moments_of(X, learned.vocabulary, self.context)
-        text = None if isinstance(X, Moments) else X
-        ids = None if text is None else encode_corpus(hold(text), learned.vocabulary)
+        ids = None if isinstance(X, Moments) else encode_corpus(hold(X), learned.vocabulary)
+        moments = moments_of(X, learned.vocabulary, self.context, ids)
         return likelihood(learned, moments, ids, method, self.random_state)
 
     def text_score(self, X: Text | Moments) -> TextScore:
@@ -342,9 +345,9 @@ class LanguageModel(WordSpace, ScoresText):
         learned = self._fitted()
         if isinstance(X, Moments):
             raise DataError("score_samples needs the text itself, not only its moments.")
-        text = hold(X)
-        moments = moments_of(text, learned.vocabulary, self.context)
-        return sentence_bounds(learned, moments, encode_corpus(text, learned.vocabulary))
+        ids = encode_corpus(hold(X), learned.vocabulary)
+        moments = moments_of(X, learned.vocabulary, self.context, ids)
+        return sentence_bounds(learned, moments, ids)
 
     def fill(
         self, words: Sequence[str | None], n: int = 10, *, gap: str = "_"
@@ -417,7 +420,7 @@ class LanguageModel(WordSpace, ScoresText):
         moments: Moments,
         settings: LiftedSettings,
         validation: Moments | None,
-    ) -> LiftedFit:
+    ) -> LiftedFit[NeighbourModel]:
         if self.estimator == "bound" and not self._chooses_weights:
             return train_lifted(moments, settings, validation)
         if self.estimator == "bound":

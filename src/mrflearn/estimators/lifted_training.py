@@ -1,10 +1,10 @@
-"""Training of the lifted language model: bounds, pseudolikelihood, exact likelihood."""
+"""Training of lifted models by a bound, and of the language model by its likelihoods."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
@@ -17,37 +17,34 @@ from mrflearn.execution.device import choose_device
 from mrflearn.execution.memory import require_memory
 from mrflearn.features.moments import MOST_STATES, Moments
 from mrflearn.inference.lifted import (
-    BoundName,
-    Ceiling,
-    chain_ceiling,
+    Chains,
+    LogPartitionBound,
+    Stars,
+    TagChains,
+    Windows,
     default_weights,
-    star_ceiling,
-    window_ceiling,
 )
-from mrflearn.inference.transfer import check_windows
+from mrflearn.inference.transfer import ExactRing, check_windows
 from mrflearn.io.files import PathLike
-from mrflearn.models.neighbour_lm import (
+from mrflearn.models.lifted import (
     BilinearPairs,
+    Dualised,
     ExplicitPairs,
+    JointTaggerModel,
     LowRankPairs,
     NeighbourModel,
     log_frequencies,
     spectral_start,
 )
-from mrflearn.objectives.base import Autograd
-from mrflearn.objectives.lifted_bound import (
-    Frequencies,
-    LiftedBound,
-    Normaliser,
-    SpectralNormaliser,
-    StarNormaliser,
-    chain_normaliser,
-    window_normaliser,
+from mrflearn.objectives.base import Autograd, Objective
+from mrflearn.objectives.lifted import (
+    Gaps,
+    LiftedLikelihood,
+    WordFrequencies,
+    pseudolikelihood_loss,
     word_scaling,
 )
-from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, NeighbourPseudolikelihood
 from mrflearn.objectives.penalty import Penalty
-from mrflearn.objectives.ring_likelihood import RingLikelihood
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, Stages
 from mrflearn.training.lbfgs import LBFGS
@@ -55,79 +52,79 @@ from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
 from mrflearn.training.sgd import Adagrad
 
+# An objective in, a fitted model out: the entry of language model and joint tagger.
+
+
+M = TypeVar("M", NeighbourModel, JointTaggerModel)
+Bound: TypeAlias = Stars | Chains | Windows | TagChains
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LiftedFit(Generic[M]):
+    """The model with the duals of its bound, log Z as certified, and how training went."""
+
+    model: M
+    duals: Mapping[str, Tensor]
+    ceiling: LogPartitionBound
+    outcome: Outcome[Any]
+
+
+def train_bound(
+    objective_in: Callable[[torch.dtype], LiftedLikelihood[Dualised[M]]],
+    objective: LiftedLikelihood[Dualised[M]],
+    bound: Bound,
+    optimiser: LBFGS,
+    **options: Any,
+) -> LiftedFit[M]:
+    """The model whose bound is best.
+
+    `objective_in` makes the objective in double precision; further options are those of `minimise`.
+    """
+    outcome = minimise(
+        objective, optimiser, in_double=lambda: objective_in(torch.float64), **options
+    )
+    found = outcome.model
+    certified = bound.bound(found.potentials(objective.batch), objective.committed)
+    return LiftedFit(found.model, found.duals, certified, outcome)
+
+
 # Which bound a language model is learned by, and what that needs.
 
 
+BoundName = Literal["stars", "chains", "windows"]
 WINDOW_START = (0.7, 0.3)  # of the two offsets, where training by windows begins
 # Work grows with the cube of the words: beyond these a step takes minutes, or fills the memory.
 MOST_WORDS = {"cpu": 4_000, "cuda": 20_000}
 
 
-@final
-@dataclass(frozen=True)
-class ChosenBound:
-    """A bound by name, and the weight of each offset in it, or in its start."""
-
-    name: BoundName
-    weights: tuple[float, ...]
-
-    @classmethod
-    def of(
-        cls,
-        name: BoundName,
-        weights: Sequence[float] | None,
-        moments: Moments,
-        *,
-        triples: bool = False,
-    ) -> ChosenBound:
-        """The bound for these moments; weights not given are the default ones."""
-        offsets = len(moments.offsets)
-        if triples:
-            _check_triples(name, moments)
-        if name == "stars":
-            return cls(name, (1 / (offsets + 1),) * offsets)
-        if name == "chains":
-            return cls(name, _sum_one(weights, offsets))
-        if name != "windows":
-            raise SettingsError(f"bound {name!r} is not one of 'chains', 'stars', 'windows'.")
-        if moments.offsets != ((1,), (2,)):
-            raise SettingsError(
-                f"windows of two words are for a context of 2, not of {moments.context}. Try "
-                "chains: for a context of 1 they are as exact."
-            )
-        return cls(name, WINDOW_START)
-
-    def normaliser(self, duals: Float[Tensor, "k c"]) -> Normaliser:
-        """What training evaluates."""
-        if self.name == "stars":
-            return StarNormaliser()
-        if self.name == "windows":
-            _check_size(duals)
-            return window_normaliser(duals[0])
-        rho = torch.tensor(self.weights).to(duals)
-        return chain_normaliser(rho, duals, recorded=duals.is_cuda)
-
-    def ceiling(
-        self, model: NeighbourModel, duals: Float[Tensor, "k c"], after: Normaliser | None = None
-    ) -> Ceiling:
-        """log Z from above, proven; `after` a training, from where its vectors are."""
-        scores = model.scores()
-        if self.name == "stars":
-            return star_ceiling(scores, duals)
-        start = after.committed.right if isinstance(after, SpectralNormaliser) else None
-        if self.name == "windows":
-            _check_size(duals)
-            return window_ceiling(scores, start)
-        return chain_ceiling(scores, duals, self.weights, start)
-
-
-def _check_size(duals: Float[Tensor, "k c"]) -> None:
-    states, most = duals.shape[1], MOST_WORDS[duals.device.type]
-    if states > most:
+def chosen_bound(
+    settings: LiftedSettings, moments: Moments
+) -> tuple[Stars | Chains | Windows, tuple[float, ...]]:
+    """The bound for these moments, and the weight of each offset in it, or in its start."""
+    name, offsets, device = settings.bound, len(moments.offsets), choose_device(settings.device)
+    if settings.triples:
+        _check_triples(name, moments)
+    if name == "stars":
+        return Stars(recorded=device.type == "cuda"), (1 / (offsets + 1),) * offsets
+    if name == "chains":
+        weights = _sum_one(settings.weights, offsets)
+        rho = torch.tensor(weights, device=device)
+        return Chains(rho, recorded=device.type == "cuda"), weights
+    if name != "windows":
+        raise SettingsError(f"bound {name!r} is not one of 'chains', 'stars', 'windows'.")
+    if moments.offsets != ((1,), (2,)):
         raise SettingsError(
-            f"{states:,} words are too many for windows of two (at most {most:,} here). Try a GPU "
-            "(device cuda), a smaller vocabulary, or chains."
+            f"windows of two words are for a context of 2, not of {moments.context}. Try "
+            "chains: for a context of 1 they are as exact."
         )
+    most = MOST_WORDS[device.type]
+    if moments.states > most:
+        raise SettingsError(
+            f"{moments.states:,} words are too many for windows of two (at most {most:,} here). "
+            "Try a GPU (device cuda), a smaller vocabulary, or chains."
+        )
+    return Windows(), WINDOW_START
 
 
 def _check_triples(name: BoundName, moments: Moments) -> None:
@@ -156,12 +153,11 @@ def _sum_one(weights: Sequence[float] | None, offsets: int) -> tuple[float, ...]
     return tuple(weight / sum(given) for weight in given)
 
 
-# Moments in, a fitted neighbour model out, by the lifted bounds.
+# Moments in, a fitted language model out, by the lifted bounds.
 
 
 Form = Literal["low-rank", "bilinear", "explicit"]
 NumberType = Literal["float32", "float64"]
-SMOOTHING = 1e-4  # of word frequencies in the scales of parameters
 RATIOS = (0.2, 0.087, 0.03)  # of one offset's weight to that of the one before it
 FEW_WORDS = 1000
 TOLERANCE = 1e-7  # of the relative norm of the gradient
@@ -213,56 +209,55 @@ class LiftedSettings:
     start: Start | None = None
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class LiftedFit:
-    """The model with the duals of its bound, log Z as certified, and how training went."""
-
-    model: NeighbourModel
-    duals: Float[Tensor, "k c"]
-    ceiling: Ceiling
-    outcome: Outcome[Any]
-
-
 def train_lifted(
-    moments: Moments,
-    settings: LiftedSettings,
-    valid: Moments | None = None,
-) -> LiftedFit:
+    moments: Moments, settings: LiftedSettings, valid: Moments | None = None
+) -> LiftedFit[NeighbourModel]:
     """The model whose bound is best: on the validation moments if there are any."""
-    chosen = ChosenBound.of(settings.bound, settings.weights, moments, triples=settings.triples)
-    if chosen.name == "stars" and moments.separator is not None:
+    bound, weights = chosen_bound(settings, moments)
+    if isinstance(bound, Stars) and moments.separator is not None:
         moments = moments.rounded_up()
     device = choose_device(settings.device)
-    start = starting_point(moments, settings, chosen.weights)
+    start = starting_point(moments, settings, weights)
 
-    def bound_in(dtype: torch.dtype) -> LiftedBound:
+    def objective_in(dtype: torch.dtype) -> LiftedLikelihood[Dualised[NeighbourModel]]:
         model, duals = start.model.to(dtype, device), start.duals.to(device, dtype)
-        frequencies = Frequencies.of(moments, duals)
-        return LiftedBound(model, frequencies, chosen.normaliser(duals), duals)
+        frequencies = WordFrequencies.of(moments, duals)
+        return LiftedLikelihood(Dualised(model, {"duals": duals}), None, frequencies, bound)
 
-    bound = bound_in(start.model.unary.dtype)
-    outcome = minimise(
+    objective = objective_in(start.model.unary.dtype)
+    callbacks = []
+    if valid is not None:
+        seen = WordFrequencies.of(valid, objective.start)
+        callbacks = [
+            EarlyStopping(
+                lambda model: objective.validation_bound(model, seen),
+                patience=settings.patience,
+                every=CHECK_EVERY,
+            )
+        ]
+    search = LBFGS(
+        max_iterations=settings.max_iterations,
+        max_evaluations=settings.max_evaluations,
+        tolerance=TOLERANCE if settings.tolerance is None else settings.tolerance,
+    )
+    return train_bound(
+        objective_in,
+        objective,
         bound,
-        LBFGS(
-            max_iterations=settings.max_iterations,
-            max_evaluations=settings.max_evaluations,
-            tolerance=TOLERANCE if settings.tolerance is None else settings.tolerance,
-        ),
+        search,
         penalty=Penalty(l2=dict.fromkeys(start.model.penalised(), settings.l2)),
-        scaling=word_scaling(bound, moments, SMOOTHING),
-        callbacks=_watchers(bound, valid, settings),
+        scaling=word_scaling(objective.model, moments, bound.weights),
+        callbacks=callbacks,
         progress=settings.progress,
         checkpoint=settings.checkpoint,
         resume=settings.resume,
         seed=settings.seed,
-        in_double=lambda: bound_in(torch.float64),
     )
-    model, duals = bound.unpack(outcome.model)
-    return LiftedFit(model, duals, chosen.ceiling(model, duals, bound.normaliser), outcome)
 
 
-def train_on_best_weights(moments: Moments, settings: LiftedSettings, valid: Moments) -> LiftedFit:
+def train_on_best_weights(
+    moments: Moments, settings: LiftedSettings, valid: Moments
+) -> LiftedFit[NeighbourModel]:
     """The best of several fits, with weights of the chains that fall slowly or fast.
 
     The best is the one whose certified bound on the validation moments is highest.
@@ -276,10 +271,10 @@ def train_on_best_weights(moments: Moments, settings: LiftedSettings, valid: Mom
         own = replace(settings, weights=rho, checkpoint=checkpoint, resume=resume)
         fits.append(train_lifted(moments, own, valid))
 
-    def validation_bound(fitted: LiftedFit) -> float:
-        scores = fitted.model.scores()
-        mean = Frequencies.of(valid, scores.unary).mean_score(scores)
-        return float(mean) - fitted.ceiling.per_position(valid.positions, valid.states)
+    def validation_bound(fitted: LiftedFit[NeighbourModel]) -> float:
+        potentials = fitted.model.potentials()
+        mean = WordFrequencies.of(valid, potentials.unary).mean_score(potentials)
+        return float(mean) - fitted.ceiling.per_position(valid.positions)
 
     return max(fits, key=validation_bound)
 
@@ -338,19 +333,6 @@ def starting_model(
     )
 
 
-def _watchers(
-    bound: LiftedBound, valid: Moments | None, settings: LiftedSettings
-) -> list[EarlyStopping]:
-    if valid is None:
-        return []
-    seen = Frequencies.of(valid, bound.frequencies.unary)
-
-    def validate(vector: Tensor) -> float:
-        return bound.validation_bound(vector, seen)
-
-    return [EarlyStopping(validate, patience=settings.patience, every=CHECK_EVERY)]
-
-
 # A fitted neighbour model by pseudolikelihood or, for small vocabularies, maximum likelihood.
 
 
@@ -362,47 +344,45 @@ TOLERANCES = {"pl": 1e-6, "ml": 1e-8}  # of the relative norm of the gradient
 
 def train_direct(
     estimator: Direct, moments: Moments, ids: NDArray[np.int32] | None, settings: LiftedSettings
-) -> LiftedFit:
+) -> LiftedFit[NeighbourModel]:
     """The model that is best by the likelihood itself (`ml`) or by each word given the others.
 
     `pl` is by L-BFGS over the whole text, `pl-sgd` by minibatches of 100 words with rates that
     fall by Adagrad.  The penalty is that of the bounds: `l2` times the number of positions.
     """
-    chosen = ChosenBound.of(settings.bound, settings.weights, moments, triples=settings.triples)
-    device = choose_device(settings.device)
+    bound, weights = chosen_bound(settings, moments)
     if estimator == "ml":
         instead = "Try estimator='bound' or 'pl', or a smaller vocabulary."
         check_windows(moments.states, len(moments.offsets), instead)
     usual = torch.float64 if estimator == "ml" else torch.float32
     kind = usual if settings.dtype is None else number_type(settings.dtype, moments.states)
-    start = starting_point(moments, settings, chosen.weights).model.to(kind, device)
-    outcome: Outcome[NeighbourModel]
+    device = choose_device(settings.device)
+    start = starting_point(moments, settings, weights).model.to(kind, device)
+    objective: Objective[NeighbourModel]
+    strength, optimiser = settings.l2, _optimiser(estimator, settings)
     if estimator == "ml":
-        seen, ring = Frequencies.of(moments, start.unary), RingLikelihood(moments.positions)
-        outcome = minimise(
-            Autograd(start, seen, ring),
-            _lbfgs(estimator, settings),
-            penalty=Penalty(l2=dict.fromkeys(start.penalised(), settings.l2)),
-            progress=settings.progress,
-        )
+        frequencies = WordFrequencies.of(moments, start.unary)
+        objective = LiftedLikelihood(start, None, frequencies, ExactRing(moments.positions))
     else:
         assert ids is not None and moments.separator is not None  # noqa: S101, PT018
         gaps = Gaps.of(ids, moments.separator, start.offsets).to(device)
-        by_epochs = Adagrad(rate=RATE, epochs=EPOCHS)
-        batches = gaps.split(WORDS_A_BATCH[estimator])
-        strength = settings.l2 * moments.positions
-        outcome = minimise(
-            Autograd(start, batches, NeighbourPseudolikelihood(moments.separator)),
-            by_epochs if estimator == "pl-sgd" else _lbfgs(estimator, settings),
-            penalty=Penalty(l2=dict.fromkeys(start.penalised(), strength)),
-            progress=settings.progress,
-            seed=settings.seed,
-        )
+        loss = pseudolikelihood_loss(moments.separator)
+        objective = Autograd(start, gaps.split(WORDS_A_BATCH[estimator]), loss)
+        strength *= moments.positions
+    outcome = minimise(
+        objective,
+        optimiser,
+        penalty=Penalty(l2=dict.fromkeys(start.penalised(), strength)),
+        progress=settings.progress,
+        seed=settings.seed,
+    )
     model = outcome.model
-    duals = model.unary.new_zeros(model.offsets, model.states)
-    return LiftedFit(model, duals, chosen.ceiling(model, duals), outcome)
+    duals = {"duals": model.unary.new_zeros(model.offsets, model.states)}
+    return LiftedFit(model, duals, bound.bound(model.potentials()), outcome)
 
 
-def _lbfgs(estimator: Direct, settings: LiftedSettings) -> LBFGS:
+def _optimiser(estimator: Direct, settings: LiftedSettings) -> LBFGS | Adagrad:
+    if estimator == "pl-sgd":
+        return Adagrad(rate=RATE, epochs=EPOCHS)
     tolerance = TOLERANCES[estimator] if settings.tolerance is None else settings.tolerance
     return LBFGS(settings.max_iterations, tolerance=tolerance)

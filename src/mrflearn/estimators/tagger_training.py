@@ -15,6 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.lifted_training import LiftedFit, train_bound
 from mrflearn.execution.device import choose_device
 from mrflearn.features.joint_moments import JointMoments, count_joint
 from mrflearn.features.spelling import SpellingTable
@@ -25,23 +26,16 @@ from mrflearn.features.tagged_sentences import (
     number_sentences,
 )
 from mrflearn.features.word_clusters import cluster_words
-from mrflearn.graph.lifted_scores import CENTRE, PLACES, TagScores
-from mrflearn.inference.expected_moments import expected_moments
+from mrflearn.graph.lifted import CENTRE, PLACES, TagPotentials
+from mrflearn.inference.lifted import LogPartitionBound, Stars, TagChains, star_spacing
+from mrflearn.inference.sentence_tags import expected_moments
 from mrflearn.kernels.sparse_product import SparseMatrix
-from mrflearn.models.joint_tagger import NAMES, TRANSITIONS, JointTaggerModel, places_named
+from mrflearn.models.lifted import NAMES, TRANSITIONS, Dualised, JointTaggerModel, places_named
 from mrflearn.models.storage import record, texts
+from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies, tag_scaling
 from mrflearn.objectives.penalty import Penalty
-from mrflearn.objectives.tagger_bound import (
-    FeatureFrequencies,
-    TagCeiling,
-    TaggerBound,
-    TaggerBoundName,
-    normaliser,
-)
 from mrflearn.training.checkpoint import Stages
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.loop import minimise
-from mrflearn.training.outcome import Outcome
 
 # Joint moments in, a fitted tagger out.
 
@@ -52,26 +46,31 @@ MILD = 0.1  # the penalty on transitions over that on features: there are few, a
 @final
 @dataclass(frozen=True)
 class TaggerSettings:
-    """What to make small and for how long; see `JointTagger` for each of them."""
+    """What to learn and for how long, and how to go on where tags are unknown.
 
-    bound: TaggerBoundName = "chains"
-    l2: float = 0.3
-    max_iterations: int = 100
-    tolerance: float = 1e-6
-    device: str = "cpu"
-    progress: bool = False
+    See `JointTagger` for each of them.
+    """
+
+    bound: Stars | TagChains
+    distances: int
+    places: tuple[int, ...]
+    l2: float
+    max_iterations: int
+    tolerance: float
+    device: str
+    progress: bool
+    tags: int | None
+    rounds: int
+    weight: float
+    seed: int
+    saved: Stages
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class TaggerFit:
-    """The model, the bound on its log Z as certified, the bound on the text, and how it went."""
+class TaggerFit(NamedTuple):
+    """A fitted model with its bound, and the bound on the log-likelihood of the text."""
 
-    model: JointTaggerModel
-    ceiling: TagCeiling
+    fit: LiftedFit[JointTaggerModel]
     log_likelihood: float  # per position, from below
-    parameters: dict[str, Tensor]  # duals among them
-    outcome: Outcome[Any]
 
 
 def train_tagger(
@@ -79,45 +78,43 @@ def train_tagger(
     spelling: Mapping[int, SpellingTable],
     settings: TaggerSettings,
     start: Mapping[str, Tensor] | None = None,
-    saved: Stages | None = None,
 ) -> TaggerFit:
     """The model whose bound is best; `start` are parameters, and duals, to begin with."""
-    places = tuple(moments.words)
-    multiple = normaliser(settings.bound, moments.distances, places).multiple
-    moments = moments.rounded_up(multiple)
+    places, bound = settings.places, settings.bound
+    if isinstance(bound, Stars):
+        moments = moments.rounded_up(star_spacing(moments.distances, len(places)))
     device = choose_device(settings.device)
     sizes = {place: len(spelling[place].number) for place in places}
 
-    def bound_in(dtype: torch.dtype) -> TaggerBound:
+    def objective_in(dtype: torch.dtype) -> LiftedLikelihood[Dualised[JointTaggerModel]]:
         like = torch.zeros(0, dtype=dtype, device=device)
         features = {p: SparseMatrix.of(spelling[p].matrix, dtype, device) for p in places}
         shape = moments.transitions.shape[-1], moments.distances
         model = JointTaggerModel.zeros(*shape, sizes, like)
-        frequencies = FeatureFrequencies.of(moments, spelling, like)
-        upper = normaliser(settings.bound, moments.distances, places)
-        return TaggerBound(model, features, frequencies, upper)
+        with torch.no_grad():
+            duals = bound.duals(model.potentials(features))
+        own = Dualised(model, duals)
+        begin = {name: value.to(like) for name, value in (start or {}).items()}
+        own = own.with_parameters({**own.parameters(), **begin})
+        return LiftedLikelihood(own, features, TagFrequencies.of(moments, like), bound)
 
-    bound = bound_in(torch.float32)
-    checkpoint, resume = (None, False) if saved is None else saved.next()
+    objective = objective_in(torch.float32)
     strength = settings.l2 / moments.positions
-    wide = torch.zeros(0, dtype=torch.float64, device=device)
-    weights = [name for name in bound.layout.names if name in NAMES.values()]
-    outcome = minimise(
+    weights = dict.fromkeys((NAMES[place] for place in places), strength)
+    checkpoint, resume = settings.saved.next()
+    found = train_bound(
+        objective_in,
+        objective,
         bound,
         LBFGS(max_iterations=settings.max_iterations, tolerance=settings.tolerance),
-        start=None if start is None else bound.vector_of(start),
-        penalty=Penalty(l2={TRANSITIONS: MILD * strength, **dict.fromkeys(weights, strength)}),
-        scaling=bound.scaling(FeatureFrequencies.of(moments, spelling, wide)),
+        penalty=Penalty(l2={TRANSITIONS: MILD * strength, **weights}),
+        scaling=tag_scaling(objective.model, moments, spelling),
         progress=settings.progress,
         checkpoint=checkpoint,
         resume=resume,
-        in_double=lambda: bound_in(torch.float64),
     )
-    model, *duals = bound.unpack(outcome.model)
-    ceiling = bound.normaliser.ceiling(model.scores(bound.features), *duals)
-    mean = float(bound.mean_score(outcome.model))
-    reached = mean - ceiling.per_position(moments.positions)
-    return TaggerFit(model, ceiling, reached, bound.layout.unflatten(outcome.model), outcome)
+    mean = float(objective.frequencies.mean_score(found.model.potentials(objective.batch)))
+    return TaggerFit(found, mean - found.ceiling.per_position(moments.positions))
 
 
 # What a fitted tagger is, and the way there and back to what storage keeps.
@@ -134,7 +131,7 @@ class LearnedTagger:
     words: tuple[str, ...]
     tags: tuple[str, ...]
     model: JointTaggerModel
-    ceiling: TagCeiling
+    ceiling: LogPartitionBound
     spelling: dict[int, SpellingTable]
 
     @cached_property
@@ -143,7 +140,7 @@ class LearnedTagger:
         return numbers(self.words)
 
     @cached_property
-    def scores(self) -> TagScores:
+    def potentials(self) -> TagPotentials:
         """Scores of the words that training saw."""
         device = self.model.transitions.device
         features = {
@@ -151,9 +148,9 @@ class LearnedTagger:
             for place, table in self.spelling.items()
         }
         with torch.no_grad():
-            return self.model.scores(features)
+            return self.model.potentials(features)
 
-    def read(self, sentences: Sequence[Sequence[str]]) -> tuple[TagScores, Int[Tensor, " n"]]:
+    def read(self, sentences: Sequence[Sequence[str]]) -> tuple[TagPotentials, Int[Tensor, " n"]]:
         """Scores of all words that come in the sentences, new ones last, and their numbers."""
         known, new = self.number, dict[str, int]()
         found = np.fromiter(
@@ -165,17 +162,17 @@ class LearnedTagger:
             np.int64,
         )
         words = torch.from_numpy(found).to(self.model.transitions.device)
-        return (self._with_new(list(new)) if new else self.scores), words
+        return (self._with_new(list(new)) if new else self.potentials), words
 
-    def _with_new(self, words: list[str]) -> TagScores:
-        transitions, known = self.scores
+    def _with_new(self, words: list[str]) -> TagPotentials:
+        transitions, known, *_ = self.potentials
         tables = {id(table): table for table in self.spelling.values()}
         rows = {
             key: SparseMatrix.of(table.rows(words), torch.float32, transitions.device)
             for key, table in tables.items()
         }
         added = {p: rows[id(self.spelling[p])] @ own for p, own in self.model.weights.items()}
-        return TagScores(transitions, {p: torch.cat([known[p], added[p]]) for p in known})
+        return TagPotentials(transitions, {p: torch.cat([known[p], added[p]]) for p in known})
 
 
 def numbers(words: Sequence[str]) -> dict[str, int]:
@@ -210,7 +207,9 @@ def restore(kept: dict[str, Any], tensors: dict[str, Tensor]) -> LearnedTagger:
     template = JointTaggerModel(tensors["transitions"], {place: torch.empty(0) for place in places})
     model = template.with_parameters(tensors)
     spelling = spelling_tables(words, places, int(kept["rare_from"]))
-    learned = LearnedTagger(words, tags, model, record(TagCeiling, kept["ceiling"]), spelling)
+    learned = LearnedTagger(
+        words, tags, model, record(LogPartitionBound, kept["ceiling"]), spelling
+    )
     _check(learned)
     return learned
 
@@ -235,26 +234,11 @@ RARE_COUNT = 5  # a word that comes at most so often is rare
 ROUND_ITERATIONS = 30  # of L-BFGS in a round, which begins where the one before it ended
 
 
-@final
-@dataclass(frozen=True)
-class TaggerPlan:
-    """What to learn, and how to go on where tags are unknown; see `JointTagger` for each."""
-
-    distances: int
-    places: tuple[int, ...]
-    settings: TaggerSettings
-    tags: int | None
-    rounds: int
-    weight: float
-    seed: int
-    saved: Stages | None = None
-
-
 class Learning(NamedTuple):
     """A learned tagger, and how its last training went."""
 
     learned: LearnedTagger
-    fit: TaggerFit
+    found: TaggerFit
 
 
 @final
@@ -265,7 +249,7 @@ class Corpus:
     words: tuple[str, ...]
     tags: tuple[str, ...]
     read: TaggedSentences
-    plan: TaggerPlan
+    settings: TaggerSettings
     spelling: dict[int, SpellingTable]
 
     @classmethod
@@ -274,18 +258,20 @@ class Corpus:
         sentences: Sequence[Sequence[str]],
         tags: Sequence[Tags],
         labels: tuple[str, ...],
-        plan: TaggerPlan,
+        settings: TaggerSettings,
     ) -> Corpus:
         counts = Counter(word for sentence in sentences for word in sentence)
         words = (SEPARATOR, *sorted(counts, key=lambda word: (-counts[word], word)))
         read = number_sentences(sentences, tags, numbers(words), numbers(labels))
         rare_from = 1 + sum(count > RARE_COUNT for count in counts.values())
-        return cls(words, labels, read, plan, spelling_tables(words, plan.places, rare_from))
+        return cls(
+            words, labels, read, settings, spelling_tables(words, settings.places, rare_from)
+        )
 
     def moments(self, read: TaggedSentences) -> JointMoments:
         """The counts of some of the sentences."""
         shape = len(self.words), len(self.tags)
-        return count_joint(read, shape, self.plan.distances, self.plan.places)
+        return count_joint(read, shape, self.settings.distances, self.settings.places)
 
     def train(
         self,
@@ -294,35 +280,41 @@ class Corpus:
         start: Mapping[str, Tensor] | None = None,
     ) -> Learning:
         """The tagger of these counts."""
-        fit = train_tagger(moments, self.spelling, settings, start, self.plan.saved)
+        found = train_tagger(moments, self.spelling, settings, start)
+        fit = found.fit
         learned = LearnedTagger(self.words, self.tags, fit.model, fit.ceiling, self.spelling)
-        return Learning(learned, fit)
+        return Learning(learned, found)
 
 
-def learn(sentences: Sequence[Sequence[str]], tags: Sequence[Tags], plan: TaggerPlan) -> Learning:
+def learn(
+    sentences: Sequence[Sequence[str]], tags: Sequence[Tags], settings: TaggerSettings
+) -> Learning:
     """The tagger of sentences whose tags are known, or are summed out by expectation-maximisation.
 
     Each round trains on the counts of what is known and on those expected of the rest by the
     tagger of the round before.
     """
-    corpus = Corpus.of(sentences, tags, _labels(tags, plan.tags), plan)
+    corpus = Corpus.of(sentences, tags, _labels(tags, settings.tags), settings)
     whole = corpus.read.known
     base = _of_whole_sentences(sentences, tags, corpus) if whole.any() else None
-    if base is not None and (whole.all() or plan.weight == 0):
+    if base is not None and (whole.all() or settings.weight == 0):
         return base
     known, open_ones = corpus.moments(corpus.read.part(whole)), corpus.read.part(~whole)
+    start: Mapping[str, Tensor] | None
     if base is None:
         expected, start, weight = _first_guess(corpus), None, 1.0
     else:
         expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
-        start, weight = _carried_over(base, corpus.spelling), plan.weight
-    settings = replace(plan.settings, max_iterations=ROUND_ITERATIONS)
-    for _ in range(plan.rounds):
-        found = corpus.train(
-            known + expected * weight, plan.settings if start is None else settings, start
+        start, weight = _carried_over(base, corpus.spelling), settings.weight
+    shorter = replace(settings, max_iterations=ROUND_ITERATIONS)
+    for _ in range(settings.rounds):
+        learning = corpus.train(
+            known + expected * weight, settings if start is None else shorter, start
         )
-        expected, start = expected_moments(found.learned.scores, open_ones), found.fit.parameters
-    return found
+        expected = expected_moments(learning.learned.potentials, open_ones)
+        fit = learning.found.fit
+        start = {**fit.model.parameters(), **fit.duals}
+    return learning
 
 
 def _labels(tags: Sequence[Tags], count: int | None) -> tuple[str, ...]:
@@ -346,8 +338,8 @@ def _of_whole_sentences(
     pairs = [(s, t) for s, t, k in zip(sentences, tags, whole, strict=True) if k]
     own = corpus
     if not whole.all():
-        own = Corpus.of([s for s, _ in pairs], [t for _, t in pairs], corpus.tags, corpus.plan)
-    return own.train(own.moments(own.read), own.plan.settings)
+        own = Corpus.of([s for s, _ in pairs], [t for _, t in pairs], corpus.tags, corpus.settings)
+    return own.train(own.moments(own.read), own.settings)
 
 
 def _first_guess(corpus: Corpus) -> JointMoments:
@@ -355,7 +347,7 @@ def _first_guess(corpus: Corpus) -> JointMoments:
     read = corpus.read
     if (read.tags != UNKNOWN).any():
         return expected_moments(_nothing(corpus), read)
-    clusters = cluster_words(read, len(corpus.words), len(corpus.tags) - 1, corpus.plan.seed)
+    clusters = cluster_words(read, len(corpus.words), len(corpus.tags) - 1, corpus.settings.seed)
     return corpus.moments(replace(read, tags=clusters[read.words] + 1))
 
 
@@ -374,15 +366,15 @@ def _carried_over(base: Learning, spelling: dict[int, SpellingTable]) -> dict[st
     return start
 
 
-def _for_words(base: LearnedTagger, words: tuple[str, ...]) -> TagScores:
+def _for_words(base: LearnedTagger, words: tuple[str, ...]) -> TagPotentials:
     """A tagger's scores of other words, in their order."""
     scores, found = base.read([words[1:]])
     rows = torch.cat([found.new_zeros(1), found])
-    return TagScores(scores.transitions, {p: own[rows] for p, own in scores.words.items()})
+    return TagPotentials(scores.transitions, {p: own[rows] for p, own in scores.words.items()})
 
 
-def _nothing(corpus: Corpus) -> TagScores:
+def _nothing(corpus: Corpus) -> TagPotentials:
     """Scores under which all tags are alike."""
-    tags, plan = len(corpus.tags), corpus.plan
-    words = {place: torch.zeros(len(corpus.words), tags) for place in plan.places}
-    return TagScores(torch.zeros(plan.distances, tags, tags), words)
+    tags, settings = len(corpus.tags), corpus.settings
+    words = {place: torch.zeros(len(corpus.words), tags) for place in settings.places}
+    return TagPotentials(torch.zeros(settings.distances, tags, tags), words)

@@ -7,26 +7,25 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.text_score import TextScore, TextScoreKind
 from mrflearn.features.moments import Moments
-from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.graph.lifted import WordPotentials
 from mrflearn.inference.annealed import annealed_ring
-from mrflearn.inference.lifted import Ceiling
+from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.transfer import (
     ring_log_partition,
     sentence_log_partitions,
     sentence_score,
 )
 from mrflearn.io.corpus import LINE_END_ID, Vocabulary
-from mrflearn.models.neighbour_lm import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
+from mrflearn.models.lifted import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
 from mrflearn.models.storage import record, texts
-from mrflearn.objectives.lifted_bound import Frequencies
-from mrflearn.objectives.neighbour_pseudolikelihood import Gaps, log_conditionals
+from mrflearn.objectives.lifted import Gaps, WordFrequencies, log_conditionals
 
 # What a fitted language model is, and the way there and back to what storage keeps.
 
@@ -45,7 +44,7 @@ class Learned:
 
     model: NeighbourModel
     duals: Float[Tensor, "k c"]
-    ceiling: Ceiling
+    ceiling: LogPartitionBound
     vocabulary: Vocabulary
     lengths: NDArray[np.int64]
 
@@ -60,7 +59,7 @@ def store(learned: Learned) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def restore(form: str, kept: dict[str, Any], tensors: dict[str, Tensor]) -> Learned:
     """A model of this form, as `store` was given it."""
     scores = dict(tensors)
-    ceiling = record(Ceiling, kept["ceiling"])
+    ceiling = record(LogPartitionBound, kept["ceiling"])
     vocabulary = Vocabulary(texts(kept, "words"))
     duals, lengths = scores.pop("duals"), scores.pop("lengths")
     unary, triples = scores.pop("unary"), scores.pop("triples", None)
@@ -93,17 +92,17 @@ def likelihood(
     if method == "bound":
         moments = _bounded(learned, moments)
     positions = moments.positions
-    scores = learned.model.scores().double()
+    potentials = learned.model.potentials().double()
+    mean = float(WordFrequencies.of(moments, potentials.unary).mean_score(potentials))
     if method == "bound":
-        normaliser = learned.ceiling.per_position(positions, moments.states)
+        normaliser = learned.ceiling.per_position(positions)
     elif method == "ring":
-        exact = ring_log_partition(scores.unary, _small_tables(scores), positions, scores.triples)
-        normaliser = float(exact) / positions
+        _check_small(potentials)
+        normaliser = float(ring_log_partition(potentials, positions)) / positions
     elif method == "ais":
-        generator = torch.Generator(device=scores.unary.device).manual_seed(seed)
-        estimate = annealed_ring(learned.model.scores(), generator)
-        total = (_mean_score(moments, scores) - estimate.log_partition) * positions
-        found = _counted(method, total, moments)
+        generator = torch.Generator(device=potentials.unary.device).manual_seed(seed)
+        estimate = annealed_ring(learned.model.potentials(), generator)
+        found = _counted(method, (mean - estimate.log_partition) * positions, moments)
         return replace(
             found,
             standard_error=estimate.standard_error * positions,
@@ -113,7 +112,7 @@ def likelihood(
     else:
         known = "'bound', 'exact', 'ring', 'ais', 'pl'"
         raise SettingsError(f"method {method!r} is not one of {known}.")
-    return _counted(method, (_mean_score(moments, scores) - normaliser) * positions, moments)
+    return _counted(method, (mean - normaliser) * positions, moments)
 
 
 @torch.no_grad()
@@ -124,51 +123,32 @@ def sentence_bounds(
 
     A sentence owns its words and the K separators behind it: pairs reach no further.
     """
-    scores, separator = learned.model.scores().double(), learned.vocabulary.separator
-    context, ends = scores.offsets, ids == LINE_END_ID
+    potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
+    context, ends = potentials.offsets, ids == LINE_END_ID
     closing = ends & ~np.concatenate([[True], ends[:-1]])
     copies = np.where(ends, np.where(closing, context, 0), 1)
     line = np.repeat(np.where(ends, separator, ids), copies).astype(np.int64)
     ring = torch.from_numpy(np.concatenate([np.full(context, separator), line]))
-    values = np.concatenate(
-        [
-            _position_scores(scores, ring[start : start + context + POSITIONS_AT_A_TIME])
-            for start in range(0, len(line), POSITIONS_AT_A_TIME)
-        ]
-    )
+    ring = ring.to(potentials.unary.device)
+    pieces = [
+        potentials.position_scores(ring[start : start + context + POSITIONS_AT_A_TIME])
+        for start in range(0, len(line), POSITIONS_AT_A_TIME)
+    ]
+    values = torch.cat(pieces).cpu().numpy()
     after = np.cumsum(copies)[closing]
     first = np.concatenate([[0], after[:-1]])
     positions = after - first
     whole = likelihood(learned, moments, None, "bound", 0)
-    ring_of_bound = _bounded(learned, moments)
-    normaliser = learned.ceiling.per_position(ring_of_bound.positions, ring_of_bound.states)
+    normaliser = learned.ceiling.per_position(_bounded(learned, moments).positions)
     shares = np.add.reduceat(values, first) - positions * normaliser
     # Separators that round the ring of stars up belong to no sentence: all have the same share.
     return np.asarray(shares + (whole.log_likelihood - shares.sum()) / len(shares))
 
 
-def _position_scores(scores: NeighbourScores, piece: Int[Tensor, " n"]) -> NDArray[np.float64]:
-    """The score of each position after the first K, with the pairs that it ends."""
-    context, spread = scores.offsets, (scores.offsets, -1, -1)
-    piece = piece.to(scores.unary.device)
-    own = piece[context:]
-    total = scores.unary[own]
-    lefts, rights = scores.left.expand(spread), scores.right.expand(spread)
-    for k in range(context):
-        before = piece[context - k - 1 : len(piece) - k - 1]
-        total = total + (lefts[k][before] * rights[k][own]).sum(1)
-    if scores.triples is not None:
-        total = total + scores.triples[piece[:-2], piece[1:-1], own]
-    return np.asarray(total.cpu())
-
-
-def _mean_score(moments: Moments, scores: NeighbourScores) -> float:
-    return float(Frequencies.of(moments, scores.unary).mean_score(scores))
-
-
 def _bounded(learned: Learned, moments: Moments) -> Moments:
     """The ring that the bound is of: stars need a multiple of K + 1 positions."""
-    return moments.rounded_up() if learned.ceiling.bound == "stars" else moments
+    multiple = learned.ceiling.multiple
+    return moments.rounded_up(multiple) if multiple > 1 else moments
 
 
 def _counted(method: TextScoreKind, total: float, moments: Moments) -> TextScore:
@@ -180,21 +160,20 @@ def _counted(method: TextScoreKind, total: float, moments: Moments) -> TextScore
 
 
 def _of_sentences(learned: Learned, ids: NDArray[np.int32]) -> float:
-    scores = learned.model.scores().double()
-    tables, separator = _small_tables(scores), learned.vocabulary.separator
+    potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
+    _check_small(potentials)
     words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
     lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
     longest = max(len(line) for line in lines)
-    totals = sentence_log_partitions(scores.unary, tables, separator, longest, scores.triples)
-    parts = [
-        sentence_score(scores.unary, tables, separator, line, scores.triples) for line in lines
-    ]
-    return float(sum(part - totals[len(line)] for part, line in zip(parts, lines, strict=True)))
+    totals = sentence_log_partitions(potentials, separator, longest)
+    return float(
+        sum(sentence_score(potentials, separator, line) - totals[len(line)] for line in lines)
+    )
 
 
 @torch.no_grad()
 def _of_gaps(learned: Learned, ids: NDArray[np.int32]) -> float:
-    scores, separator = learned.model.scores(), learned.vocabulary.separator
+    scores, separator = learned.model.potentials(), learned.vocabulary.separator
     gaps = Gaps.of(ids, separator, scores.offsets)
     return sum(
         float(log_conditionals(scores, piece, separator).double().sum())
@@ -202,10 +181,9 @@ def _of_gaps(learned: Learned, ids: NDArray[np.int32]) -> float:
     )
 
 
-def _small_tables(scores: NeighbourScores) -> Tensor:
-    if scores.states > 4096:
+def _check_small(potentials: WordPotentials) -> None:
+    if potentials.states > 4096:
         raise SettingsError(
-            f"{scores.states} words are too many for an exact likelihood; try method='bound', "
+            f"{potentials.states} words are too many for an exact likelihood; try method='bound', "
             "'ais' or 'pl'."
         )
-    return scores.tables()

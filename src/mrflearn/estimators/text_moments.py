@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mrflearn.errors import DataError
 from mrflearn.features.counting import MomentsCounter
 from mrflearn.features.moments import Moments
@@ -30,8 +33,16 @@ def counted(text: Text, context: int, *, size: int | None = None, min_count: int
     return moments_of(held, vocabulary, context)
 
 
-def moments_of(text: Text | Moments, vocabulary: Vocabulary | None, context: int) -> Moments:
-    """The moments of a text over a vocabulary, or given moments if they are over that one."""
+def moments_of(
+    text: Text | Moments,
+    vocabulary: Vocabulary | None,
+    context: int,
+    ids: NDArray[np.int32] | None = None,
+) -> Moments:
+    """The moments of a text over a vocabulary, or given moments if they are over that one.
+
+    `ids` are those of the text, where it has been encoded before.
+    """
     if isinstance(text, Moments):
         if text.vocabulary != vocabulary or text.context != context:
             raise DataError(
@@ -41,7 +52,7 @@ def moments_of(text: Text | Moments, vocabulary: Vocabulary | None, context: int
         return text
     assert vocabulary is not None  # noqa: S101 - a language model has its words
     counter = MomentsCounter(vocabulary, context)
-    counter.add(encode_corpus(hold(text), vocabulary))
+    counter.add(encode_corpus(hold(text), vocabulary) if ids is None else ids)
     moments = counter.moments()
     if not moments.words:
         name = f"{text}: " if isinstance(text, (str, os.PathLike)) else ""

@@ -22,12 +22,12 @@ from mrflearn.features.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
     positive_log_ratios,
+    spectral_vectors,
 )
 from mrflearn.features.moments import Moments
 from mrflearn.io.corpus import SEPARATOR, UNKNOWN, Text, Vocabulary
 from mrflearn.io.files import PathLike
 from mrflearn.io.vectors import NamedVectors, write_vectors
-from mrflearn.models.spectral_vectors import spectral_vectors
 from mrflearn.models.storage import texts
 
 # Which words have similar vectors, asked of any model that has them.

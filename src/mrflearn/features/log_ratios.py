@@ -1,4 +1,4 @@
-"""How much oftener words stand near each other than by chance, over all offsets at once.
+"""Positive pointwise mutual information (PPMI) of words over all offsets, and word vectors from it.
 
 Chains whose pair scores differ between offsets by their weights alone, theta_l = rho_l theta, have
 their best bound in closed form:
@@ -15,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
+from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 
 from mrflearn.errors import DataError
 from mrflearn.features.moments import Moments, PairCounts
@@ -57,6 +60,25 @@ def positive_log_ratios(frequencies: csr_array) -> csr_array:
     kept = ratios > ROUNDING
     places = entries.row[kept], entries.col[kept]
     return csr_array((ratios[kept], places), shape=frequencies.shape)
+
+
+def spectral_vectors(scores: csr_array, dims: int, seed: int) -> NDArray[np.float32]:
+    """U S^(1/2) of the leading singular vectors: one row a word, zeros beyond the rank."""
+    if not scores.nnz:
+        raise DataError(
+            "no two words stand near each other oftener than by chance, so they have no vectors. "
+            "Is this a text of more than a few words, one sentence a line?"
+        )
+    rank = min(dims, *scores.shape)
+    # Sparse products take most of the time, in one thread; on a busy machine the threads of the
+    # many small dense steps between them would wait for each other five times as long.
+    with threadpool_limits(1, user_api="blas"):
+        left, size, _ = randomized_svd(scores, rank, random_state=seed)
+    vectors = np.zeros((scores.shape[0], dims), np.float32)
+    vectors[:, :rank] = left * np.sqrt(size)
+    # A word without scores has no direction, not that of rounding errors.
+    vectors[np.diff(scores.indptr) == 0] = 0
+    return vectors
 
 
 def _counts(pair: PairCounts, moments: Moments) -> csr_array:

@@ -29,7 +29,7 @@ from torch import Tensor
 from mrflearn.errors import AccuracyWarning, InferenceError
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.graph.lifted import WordPotentials
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import insist
 from mrflearn.inference.sampling import Conditionals, draw
@@ -369,7 +369,7 @@ class RingEstimate:
 
 
 def annealed_ring(
-    scores: NeighbourScores,
+    scores: WordPotentials,
     generator: torch.Generator,
     *,
     positions: int = 48,
@@ -401,7 +401,7 @@ def annealed_ring(
 class _Ring:
     """A ring of words, to be annealed; one row of `states` per chain."""
 
-    scores: NeighbourScores
+    scores: WordPotentials
     positions: int
 
     @property

@@ -1,170 +1,137 @@
-"""Upper bounds on log Z of a lifted language model: stars, chains, windows.
+"""Upper bounds on log Z of a ring of words, or of words and tags: stars, chains, windows.
 
-[Jernite, Rush, Sontag 2015, section 4.4]  K + 1 forests of stars, each a position with its K right
-neighbours, hold every edge of the ring once.  All stars are alike, so one of them is enough, and
-the bound holds for every value of the dual variables that tie its K + 1 copies of a word.
+[Jernite, Rush, Sontag 2015, sections 4.4 and 6]  **Stars.**  A star is a position with its K right
+neighbours (and, of a tag, its L words).  Centres stand s = max(K + 1, L) apart, so that s forests
+hold every edge of the ring once; what stands between two stars is an isolated node of the forest.
+All stars are alike, so one of them is enough, and the bound holds for every value of the dual
+variables that tie the copies of a word or a tag.
 
-By convexity log Z <= sum_l rho_l log Z_l for weights rho of sum 1, where field l keeps the pairs at
-one offset only, divided by rho_l.  On a ring these form gcd(l, N) rings of their own, and a ring of
-n positions has the partition function trace(M^n) <= C lambda^n:
+**Chains.**  By convexity log Z <= sum_f rho_f log Z_f for weights rho of sum 1, where every edge's
+scores are divided by the weight of the fields that keep it.  Of a text field l keeps the pairs at
+one offset only.  On a ring these form gcd(l, N) rings of their own, and a ring of n positions has
+the partition function trace(M^n) <= C lambda^n:
 
-    log Z / N <= sum_l rho_l ( log lambda_l + rings_l log(C) / N )
+    log Z / N <= sum_l rho_l ( log lambda_l + gcd(l, N) log(C) / N )
     M_l(x, y) = exp( pair_l(x, y) / rho_l + unary(y) + dual_l(y) )      sum_l rho_l dual_l = 0
 
-Largest eigenvalues come from power iteration without ever holding M, and are certified (`perron`).
+Of a tagged text every field keeps the whole chain of tags, and some of the places at which tags see
+words.  Given the tags words are independent, so they are summed out first; what remains is a chain
+of tags in which three in a row meet:
 
-T moves a window (x, y) on to (y, z) and holds every score that z takes part in, triples among them:
+    table_f(a, b, c) = log sum_w exp( right(a, w) + centre(b, w) + left(c, w) )
+                       + transition_1(b, c) + transition_2(a, c)
+
+With all places in one field nothing is divided, and the bound is exact up to log(states) / N.
+
+**Windows.**  T moves a window (x, y) on to (y, z) and holds every score that z takes part in:
 
     T(xy, yz) = exp( unary(z) + pair_1(y, z) + pair_2(x, z) + triple(x, y, z) )
     log Z / N = log trace(T^N) / N <= log lambda + 2 log(C) / N
 
 Without triples T times a vector is one product of two C x C matrices, so that a GPU can do it for
-ten thousand words.  What power iteration ends with is certified as chains are [Collatz, Wielandt].
+ten thousand words.
+
+Largest eigenvalues come from power iteration without ever holding a matrix, and are certified
+(`perron`).
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.graph.lifted_scores import NeighbourScores
-from mrflearn.inference.perron import PerronVectors, PowerScores, certify
-from mrflearn.kernels.log_product import log_product
-from mrflearn.kernels.low_rank_logsumexp import row_logsumexp
-from mrflearn.kernels.power_step import power_step
-from mrflearn.kernels.star_logsumexp import star_logsumexp
+from mrflearn.errors import InferenceError
+from mrflearn.graph.lifted import (
+    CENTRE,
+    LEFT,
+    RIGHT,
+    LiftedPotentials,
+    TagPotentials,
+    WordPotentials,
+)
+from mrflearn.inference.perron import (
+    LowRankMatrices,
+    PerronVectors,
+    PositiveMatrices,
+    TripleMatrices,
+    WindowMatrix,
+    certify,
+    follow,
+    power_steps,
+)
+from mrflearn.kernels.low_rank import star_logsumexp
+from mrflearn.kernels.word_sums import sum_out_words
 
-# An upper bound on log Z of a translation-invariant field from a covering by stars.
-
-
-def star_log_partition(
-    unary: Float[Tensor, " c"],
-    left: Float[Tensor, "#k c d"],
-    right: Float[Tensor, "#k c d"],
-    duals: Float[Tensor, "k c"],
-) -> Float[Tensor, ""]:
-    """An upper bound on log Z / N, whatever the duals [eq. 15, 17]; jointly convex in all scores.
-
-    On a ring N must be a multiple of K + 1, so that the stars cover it.
-    """
-    size = len(duals) + 1
-    centre = unary - duals.sum(0)
-    return star_logsumexp(left, right, unary + duals, centre, float(size)) / size
-
-
-def tighten(
-    unary: Float[Tensor, " c"],
-    left: Float[Tensor, "#k c d"],
-    right: Float[Tensor, "#k c d"],
-    duals: Float[Tensor, "k c"],
-    *,
-    steps: int = 200,
-    rate: float = 1e3,
-    tolerance: float = 0.0,
-) -> tuple[Float[Tensor, "k c"], list[float]]:
-    """Duals after sub-gradient steps, and the bound on log Z / N before each [Algorithm 1].
-
-    The rate is 10^3 / 2^t, t the number of steps so far after which the bound had not fallen
-    [section 6]; steps end where copies of a word agree to within `tolerance` [eq. 13].  The duals
-    that gave the lowest bound are handed back.
-    """
-    best, lowest = duals, float("inf")
-    values: list[float] = []
-    for _ in range(steps):
-        value, disagreement = _value_and_disagreement(unary, left, right, duals)
-        if values and value >= values[-1]:
-            rate /= 2
-        values.append(value)
-        if value < lowest:
-            best, lowest = duals, value
-        if float(disagreement.abs().amax()) <= tolerance:
-            break
-        duals = duals - rate * disagreement
-    return best, values
-
-
-def _value_and_disagreement(
-    unary: Tensor, left: Tensor, right: Tensor, duals: Tensor
-) -> tuple[float, Float[Tensor, "k c"]]:
-    """The bound, and by how much the copies' marginals differ from the centre's [eq. 16]."""
-    leaf = duals.detach().requires_grad_(True)
-    with torch.enable_grad():
-        value = star_log_partition(unary.detach(), left.detach(), right.detach(), leaf)
-        (slope,) = torch.autograd.grad(value, leaf)
-    return float(value.detach()), slope * (len(duals) + 1)
-
-
-# A tighter upper bound on log Z of a translation-invariant field, from a mixture of chains.
+# What an inference on a ring hands back: an estimate to train with, and a proven bound to report.
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class ChainCover:
-    """The logarithms of the matrices M, one an offset: scale_l left_l . right_l + bias_l."""
+class RingBeliefs:
+    """log Z / N, from above or nearly so, with gradients to the potentials.
 
-    left: Float[Tensor, "k c d"]
-    right: Float[Tensor, "k c d"]
-    bias: Float[Tensor, "k c"]
-    weights: Float[Tensor, " k"]
+    `noise` is what is left of the error of power iteration, at whose end are `vectors`, which have
+    gradients too.  Where it is above `drift`, or not `converged`, evaluating once more, thoroughly
+    and from there, helps.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        unary: Float[Tensor, " c"],
-        left: Float[Tensor, "#k c d"],
-        right: Float[Tensor, "#k c d"],
-        duals: Float[Tensor, "k c"],
-        weights: Float[Tensor, " k"],
-    ) -> ChainCover:
-        """Scores in which any duals may stand: their weighted mean is taken off."""
-        centred = duals - weights @ duals
-        spread = len(duals), -1, -1
-        return cls(left.expand(spread), right.expand(spread), unary + centred, weights)
+    log_partition: Float[Tensor, ""]
+    vectors: PerronVectors | None = None
+    noise: Tensor | float = 0.0
+    drift: float = math.inf
+    converged: bool = True
 
-    def right_step(self, vectors: Float[Tensor, "k c"]) -> Float[Tensor, "k c"]:
-        """log (M v), for vectors given and answered by their logarithms."""
-        return row_logsumexp(self.left, self.right, self.bias + vectors, 1 / self.weights)
+    @property
+    def leaves(self) -> tuple[Tensor, ...]:
+        """The tensors whose gradients `onward` asks for."""
+        return () if self.vectors is None else (self.vectors.left, self.vectors.right)
 
-    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
-        """log (M^T u) and log (M v)."""
-        scaled = self.left / self.weights.view(-1, 1, 1)
-        further = power_step(scaled, self.right, self.bias, vectors.left, vectors.right)
-        return PerronVectors(*further)
+    def onward(self, gradients: Sequence[Tensor]) -> PerronVectors | None:
+        """The vectors after one more power step, which the gradients of log Z / N give for nothing.
 
-    def alone(self, k: int) -> ChainCover:
-        """The scores of one offset."""
-        one = slice(k, k + 1)
-        return ChainCover(self.left[one], self.right[one], self.bias[one], self.weights[one])
-
-    def quotients(
-        self, left: Float[Tensor, "k c"], right: Float[Tensor, "k c"]
-    ) -> Float[Tensor, " k"]:
-        """log (u^T M v): at Perron vectors, log lambda plus log (u^T v)."""
-        parts = zip(self.left, self.right, self.bias + right, left, self.weights, strict=True)
-        values = [
-            star_logsumexp(rows[None], columns[None], bias[None], centre, (1 / weight).view(1))
-            for rows, columns, bias, centre, weight in parts
-        ]
-        return torch.stack(values)
+        The gradient by log u is rho u (M v) / u^T M v, and by log v the same with M^T u.
+        """
+        if self.vectors is None:
+            return None
+        # A word too rare for its type's smallest number keeps that number instead of dying out.
+        rows, columns = (g.clamp_min(torch.finfo(g.dtype).tiny).log() for g in gradients)
+        left, right = (leaf.detach() for leaf in self.leaves)
+        return PerronVectors(columns - right, rows - left).normalised()
 
 
-def ring_term(
-    weights: Float[Tensor, " k"], rings: tuple[int, ...], states: int, positions: int
-) -> float:
-    """What finite rings add to log Z / N: sum_l rho_l rings_l log(C) / N."""
-    mean = sum(float(w) * count for w, count in zip(weights, rings, strict=True))
-    return mean * math.log(states) / positions
+@final
+@dataclass(frozen=True)
+class LogPartitionBound:
+    """log Z / N is at most `value`, plus what finite rings add to it; proven but for rounding.
 
+    `slack` is how much lower it might be for the same dual variables.  Chain f of the mixture has
+    weight `weights[f]`, joins positions `offsets[f]` apart and has `states[f]` states (1 where a
+    ring adds nothing).  N must be a multiple of `multiple`.
+    """
 
-def rings_of_text(offsets: int, positions: int) -> tuple[int, ...]:
-    """How many rings the pairs at offset 1, 2, ... form on one ring of positions."""
-    return tuple(math.gcd(offset, positions) for offset in range(1, offsets + 1))
+    value: float
+    slack: float
+    weights: tuple[float, ...] = ()
+    offsets: tuple[int, ...] = ()
+    states: tuple[int, ...] = ()
+    multiple: int = 1
+
+    def per_position(self, positions: float, rings: Sequence[int] | None = None) -> float:
+        """The bound on log Z / N for so many positions: one ring, unless `rings` says otherwise.
+
+        A chain that falls into r rings adds at most r log(states) to N log lambda.
+        """
+        if rings is None:
+            rings = [math.gcd(offset, int(positions)) for offset in self.offsets]
+        parts = zip(self.weights, rings, self.states, strict=True)
+        return self.value + sum(w * r * math.log(s) for w, r, s in parts) / positions
 
 
 def rings_of_torus(offsets: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -177,140 +144,401 @@ def rings_of_torus(offsets: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -
     return tuple(math.prod(shape) // length(offset) for offset in offsets)
 
 
-# The chain whose states are windows of two words: log Z of a text of context 2, all but exactly.
+P = TypeVar("P", WordPotentials, TagPotentials)
+# Weights of chains, how far apart the positions are that each joins, and its number of states.
+Rings: TypeAlias = tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class WindowScores:
-    """The logarithm of T: scores of the last word with the nearer, the further, and both.
+class LiftedInference(ABC, Generic[P]):
+    """log Z / N of a ring, as a function of its potentials and of a warm start.
 
-    Vectors are given by their logarithms, one number a window, as the single row of a table.
+    A `recorded` evaluation always does the same work, so that a GPU can replay it; `weights` say by
+    how much the pairs at each offset count (None: all alike).
     """
 
-    near: Float[Tensor, "c c"]
-    far: Float[Tensor, "c c"]
-    triples: Float[Tensor, "c c c"] | None
-    weights: Float[Tensor, " 1"]
+    recorded: bool = False
+    weights: Float[Tensor, " k"] | None = None
 
-    @classmethod
-    def of(cls, scores: NeighbourScores) -> WindowScores:
-        near, far = scores.tables()
-        return cls(near + scores.unary, far, scores.triples, scores.unary.new_ones(1))
+    def duals(self, potentials: P) -> dict[str, Tensor]:  # noqa: ARG002
+        """The dual variables, by the names that potentials have for them: theirs, or zeros."""
+        return {}
 
-    def right_step(self, vectors: Float[Tensor, "1 w"]) -> Float[Tensor, "1 w"]:
-        """log (T v)."""
-        return self._before(self.near + self._square(vectors)).view(1, -1)
+    def begin(self, potentials: P) -> PerronVectors | None:  # noqa: ARG002
+        """A warm start for these potentials, from scratch."""
+        return None
 
-    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
-        """log (T^T u) and log (T v)."""
-        left = self.near + self._after(self._square(vectors.left))
-        return PerronVectors(left.view(1, -1), self.right_step(vectors.right))
-
-    def alone(self, k: int) -> WindowScores:
-        """The scores of the only chain there is."""
-        del k
-        return self
-
-    def quotients(
-        self, left: Float[Tensor, "1 w"], right: Float[Tensor, "1 w"]
-    ) -> Float[Tensor, " 1"]:
-        """log (u^T T v)."""
-        parts = self._after(self._square(left)) + self.near + self._square(right)
-        return parts.flatten().logsumexp(0, keepdim=True)
-
-    def _before(self, last: Float[Tensor, "y z"]) -> Float[Tensor, "x y"]:
-        """Sums out the last word z of three, given the scores of the later two."""
-        if self.triples is None:
-            return log_product(self.far, last)
-        return (self.far.unsqueeze(1) + self.triples + last).logsumexp(2)
-
-    def _after(self, first: Float[Tensor, "x y"]) -> Float[Tensor, "y z"]:
-        """Sums out the first word x of three, given the scores of the earlier two."""
-        if self.triples is None:
-            return log_product(first.T, self.far.T)
-        return (first.unsqueeze(2) + self.far.unsqueeze(1) + self.triples).logsumexp(0)
-
-    def _square(self, vectors: Float[Tensor, "1 w"]) -> Float[Tensor, "c c"]:
-        return vectors.view_as(self.near)
+    @abstractmethod
+    def __call__(
+        self, potentials: P, warm: PerronVectors | None = None, *, thorough: bool = True
+    ) -> RingBeliefs:
+        """What is trained with; where it is not `thorough`, it may not have converged."""
 
 
-# An upper bound on log Z / N as it is reported: proven, in double precision.
+# Stars.
 
 
-BoundName = Literal["stars", "chains", "windows"]
-FIRST_RATIO = 0.087  # the weight of each offset over that of the one before it
-QUICK_STEPS, SURE_STEPS = 100, 10
+def star_spacing(distances: int, places: int = 0) -> int:
+    """s: how far apart the centres of stars stand."""
+    return max(distances + 1, places)
+
+
+def tag_copies(distances: int, places: int) -> list[float]:
+    """How many forests a tag is a leaf in, for each distance, isolated (if at all), a centre."""
+    return [*_copies(distances, star_spacing(distances, places) - distances - 1), 1.0]
+
+
+def word_copies(distances: int, places: int) -> list[float]:
+    """How many forests a word is a leaf in, for each place, and isolated (if at all)."""
+    return _copies(places, star_spacing(distances, places) - places)
+
+
+def _copies(leaves: int, isolated: int) -> list[float]:
+    return [1.0] * leaves + [float(isolated)] * (isolated > 0)
+
+
+def balanced(free: Float[Tensor, "f x"], multiplicity: Sequence[float]) -> Float[Tensor, "f+1 x"]:
+    """Duals of all copies of a node: the last is such that their weighted sum is 0."""
+    weights = torch.tensor(multiplicity, dtype=free.dtype, device=free.device)
+    last = -(weights[:-1] @ free) / weights[-1]
+    return torch.cat([free, last.unsqueeze(0)])
+
+
+def star_log_partition(potentials: LiftedPotentials) -> Float[Tensor, ""]:
+    """An upper bound on log Z / N, whatever the duals [eq. 15, 17]; jointly convex in all scores.
+
+    On a ring N must be a multiple of the stars' spacing, so that they cover it.
+    """
+    if isinstance(potentials, WordPotentials):
+        unary, left, right, *_ = potentials
+        duals = _word_duals(potentials)["duals"]
+        size, centre = len(duals) + 1, unary - duals.sum(0)
+        return star_logsumexp(left, right, unary + duals, centre, float(size)) / size
+    return _tag_stars(potentials)
+
+
+def _tag_stars(potentials: TagPotentials) -> Float[Tensor, ""]:
+    distances, places = len(potentials.transitions), len(potentials.words)
+    spacing = star_spacing(distances, places)
+    duals = Stars().duals(potentials)
+    of_tags = balanced(duals["tag_duals"], tag_copies(distances, places))
+    of_words = balanced(duals["word_duals"], word_copies(distances, places))
+    star = of_tags[-1]
+    for table, dual in zip(potentials.transitions, of_tags, strict=False):
+        star = star + torch.logsumexp(spacing * table + dual, dim=1)
+    for table, dual in zip(potentials.words.values(), of_words, strict=False):
+        star = star + torch.logsumexp(spacing * table + dual.unsqueeze(1), dim=0)
+    total = torch.logsumexp(star, 0)
+    total = total + _isolated(of_tags[distances:-1], spacing - distances - 1)
+    total = total + _isolated(of_words[places:], spacing - places)
+    return total / spacing
+
+
+def _isolated(duals: Float[Tensor, "f x"], number: int) -> Tensor | float:
+    return number * torch.logsumexp(duals[0], 0) if number else 0.0
 
 
 @final
 @dataclass(frozen=True)
-class Ceiling:
-    """log Z / N is at most `value`, plus what finite rings add to it; proven but for rounding.
+class Stars(LiftedInference[Any]):
+    """The covering of [Jernite, Rush, Sontag 2015]; every value is a bound."""
 
-    `slack` is how much lower it might be for the same dual variables.
+    recorded: bool = False
+
+    def duals(self, potentials: LiftedPotentials) -> dict[str, Tensor]:
+        if isinstance(potentials, WordPotentials):
+            return _word_duals(potentials)
+        shape = len(potentials.transitions), len(potentials.words)
+        return _tag_duals(potentials, len(tag_copies(*shape)) - 1, len(word_copies(*shape)) - 1)
+
+    def __call__(
+        self, potentials: LiftedPotentials, warm: object = None, *, thorough: bool = True
+    ) -> RingBeliefs:
+        del warm, thorough
+        return RingBeliefs(star_log_partition(potentials))
+
+    @torch.no_grad()
+    def bound(self, potentials: LiftedPotentials, warm: object = None) -> LogPartitionBound:
+        """The value once more, in double precision."""
+        del warm
+        value = float(star_log_partition(potentials.double()))
+        if isinstance(potentials, TagPotentials):
+            spacing = star_spacing(len(potentials.transitions), len(potentials.words))
+            return LogPartitionBound(value, 0.0, multiple=spacing)
+        k, size = potentials.offsets, star_spacing(potentials.offsets)
+        every = tuple(range(1, k + 1))
+        return LogPartitionBound(value, 0.0, (1 / size,) * k, every, (1,) * k, size)
+
+
+def _word_duals(potentials: WordPotentials) -> dict[str, Tensor]:
+    if potentials.duals is not None:
+        return {"duals": potentials.duals}
+    return {"duals": potentials.unary.new_zeros(potentials.offsets, potentials.states)}
+
+
+def _tag_duals(potentials: TagPotentials, of_tags: int, of_words: int) -> dict[str, Tensor]:
+    tag_duals, word_duals = potentials[2:]
+    if tag_duals is None or word_duals is None:
+        like = potentials.transitions
+        tag_duals = like.new_zeros(of_tags, potentials.tags)
+        word_duals = like.new_zeros(of_words, potentials.vocabulary)
+    return {"tag_duals": tag_duals, "word_duals": word_duals}
+
+
+# Chains and windows: bounds by largest eigenvalues.
+
+
+FIRST_RATIO = 0.087  # the weight of each offset over that of the one before it
+FEW_STATES = 4096
+STEPS_UNSEEN = 4  # on a GPU, where a recorded evaluation cannot look
+DRIFT_UNSEEN = 5e-5  # what is left of the error of a recorded evaluation, at most
+QUICK_STEPS, SURE_STEPS = 100, 10  # of certificates, in the scores' own precision and in double
+
+
+class Pursuit(NamedTuple):
+    """How closely Perron vectors follow the parameters; see `follow`.
+
+    Among many states steps cost much.  There a first answer does without the `gap`; only where it
+    would be accepted, and the gap is wider, vectors are followed until it is not.
     """
 
-    bound: BoundName
-    value: float
-    slack: float
-    weights: tuple[float, ...]
+    tolerance: float
+    gap: float
+    in_two: bool = False
+    most: int = 30
+    hasty: int = 8  # steps of a first answer, at most
 
-    def per_position(
-        self, positions: int, states: int, rings: tuple[int, ...] | None = None
-    ) -> float:
-        """The bound on log Z / N for so many positions: one ring, unless `rings` says otherwise."""
-        if self.bound == "stars":
-            return self.value
-        if self.bound == "windows":
-            return self.value + 2 * math.log(states) / positions
-        rings = rings or rings_of_text(len(self.weights), positions)
-        return self.value + ring_term(torch.tensor(self.weights), rings, states, positions)
+    @classmethod
+    def of(cls, like: Float[Tensor, "k n"]) -> Pursuit:
+        single, few = like.dtype == torch.float32, like.shape[1] <= FEW_STATES
+        if few:
+            return cls(5e-5, 1e-3) if single else cls(1e-10, 1e-6)
+        return cls(2e-4, 1e-2, in_two=True) if single else cls(1e-7, 1e-4, in_two=True)
+
+
+class Spectral(LiftedInference[P]):
+    """A bound by largest eigenvalues, from Perron vectors that follow the parameters.
+
+    u^T M v / u^T v errs only by the product of the errors of u and v, and its gradient gives the
+    next power step of both for nothing.  During training the value is thus an estimate of the
+    bound; `bound` certifies it.  A `recorded` evaluation always takes the same number of steps.
+    """
+
+    tolerance: ClassVar[float]  # of certificates
+
+    @abstractmethod
+    def matrices(self, potentials: P) -> PositiveMatrices:
+        """The matrices whose largest eigenvalues bound log Z."""
+
+    @abstractmethod
+    def ones(self, potentials: P) -> PerronVectors:
+        """Vectors of ones, as many and as long as the matrices need."""
+
+    @abstractmethod
+    def rings(self, potentials: P) -> Rings:
+        """Weight, offset and number of states of each chain; see `LogPartitionBound`."""
+
+    def proof(self) -> Self:
+        """The same in double precision."""
+        return self
+
+    def pursuit(self, vectors: PerronVectors) -> Pursuit:
+        """How closely vectors are followed."""
+        return Pursuit.of(vectors.left)
+
+    def begin(self, potentials: P) -> PerronVectors:
+        ones = self.ones(potentials)
+        way = self.pursuit(ones)
+        return follow(self.matrices(potentials), ones, way.tolerance, way.most, way.gap)[0]
+
+    def __call__(
+        self,
+        potentials: P,
+        warm: PerronVectors | None = None,
+        *,
+        thorough: bool = True,
+    ) -> RingBeliefs:
+        matrices = self.matrices(potentials)
+        warm = self.begin(potentials) if warm is None else warm
+        way, drift, converged = self.pursuit(warm), math.inf, True
+        if self.recorded:
+            vectors, growth = power_steps(matrices, warm, STEPS_UNSEEN)
+            drift = DRIFT_UNSEEN if warm.left.dtype == torch.float32 else way.tolerance
+        elif thorough or not way.in_two:
+            vectors, growth = follow(matrices, warm, way.tolerance, way.most, way.gap)
+        else:
+            vectors, growth = follow(matrices, warm, way.tolerance, way.hasty)
+            converged = float((growth[2] - growth[0]) @ matrices.weights) <= way.gap
+        overlap = vectors.overlap()
+        leaves = (own.detach().requires_grad_(True) for own in (vectors.left, vectors.right))
+        vectors = PerronVectors(*leaves)
+        value = matrices.weights @ (matrices.quotients(vectors.left, vectors.right) - overlap)
+        first, second = growth[:2] @ matrices.weights
+        noise = _left_of_error(first, second, value.detach())
+        return RingBeliefs(value, vectors, noise, drift, converged)
+
+    @torch.no_grad()
+    def bound(self, potentials: P, warm: PerronVectors | None = None) -> LogPartitionBound:
+        """The value once more, proven in double precision."""
+        start = (self.ones(potentials) if warm is None else warm).right
+        own, sure = self.matrices(potentials), self.proof().matrices(potentials.double())
+        rough = certify(own, start, tolerance=self.tolerance / 2, most=QUICK_STEPS)
+        found = certify(sure, rough.right.double(), tolerance=self.tolerance, most=SURE_STEPS)
+        rings = self.proof().rings(potentials)
+        return LogPartitionBound(found.upper, found.upper - found.lower, *rings)
+
+
+def _left_of_error(first: Tensor, second: Tensor, third: Tensor) -> Tensor:
+    """What a sequence that converges geometrically would still move by in one more step."""
+    before, after = (second - first).abs(), (third - second).abs()
+    return after * (after / before.clamp_min(torch.finfo(after.dtype).tiny)).clamp_max(1.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Chains(Spectral[WordPotentials]):
+    """The words of a text, as one chain per offset; `weights` sum to 1, but for rounding."""
+
+    weights: Float[Tensor, " k"]
+    recorded: bool = False
+    tolerance: ClassVar[float] = 1e-5
+
+    def duals(self, potentials: WordPotentials) -> dict[str, Tensor]:
+        return _word_duals(potentials)
+
+    def matrices(self, potentials: WordPotentials) -> LowRankMatrices:
+        rho, duals = self.weights.to(potentials.unary), self.duals(potentials)["duals"]
+        # Any duals may stand in the potentials: their weighted mean is taken off.
+        bias = potentials.unary + (duals - rho @ duals)
+        return LowRankMatrices(*potentials.factors(), bias, rho)
+
+    def ones(self, potentials: WordPotentials) -> PerronVectors:
+        return PerronVectors.ones(self.duals(potentials)["duals"])
+
+    def proof(self) -> Chains:
+        weights = self.weights.double()
+        return replace(self, weights=weights / weights.sum())
+
+    def rings(self, potentials: WordPotentials) -> Rings:
+        k = len(self.weights)
+        states = (potentials.states,) * k
+        return tuple(self.weights.tolist()), tuple(range(1, k + 1)), states
+
+
+@final
+@dataclass(frozen=True)
+class Windows(Spectral[WordPotentials]):
+    """The windows of two words of a text of context 2; they have duals, but do not read them."""
+
+    tolerance: ClassVar[float] = 1e-6
+
+    def duals(self, potentials: WordPotentials) -> dict[str, Tensor]:
+        return _word_duals(potentials)
+
+    def matrices(self, potentials: WordPotentials) -> WindowMatrix | TripleMatrices:
+        near, far = potentials.tables()
+        near, one = near + potentials.unary, potentials.unary.new_ones(1)
+        if potentials.triples is None:
+            return WindowMatrix(near, far, one)
+        return TripleMatrices((far.unsqueeze(1) + potentials.triples + near).unsqueeze(0), one)
+
+    def ones(self, potentials: WordPotentials) -> PerronVectors:
+        return PerronVectors.ones(potentials.unary.new_zeros(1, potentials.states**2))
+
+    def rings(self, potentials: WordPotentials) -> Rings:
+        return (1.0,), (1,), (potentials.states**2,)
+
+
+class Subfield(NamedTuple):
+    """A chain of tags with the words at some places, and its weight in the mixture."""
+
+    places: tuple[int, ...]
+    weight: float
+
+
+MOST_DISTANCES = 2
+
+
+@final
+@dataclass(frozen=True)
+class TagChains(Spectral[TagPotentials]):
+    """Chains of tags with words summed out: all places in one, or some in each of several."""
+
+    parts: tuple[Subfield, ...]
+    tolerance: ClassVar[float] = 1e-9
+
+    @classmethod
+    def exact(cls, places: Sequence[int]) -> TagChains:
+        """All places in one subfield."""
+        return cls((Subfield(tuple(places), 1.0),))
+
+    @classmethod
+    def mixed(cls, places: Sequence[int]) -> TagChains:
+        """The centre with each of the other places in turn."""
+        others = [place for place in places if place != CENTRE]
+        if len(others) < 2:
+            return cls.exact(places)
+        return cls(tuple(Subfield((CENTRE, place), 1 / len(others)) for place in others))
+
+    @property
+    def shares(self) -> dict[int, float]:
+        """For each place the weight of all subfields that have it."""
+        places = {place for part in self.parts for place in part.places}
+        return {p: sum(part.weight for part in self.parts if p in part.places) for p in places}
+
+    def duals(self, potentials: TagPotentials) -> dict[str, Tensor]:
+        return _tag_duals(potentials, len(self.parts) - 1, len(self.parts) - 1)
+
+    def tables(self, potentials: TagPotentials) -> list[Float[Tensor, "#t t t"]]:
+        """Scores of three tags in a row, words summed out; the first is absent if nothing asks."""
+        distances = len(potentials.transitions)
+        if distances > MOST_DISTANCES:
+            raise InferenceError(
+                f"chains bind tags up to {MOST_DISTANCES} apart, not {distances}; stars take any "
+                "distance."
+            )
+        weights = [part.weight for part in self.parts]
+        duals = [balanced(own, weights) for own in self.duals(potentials).values()]
+        rows = zip(self.parts, *duals, strict=True)
+        return [self._table(potentials, *row) for row in rows]
+
+    def _table(
+        self,
+        potentials: TagPotentials,
+        part: Subfield,
+        tag_dual: Float[Tensor, " t"],
+        word_dual: Float[Tensor, " w"],
+    ) -> Float[Tensor, "#t t t"]:
+        transitions, words = potentials.transitions.double(), potentials.words
+        nothing = words[CENTRE].new_zeros(potentials.vocabulary, 1)
+        seen = {p: words[p] / share for p, share in self.shares.items() if p in part.places}
+        # The tag before a word sees it at its right.
+        before, at, after = (seen.get(place, nothing) for place in (RIGHT, CENTRE, LEFT))
+        table = sum_out_words(before, at + word_dual.to(at).unsqueeze(1), after).double()
+        table = table + tag_dual.double().unsqueeze(1) + transitions[0]
+        return table + transitions[1].unsqueeze(1) if len(transitions) > 1 else table
+
+    def matrices(self, potentials: TagPotentials) -> TripleMatrices:
+        shape = potentials.tags, -1, -1
+        tables = torch.stack([own.expand(shape) for own in self.tables(potentials)])
+        return TripleMatrices(tables, tables.new_tensor([part.weight for part in self.parts]))
+
+    def ones(self, potentials: TagPotentials) -> PerronVectors:
+        shape = len(self.parts), potentials.tags**2
+        return PerronVectors.ones(potentials.transitions.new_zeros(shape, dtype=torch.float64))
+
+    def pursuit(self, vectors: PerronVectors) -> Pursuit:  # noqa: ARG002
+        """Steps cost next to nothing beside the sums over words, so gradients are exact."""
+        return Pursuit(tolerance=1e-10, gap=1e-11, most=200)
+
+    def rings(self, potentials: TagPotentials) -> Rings:
+        second = len(potentials.transitions) > 1
+        # A chain's state is one tag where the table does not read the first of three.
+        orders = (2 if second or RIGHT in part.places else 1 for part in self.parts)
+        states = tuple(potentials.tags**order for order in orders)
+        return tuple(part.weight for part in self.parts), (1,) * len(self.parts), states
 
 
 def default_weights(offsets: int, ratio: float = FIRST_RATIO) -> tuple[float, ...]:
     """Weights of the chains that fall off with distance, as the information of words does."""
     raw = [ratio**k for k in range(offsets)]
     return tuple(weight / sum(raw) for weight in raw)
-
-
-@torch.no_grad()
-def star_ceiling(scores: NeighbourScores, duals: Float[Tensor, "k c"]) -> Ceiling:
-    """The stars' bound, which every evaluation gives, once more in double precision."""
-    value = star_log_partition(*scores.double().pairwise, duals.double())
-    return Ceiling("stars", float(value), 0.0, (1 / (len(duals) + 1),) * len(duals))
-
-
-@torch.no_grad()
-def chain_ceiling(
-    scores: NeighbourScores,
-    duals: Float[Tensor, "k c"],
-    weights: tuple[float, ...],
-    start: Float[Tensor, "k c"] | None = None,
-    tolerance: float = 1e-5,
-) -> Ceiling:
-    """The chains' bound, certified in double precision after power steps in the scores' own."""
-    rho = torch.tensor(weights, dtype=torch.float64, device=duals.device)
-    begin = torch.zeros_like(duals) if start is None else start
-    quick = ChainCover.of(*scores.pairwise, duals, rho.to(duals))
-    sure = ChainCover.of(*scores.double().pairwise, duals.double(), rho)
-    return Ceiling("chains", *_certified(quick, sure, begin, tolerance), weights)
-
-
-@torch.no_grad()
-def window_ceiling(
-    scores: NeighbourScores, start: Float[Tensor, "1 w"] | None = None, tolerance: float = 1e-6
-) -> Ceiling:
-    """The bound of windows of two words, certified in the same way."""
-    begin = scores.unary.new_zeros(1, scores.states**2) if start is None else start
-    quick, sure = WindowScores.of(scores), WindowScores.of(scores.double())
-    return Ceiling("windows", *_certified(quick, sure, begin, tolerance), (1.0,))
-
-
-def _certified(
-    quick: PowerScores, sure: PowerScores, start: Tensor, tolerance: float
-) -> tuple[float, float]:
-    """The proven limit, and how much lower the truth might be."""
-    rough = certify(quick, start, tolerance=tolerance / 2, most=QUICK_STEPS)
-    found = certify(sure, rough.right.double(), tolerance=tolerance, most=SURE_STEPS)
-    return found.upper, found.upper - found.lower

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, Self, final
 
 import numpy as np
@@ -16,20 +17,32 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.kernels.log_product import log_product, log_product_limits
+from mrflearn.kernels.low_rank import power_step, row_logsumexp, star_logsumexp
+
 PLAIN_STEPS = 6  # between two uses of Arnoldi's method
 KRYLOV = 24
 INVARIANT = 1e-10  # what is new in an image, relative, is rounding below this
 SMALLEST_RITZ = 1e-8  # what Ritz vectors have for entries that are not positive
 
 
-class PowerScores(Protocol):
-    """Matrices M, one a row of vectors, by what they do; `weights` say how much each counts."""
+class PositiveMatrices(Protocol):
+    """Matrices M, one per row of vectors, by what they do; `weights` say how much each counts.
+
+    Vectors are given and answered by their logarithms.
+    """
 
     @property
     def weights(self) -> Float[Tensor, " k"]: ...
 
-    def right_step(self, vectors: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
-        """log (M v), for vectors given and answered by their logarithms."""
+    def right_step(
+        self, vectors: Float[Tensor, "k n"]
+    ) -> tuple[Float[Tensor, "k n"], Float[Tensor, "k n"]]:
+        """log (M v) from above and from below.
+
+        They differ where a sum is under the type's smallest number: it is raised to that number,
+        so that vectors stay positive, or is -inf.
+        """
 
     def both_steps(self, vectors: PerronVectors) -> PerronVectors:
         """log (M^T u) and log (M v)."""
@@ -55,6 +68,9 @@ class PerronVectors:
     def ones(cls, like: Float[Tensor, "k n"]) -> PerronVectors:
         return cls(torch.zeros_like(like), torch.zeros_like(like))
 
+    def clone(self) -> PerronVectors:
+        return PerronVectors(self.left.clone(), self.right.clone())
+
     def overlap(self) -> Float[Tensor, " k"]:
         """log (u^T v)."""
         return (self.left + self.right).logsumexp(1)
@@ -67,17 +83,23 @@ class PerronVectors:
         """The same directions, each vector of sum 1."""
         return PerronVectors(_normalised(self.left), _normalised(self.right))
 
+    @torch.no_grad()
+    def copy_(self, other: PerronVectors) -> None:
+        """Take over the numbers of others, in the same memory."""
+        self.left.copy_(other.left)
+        self.right.copy_(other.right)
+
 
 @torch.no_grad()
 def power_steps(
-    scores: PowerScores, vectors: PerronVectors, steps: int
+    matrices: PositiveMatrices, vectors: PerronVectors, steps: int
 ) -> tuple[PerronVectors, Float[Tensor, "2 k"]]:
     """Vectors after so many multiplications with M.
 
     Comes with log lambda as vectors a step and half a step earlier have it.
     """
     for _ in range(steps):
-        further = scores.both_steps(vectors)
+        further = matrices.both_steps(vectors)
         between = PerronVectors(vectors.left, further.right).overlap()
         growth = torch.stack((between - vectors.overlap(), further.overlap() - between))
         vectors = further.normalised()
@@ -86,9 +108,8 @@ def power_steps(
 
 @torch.no_grad()
 def follow(
-    scores: PowerScores,
+    matrices: PositiveMatrices,
     vectors: PerronVectors,
-    *,
     tolerance: float,
     most: int,
     gap: float = math.inf,
@@ -103,10 +124,10 @@ def follow(
     Arnoldi's method helps.
     """
     found, estimates = [], []
-    for k, weight in enumerate(scores.weights):
-        own, chain = vectors.alone(k), scores.alone(k)
+    for k, weight in enumerate(matrices.weights):
+        own, matrix = vectors.alone(k), matrices.alone(k)
         for step in range(most):
-            further = chain.both_steps(own)
+            further = matrix.both_steps(own)
             between = PerronVectors(own.left, further.right).overlap()
             value, estimate = between - own.overlap(), further.overlap() - between
             limit = torch.minimum(
@@ -118,7 +139,7 @@ def follow(
             if not (error > tolerance or excess > gap):
                 break
             if gap < math.inf and step % PLAIN_STEPS == PLAIN_STEPS - 1:
-                own = arnoldi(chain, own, value)
+                own = arnoldi(matrix, own, value)
         found.append(own)
         estimates.append(torch.stack((value, estimate, limit)))
     left, right = ([getattr(own, side) for own in found] for side in ("left", "right"))
@@ -126,7 +147,9 @@ def follow(
 
 
 @torch.no_grad()
-def arnoldi(chain: PowerScores, own: PerronVectors, growth: Float[Tensor, " 1"]) -> PerronVectors:
+def arnoldi(
+    matrix: PositiveMatrices, own: PerronVectors, growth: Float[Tensor, " 1"]
+) -> PerronVectors:
     """Better vectors of one matrix from the Krylov spaces of both sides.
 
     Entries of M span hundreds of orders of magnitude.  Relative to the vectors at hand, as
@@ -137,7 +160,7 @@ def arnoldi(chain: PowerScores, own: PerronVectors, growth: Float[Tensor, " 1"])
     def step(vectors: Float[Tensor, "2 n"]) -> Float[Tensor, "2 n"]:
         """M^T and M, divided by the growth, on positive vectors relative to the reference."""
         logarithms = (reference + vectors.log()).to(reference.dtype)
-        further = chain.both_steps(PerronVectors(*logarithms.split(1)))
+        further = matrix.both_steps(PerronVectors(*logarithms.split(1)))
         return (torch.cat((further.left, further.right)) - reference - growth).double().exp()
 
     ones = torch.ones_like(reference, dtype=torch.float64)
@@ -194,7 +217,7 @@ class Certificate:
 
 @torch.no_grad()
 def certify(
-    scores: PowerScores,
+    matrices: PositiveMatrices,
     start: Float[Tensor, "k n"],
     *,
     tolerance: float = 1e-6,
@@ -203,11 +226,11 @@ def certify(
     """Limits of the chains' value from right vectors `start`, to within `tolerance` if it can."""
     right, lower, upper = start, -math.inf, math.inf
     for step in range(most):
-        after = scores.right_step(right)
+        after, below = matrices.right_step(right)
         # [Collatz, Wielandt] min (Mv/v) <= lambda <= max (Mv/v), for any positive v.
         growth = after - right
-        lower = max(lower, float(scores.weights @ growth.amin(1)))
-        upper = min(upper, float(scores.weights @ growth.amax(1)))
+        lower = max(lower, float(matrices.weights @ (below - right).amin(1)))
+        upper = min(upper, float(matrices.weights @ growth.amax(1)))
         if upper - lower <= tolerance:
             break
         if step % 2:
@@ -221,3 +244,139 @@ def certify(
 
 def _normalised(vectors: Tensor) -> Tensor:
     return vectors - vectors.logsumexp(1, keepdim=True)
+
+
+# The matrices of chains, of windows and of three states in a row.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LowRankMatrices:
+    """The logarithms of matrices M, one per offset: left_l . right_l / weight_l + bias_l."""
+
+    left: Float[Tensor, "k c d"]
+    right: Float[Tensor, "k c d"]
+    bias: Float[Tensor, "k c"]
+    weights: Float[Tensor, " k"]
+
+    def right_step(self, vectors: Float[Tensor, "k c"]) -> tuple[Tensor, Tensor]:
+        further = row_logsumexp(self.left, self.right, self.bias + vectors, 1 / self.weights)
+        return further, further
+
+    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
+        """log (M^T u) and log (M v)."""
+        scaled = self.left / self.weights.view(-1, 1, 1)
+        further = power_step(scaled, self.right, self.bias, vectors.left, vectors.right)
+        return PerronVectors(*further)
+
+    def alone(self, k: int) -> LowRankMatrices:
+        """The matrix of one offset."""
+        one = slice(k, k + 1)
+        return LowRankMatrices(self.left[one], self.right[one], self.bias[one], self.weights[one])
+
+    def quotients(
+        self, left: Float[Tensor, "k c"], right: Float[Tensor, "k c"]
+    ) -> Float[Tensor, " k"]:
+        """log (u^T M v): the log-partition of a star with a single leaf."""
+        parts = zip(self.left, self.right, self.bias + right, left, self.weights, strict=True)
+        values = [
+            star_logsumexp(rows[None], columns[None], bias[None], centre, (1 / weight).view(1))
+            for rows, columns, bias, centre, weight in parts
+        ]
+        return torch.stack(values)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class WindowMatrix:
+    """The logarithm of T without triples: scores of the last word with the nearer and the further.
+
+    Vectors have one number per window, as the single row of a table.
+    """
+
+    near: Float[Tensor, "c c"]
+    far: Float[Tensor, "c c"]
+    weights: Float[Tensor, " 1"]
+
+    def right_step(self, vectors: Float[Tensor, "1 w"]) -> tuple[Tensor, Tensor]:
+        above, below = log_product_limits(self.far, self.near + vectors.view_as(self.near))
+        return above.view(1, -1), below.view(1, -1)
+
+    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
+        """log (T^T u) and log (T v)."""
+        left = self.near + self._after(vectors.left)
+        return PerronVectors(left.view(1, -1), self.right_step(vectors.right)[0])
+
+    def alone(self, k: int) -> WindowMatrix:  # noqa: ARG002
+        """The only matrix there is."""
+        return self
+
+    def quotients(
+        self, left: Float[Tensor, "1 w"], right: Float[Tensor, "1 w"]
+    ) -> Float[Tensor, " 1"]:
+        """log (u^T T v)."""
+        parts = self._after(left) + self.near + right.view_as(self.near)
+        return parts.flatten().logsumexp(0, keepdim=True)
+
+    def _after(self, first: Float[Tensor, "1 w"]) -> Float[Tensor, "y z"]:
+        """Sums out the first word x of three, given the scores of the earlier two."""
+        return log_product(first.view_as(self.near).T, self.far.T)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TripleMatrices:
+    """The logarithms of matrices that lead from a pair (a, b) to (b, c) alone, by tables of three.
+
+    Vectors have one number per pair; a step costs the cube of the states.
+    """
+
+    tables: Float[Tensor, "f t t t"]
+    weights: Float[Tensor, " f"]
+
+    @cached_property
+    def _forth(self) -> tuple[Tensor, Tensor]:
+        """Weights relative to the highest by the last state, and those highest scores."""
+        return _relative(self.tables, 3)
+
+    @cached_property
+    def _back(self) -> tuple[Tensor, Tensor]:
+        return _relative(self.tables, 1)
+
+    def right_step(self, vectors: Float[Tensor, "f p"]) -> tuple[Tensor, Tensor]:
+        weights, top = self._forth
+        own, highest = _relative(vectors.view(top.shape), 2)
+        sums = torch.einsum("fabc,fbc->fab", weights, own)
+        shift = top + highest.unsqueeze(1)
+        return (_positive(sums).log() + shift).flatten(1), (sums.log() + shift).flatten(1)
+
+    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
+        """log (M^T u) and log (M v)."""
+        weights, top = self._back
+        own, highest = _relative(vectors.left.view(top.shape), 1)
+        sums = _positive(torch.einsum("fabc,fab->fbc", weights, own))
+        left = sums.log() + (top + highest.unsqueeze(2))
+        return PerronVectors(left.flatten(1), self.right_step(vectors.right)[0])
+
+    def alone(self, k: int) -> TripleMatrices:
+        """One of the matrices."""
+        return TripleMatrices(self.tables[k : k + 1], self.weights[k : k + 1])
+
+    def quotients(
+        self, left: Float[Tensor, "f p"], right: Float[Tensor, "f p"]
+    ) -> Float[Tensor, " f"]:
+        """log (u^T M v); its gradient is how often each triple occurs."""
+        shape = self.tables.shape[:3]
+        ends = left.view(shape).unsqueeze(3) + right.view(shape).unsqueeze(1)
+        return (self.tables + ends).flatten(1).logsumexp(1)
+
+
+def _relative(scores: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Exponentials of scores relative to the highest along one axis, and the highest."""
+    top = scores.amax(dim, keepdim=True)
+    top = top.masked_fill(top == -torch.inf, 0.0)
+    return (scores - top).exp(), top.squeeze(dim)
+
+
+def _positive(sums: Tensor) -> Tensor:
+    return sums.clamp_min(torch.finfo(sums.dtype).tiny)

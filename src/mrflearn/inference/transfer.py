@@ -10,13 +10,16 @@ A sentence of M words between K separators on either side is a forward pass over
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.graph.lifted import WordPotentials
+from mrflearn.inference.lifted import LiftedInference, RingBeliefs
 from mrflearn.kernels.safe_logsumexp import safe_logsumexp
 
 # Exact answers for texts over small vocabularies: windows of K words as the states of a chain.
@@ -26,23 +29,19 @@ MOST_WINDOW_STATES = 4096
 MOST_STEP_ENTRIES = 1 << 24
 
 
-def ring_log_partition(
-    unary: Float[Tensor, " c"],
-    tables: Float[Tensor, "k c c"],
-    positions: int,
-    triples: Float[Tensor, "c c c"] | None = None,
-) -> Float[Tensor, ""]:
-    """log Z of a ring, exactly; with gradients.  `triples` score three words in a row."""
-    if positions <= len(tables):
+def ring_log_partition(potentials: WordPotentials, positions: int) -> Float[Tensor, ""]:
+    """log Z of a ring, exactly; with gradients."""
+    if positions <= potentials.offsets:
         raise InferenceError(
-            f"a ring of {positions} positions is too short for neighbours {len(tables)} away."
+            f"a ring of {positions} positions is too short for neighbours {potentials.offsets} "
+            "away."
         )
-    log_moves = window_moves(unary, tables, triples)
+    log_moves = window_moves(potentials)
     peak = log_moves.detach().amax()
     power, log_scale = (log_moves - peak).exp(), peak * positions
     # T^N by squaring; each power is divided by its largest entry, whose logarithm is kept.
     result = torch.eye(len(power), dtype=power.dtype, device=power.device)
-    factor = unary.new_zeros(())
+    factor = power.new_zeros(())
     while positions:
         if positions & 1:
             result = result @ power
@@ -66,41 +65,48 @@ def check_windows(states: int, offsets: int, instead: str = "Try method='ais' or
     return windows
 
 
-def window_moves(
-    unary: Float[Tensor, " c"],
-    tables: Float[Tensor, "k c c"],
-    triples: Float[Tensor, "c c c"] | None = None,
-) -> Float[Tensor, "w w"]:
+def window_moves(potentials: WordPotentials) -> Float[Tensor, "w w"]:
     """log T: from the window x_1..x_K to x_2..x_K y the score of y given the window, else -inf."""
-    offsets, states = tables.shape[:2]
-    windows = check_windows(states, offsets)
-    scores = _next_scores(unary, tables, triples).reshape(windows, states)
-    source = torch.arange(windows, device=unary.device).unsqueeze(1)
-    target = (source * states + torch.arange(states, device=unary.device)) % windows
+    states, device = potentials.states, potentials.unary.device
+    windows = check_windows(states, potentials.offsets)
+    scores = _next_scores(potentials).reshape(windows, states)
+    source = torch.arange(windows, device=device).unsqueeze(1)
+    target = (source * states + torch.arange(states, device=device)) % windows
     return scores.new_full((windows, windows), -torch.inf).scatter(1, target, scores)
 
 
+@final
+@dataclass(frozen=True)
+class ExactRing(LiftedInference[WordPotentials]):
+    """log Z / N of a ring of so many words: there is nothing to warm."""
+
+    positions: int
+
+    def __call__(
+        self, potentials: WordPotentials, warm: object = None, *, thorough: bool = True
+    ) -> RingBeliefs:
+        del warm, thorough
+        return RingBeliefs(ring_log_partition(potentials, self.positions) / self.positions)
+
+
 def sentence_log_partitions(
-    unary: Float[Tensor, " c"],
-    tables: Float[Tensor, "k c c"],
-    separator: int,
-    longest: int,
-    triples: Float[Tensor, "c c c"] | None = None,
+    potentials: WordPotentials, separator: int, longest: int
 ) -> Float[Tensor, " m"]:
     """log Z of sentences of 0, 1, ..., `longest` words between separators.
 
     Scores counted are those of the words, of the K separators that follow, and of every pair or
     triple with its right end among them: for whole corpora they add up to the scores of the ring.
     """
-    offsets, states = tables.shape[:2]
+    offsets, states = potentials.offsets, potentials.states
     if states ** (offsets + 1) > MOST_STEP_ENTRIES:
         raise InferenceError(
             f"{states} words and {offsets} neighbours are too many for exact sentence "
             "probabilities. Try method='ais' or 'bound'."
         )
-    steps = _next_scores(unary, tables, triples)
+    steps = _next_scores(potentials)
     ends = _closing(steps, separator).flatten()
-    forward = _opening(unary, offsets, separator)
+    forward = steps.new_full([states] * offsets, -torch.inf)
+    forward[(separator,) * offsets] = 0.0
     closed = [safe_logsumexp(forward.flatten() + ends)]
     for _ in range(longest):
         forward = safe_logsumexp(forward.unsqueeze(-1) + _words_only(steps, separator))
@@ -110,71 +116,49 @@ def sentence_log_partitions(
 
 @torch.no_grad()
 def exact_sentences(
-    unary: Float[Tensor, " c"],
-    tables: Float[Tensor, "k c c"],
+    potentials: WordPotentials,
     separator: int,
     lengths: Sequence[int],
     generator: torch.Generator,
-    triples: Float[Tensor, "c c c"] | None = None,
 ) -> list[Int[Tensor, " m"]]:
     """Independent sentences of these lengths, exactly from their distribution."""
-    steps = _next_scores(unary, tables, triples)
+    steps, offsets = _next_scores(potentials), potentials.offsets
     words = _words_only(steps, separator)
     rest = [_closing(steps, separator)]  # by words still to come: all scores after a window
     for _ in range(max(lengths, default=0)):
         rest.append((words + rest[-1]).logsumexp(-1))
     drawn = []
     for length in lengths:
-        line = [separator] * len(tables)
+        line = [separator] * offsets
         for left in range(length, 0, -1):
-            window = tuple(line[-len(tables) :])
+            window = tuple(line[-offsets:])
             chances = (words[window] + rest[left - 1][window[1:]]).softmax(0)
             line.append(int(torch.multinomial(chances, 1, generator=generator)))
-        drawn.append(torch.tensor(line[len(tables) :], dtype=torch.int64))
+        drawn.append(torch.tensor(line[offsets:], dtype=torch.int64))
     return drawn
 
 
 def sentence_score(
-    unary: Float[Tensor, " c"],
-    tables: Float[Tensor, "k c c"],
-    separator: int,
-    words: Int[Tensor, " m"],
-    triples: Float[Tensor, "c c c"] | None = None,
+    potentials: WordPotentials, separator: int, words: Int[Tensor, " m"]
 ) -> Float[Tensor, ""]:
     """The score of one sentence, counted as `sentence_log_partitions` counts."""
-    offsets = len(tables)
-    edge = words.new_full((offsets,), separator)
-    line = torch.cat([edge, words, edge])
-    score = unary[line[offsets:]].sum()
-    right = torch.arange(offsets, len(line), device=line.device)
-    for offset, table in enumerate(tables, start=1):
-        score = score + table[line[right - offset], line[right]].sum()
-    if triples is not None:
-        score = score + triples[line[right - 2], line[right - 1], line[right]].sum()
-    return score
+    edge = words.new_full((potentials.offsets,), separator)
+    return potentials.position_scores(torch.cat([edge, words, edge])).sum()
 
 
-def _next_scores(
-    unary: Tensor, tables: Tensor, triples: Tensor | None = None
-) -> Float[Tensor, "*window c"]:
+def _next_scores(potentials: WordPotentials) -> Float[Tensor, "*window c"]:
     """Scores of the next word for every window, oldest word first."""
-    offsets, states = tables.shape[:2]
-    scores = unary.expand(*[states] * offsets, states)
-    for offset, table in enumerate(tables, start=1):
+    offsets, states = potentials.offsets, potentials.states
+    scores = potentials.unary.expand(*[states] * offsets, states)
+    for offset, table in enumerate(potentials.tables(), start=1):
         shape = [1] * (offsets + 1)
         shape[offsets - offset] = shape[-1] = states
         scores = scores + table.reshape(shape)
-    if triples is not None:
+    if potentials.triples is not None:
         if offsets < 2:
             raise InferenceError("scores of three words in a row need a context of 2 or more.")
-        scores = scores + triples
+        scores = scores + potentials.triples
     return scores
-
-
-def _opening(unary: Tensor, offsets: int, separator: int) -> Float[Tensor, "*window"]:
-    start = unary.new_full([len(unary)] * offsets, -torch.inf)
-    start[(separator,) * offsets] = 0.0
-    return start
 
 
 def _closing(steps: Tensor, separator: int) -> Float[Tensor, "*window"]:
@@ -195,7 +179,7 @@ def _words_only(steps: Tensor, separator: int) -> Float[Tensor, "*window c"]:
 
 @torch.no_grad()
 def gibbs_sentences(
-    scores: NeighbourScores,
+    scores: WordPotentials,
     separator: int,
     lengths: Int[Tensor, " n"],
     sweeps: int,

@@ -22,6 +22,16 @@ def log_product(a: Float[Tensor, "m c"], b: Float[Tensor, "n c"]) -> Float[Tenso
     return value
 
 
+@torch.no_grad()
+def log_product_limits(
+    a: Float[Tensor, "m c"], b: Float[Tensor, "n c"]
+) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n"]]:
+    """`log_product`, and the same from below: -inf where all terms of a sum are out of range."""
+    sums, top_a, top_b = _sums(a, b)
+    top = top_a + top_b.T
+    return _positive(sums).log() + top, sums.log() + top
+
+
 def log_product_reference(a: Float[Tensor, "m c"], b: Float[Tensor, "n c"]) -> Float[Tensor, "m n"]:
     """The slow twin: every term held at once."""
     return (a.unsqueeze(1) + b).logsumexp(2)
@@ -30,8 +40,7 @@ def log_product_reference(a: Float[Tensor, "m c"], b: Float[Tensor, "n c"]) -> F
 class _LogProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        top_a, top_b = (part.amax(1, keepdim=True) for part in (a, b))
-        sums = _weights(a, top_a) @ _weights(b, top_b).T
+        sums, top_a, top_b = _sums(a, b)
         ctx.save_for_backward(a, b, top_a, top_b, _positive(sums))
         return _positive(sums).log() + top_a + top_b.T
 
@@ -46,6 +55,11 @@ class _LogProduct(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             by_b = (share.T @ _weights(a, top_a)).mul_(_weights(b, top_b))
         return by_a, by_b
+
+
+def _sums(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    top_a, top_b = (part.amax(1, keepdim=True) for part in (a, b))
+    return _weights(a, top_a) @ _weights(b, top_b).T, top_a, top_b
 
 
 def _weights(scores: Tensor, top: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """Words summed out between tags: log sum_w exp( a(w, i) + b(w, j) + c(w, k) ), with gradients.
 
-One matrix product (for each block of words where three tags meet); `word_sums_reference` is the
-plain twin.
+One matrix product (for each block of words where three tags meet).
 Letters in shapes: w: words; i, j, k: tags before, at and after a word (or 1 of each: not there).
 """
 
@@ -28,6 +27,14 @@ def sum_out_words(
         return _pairs(before, at + after).unsqueeze(2)
     table: Tensor = _Triples.apply(before, at, after)  # type: ignore[no-untyped-call]
     return table
+
+
+def sum_out_words_reference(
+    before: Float[Tensor, "w i"], at: Float[Tensor, "w j"], after: Float[Tensor, "w k"]
+) -> Float[Tensor, "i j k"]:
+    """The slow twin: every term held at once."""
+    scores = before[:, :, None, None] + at[:, None, :, None] + after[:, None, None, :]
+    return torch.logsumexp(scores, dim=0)
 
 
 def _pairs(first: Float[Tensor, "w i"], second: Float[Tensor, "w j"]) -> Float[Tensor, "i j"]:

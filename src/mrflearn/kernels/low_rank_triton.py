@@ -3,7 +3,7 @@
 high = half(x) and low = half(x - high) hold 22 bits together, and a product takes three dots:
 high high + high low + low high.  That costs half of three TF32 products, to the same accuracy.
 
-Scores are in base 2 and products are those of `float16_halves`.  Tensor cores cut off the last
+Scores are in base 2.  Tensor cores cut off the last
 bits when they add up, so each tile's product starts from zero and is added in ordinary arithmetic.
 Nothing here waits for the device, so that callers may record a CUDA graph.
 """

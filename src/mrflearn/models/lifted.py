@@ -1,4 +1,4 @@
-"""The neighbour language model: word scores, pair scores, and a spectral start.
+"""Lifted models: the neighbour language model with its spectral start, and the joint tagger.
 
     log p(x) = sum_i [ unary(x_i) + sum_l pair_l(x_i, x_{i+l}) ] - log Z
 
@@ -9,13 +9,17 @@ the only form that inference asks for.
 With free tables the best pair scores are known in closed form: rho_l log( m_l(x, y) / m(x) m(y) ),
 rho_l the weight of the offset in the bound.  Each log-ratio matters as sqrt(m(x) m(y)), and pairs
 never seen are left at zero, so that the matrix to take apart is sparse.
+
+[section 6, appendix B]  In the joint field of words and tags a tag's score beside a word is the sum
+of the weights of the word's features, so that words never seen have scores too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol, Self, final
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
@@ -25,32 +29,38 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from mrflearn.features.moments import Moments
-from mrflearn.graph.lifted_scores import NeighbourScores
+from mrflearn.graph.lifted import CENTRE, LEFT, RIGHT, TagPotentials, WordPotentials, impossible
+from mrflearn.kernels.sparse_product import SparseMatrix
 
 # The Markov random field of a text: every word bound to its neighbours at a few offsets.
 
 
-Factors = tuple[Float[Tensor, "#k c d"], Float[Tensor, "#k c d"]]
+Factors: TypeAlias = tuple[Float[Tensor, "#k c d"], Float[Tensor, "#k c d"]]
 
 
-class PairScores(Protocol):
+@dataclass(frozen=True, eq=False)
+class PairScores(ABC):
     """Scores of two words at each offset, as products of vectors."""
 
     @property
+    @abstractmethod
     def offsets(self) -> int:
         """How many offsets there are."""
 
-    def parameters(self) -> dict[str, Tensor]: ...
-
-    def with_parameters(self, parameters: Mapping[str, Tensor]) -> Self: ...
-
+    @abstractmethod
     def factors(self) -> Factors:
         """Left and right vectors of each offset; one entry where all offsets share them."""
+
+    def parameters(self) -> dict[str, Tensor]:
+        return {own.name: getattr(self, own.name) for own in fields(self)}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> Self:
+        return replace(self, **parameters)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class ExplicitPairs:
+class ExplicitPairs(PairScores):
     """A free score for every pair of words at each offset; for small vocabularies."""
 
     table: Float[Tensor, "k c c"]
@@ -63,12 +73,6 @@ class ExplicitPairs:
     def offsets(self) -> int:
         return len(self.table)
 
-    def parameters(self) -> dict[str, Tensor]:
-        return {"table": self.table}
-
-    def with_parameters(self, parameters: Mapping[str, Tensor]) -> ExplicitPairs:
-        return replace(self, **parameters)
-
     def factors(self) -> Factors:
         states = self.table.shape[-1]
         unit = torch.eye(states, dtype=self.table.dtype, device=self.table.device)
@@ -77,7 +81,7 @@ class ExplicitPairs:
 
 @final
 @dataclass(frozen=True, eq=False)
-class LowRankPairs:
+class LowRankPairs(PairScores):
     """Scores U W_l^T: one left vector a word, one right vector a word and offset [eq. 5]."""
 
     left: Float[Tensor, "c d"]
@@ -87,19 +91,13 @@ class LowRankPairs:
     def offsets(self) -> int:
         return len(self.right)
 
-    def parameters(self) -> dict[str, Tensor]:
-        return {"left": self.left, "right": self.right}
-
-    def with_parameters(self, parameters: Mapping[str, Tensor]) -> LowRankPairs:
-        return replace(self, **parameters)
-
     def factors(self) -> Factors:
         return self.left.unsqueeze(0), self.right
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class BilinearPairs:
+class BilinearPairs(PairScores):
     """Scores U R_l W^T: a left and a right vector a word, one matrix an offset [eq. 4]."""
 
     left: Float[Tensor, "c d"]
@@ -109,12 +107,6 @@ class BilinearPairs:
     @property
     def offsets(self) -> int:
         return len(self.transitions)
-
-    def parameters(self) -> dict[str, Tensor]:
-        return {"left": self.left, "transitions": self.transitions, "right": self.right}
-
-    def with_parameters(self, parameters: Mapping[str, Tensor]) -> BilinearPairs:
-        return replace(self, **parameters)
 
     def factors(self) -> Factors:
         return self.left @ self.transitions, self.right.unsqueeze(0)
@@ -157,9 +149,9 @@ class NeighbourModel:
         moved = {name: value.to(device, dtype) for name, value in self.parameters().items()}
         return self.with_parameters(moved)
 
-    def scores(self) -> NeighbourScores:
+    def potentials(self, batch: None = None) -> WordPotentials:  # noqa: ARG002 - a ring is whole
         """What inference reads."""
-        return NeighbourScores(self.unary, *self.pairs.factors(), self.triples)
+        return WordPotentials(self.unary, *self.pairs.factors(), self.triples)
 
 
 # A starting point for low-rank models: the leading singular vectors of weighted log-ratios.
@@ -206,3 +198,86 @@ def _padded(vectors: np.ndarray, dims: int) -> np.ndarray:
     """Vectors with zeros where the vocabulary is smaller than the dimensions asked for."""
     missing = dims - vectors.shape[-1]
     return np.pad(vectors, [(0, 0)] * (vectors.ndim - 1) + [(0, missing)])
+
+
+# The joint field of words and tags: scores of near tags, and of words through their features.
+
+
+NAMES = {CENTRE: "centre", LEFT: "left", RIGHT: "right"}
+TRANSITIONS = "transitions"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class JointTaggerModel:
+    """Scores of tag pairs at each distance, and weights of (feature, tag) at each place."""
+
+    transitions: Float[Tensor, "k t t"]
+    weights: dict[int, Float[Tensor, "f t"]]
+
+    @classmethod
+    def zeros(
+        cls, tags: int, distances: int, features: Mapping[int, int], like: Tensor
+    ) -> JointTaggerModel:
+        """A model that knows nothing, for so many features at each place."""
+        weights = {place: like.new_zeros(count, tags) for place, count in features.items()}
+        return cls(like.new_zeros(distances, tags, tags), weights)
+
+    @property
+    def distances(self) -> int:
+        """K: how far apart tags are bound."""
+        return len(self.transitions)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Where tags see words."""
+        return tuple(self.weights)
+
+    def parameters(self) -> dict[str, Tensor]:
+        own = {NAMES[place]: weights for place, weights in self.weights.items()}
+        return {TRANSITIONS: self.transitions, **own}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> JointTaggerModel:
+        weights = {place: parameters[NAMES[place]] for place in self.weights}
+        return JointTaggerModel(parameters[TRANSITIONS], weights)
+
+    def potentials(self, batch: Mapping[int, SparseMatrix]) -> TagPotentials:
+        """What inference reads; `batch` has the features of the vocabulary, separator first."""
+        words = {place: batch[place] @ own for place, own in self.weights.items()}
+        centre = words[CENTRE]
+        never = impossible(len(centre), centre.shape[1], centre.device)
+        words[CENTRE] = centre.masked_fill(never, -torch.inf)
+        return TagPotentials(self.transitions, words)
+
+
+# A model together with the dual variables of a bound on its log Z: they are moved together.
+
+
+M = TypeVar("M", NeighbourModel, JointTaggerModel)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Dualised(Generic[M]):
+    """A model and dual variables by name, as one model."""
+
+    model: M
+    duals: Mapping[str, Tensor]
+
+    def parameters(self) -> dict[str, Tensor]:
+        return {**self.model.parameters(), **self.duals}
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> Dualised[M]:
+        own = dict(parameters)
+        duals = {name: own.pop(name) for name in self.duals}
+        return Dualised(self.model.with_parameters(own), duals)
+
+    def potentials(self, batch: Any) -> Any:
+        """The potentials of the model, with these duals."""
+        potentials: Any = self.model.potentials(batch)
+        return potentials._replace(**self.duals)
+
+
+def places_named(names: Sequence[str]) -> tuple[int, ...]:
+    """The places of stored parameters."""
+    return tuple(place for place, name in NAMES.items() if name in names)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from mrflearn.errors import DataError
-from mrflearn.models.spectral_vectors import spectral_vectors
+from mrflearn.features.log_ratios import spectral_vectors
 
 
 @settings(max_examples=20)

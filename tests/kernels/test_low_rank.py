@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mrflearn.kernels import low_rank_logsumexp_cpu as tiles
-from mrflearn.kernels.low_rank_logsumexp import row_logsumexp, row_logsumexp_reference
+from mrflearn.kernels import low_rank_cpu as tiles
+from mrflearn.kernels.low_rank import row_logsumexp, row_logsumexp_reference
 from support.scores import assert_same_value_and_gradient, random_scores, value_and_gradients
 
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(1, 5))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mrflearn.kernels import low_rank_logsumexp_cpu as tiles
+from mrflearn.kernels import low_rank_cpu as tiles
 from support.scores import random_scores
 
 pytest.importorskip("triton", reason="the package triton (extra: gpu) is not installed")
@@ -36,7 +36,7 @@ SHAPES = [(1, 1, 1, 1), (3, 5, 130, 7), (2, 77, 129, 30), (1, 200, 65, 100)]
 
 def on_the_gpu_and_exactly(inputs, weight):
     """Values, means and gradients by Triton in float32, and by tiles in float64."""
-    from mrflearn.kernels import low_rank_logsumexp_triton as fused
+    from mrflearn.kernels import low_rank_triton as fused
 
     found = run(fused, [value.to(DEVICE) for value in inputs], weight.to(DEVICE))
     wanted = run(tiles, [value.double() for value in inputs], weight.double())
@@ -100,7 +100,7 @@ def test_vectors_of_zeros():
 
 @on_device
 def test_values_alone():
-    from mrflearn.kernels import low_rank_logsumexp_triton as fused
+    from mrflearn.kernels import low_rank_triton as fused
 
     inputs, _ = random_inputs((2, 33, 70, 8), seed=5)
     value, mean, _ = fused.forward(*(tensor.to(DEVICE) for tensor in inputs), means=False)
