@@ -125,10 +125,9 @@ def _inference(method: Method, memory: float, damping: float, sweeps: int) -> An
 def _name(inference: Any, graph: Any) -> str:
     """The inference that answers; that one was chosen which is approximate is said with why."""
     if hasattr(inference, "chosen"):
-        refusal = inference.refusal(graph)
+        inference, refusal = inference.chosen(graph)
         if refusal is not None:
             remark(f"{refusal} Answering by belief propagation, which is approximate.")
-        inference = inference.chosen(graph)
     return type(inference).__name__
 
 

@@ -35,6 +35,7 @@ from mrflearn.execution.executor import Executor
 from mrflearn.features.index import FactorTemplate
 from mrflearn.graph.evidence import restrict
 from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.automatic import EXACT, LOOPY_IN_TRAINING, choose
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.chain import Chain
 from mrflearn.inference.decoding import best_list
@@ -55,8 +56,6 @@ from mrflearn.training.outcome import Outcome
 
 Method = Literal["auto", "exact", "bp", "trw"]
 Answering = Chain | JunctionTree | BeliefPropagation | TreeReweighted
-EXACT = JunctionTree(memory_limit=2**30)
-APPROXIMATE = BeliefPropagation(max_sweeps=500, tolerance=1e-5, damping=0.3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,19 +160,14 @@ def _part(
 
 
 def _chosen(batch: FieldBatch, method: Method) -> Answering:
-    graph = batch.graph
     if method == "bp":
-        return APPROXIMATE
+        return LOOPY_IN_TRAINING
     if method == "trw":
         return TreeReweighted(tolerance=1e-5)
-    if Chain().refuses(graph) is None:
-        return Chain()
-    reason = EXACT.refuses(graph)
-    if reason is None:
-        return EXACT
-    if method == "exact":
+    found, reason = choose(batch.graph, otherwise=LOOPY_IN_TRAINING)
+    if reason is not None and method == "exact":
         raise InferenceError(reason)
-    return APPROXIMATE
+    return found
 
 
 @torch.no_grad()

@@ -46,15 +46,22 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
 
 def restrict(potentials: Potentials, allowed: Bool[Tensor, "v s"]) -> Potentials:
     """The field in which every variable is in an allowed state."""
-    graph = potentials.graph
-    groups, tables = list(graph.groups), list(potentials.tables)
-    for states in graph.states.unique().tolist():
-        members = (graph.states == states).nonzero()
-        mask = allowed[members.squeeze(1), :states]
-        groups.append(FactorGroup(f"allowed {states}", members))
+    graph = potentials.graph.planned(_with_masks)
+    tables = list(potentials.tables)
+    for group in graph.groups[len(tables) :]:
+        mask = allowed[group.scope[:, 0], : graph.shape(group)[0]]
         scores = torch.zeros(mask.shape, dtype=potentials.dtype, device=mask.device)
         tables.append(DenseTable(scores.masked_fill(~mask, -torch.inf)))
-    return Potentials(replace(graph, groups=tuple(groups)), tuple(tables))
+    return Potentials(graph, tuple(tables))
+
+
+def _with_masks(graph: FactorGraph) -> FactorGraph:
+    """The graph with one more factor for every variable, in groups by the number of states."""
+    masks = [
+        FactorGroup(f"allowed {states}", (graph.states == states).nonzero())
+        for states in graph.states.unique().tolist()
+    ]
+    return replace(graph, groups=(*graph.groups, *masks))
 
 
 def expand_beliefs(

@@ -1,26 +1,50 @@
-"""Exact inference where the width allows, belief propagation where it does not."""
+"""Exact inference where the width allows, belief propagation where it does not: the one policy."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
-from mrflearn.inference.beliefs import Beliefs, Decoding, Inference
+from mrflearn.inference.beliefs import Beliefs, Decoding
+from mrflearn.inference.chain import Chain
 from mrflearn.inference.junction_tree import JunctionTree
+
+Choice = Chain | JunctionTree | BeliefPropagation
+
+EXACT = JunctionTree()  # within its default limit on memory
+# One answer, on a network that may be hard: messages of strong couplings circle without damping.
+LOOPY = BeliefPropagation(max_sweeps=2000, tolerance=1e-8, damping=0.5)
+# Thousands of answers, on fields under training or their like, mostly from a warm start.
+LOOPY_IN_TRAINING = BeliefPropagation(max_sweeps=500, tolerance=1e-7, damping=0.2)
+
+
+def choose(
+    graph: FactorGraph,
+    exact: JunctionTree = EXACT,
+    otherwise: BeliefPropagation = LOOPY,
+) -> tuple[Choice, str | None]:
+    """The method that answers for a graph, and why it is not exact (None: it is).
+
+    Recursions along chains where every connected part is a path; else elimination within the memory
+    limit of `exact`; else messages.
+    """
+    chain = Chain()
+    if chain.refuses(graph) is None:
+        return chain, None
+    reason = exact.refuses(graph)
+    return (exact, None) if reason is None else (otherwise, reason)
 
 
 @dataclass(frozen=True)
 class Automatic:
-    """Asks `exact` first and falls back on `otherwise`; `refusal` says why, so that users know."""
+    """Answers by the method that `choose` names for the graph."""
 
-    exact: JunctionTree = field(default_factory=JunctionTree)
-    otherwise: BeliefPropagation = field(
-        default_factory=lambda: BeliefPropagation(max_sweeps=2000, tolerance=1e-8, damping=0.5)
-    )
+    exact: JunctionTree = EXACT
+    otherwise: BeliefPropagation = LOOPY
 
     @property
     def warm_starts(self) -> bool:
@@ -28,19 +52,14 @@ class Automatic:
 
     def refuses(self, graph: FactorGraph) -> str | None:
         """Only what belief propagation refuses too."""
-        return self.otherwise.refuses(graph) if self.refusal(graph) else None
+        return self.chosen(graph)[0].refuses(graph)
 
-    def refusal(self, graph: FactorGraph) -> str | None:
-        """Why the exact method will not be used, or None."""
-        return self.exact.refuses(graph)
-
-    def chosen(self, graph: FactorGraph) -> Inference:
-        """The method that answers for this graph."""
-        return self.exact if self.refusal(graph) is None else self.otherwise
+    def chosen(self, graph: FactorGraph) -> tuple[Choice, str | None]:
+        """The method that answers for this graph, and why it is not exact (None: it is)."""
+        return choose(graph, self.exact, self.otherwise)
 
     def __call__(self, potentials: Potentials, warm: Tensor | None = None) -> Beliefs:
-        return self.chosen(potentials.graph)(potentials, warm)
+        return self.chosen(potentials.graph)[0](potentials, warm)
 
     def best(self, potentials: Potentials) -> Decoding:
-        exact = self.refusal(potentials.graph) is None
-        return (self.exact if exact else self.otherwise).best(potentials)
+        return self.chosen(potentials.graph)[0].best(potentials)

@@ -252,4 +252,4 @@ class BeliefPropagation:
 
 
 def _surely_exact(graph: FactorGraph, rest: Rest) -> bool:
-    return rest.converged and rest.residual <= EXACT_RESIDUAL and is_forest(graph)
+    return rest.converged and rest.residual <= EXACT_RESIDUAL and graph.planned(is_forest)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -55,16 +54,9 @@ class ChainPlan:
     shared: int | None
 
 
-_PLANS: WeakKeyDictionary[FactorGraph, ChainPlan | str] = WeakKeyDictionary()
-
-
 def plan_or_reason(graph: FactorGraph) -> ChainPlan | str:
-    """The plan of a graph, or why it has none; remembered as long as the graph lives."""
-    known = _PLANS.get(graph)
-    if known is None:
-        known = _obstacle(graph) or _plan(graph)
-        _PLANS[graph] = known
-    return known
+    """The plan of a graph, or why it has none."""
+    return _obstacle(graph) or _plan(graph)
 
 
 def _obstacle(graph: FactorGraph) -> str | None:
@@ -178,7 +170,7 @@ class Chain:
     warm_starts: ClassVar[bool] = False
 
     def refuses(self, graph: FactorGraph) -> str | None:
-        found = plan_or_reason(graph)
+        found = graph.planned(plan_or_reason)
         return found if isinstance(found, str) else None
 
     def __call__(
@@ -247,7 +239,7 @@ class Chain:
         return drawn[:, plan.row]
 
     def _plan(self, graph: FactorGraph) -> ChainPlan:
-        found = plan_or_reason(graph)
+        found = graph.planned(plan_or_reason)
         if isinstance(found, str):
             raise InferenceError(found)
         return found

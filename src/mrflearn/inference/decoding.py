@@ -147,6 +147,9 @@ def climb(
 # The n best assignments of any field that has an exact maximiser.
 
 
+PROBLEMS_AT_ONCE = 16
+
+
 @dataclass(order=True)
 class _Candidate:
     """The best assignment of what a mask allows; `fixed` variables before cannot change."""
@@ -210,13 +213,24 @@ def _solved(
     """The best of what each mask allows, where it allows anything possible."""
     if not masks:
         return []
-    union = disjoint_union([potentials.graph] * len(masks))
-    field = Potentials(union, potentials.tables)
-    found = maximiser.best(restrict(field, torch.cat([mask for mask, _ in masks])))
-    states = found.assignment.view(len(masks), -1)
-    score = potentials.score(states).squeeze(-1)
-    return [
-        _Candidate(-float(score[k]), number + k, states[k], mask, fixed)
-        for k, (mask, fixed) in enumerate(masks)
-        if float(found.score[k]) > -torch.inf
-    ]
+    # Always as many together, so that one graph, planned once, serves every round.
+    together = PROBLEMS_AT_ONCE if len(masks) > 1 else 1
+    field = Potentials(potentials.graph.planned(_repeated, together), potentials.tables)
+    candidates: list[_Candidate] = []
+    for start in range(0, len(masks), together):
+        some = masks[start : start + together]
+        allowed = [mask for mask, _ in some]
+        allowed += [torch.zeros_like(allowed[0])] * (together - len(some))
+        found = maximiser.best(restrict(field, torch.cat(allowed)))
+        states = found.assignment.view(together, -1)
+        score = potentials.score(states).squeeze(-1)
+        candidates += [
+            _Candidate(-float(score[k]), number + start + k, states[k], mask, fixed)
+            for k, (mask, fixed) in enumerate(some)
+            if float(found.score[k]) > -torch.inf
+        ]
+    return candidates
+
+
+def _repeated(graph: FactorGraph, times: int) -> FactorGraph:
+    return disjoint_union([graph] * times)

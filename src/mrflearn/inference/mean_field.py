@@ -90,7 +90,7 @@ class _Field:
     def of(cls, potentials: Potentials) -> _Field:
         graph, wiring = potentials.graph, Wiring.of(potentials.graph)
         tables = dict(zip(wiring.senders, wiring.tables(potentials), strict=True))
-        number, colours = colouring(graph), []
+        number, colours = graph.planned(colouring), []
         for colour in range(int(number.max()) + 1 if len(number) else 0):
             views = []
             for index in wiring.senders:

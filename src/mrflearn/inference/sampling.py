@@ -139,7 +139,7 @@ class Conditionals:
         """The field's tables, laid out by the colours of its variables."""
         graph, wiring = potentials.graph, Wiring.of(potentials.graph)
         bias = wiring.padded(wiring.bias(potentials), -torch.inf)
-        number = colouring(graph)
+        number = graph.planned(colouring)
         colours = []
         for colour in range(int(number.max()) + 1 if len(number) else 0):
             variables = (number == colour).nonzero().squeeze(1)

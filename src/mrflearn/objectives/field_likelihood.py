@@ -82,7 +82,7 @@ class FieldLikelihood(Objective[LogLinearField]):
     @cached_property
     def branches(self) -> bool:
         """Whether the value may depend on the messages that it began with."""
-        return self.inference.warm_starts and not is_forest(self.batch.graph)
+        return self.inference.warm_starts and not self.batch.graph.planned(is_forest)
 
     def commit(self) -> None:
         """From now on messages start from those of the last evaluation."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from mrflearn.errors import SettingsError, TrainingError
+from mrflearn.errors import InferenceError, SettingsError, TrainingError
 from mrflearn.execution.threads import Threads
-from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.inference.automatic import LOOPY_IN_TRAINING, choose
 from mrflearn.inference.belief_propagation import BeliefPropagation
-from mrflearn.inference.beliefs import Inference
-from mrflearn.inference.chain import Chain
-from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.sequence_batches import ChainBatch
@@ -49,7 +46,7 @@ class Principle:
     estimator: Criterion = "pw"
     pieces: Pieces = "factors"
     shares: Shares = "uniform"
-    bp: BeliefPropagation = field(default_factory=lambda: BeliefPropagation(500, 1e-7, 0.2))
+    bp: BeliefPropagation = LOOPY_IN_TRAINING
 
     def __post_init__(self) -> None:
         known = get_args(Criterion)
@@ -89,7 +86,10 @@ def field_objective(
         batch = batch.as_graph()
     model.check(batch)
     if principle.estimator == "ml":
-        return FieldLikelihood(model, batch, exact_inference(batch.graph), threads)
+        inference, reason = choose(batch.graph)
+        if reason is not None:
+            raise InferenceError(reason)
+        return FieldLikelihood(model, batch, inference, threads)
     if principle.estimator == "bp":
         return FieldLikelihood(model, batch, principle.bp, threads)
     if not isinstance(principle.pieces, str):
@@ -118,8 +118,7 @@ def _in_pieces(
 ) -> Objective[LogLinearField]:
     assert not isinstance(principle.pieces, str)  # noqa: S101 - the caller made sure
     split = split_batch(batch, named_pieces(batch, principle.pieces))
-    inference = exact_inference(split.graph)
-    reason = inference.refuses(split.graph)
+    inference, reason = choose(split.graph)
     if reason is not None:
         raise TrainingError(f"a piece has cycles and is too wide to be solved: {reason}")
     return FieldLikelihood(model, split, inference, threads)
@@ -137,11 +136,3 @@ def local_objective(
     laid = lay_out(model, batch, [own for own in known if len(own)], least=threads.count)
     uncertain = UncertainLikelihood(model, batch, [own for own in others if len(own)])
     return Sum((LocalLikelihood(model, laid, threads), uncertain))
-
-
-def exact_inference(graph: FactorGraph) -> Inference:
-    """Forward-backward where the graph is made of paths, elimination elsewhere."""
-    chain = Chain()
-    if chain.refuses(graph) is None:
-        return chain
-    return JunctionTree()
