@@ -18,7 +18,7 @@ from mrflearn.graph.elimination import find_plans
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.potentials import DenseTable, Potentials, batch
-from mrflearn.inference import junction_tree
+from mrflearn.inference import clique_batches, junction_tree
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.junction_tree import JunctionTree
 from support.fields import SHAPES, fields, random_field, tiny_field
@@ -95,6 +95,7 @@ def test_blocks_of_any_size_give_the_same_numbers(field: Potentials, data: st.Da
     size = data.draw(st.sampled_from([1, 2, 5, 12]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(junction_tree, "BLOCK", size)
+        patch.setattr(clique_batches, "BLOCK", size)
         found, best = JunctionTree()(field), JunctionTree().best(field)
     truth = Enumeration()(field)
     torch.testing.assert_close(found.log_partition, truth.log_partition)

@@ -22,7 +22,7 @@ from mrflearn.estimators.crf_answers import (
     scored_spans,
 )
 from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.threads import one_thread
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import MARK, FactorTemplate
 from mrflearn.features.labels import compile_labels
@@ -82,6 +82,7 @@ class ChainQuestions(Estimator):
         """{(attribute, label before, label): weight} of all weights that are not 0."""
         return weights.edge_features(self._fitted(), self.classes_)
 
+    @one_thread()
     def predict(self, X: Iterable[Any], constraints: Given = None) -> list[list[str]]:
         """The most probable labels of each sequence.
 
@@ -125,6 +126,7 @@ class ChainQuestions(Estimator):
         """The marginal probability of every label at every token of one sequence."""
         return self.predict_marginals([xseq])[0]
 
+    @one_thread()
     def predict_proba(
         self, X: Iterable[Any], constraints: Given = None
     ) -> list[NDArray[np.float64]]:
@@ -142,6 +144,7 @@ class ChainQuestions(Estimator):
         """
         return [own for c in self._chains(X, constraints) for own in answers.marginal_arrays(c)]
 
+    @one_thread()
     def predict_spans(
         self, X: Iterable[Any], n: int = 1, constraints: Given = None
     ) -> list[list[ScoredSpan]]:
@@ -163,6 +166,7 @@ class ChainQuestions(Estimator):
         labels = self.classes_
         return [own for c in self._chains(X, constraints) for own in scored_spans(c, labels, n)]
 
+    @one_thread()
     def n_best(
         self, X: Iterable[Any], n: int = 5, constraints: Given = None
     ) -> list[list[tuple[list[str], float]]]:
@@ -186,6 +190,7 @@ class ChainQuestions(Estimator):
             own for c in self._chains(X, constraints) for own in answers.best_lists(c, labels, n)
         ]
 
+    @one_thread()
     def sample(
         self,
         X: Iterable[Any],
@@ -220,10 +225,12 @@ class ChainQuestions(Estimator):
             for own in answers.samples(chains, labels, n, generator)
         ]
 
+    @one_thread()
     def entropy(self, X: Iterable[Any], constraints: Given = None) -> list[float]:
         """The entropy of the distribution over each sequence's labellings, in nats."""
         return [value for c in self._chains(X, constraints) for value in answers.entropies(c)]
 
+    @one_thread()
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
         """log p(y | x) of each sequence, in nats; y may hold None and sets as in training."""
         self._fitted()
@@ -314,14 +321,12 @@ class ChainQuestions(Estimator):
     def _chains(self, X: Iterable[Any], constraints: Given = None) -> Iterator[ChainPotentials]:
         model, labels, first = self._fitted(), self.classes_, 0
         obeyed = None if constraints is None else Constraints.of(constraints)
-        # Held while the caller works on each batch: small steps are fastest on one thread.
-        with Threads(1):
-            for features in chain.from_iterable(map(model.parts, _compiled(X, model.templates[0]))):
-                chains = at_temperature(model.chains(features), getattr(self, "temperature_", 1.0))
-                if obeyed is not None:
-                    chains = obeyed.part(first, first + len(features)).apply(chains, labels)
-                yield chains
-                first += len(features)
+        for features in chain.from_iterable(map(model.parts, _compiled(X, model.templates[0]))):
+            chains = at_temperature(model.chains(features), getattr(self, "temperature_", 1.0))
+            if obeyed is not None:
+                chains = obeyed.part(first, first + len(features)).apply(chains, labels)
+            yield chains
+            first += len(features)
 
     def _check_label(self, label: str | None) -> None:
         if label is not None and label not in self.classes_:

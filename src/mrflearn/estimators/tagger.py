@@ -193,6 +193,8 @@ class JointTagger(Estimator):
         """The most probable tags of each sentence."""
         return _best_tags(self._fitted(), X)
 
+    @one_thread()
+    @torch.no_grad()
     def predict_proba(self, X: Sentences) -> list[NDArray[np.float64]]:
         """The marginal probability of every tag at every token.
 
@@ -227,6 +229,8 @@ class JointTagger(Estimator):
         """
         return marginal_dicts(self.predict_proba(X), self.classes_)
 
+    @one_thread()
+    @torch.no_grad()
     def n_best(self, X: Sentences, n: int = 5) -> list[list[tuple[list[str], float]]]:
         """The n most probable tag sequences of each sentence.
 
@@ -363,15 +367,15 @@ def _chains(
 ) -> Iterator[tuple[list[Sequence[str]], SentenceTags]]:
     """The sentences in batches, with the chains of their tags."""
     most = LARGEST_BATCH // len(learned.tags) ** learned.model.distances
-    # Held while the caller works on each batch: small steps are fastest on one thread.
-    with one_thread(), torch.no_grad():
-        for sentences in batches(X, most):
-            check_tags(sentences, [None] * len(sentences))
-            scores, words = learned.read(sentences)
-            lengths = torch.tensor([len(s) for s in sentences], device=words.device)
-            yield sentences, SentenceTags.of(scores, words, lengths)
+    for sentences in batches(X, most):
+        check_tags(sentences, [None] * len(sentences))
+        scores, words = learned.read(sentences)
+        lengths = torch.tensor([len(s) for s in sentences], device=words.device)
+        yield sentences, SentenceTags.of(scores, words, lengths)
 
 
+@one_thread()
+@torch.no_grad()
 def _best_tags(learned: LearnedTagger, X: Sentences) -> list[list[str]]:
     names = np.array(learned.tags[1:], dtype=object)
     found: list[list[str]] = []

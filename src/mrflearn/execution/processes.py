@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -126,9 +127,6 @@ def _on_disk(task: Callable[..., Any]) -> Iterator[str]:
         Path(path).unlink(missing_ok=True)
 
 
-_latest: tuple[str, Callable[[Any], Any]] | None = None  # of a worker: its last task, by file
-
-
 def _prepare(threads: int) -> None:
     """What each worker does first."""
     # Ctrl-C reaches all processes of a terminal; the parent alone decides what it means.
@@ -140,11 +138,14 @@ def _prepare(threads: int) -> None:
 
 def _work(path: str, item: Any) -> Any:
     """The result for one item."""
-    global _latest  # a worker serves one caller
-    if _latest is None or _latest[0] != path:
-        with Path(path).open("rb") as stream:
-            _latest = (path, pickle.load(stream))  # noqa: S301 - written by the parent
-    return _latest[1](item)
+    return _task(path)(item)
+
+
+@lru_cache(maxsize=1)  # a task comes with many items
+def _task(path: str) -> Callable[[Any], Any]:
+    with Path(path).open("rb") as stream:
+        task: Callable[[Any], Any] = pickle.load(stream)  # noqa: S301 - written by the parent
+    return task
 
 
 @contextmanager

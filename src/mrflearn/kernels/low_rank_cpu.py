@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mrflearn.execution.threads import stay_on_one_thread
+
 T = TypeVar("T")
 LOG2_E = math.log2(math.e)
 ROWS, COLUMNS = 256, 2048
@@ -261,8 +263,7 @@ def share(work: Callable[[int, int], T], items: int) -> list[T]:
     In the order of the shares, whichever ends first: sums over them are the same in every run.
     Threads that each keep their own tile in cache outrun torch's own, which share every tile.
     """
-    threads = torch.get_num_threads()
-    size = max(SMALLEST_SHARE, math.ceil(items / threads))
+    size = max(SMALLEST_SHARE, math.ceil(items / torch.get_num_threads()))
     shares = [(part.start, part.stop) for part in blocks(0, items, size)]
 
     def quietly(part: tuple[int, int]) -> T:
@@ -271,9 +272,5 @@ def share(work: Callable[[int, int], T], items: int) -> list[T]:
 
     if len(shares) <= 1:
         return [quietly(part) for part in shares]
-    torch.set_num_threads(1)  # new threads take this setting over
-    try:
-        with ThreadPoolExecutor(len(shares)) as pool:
-            return list(pool.map(quietly, shares))
-    finally:
-        torch.set_num_threads(threads)
+    with ThreadPoolExecutor(len(shares), initializer=stay_on_one_thread) as pool:
+        return list(pool.map(quietly, shares))

@@ -3,6 +3,11 @@
 A table over the ascending labels `axes` has one axis for each of them and a last, unlabelled one
 that runs over n independent copies.  Axes of equal role lie side by side in memory and are worked
 on as one long axis, however many there are: speed comes from long inner loops.
+
+Linear arithmetic is several times faster than arithmetic on logarithms, but products of very
+unequal entries leave the range of floating point.  So each scaled table knows its depth, the
+log-ratio of its largest to its smallest positive entry; depths add up under multiplication, and
+where they exceed `RANGE` the work is done on logarithms.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from itertools import groupby
 from math import prod
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 Axes = tuple[int, ...]
@@ -29,7 +35,7 @@ class Semiring:
 
     times: Callable[..., Tensor]
     plus: Callable[..., Tensor]
-    total: Callable[[Tensor, int], Tensor]
+    total: Callable[..., Tensor]
     zero: float
 
 
@@ -122,3 +128,93 @@ def _apply(
             right[..., min(i, right.shape[-1] - 1)],
             slices // length,
         )
+
+
+# Tables of non-negative numbers of any magnitude: in linear form where that is safe, else logs.
+
+
+# A quotient of two such tables is still within the range of the type (e^708 and e^87).
+RANGE = {torch.float64: 340.0, torch.float32: 40.0}
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledTable:
+    """exp(scale) times the values (their exponentials, where `logs`), for each of n tables.
+
+    The largest value of each is 1 (0, where `logs`) unless all its entries are impossible.
+    """
+
+    values: Float[Tensor, " n *sizes"]
+    logs: bool
+    depth: float
+    scale: Float[Tensor, " n"]
+
+    @classmethod
+    def from_logs(cls, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
+        """The tables of the exponentials."""
+        scale = _largest(values)
+        centred = values - along_first(scale.clamp(min=torch.finfo(values.dtype).min), values)
+        lowest = centred.amin()
+        if bool(lowest == -torch.inf):
+            lowest = torch.where(centred == -torch.inf, 0.0, centred).amin()
+        depth = -float(lowest)
+        logs = depth > RANGE[values.dtype]
+        return cls(centred if logs else centred.exp_(), logs, depth, scale)
+
+    @classmethod
+    def from_linear(cls, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
+        """The tables of the values (taken over), none of them too small to be exact."""
+        scale = _largest(values)
+        values.div_(along_first(scale.clamp(min=torch.finfo(values.dtype).tiny), values))
+        lowest = values.amin()
+        if bool(lowest == 0):
+            lowest = torch.where(values == 0, 1.0, values).amin()
+        depth = -float(lowest.log())
+        logs = depth > RANGE[values.dtype]
+        return cls(values.log_() if logs else values, logs, depth, scale.log())
+
+    @classmethod
+    def of(cls, semiring: Semiring, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
+        """The tables whose values were computed in the given arithmetic."""
+        return (cls.from_linear if semiring is SUM_PRODUCT else cls.from_logs)(values)
+
+    def within(self, semiring: Semiring) -> Float[Tensor, " n *sizes"]:
+        """The values as the given arithmetic takes them."""
+        if semiring is SUM_PRODUCT:
+            return self.values.exp() if self.logs else self.values
+        return self.values if self.logs else self.values.log()
+
+
+def safe_arithmetic(tables: Sequence[ScaledTable]) -> Semiring:
+    """Linear arithmetic where the product of the tables cannot leave its range, else logs."""
+    if any(table.logs for table in tables):
+        return LOG_SUM_PRODUCT
+    depth = sum(table.depth for table in tables)
+    return SUM_PRODUCT if depth <= RANGE[tables[0].values.dtype] else LOG_SUM_PRODUCT
+
+
+def _largest(values: Float[Tensor, " n *sizes"]) -> Float[Tensor, " n"]:
+    if len(values) == 1:  # much faster than a maximum along an axis
+        return values.max().reshape(1)
+    return values.amax(tuple(range(1, values.ndim))) if values.ndim > 1 else values.clone()
+
+
+def along_first(scale: Float[Tensor, " n"], values: Float[Tensor, " n *sizes"]) -> Tensor:
+    """One number a table, in a shape that lines up with the tables."""
+    return scale.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def divide(arithmetic: Semiring, total: Tensor, part: Tensor) -> Tensor:
+    """The total without the part that is in it; zero wherever the total is, so 0 / 0 is 0."""
+    limits = torch.finfo(part.dtype)
+    if arithmetic is SUM_PRODUCT:
+        return total / part.clamp(min=limits.tiny)
+    return total - part.clamp(min=limits.min)
+
+
+def probabilities(arithmetic: Semiring, total: Float[Tensor, " n *sizes"]) -> Tensor:
+    """Each table normalised; all zero for one without possibilities."""
+    limits, axes = torch.finfo(total.dtype), tuple(range(1, total.ndim))
+    if arithmetic is not SUM_PRODUCT:
+        total = (total - total.amax(axes, keepdim=True).clamp(min=limits.min)).exp_()
+    return total / total.sum(axes, keepdim=True).clamp(min=limits.tiny)

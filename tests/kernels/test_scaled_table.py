@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.inference.junction_tree import RANGE, ScaledTable, safe_arithmetic
-from mrflearn.kernels.table_algebra import LOG_SUM_PRODUCT, SUM_PRODUCT
+from mrflearn.kernels.table_algebra import (
+    LOG_SUM_PRODUCT,
+    RANGE,
+    SUM_PRODUCT,
+    ScaledTable,
+    safe_arithmetic,
+)
 
 both = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 

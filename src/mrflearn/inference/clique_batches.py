@@ -1,0 +1,344 @@
+"""The plan of a junction tree: which cliques are worked on together, and where inputs come from.
+
+Cliques of one height in the tree, one shape and one pattern of inputs form a batch, over all
+components of a graph.  Batches are made once a graph; an evaluation then takes a few tensor
+operations for each.
+
+Letters in shapes: n: cliques (or packs) of one batch, always the first axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mrflearn.graph.elimination import BLOCK, Axes, EliminationPlan, Replicas, find_plans
+from mrflearn.graph.factor_graph import FactorGraph
+from mrflearn.graph.potentials import Potentials
+from mrflearn.kernels.table_algebra import LOG_SUM_PRODUCT, SUM_PRODUCT, ScaledTable
+
+Numbers = NDArray[np.int64]
+Messages = list[ScaledTable | None]
+SMALL = 64  # entries of a table; stacks of such small ones are stored with n as the inner axis
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Where n tables lie: rows of earlier stacks (None: all), end to end, and then in order."""
+
+    parts: tuple[tuple[int, Int[Tensor, " m"] | None], ...]
+    order: Int[Tensor, " n"] | None
+
+    @classmethod
+    def of(cls, places: Numbers, sizes: Sequence[int], device: torch.device) -> Pieces:
+        """The tables at the (stack, row) given, in stacks of the given sizes."""
+        stack, row = places.T
+        by_stack = np.argsort(stack, kind="stable")
+        numbers, starts = np.unique(stack[by_stack], return_index=True)
+        parts = []
+        for number, places in zip(numbers.tolist(), np.split(by_stack, starts[1:]), strict=True):
+            whole = np.array_equal(row[places], np.arange(sizes[number]))
+            rows = None if whole else torch.as_tensor(row[places], device=device)
+            parts.append((number, rows))
+        order = np.argsort(by_stack, kind="stable")
+        sorted_ = np.array_equal(order, np.arange(len(order)))
+        return cls(tuple(parts), None if sorted_ else torch.as_tensor(order, device=device))
+
+    def gather(self, stacks: Messages) -> ScaledTable:
+        """The tables as one stack; its scale is not used."""
+        found = [(stacks[number], rows) for number, rows in self.parts]
+        tables = [table for table, _ in found if table is not None]
+        if len(tables) == 1 and found[0][1] is None and self.order is None:
+            return tables[0]
+        logs = any(table.logs for table in tables)
+        form = LOG_SUM_PRODUCT if logs else SUM_PRODUCT
+        values = [
+            table.within(form) if rows is None else _take(table.within(form), rows)
+            for table, (_, rows) in zip(tables, found, strict=True)
+        ]
+        joined = values[0] if len(values) == 1 else torch.cat(values)
+        if self.order is not None:
+            joined = _take(joined, self.order)
+        return ScaledTable(joined, logs, max(table.depth for table in tables), joined)
+
+
+def _take(values: Tensor, rows: Int[Tensor, " m"]) -> Tensor:
+    """Some of the tables, stored the way the stack is."""
+    if values.ndim > 1 and values.stride(0) == 1 and len(values) > 1:
+        return values.movedim(0, -1).index_select(-1, rows).movedim(-1, 0)
+    return values.index_select(0, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One factor of each pack: the order of its axes in the pack, which of the pack's they are."""
+
+    group: int
+    order: tuple[int, ...]
+    axes: Axes
+    factor: Int[Tensor, " n"]
+
+
+@dataclass(frozen=True, eq=False)
+class Packs:
+    """All products of factors of one form in the graph, in the order of their cliques."""
+
+    sizes: tuple[int, ...]
+    members: tuple[Member, ...]
+    variable: Int[Tensor, " n"]  # on the first axis
+    component: Int[Tensor, " n"]
+
+    def scores(self, potentials: Potentials) -> Float[Tensor, " n *sizes"]:
+        """The sums of the members' scores."""
+        total: Tensor | None = None
+        for member in self.members:
+            own = potentials.tables[member.group].dense().detach()
+            rows = potentials.graph.groups[member.group].table[member.factor]
+            own = own.index_select(0, rows).permute(0, *(1 + axis for axis in member.order))
+            shape = [n if i in member.axes else 1 for i, n in enumerate(self.sizes)]
+            own = own.reshape(-1, *shape)
+            total = own if total is None else total + own
+        if total is None:
+            shape = [len(self.variable), *self.sizes]
+            total = torch.zeros(shape, dtype=potentials.dtype, device=self.variable.device)
+        if prod(self.sizes) <= SMALL:  # for long inner loops
+            return total.movedim(0, -1).contiguous().movedim(-1, 0)
+        return total
+
+    def deliver(
+        self, belief: Float[Tensor, " n *sizes"], variables: Tensor, factors: Sequence[Tensor]
+    ) -> None:
+        """Writes the marginals of the first variables and of all members."""
+        axes = tuple(range(1, belief.ndim))
+        variables[self.variable, : self.sizes[0]] = belief.sum(axes[1:]) if axes[1:] else belief
+        for member in self.members:
+            others = tuple(i for i in axes if i - 1 not in member.axes)
+            own, target = belief.sum(others) if others else belief, factors[member.group]
+            ascending = [target.shape[1 + axis] for axis in member.order]
+            back = sorted(range(len(member.order)), key=member.order.__getitem__)
+            own = own.reshape(-1, *ascending).permute(0, *(1 + axis for axis in back))
+            target.index_copy_(0, member.factor, own)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """n cliques of one height and form: the sizes of their axes, and the inputs.
+
+    `packs` are (form, first row, axes), `children` are (axes, where their messages lie), `above`
+    says where the messages from the parents lie (None: roots).  The messages down to the children
+    are numbered from `down`; once this batch is done, those in `release` have been read.
+    """
+
+    sizes: tuple[int, ...]
+    packs: tuple[tuple[int, int, Axes], ...]
+    children: tuple[tuple[Axes, Pieces], ...]
+    above: Pieces | None
+    down: int
+    release: tuple[int, ...]
+    variables: Int[Tensor, "n a"]
+    component: Int[Tensor, " n"]
+
+    def __len__(self) -> int:
+        return len(self.component)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Everything about some components of a graph that does not depend on numbers."""
+
+    packs: tuple[Packs, ...]
+    batches: tuple[Batch, ...]
+    downs: int
+    owner: Int[Tensor, " k"]  # the component of every pack, then of every clique
+
+
+class _Kind(NamedTuple):
+    """What cliques of one batch have in common; packs are (form, axes)."""
+
+    height: int
+    sizes: tuple[int, ...]
+    packs: tuple[tuple[int, Axes], ...]
+    children: tuple[Axes, ...]
+
+
+class _Form(NamedTuple):
+    """What products of factors have in common; members are (group, order of axes, axes)."""
+
+    sizes: tuple[int, ...]
+    members: tuple[tuple[int, tuple[int, ...], Axes], ...]
+
+
+class _Cliques(NamedTuple):
+    """n cliques of one kind: their numbers and those of their children, and what they hold."""
+
+    number: Numbers  # (n,)
+    component: Numbers  # (n,)
+    variables: Numbers  # (n, axes)
+    children: Numbers  # (n, children)
+    factors: tuple[Numbers, ...]  # of each pack (n, members)
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Cliques]) -> _Cliques:
+        return cls(
+            np.concatenate([part.number for part in parts]),
+            np.concatenate([part.component for part in parts]),
+            np.concatenate([part.variables for part in parts]),
+            np.concatenate([part.children for part in parts]),
+            tuple(map(np.concatenate, zip(*(part.factors for part in parts), strict=True))),
+        )
+
+    def some(self, places: Numbers) -> _Cliques:
+        return _Cliques(
+            self.number[places],
+            self.component[places],
+            self.variables[places],
+            self.children[places],
+            tuple(own[places] for own in self.factors),
+        )
+
+
+def make_schedule(
+    parts: Sequence[tuple[EliminationPlan, Replicas]], device: torch.device
+) -> Schedule:
+    """Batches of cliques, children before parents."""
+    forms: dict[_Form, int] = {}
+    alike: dict[_Kind, list[_Cliques]] = {}
+    total = 0
+    for plan, replicas in parts:
+        for kind, cliques in _cliques(plan, replicas, total, forms):
+            alike.setdefault(kind, []).append(cliques)
+        total += len(plan.steps) * len(replicas.components)
+    up, down = np.full((2, total, 2), -1)  # the stack and the row of the message of each clique
+    drafts: list[tuple[_Kind, _Cliques, tuple[tuple[int, int, Axes], ...], int]] = []
+    held: list[list[Numbers]] = [[] for _ in forms]  # (n, 2 + members) of each batch
+    lengths = [0] * len(forms)
+    sizes_down: list[int] = []
+    for kind in sorted(alike, key=lambda kind: kind.height):
+        joined = _Cliques.joined(alike[kind])
+        order = np.arange(len(joined.number))
+        if kind.children:  # one input at least then comes in order
+            order = np.lexsort(up[joined.children[:, 0]].T[::-1])
+        most = max(1, BLOCK // prod(kind.sizes))
+        for start in range(0, len(order), most):
+            own = joined.some(order[start : start + most])
+            row = np.arange(len(own.number))
+            up[own.number] = np.stack([np.full_like(row, len(drafts)), row], axis=1)
+            placed = []
+            for (form, axes), factors in zip(kind.packs, own.factors, strict=True):
+                placed.append((form, lengths[form], axes))
+                held[form].append(np.column_stack([own.variables[:, 0], own.component, factors]))
+                lengths[form] += len(row)
+            drafts.append((kind, own, tuple(placed), len(sizes_down)))
+            for child in own.children.T:
+                down[child] = np.stack([np.full_like(row, len(sizes_down)), row], axis=1)
+                sizes_down.append(len(row))
+    sizes_up = [len(own.number) for _, own, _, _ in drafts]
+    batches: list[Batch] = []
+    read: set[int] = set()
+    for kind, own, packs, first in drafts:
+        above = None
+        if down[own.number[0], 0] >= 0:
+            above = Pieces.of(down[own.number], sizes_down, device)
+        # Batches are gone through from the last on the way down: the first to name a stack is the
+        # last to read it.
+        stacks = {stack for stack, _ in above.parts} if above else set()
+        places = [Pieces.of(up[child], sizes_up, device) for child in own.children.T]
+        batches.append(
+            Batch(
+                kind.sizes,
+                packs,
+                tuple(zip(kind.children, places, strict=True)),
+                above,
+                first,
+                tuple(stacks - read),
+                torch.as_tensor(own.variables, device=device),
+                torch.as_tensor(own.component, device=device),
+            )
+        )
+        read |= stacks
+    found = [_packs(form, np.concatenate(held[k]), device) for form, k in forms.items()]
+    owner = [own.component for own in found] + [own.component for own in batches]
+    return Schedule(tuple(found), tuple(batches), len(sizes_down), torch.cat(owner))
+
+
+def _cliques(
+    plan: EliminationPlan, replicas: Replicas, first: int, forms: dict[_Form, int]
+) -> Iterator[tuple[_Kind, _Cliques]]:
+    """The cliques of every step of an elimination, numbered from `first` on."""
+    component = replicas.components.cpu().numpy()
+    variables = replicas.variables.cpu().numpy()
+    factors = [own.cpu().numpy() for own in replicas.factors]
+    replica, heights = np.arange(len(component)), plan.elimination.heights
+    for k, step in enumerate(plan.steps):
+        children = sorted((_within(plan.steps[c].axes[1:], step.axes), c) for c in step.children)
+        packs, members = [], []
+        for axes, inside in step.packs:
+            form = _Form(
+                tuple(step.sizes[i] for i in _within(axes, step.axes)),
+                tuple(
+                    (replicas.places[f][0], plan.orders[f], _within(plan.factor_axes[f], axes))
+                    for f in inside
+                ),
+            )
+            packs.append((forms.setdefault(form, len(forms)), _within(axes, step.axes)))
+            columns = [
+                factors[group][:, place]
+                for group, place in map(replicas.places.__getitem__, inside)
+            ]
+            members.append(
+                np.stack(columns, axis=1)
+                if columns
+                else np.empty((len(replica), 0), dtype=np.int64)
+            )
+        kind = _Kind(heights[k], step.sizes, tuple(packs), tuple(axes for axes, _ in children))
+        below = [first + c * len(replica) + replica for _, c in children]
+        yield (
+            kind,
+            _Cliques(
+                first + k * len(replica) + replica,
+                component,
+                variables[:, plan.elimination.cliques[k]],
+                np.stack(below, axis=1) if below else np.empty((len(replica), 0), dtype=np.int64),
+                tuple(members),
+            ),
+        )
+
+
+def _within(axes: Axes, whole: Axes) -> Axes:
+    """The places of some axes among all."""
+    return tuple(whole.index(axis) for axis in axes)
+
+
+def _packs(form: _Form, rows: Numbers, device: torch.device) -> Packs:
+    variable, component, *factors = torch.as_tensor(rows, device=device).unbind(1)
+    members = tuple(Member(*own, factor) for own, factor in zip(form.members, factors, strict=True))
+    return Packs(form.sizes, members, variable, component)
+
+
+def make_schedules(graph: FactorGraph, memory_limit: int) -> list[Schedule]:
+    """Components of a graph, as many together as memory allows, planned."""
+    portions: list[list[tuple[EliminationPlan, Replicas]]] = [[]]
+    held = work = 0
+    for plan, replicas in graph.planned(find_plans):
+        assert isinstance(plan, EliminationPlan)  # noqa: S101 - refused before otherwise
+        start, count = 0, len(replicas.components)
+        while start < count:
+            work = max(work, plan.work)
+            room = (memory_limit // 8 - work - held) // max(1, plan.held)
+            if room < 1 and portions[-1]:
+                portions.append([])
+                held = work = 0
+                continue
+            stop = min(count, start + max(1, room))
+            portions[-1].append((plan, replicas.part(start, stop)))
+            held += (stop - start) * plan.held
+            start = stop
+    return [make_schedule(parts, graph.device) for parts in portions if parts]
