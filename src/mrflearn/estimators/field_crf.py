@@ -33,7 +33,8 @@ from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
 from mrflearn.features.index import FactorTemplate
-from mrflearn.graph.evidence import restrict
+from mrflearn.graph.evidence import restrict, with_masks
+from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.automatic import EXACT, LOOPY_IN_TRAINING, choose
 from mrflearn.inference.belief_propagation import BeliefPropagation
@@ -144,27 +145,33 @@ def _part(
     model: LogLinearField, batch: FieldBatch, examples: Int64[Tensor, " b"], method: Method
 ) -> Iterator[Question]:
     own = batch.examples(examples)
-    answering = _chosen(own, method)
+    allowed = own.allowed_states()
+    restricted = not bool((allowed == own.graph.legal()).all())
+    graph = own.graph.planned(with_masks) if restricted else own.graph
+    answering = _chosen(graph, method)
     if answering.warm_starts and method == "auto" and len(examples) > 1:
         # One wide graph shall not make the others' answers approximate.
-        for half in examples.tensor_split(2):
-            yield from _part(model, batch, half, method)
+        wide = torch.zeros(len(examples), dtype=torch.bool)
+        wide[EXACT.too_wide(graph)] = True
+        for alone in examples[wide].split(1):
+            yield from _part(model, batch, alone, method)
+        if not bool(wide.all()):
+            yield from _part(model, batch, examples[~wide], method)
         return
     potentials = model.potentials(own)
-    allowed = own.allowed_states()
-    if not bool((allowed == own.graph.legal()).all()):
+    if restricted:
         potentials = restrict(potentials, allowed)
     inside = torch.zeros(batch.graph.components, dtype=torch.bool)
     inside[examples] = True
     yield examples, inside[batch.graph.component].nonzero().squeeze(1), potentials, answering
 
 
-def _chosen(batch: FieldBatch, method: Method) -> Answering:
+def _chosen(graph: FactorGraph, method: Method) -> Answering:
     if method == "bp":
         return LOOPY_IN_TRAINING
     if method == "trw":
         return TreeReweighted(tolerance=1e-5)
-    found, reason = choose(batch.graph, otherwise=LOOPY_IN_TRAINING)
+    found, reason = choose(graph, otherwise=LOOPY_IN_TRAINING)
     if reason is not None and method == "exact":
         raise InferenceError(reason)
     return found

@@ -46,7 +46,7 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
 
 def restrict(potentials: Potentials, allowed: Bool[Tensor, "v s"]) -> Potentials:
     """The field in which every variable is in an allowed state."""
-    graph = potentials.graph.planned(_with_masks)
+    graph = potentials.graph.planned(with_masks)
     tables = list(potentials.tables)
     for group in graph.groups[len(tables) :]:
         mask = allowed[group.scope[:, 0], : graph.shape(group)[0]]
@@ -55,7 +55,7 @@ def restrict(potentials: Potentials, allowed: Bool[Tensor, "v s"]) -> Potentials
     return Potentials(graph, tuple(tables))
 
 
-def _with_masks(graph: FactorGraph) -> FactorGraph:
+def with_masks(graph: FactorGraph) -> FactorGraph:
     """The graph with one more factor for every variable, in groups by the number of states."""
     masks = [
         FactorGroup(f"allowed {states}", (graph.states == states).nonzero())

@@ -242,6 +242,12 @@ class JunctionTree:
                 )
         return None
 
+    def too_wide(self, graph: FactorGraph) -> list[int]:
+        """The components that cannot be handled."""
+        plans = graph.planned(find_plans)
+        wide = (own.components.tolist() for plan, own in plans if self._too_much(plan))
+        return sorted(component for own in wide for component in own)
+
     def _too_much(self, plan: EliminationPlan | TooWide) -> str | None:
         if isinstance(plan, TooWide):
             size = _size(8 * 2 ** min(plan.log2_entries, 64.0))
