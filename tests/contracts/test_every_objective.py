@@ -15,7 +15,7 @@ from mrflearn.errors import GraphError, SettingsError, TrainingError
 from mrflearn.execution.executor import Serial
 from mrflearn.execution.processes import Processes
 from mrflearn.execution.threads import Threads
-from mrflearn.inference.belief_propagation import Rest, beliefs_at
+from mrflearn.inference.belief_propagation import FixedPoint, beliefs_at
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.messages import Field, Wiring
 from mrflearn.objectives import distributed
@@ -207,7 +207,7 @@ def test_belief_propagation_before_the_first_message_is_piecewise() -> None:
     potentials = found.potentials
     wiring = Wiring.of(potentials.graph)
     field = Field(wiring, wiring.bias(potentials), wiring.tables(potentials))
-    rest = Rest(field.start(None), 0, 0.0, True)
+    rest = FixedPoint(field.start(None), 0, 0.0, True)
     bethe = float(beliefs_at(potentials, field, rest, "approximation").log_partition.sum())
     degrees = torch.tensor([3.0, 2.0, 3.0, 2.0], dtype=torch.float64)
     constant = float(((1 - degrees) * torch.tensor(3.0).double().log()).sum())

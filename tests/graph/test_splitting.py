@@ -6,7 +6,7 @@ import torch
 from mrflearn.errors import GraphError
 from mrflearn.graph.builders import chain, chains
 from mrflearn.graph.evidence import restrict
-from mrflearn.graph.splitting import split_nodes
+from mrflearn.graph.parts import split_nodes
 from mrflearn.inference.enumeration import Enumeration
 from support.fields import tiny_field
 

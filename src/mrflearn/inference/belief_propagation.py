@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Literal, final, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,7 +14,7 @@ from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Beliefs, Decoding, Kind, insist, with_gradient
-from mrflearn.inference.decoding import climb, follow_messages
+from mrflearn.inference.decoding import follow_messages, iterated_conditional_modes
 from mrflearn.inference.messages import (
     Blocks,
     Field,
@@ -24,10 +24,10 @@ from mrflearn.inference.messages import (
     Wiring,
     is_forest,
 )
-from mrflearn.inference.sampling import impossible_components, with_possible_states
+from mrflearn.inference.sampling import infeasible_components, with_feasible_states
 from mrflearn.kernels.messages import Reduction, change, joint, mix
 
-# Passing messages until they rest: how long, how carefully, and which of them in each round.
+# Passing messages until they converge.
 
 
 Schedule = Literal["flooding", "residual"]
@@ -41,7 +41,7 @@ EXACT_RESIDUAL = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Rest:
+class FixedPoint:
     """Messages when passing stopped, and how it ended."""
 
     messages: Float[Tensor, " m"]
@@ -50,53 +50,53 @@ class Rest:
     converged: bool
 
 
-@dataclass(frozen=True)
-class Passing:
-    """How to pass messages: for how long, how carefully, and which of them in each round."""
-
-    max_sweeps: int
-    tolerance: float
-    damping: float
-    schedule: Schedule
-
-    def __post_init__(self) -> None:
-        if self.max_sweeps < 1 or not 0.0 <= self.damping < 1.0 or self.tolerance < 0.0:
-            raise InferenceError(
-                f"max_sweeps={self.max_sweeps}, damping={self.damping}, tolerance={self.tolerance}:"
-                " sweeps must be at least 1, damping from 0 to below 1, the tolerance not negative."
-            )
-        if self.schedule not in ("flooding", "residual"):
-            raise InferenceError(
-                f"schedule '{self.schedule}' is neither 'flooding' nor 'residual'."
-            )
-
-    @one_thread()
-    def __call__(self, field: Field, start: Float[Tensor, " m"] | None, reduce: Reduction) -> Rest:
-        """The messages when the largest update is within the tolerance, or sweeps have run out.
-
-        The residual is the largest change of a log-message in the last round, before damping.  A
-        tolerance of 0 asks for every sweep.
-        """
-        sweep: Sweep = LogSweep(field, reduce)
-        if reduce is torch.logsumexp and SoftSweep.suits(field):
-            sweep = SoftSweep.of(field)
-        messages = sweep.enter(field.start(start))
-        near = max(self.tolerance, field.rounding())
-        residual, sweeps = (torch.inf if len(messages) else 0.0), 0
-        while len(messages) and sweeps < self.max_sweeps:
-            new = sweep(messages)
-            moved = change(new, messages)
-            residual = float(moved.max())
-            new = mix(new, messages, self.damping)
-            if self.schedule == "residual":
-                new = torch.where(_urgent(sweep.blocks, moved, residual), new, messages)
-            messages, sweeps = new, sweeps + 1
-            if self.tolerance and residual <= near:
-                break
-        return Rest(sweep.leave(messages), sweeps, residual, residual <= near)
+def check_settings(max_sweeps: int, tolerance: float, damping: float) -> None:
+    """Raises `InferenceError` where no messages can be passed like that."""
+    if max_sweeps < 1 or not 0.0 <= damping < 1.0 or tolerance < 0.0:
+        raise InferenceError(
+            f"max_sweeps={max_sweeps}, damping={damping}, tolerance={tolerance}:"
+            " sweeps must be at least 1, damping from 0 to below 1, the tolerance not negative."
+        )
 
 
-def _urgent(blocks: Blocks, moved: Float[Tensor, " q"], largest: float) -> Bool[Tensor, " q"]:
+@one_thread()
+def pass_messages(
+    field: Field,
+    start: Float[Tensor, " m"] | None,
+    reduce: Reduction,
+    *,
+    max_sweeps: int,
+    tolerance: float,
+    damping: float,
+    schedule: Schedule = "flooding",
+) -> FixedPoint:
+    """The messages when the largest update is within the tolerance, or sweeps have run out.
+
+    The residual is the largest change of a log-message in the last round, before damping.  A
+    tolerance of 0 asks for every sweep.
+    """
+    sweep: Sweep = LogSweep(field, reduce)
+    if reduce is torch.logsumexp and SoftSweep.suits(field):
+        sweep = SoftSweep.of(field)
+    messages = sweep.encode(field.start(start))
+    near = max(tolerance, field.rounding())
+    residual, sweeps = (torch.inf if len(messages) else 0.0), 0
+    while len(messages) and sweeps < max_sweeps:
+        new = sweep(messages)
+        moved = change(new, messages)
+        residual = float(moved.max())
+        new = mix(new, messages, damping)
+        if schedule == "residual":
+            new = torch.where(_residual_mask(sweep.blocks, moved, residual), new, messages)
+        messages, sweeps = new, sweeps + 1
+        if tolerance and residual <= near:
+            break
+    return FixedPoint(sweep.decode(messages), sweeps, residual, residual <= near)
+
+
+def _residual_mask(
+    blocks: Blocks, moved: Float[Tensor, " q"], largest: float
+) -> Bool[Tensor, " q"]:
     """Which entries belong to messages that moved nearly as far as the one that moved most."""
     urgent = []
     for block in (block for axes in blocks.split(moved) for block in axes if len(block)):
@@ -108,8 +108,8 @@ def _urgent(blocks: Blocks, moved: Float[Tensor, " q"], largest: float) -> Bool[
 # What messages stand for: the Bethe (or tree-reweighted) log-partition, and marginals.
 
 
-def beliefs_at(potentials: Potentials, field: Field, rest: Rest, kind: Kind) -> Beliefs:
-    """The beliefs at the messages where passing came to rest.
+def beliefs_at(potentials: Potentials, field: Field, rest: FixedPoint, kind: Kind) -> Beliefs:
+    """The beliefs at the messages where passing stopped.
 
     With Z_v and Z_f the sums of unnormalised beliefs, log Z = sum_f rho_f log Z_f +
     sum_v (1 - sum of rho around v) log Z_v; rho = 1 gives the Bethe value [Yedidia, Freeman and
@@ -128,8 +128,8 @@ def beliefs_at(potentials: Potentials, field: Field, rest: Rest, kind: Kind) -> 
     log_z = torch.logsumexp(total, 1)
     impossible = _impossible(graph, log_z, sums)
     if kind != "exact" and field.floor is not None and not bool(impossible.all()):
-        # Messages may rest on cycles that no assignment satisfies.
-        impossible |= impossible_components(potentials, total.argmax(1))
+        # Messages may converge on cycles that no assignment satisfies.
+        impossible |= infeasible_components(potentials, total.argmax(1))
     log_partition = _value(field, log_z, sums).masked_fill(impossible, -torch.inf)
     variables = torch.softmax(total, 1)
     variables[impossible[graph.component]] = 0.0
@@ -209,7 +209,11 @@ class BeliefPropagation:
     warm_starts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        self._passing()  # complains about impossible settings at once
+        check_settings(self.max_sweeps, self.tolerance, self.damping)
+        if self.schedule not in get_args(Schedule):
+            raise InferenceError(
+                f"schedule '{self.schedule}' is neither 'flooding' nor 'residual'."
+            )
 
     def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
         return None
@@ -226,8 +230,10 @@ class BeliefPropagation:
         exact = _surely_exact(potentials.graph, rest)
         assignment = follow_messages(field, rest.messages)
         if not exact:
-            assignment = with_possible_states(potentials, climb(potentials, assignment))
-            assignment = climb(potentials, assignment)
+            assignment = with_feasible_states(
+                potentials, iterated_conditional_modes(potentials, assignment)
+            )
+            assignment = iterated_conditional_modes(potentials, assignment)
         return Decoding(
             assignment,
             potentials.score(assignment).detach(),
@@ -237,19 +243,24 @@ class BeliefPropagation:
             converged=rest.converged,
         )
 
-    def _passing(self) -> Passing:
-        return Passing(self.max_sweeps, self.tolerance, self.damping, self.schedule)
-
     @torch.no_grad()
     def _pass(
         self, potentials: Potentials, messages: Float[Tensor, " m"] | None, reduce: Reduction
-    ) -> tuple[Field, Rest]:
+    ) -> tuple[Field, FixedPoint]:
         insist(self, potentials.graph)
         potentials.check_numbers()
         wiring = Wiring.of(potentials.graph)
         field = Field(wiring, wiring.bias(potentials), wiring.tables(potentials))
-        return field, self._passing()(field, messages, reduce)
+        return field, pass_messages(
+            field,
+            messages,
+            reduce,
+            max_sweeps=self.max_sweeps,
+            tolerance=self.tolerance,
+            damping=self.damping,
+            schedule=self.schedule,
+        )
 
 
-def _surely_exact(graph: FactorGraph, rest: Rest) -> bool:
+def _surely_exact(graph: FactorGraph, rest: FixedPoint) -> bool:
     return rest.converged and rest.residual <= EXACT_RESIDUAL and graph.planned(is_forest)

@@ -129,7 +129,7 @@ class Packs:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class CliqueBatch:
     """n cliques of one height and form: the sizes of their axes, and the inputs.
 
     `packs` are (form, first row, axes), `children` are (axes, where their messages lie), `above`
@@ -155,7 +155,7 @@ class Schedule:
     """Everything about some components of a graph that does not depend on numbers."""
 
     packs: tuple[Packs, ...]
-    batches: tuple[Batch, ...]
+    batches: tuple[CliqueBatch, ...]
     downs: int
     owner: Int[Tensor, " k"]  # the component of every pack, then of every clique
 
@@ -241,7 +241,7 @@ def make_schedule(
                 down[child] = np.stack([np.full_like(row, len(sizes_down)), row], axis=1)
                 sizes_down.append(len(row))
     sizes_up = [len(own.number) for _, own, _, _ in drafts]
-    batches: list[Batch] = []
+    batches: list[CliqueBatch] = []
     read: set[int] = set()
     for kind, own, packs, first in drafts:
         above = None
@@ -252,7 +252,7 @@ def make_schedule(
         stacks = {stack for stack, _ in above.parts} if above else set()
         places = [Pieces.of(up[child], sizes_up, device) for child in own.children.T]
         batches.append(
-            Batch(
+            CliqueBatch(
                 kind.sizes,
                 packs,
                 tuple(zip(kind.children, places, strict=True)),

@@ -26,7 +26,7 @@ from mrflearn.inference.messages import Field, real_links
 from mrflearn.inference.sampling import Conditionals
 from mrflearn.kernels.messages import along
 
-# One consistent assignment from max-product messages, and a climb from any assignment.
+# One consistent assignment from max-product messages, and a local search from any assignment.
 
 
 def follow_messages(field: Field, messages: Tensor) -> Int[Tensor, " v"]:
@@ -125,10 +125,10 @@ def _levels(
     return [(index, factors) for _, index, factors in sorted(found, key=lambda entry: entry[:2])]
 
 
-def climb(
+def iterated_conditional_modes(
     potentials: Potentials, assignment: Int[Tensor, " v"], max_sweeps: int = 100
 ) -> Int[Tensor, " v"]:
-    """Better states, one colour of variables at a time, until none gets better on its own."""
+    """A local optimum: each variable in its best state given all others [Besag 1986]."""
     conditionals = Conditionals.of(potentials)
     states = assignment.clone().unsqueeze(1)
     for _ in range(max_sweeps):

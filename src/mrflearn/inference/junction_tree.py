@@ -34,11 +34,11 @@ from mrflearn.inference.beliefs import (
     insist_possible,
     with_gradient,
 )
-from mrflearn.inference.clique_batches import Batch, Messages, Schedule, make_schedules
+from mrflearn.inference.clique_batches import CliqueBatch, Messages, Schedule, make_schedules
 from mrflearn.kernels.table_algebra import (
     LOG_MAX_PRODUCT,
+    Arithmetic,
     ScaledTable,
-    Semiring,
     along_first,
     divide,
     multiply,
@@ -129,7 +129,7 @@ class CliqueTree:
             )
             states.index_copy_(0, own, choose(torch.as_tensor(odds)))
 
-    def _inputs(self, batch: Batch, messages: Messages) -> list[tuple[ScaledTable, Axes]]:
+    def _inputs(self, batch: CliqueBatch, messages: Messages) -> list[tuple[ScaledTable, Axes]]:
         inputs = []
         for form, start, axes in batch.packs:
             pack = self.packs[form]
@@ -139,7 +139,7 @@ class CliqueTree:
 
 
 def _sums(
-    arithmetic: Semiring,
+    arithmetic: Arithmetic,
     sizes: tuple[int, ...],
     inputs: Sequence[tuple[ScaledTable, Axes]],
     wanted: Sequence[Axes],
@@ -161,7 +161,7 @@ def _sums(
 
 
 def _sums_by_blocks(
-    arithmetic: Semiring,
+    arithmetic: Arithmetic,
     sizes: tuple[int, ...],
     tables: Sequence[tuple[Tensor, Axes]],
     wanted: Sequence[Axes],

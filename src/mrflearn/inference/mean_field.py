@@ -1,4 +1,4 @@
-"""Naive mean field: the best lower bound on log Z near by that independent variables can give."""
+"""Naive mean field: a local optimum of the lower bound on log Z by independent variables."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from mrflearn.errors import InferenceError
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
+from mrflearn.inference.belief_propagation import check_settings
 from mrflearn.inference.beliefs import Beliefs, insist, with_gradient
-from mrflearn.inference.decoding import climb
+from mrflearn.inference.decoding import iterated_conditional_modes
 from mrflearn.inference.messages import Wiring
-from mrflearn.inference.sampling import Conditionals, colouring, possible_states
+from mrflearn.inference.sampling import Conditionals, colouring, feasible_states
 from mrflearn.kernels.messages import expect
 
 START_CHAINS = 16  # that look for a possible state
@@ -37,8 +38,7 @@ class MeanField:
     warm_starts: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.max_sweeps < 1 or self.tolerance < 0:
-            raise InferenceError("max_sweeps must be at least 1, the tolerance not negative.")
+        check_settings(self.max_sweeps, self.tolerance, damping=0.0)
 
     def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
         return None
@@ -134,12 +134,12 @@ def _starts(potentials: Potentials, bias: Float[Tensor, "v s"]) -> list[Float[Te
     unary = torch.where(unary.sum(dim=1, keepdim=True) > 0, unary, uniform)
     generator = torch.Generator(device=bias.device).manual_seed(0)
     try:
-        states = possible_states(potentials, Conditionals.of(potentials), START_CHAINS, generator)[
+        states = feasible_states(potentials, Conditionals.of(potentials), START_CHAINS, generator)[
             :, 0
         ]
     except InferenceError:  # then the value may well be -inf, which is a lower bound all the same
         states = bias.argmax(dim=1)
-    states = climb(potentials, states)
+    states = iterated_conditional_modes(potentials, states)
     sharp = torch.zeros_like(bias).scatter_(1, states.unsqueeze(1), 1.0)
     return [unary, sharp]
 

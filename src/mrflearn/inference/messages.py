@@ -227,13 +227,13 @@ class Sweep(Protocol):
     def blocks(self) -> Blocks:
         """How entries, in this form, lie."""
 
-    def enter(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " q"]:
+    def encode(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " q"]:
         """Log-messages in the form that `__call__` takes."""
 
     def __call__(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         """The new messages."""
 
-    def leave(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " m"]:
+    def decode(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " m"]:
         """Log-messages whose largest entries are 0."""
 
 
@@ -248,7 +248,7 @@ class LogSweep:
     def blocks(self) -> Blocks:
         return self.field.wiring.blocks
 
-    def enter(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
+    def encode(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
         return messages
 
     def __call__(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
@@ -261,7 +261,7 @@ class LogSweep:
             return messages
         return messages.clamp(min=floor).masked_fill_(messages == -torch.inf, -torch.inf)
 
-    def leave(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
+    def decode(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
         return messages
 
 
@@ -371,7 +371,7 @@ class SoftSweep:
             wiring.blocks,
         )
 
-    def enter(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " q"]:
+    def encode(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " q"]:
         relative = [b - b[:1] for axes in self.full.split(messages) for b in axes]
         entries = torch.cat([messages.new_empty(0), *(b[1:].reshape(-1) for b in relative)])
         return entries.clamp_(-self.limit, self.limit)
@@ -384,7 +384,7 @@ class SoftSweep:
         sent = [direction.send() for direction in self.directions]
         return torch.cat([(m[1:] / m[:1]).view(-1) for m in sent]).log_()
 
-    def leave(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " m"]:
+    def decode(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " m"]:
         blocks = [b for axes in self.blocks.split(messages) for b in axes]
         whole = (torch.cat([b.new_zeros(1, b.shape[1]), b]) for b in blocks)
         return torch.cat([messages.new_empty(0), *(normalise(b).reshape(-1) for b in whole)])

@@ -257,7 +257,7 @@ PROOF_MEMORY = 2**28  # bytes that a proof of impossibility may take
 PENALTIES = (1.0, 12.0)  # of a forbidden entry, in nats, at the beginning and the end of a search
 
 
-def possible_states(
+def feasible_states(
     potentials: Potentials, conditionals: Conditionals, chains: int, generator: torch.Generator
 ) -> Int[Tensor, "v n"]:
     """States of positive probability, one column a chain.
@@ -277,7 +277,7 @@ def possible_states(
     return states
 
 
-def with_possible_states(
+def with_feasible_states(
     potentials: Potentials, assignment: Int[Tensor, " v"]
 ) -> Int[Tensor, " v"]:
     """The assignment, with states that a search found in components where it is impossible."""
@@ -289,7 +289,7 @@ def with_possible_states(
     return torch.where((lost & possible)[potentials.graph.component], states[:, 0], assignment)
 
 
-def impossible_components(
+def infeasible_components(
     potentials: Potentials, assignment: Int[Tensor, " v"]
 ) -> Bool[Tensor, " c"]:
     """Which components surely have no state of positive probability.
@@ -343,8 +343,8 @@ def _shared(
 ) -> Int[Tensor, "v n"]:
     """Chains that are impossible in a component take it from one that is possible there."""
     chain = torch.arange(states.shape[1], device=states.device)
-    lucky = possible.to(torch.int64).argmax(dim=1, keepdim=True)
-    source = torch.where(possible, chain, lucky)
+    feasible_chain = possible.to(torch.int64).argmax(dim=1, keepdim=True)
+    source = torch.where(possible, chain, feasible_chain)
     return states.gather(1, source[component])
 
 
@@ -412,7 +412,7 @@ class Gibbs:
         insist(self, potentials.graph)
         potentials.check_numbers()
         field = Conditionals.of(potentials)
-        states = possible_states(potentials, field, self.chains, generator)
+        states = feasible_states(potentials, field, self.chains, generator)
         for _ in range(self.burn_in):
             field.sweep(states, generator)
         kept, scores = [], []

@@ -5,7 +5,7 @@ Letters: e: edges, parallel ones each on their own; v: variables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
@@ -18,7 +18,13 @@ from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.belief_propagation import EXACT_RESIDUAL, Passing, Rest, beliefs_at
+from mrflearn.inference.belief_propagation import (
+    EXACT_RESIDUAL,
+    FixedPoint,
+    beliefs_at,
+    check_settings,
+    pass_messages,
+)
 from mrflearn.inference.beliefs import Beliefs, Kind, insist, with_gradient
 from mrflearn.inference.messages import Field, Wiring
 
@@ -167,7 +173,7 @@ class TreeReweighted:
     warm_starts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        self._passing()  # complains about impossible settings at once
+        check_settings(self.max_sweeps, self.tolerance, self.damping)
         if self.weight_steps < 0:
             raise InferenceError("weight_steps must not be negative.")
 
@@ -226,15 +232,18 @@ class TreeReweighted:
         tables = [t / r for t, r in zip(wiring.tables(potentials), rho, strict=True)]
         field = Field(wiring, bias, tables, wiring.spread(rho))
         forest = bool((weight == 1).all())  # weights of 1 throughout are valid on forests only
-        passing = replace(self._passing(), damping=0.0) if forest else self._passing()
-        rest = passing(field, messages, torch.logsumexp)
+        rest = pass_messages(
+            field,
+            messages,
+            torch.logsumexp,
+            max_sweeps=self.max_sweeps,
+            tolerance=self.tolerance,
+            damping=0.0 if forest else self.damping,
+        )
         return beliefs_at(potentials, field, rest, _kind(rest, exact=forest))
 
-    def _passing(self) -> Passing:
-        return Passing(self.max_sweeps, self.tolerance, self.damping, "flooding")
 
-
-def _kind(rest: Rest, *, exact: bool) -> Kind:
+def _kind(rest: FixedPoint, *, exact: bool) -> Kind:
     if not rest.converged:
         return "approximation"
     return "exact" if exact and rest.residual <= EXACT_RESIDUAL else "upper bound"

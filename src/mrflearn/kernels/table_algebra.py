@@ -30,7 +30,7 @@ MOST_SLICES = 16
 
 
 @dataclass(frozen=True)
-class Semiring:
+class Arithmetic:
     """How numbers are multiplied, and summed two by two or along an axis; the empty sum."""
 
     times: Callable[..., Tensor]
@@ -39,13 +39,13 @@ class Semiring:
     zero: float
 
 
-SUM_PRODUCT = Semiring(torch.mul, torch.add, torch.sum, 0.0)
-LOG_SUM_PRODUCT = Semiring(torch.add, torch.logaddexp, torch.logsumexp, -torch.inf)
-LOG_MAX_PRODUCT = Semiring(torch.add, torch.maximum, torch.amax, -torch.inf)
+SUM_PRODUCT = Arithmetic(torch.mul, torch.add, torch.sum, 0.0)
+LOG_SUM_PRODUCT = Arithmetic(torch.add, torch.logaddexp, torch.logsumexp, -torch.inf)
+LOG_MAX_PRODUCT = Arithmetic(torch.add, torch.maximum, torch.amax, -torch.inf)
 
 
 def multiply(
-    semiring: Semiring, tables: Sequence[tuple[Tensor, Axes]], axes: Axes, sizes: Sequence[int]
+    arithmetic: Arithmetic, tables: Sequence[tuple[Tensor, Axes]], axes: Axes, sizes: Sequence[int]
 ) -> Tensor:
     """The product of tables that have all of the axes between them, as one table over all.
 
@@ -64,13 +64,13 @@ def multiply(
         )
         fresh = turn == 0 or union != present
         product = left.new_empty(*union_sizes, left.shape[-1]) if fresh else left
-        _apply(semiring.times, product.view([length for length, _ in runs]), ours, theirs)
+        _apply(arithmetic.times, product.view([length for length, _ in runs]), ours, theirs)
         left, present = product, union
     return left
 
 
 def sum_out(
-    semiring: Semiring, table: Tensor, axes: Axes, sizes: Sequence[int], keep: Axes
+    arithmetic: Arithmetic, table: Tensor, axes: Axes, sizes: Sequence[int], keep: Axes
 ) -> Tensor:
     """The table over the axes to keep, all others summed out."""
     copies = table.shape[-1]
@@ -82,16 +82,16 @@ def sum_out(
         axis = max(
             (i for i, kept in enumerate(remaining) if not kept), key=lambda i: table.shape[i]
         )
-        table = _total(semiring, table, axis)
+        table = _total(arithmetic, table, axis)
         del remaining[axis]
     kept_sizes = [size for axis, size in zip(axes, sizes, strict=True) if axis in keep]
     return table.reshape(*kept_sizes, copies)
 
 
-def _total(semiring: Semiring, table: Tensor, axis: int) -> Tensor:
+def _total(arithmetic: Arithmetic, table: Tensor, axis: int) -> Tensor:
     if table.shape[axis] <= SHORT:
-        return reduce(semiring.plus, table.unbind(axis))
-    return semiring.total(table, axis)
+        return reduce(arithmetic.plus, table.unbind(axis))
+    return arithmetic.total(table, axis)
 
 
 def _runs(
@@ -174,18 +174,18 @@ class ScaledTable:
         return cls(values.log_() if logs else values, logs, depth, scale.log())
 
     @classmethod
-    def of(cls, semiring: Semiring, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
+    def of(cls, arithmetic: Arithmetic, values: Float[Tensor, " n *sizes"]) -> ScaledTable:
         """The tables whose values were computed in the given arithmetic."""
-        return (cls.from_linear if semiring is SUM_PRODUCT else cls.from_logs)(values)
+        return (cls.from_linear if arithmetic is SUM_PRODUCT else cls.from_logs)(values)
 
-    def within(self, semiring: Semiring) -> Float[Tensor, " n *sizes"]:
+    def within(self, arithmetic: Arithmetic) -> Float[Tensor, " n *sizes"]:
         """The values as the given arithmetic takes them."""
-        if semiring is SUM_PRODUCT:
+        if arithmetic is SUM_PRODUCT:
             return self.values.exp() if self.logs else self.values
         return self.values if self.logs else self.values.log()
 
 
-def safe_arithmetic(tables: Sequence[ScaledTable]) -> Semiring:
+def safe_arithmetic(tables: Sequence[ScaledTable]) -> Arithmetic:
     """Linear arithmetic where the product of the tables cannot leave its range, else logs."""
     if any(table.logs for table in tables):
         return LOG_SUM_PRODUCT
@@ -204,7 +204,7 @@ def along_first(scale: Float[Tensor, " n"], values: Float[Tensor, " n *sizes"]) 
     return scale.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def divide(arithmetic: Semiring, total: Tensor, part: Tensor) -> Tensor:
+def divide(arithmetic: Arithmetic, total: Tensor, part: Tensor) -> Tensor:
     """The total without the part that is in it; zero wherever the total is, so 0 / 0 is 0."""
     limits = torch.finfo(part.dtype)
     if arithmetic is SUM_PRODUCT:
@@ -212,7 +212,7 @@ def divide(arithmetic: Semiring, total: Tensor, part: Tensor) -> Tensor:
     return total - part.clamp(min=limits.min)
 
 
-def probabilities(arithmetic: Semiring, total: Float[Tensor, " n *sizes"]) -> Tensor:
+def probabilities(arithmetic: Arithmetic, total: Float[Tensor, " n *sizes"]) -> Tensor:
     """Each table normalised; all zero for one without possibilities."""
     limits, axes = torch.finfo(total.dtype), tuple(range(1, total.ndim))
     if arithmetic is not SUM_PRODUCT:

@@ -34,7 +34,7 @@ from mrflearn.errors import GraphError
 from mrflearn.features.features import UNKNOWN
 from mrflearn.features.index import attributes_of, cells_of
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.graph.splitting import split_nodes
+from mrflearn.graph.parts import split_nodes
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 
