@@ -101,10 +101,14 @@ class LocalTables:
         rows = np.zeros((count, count), dtype=np.int64)
         pairs, begin = [], 0
         for i, j in combinations_with_replacement(members, 2):
-            here = [(a, b) for a in members[i] for b in members[j] if i < j or a <= b]
-            one, other = np.array(here).T
-            rows[one, other] = rows[other, one] = begin + np.arange(len(here))
-            begin += len(here)
+            one, other = (
+                np.repeat(members[i], len(members[j])),
+                np.tile(members[j], len(members[i])),
+            )
+            if i == j:
+                one, other = one[one <= other], other[one <= other]
+            rows[one, other] = rows[other, one] = begin + np.arange(len(one))
+            begin += len(one)
             both = self._tensor(counts[one] * counts[other])
             pairs.append(PairOfParts(i, j, _join(shape, i, j), both))
         return tuple(pairs), self._tensor(rows.ravel())
