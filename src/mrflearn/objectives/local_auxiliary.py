@@ -130,7 +130,7 @@ class LocalTables:
         return moments(masses, self.shape.sizes)[self.index]
 
     def uniform_moments(self, context: Float[Tensor, "y q"]) -> Float[Tensor, "p q"]:
-        """The same for contexts of these masses, all joint states alike within each."""
+        """The same for contexts of these masses, all joint states equally probable within each."""
         if self.mean_design is not None:
             return self.mean_design @ context
         states = self.shape.cells // self.shape.contexts
@@ -211,7 +211,7 @@ class AuxiliaryLikelihood:
         return AuxiliaryLikelihood(self.tables, *means)
 
     def at_zero(self) -> LocalFit:
-        """The likelihood where all parameters are zero, and all joint states alike."""
+        """The likelihood where all parameters are zero, and all joint states equally probable."""
         states = self.shape.cells // self.shape.contexts
         expected = (self.context / states).repeat(states, 1)
         conditional = torch.full_like(expected, 1 / states)
