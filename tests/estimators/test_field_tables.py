@@ -114,7 +114,7 @@ def test_pseudolikelihood_takes_what_is_there(
     blankets: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not blankets:  # rows in place of counts
-        monkeypatch.setattr(field_training, "_small_blankets", lambda *_: None)
+        monkeypatch.setattr(field_training, "count_blankets", lambda *_: None)
     whole = MarkovField("grid:2x3", estimator="pl").fit(ISING)
     with pytest.warns(DataWarning, match="column"):
         model = MarkovField("grid:2x3", estimator="pl").fit(with_holes(ISING, 0.1))
@@ -127,7 +127,7 @@ def test_rows_and_counts_of_available_cases_are_the_same(monkeypatch: pytest.Mon
     holes, found = with_holes(ISING, 0.1), []
     for rows_alone in (False, True):
         if rows_alone:
-            monkeypatch.setattr(field_training, "_small_blankets", lambda *_: None)
+            monkeypatch.setattr(field_training, "count_blankets", lambda *_: None)
         with pytest.warns(DataWarning):
             found.append(MarkovField("grid:2x3", estimator="pl", l2=0.1).fit(holes).couplings_)
     np.testing.assert_allclose(*found, atol=1e-4)

@@ -27,7 +27,7 @@ from mrflearn.estimators.field_inputs import (
     field_graph,
     sample_weights,
     state_table,
-    tell_codes,
+    warn_of_codes,
 )
 from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
 from mrflearn.execution.device import choose_device
@@ -218,7 +218,7 @@ class MarkovField(FieldQuestions):
         graph, table = graph.to(device), torch.as_tensor(self.codes_.encode(samples))
         training = self._training(graph, missing=bool((table < 0).any()))
         check_states(table, graph.states.cpu(), missing_allowed=True)
-        tell_codes(samples, self.codes_, names)
+        warn_of_codes(samples, self.codes_, names)
         weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:
             training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
@@ -259,7 +259,7 @@ class MarkovField(FieldQuestions):
         training = self._training(graph, missing=missing, counts_alone=True)
         place = Serial() if executor is None else executor
         count = CountShard((), graph.states, missing, columns, self.codes_)
-        tell_codes(first.values, self.codes_, first.names)
+        warn_of_codes(first.values, self.codes_, first.names)
         rows = Samples.of(self.codes_.encode(first.values)) if len(first) else None
         self._keep(training.from_shards(graph, count, paths, place, rows))
         self._name_columns(first.names)

@@ -102,18 +102,18 @@ def check_observed(table: Table, names: Sequence[str] | None) -> None:
         )
     rows = int((table < 0).all(axis=1).sum())
     if rows:
-        tell(f"{rows:,} of {len(table):,} rows hold no value at all, and say nothing")
+        warn_user(f"{rows:,} of {len(table):,} rows hold no value at all, and say nothing")
 
 
-def tell_codes(table: Table, codes: StateCodes, names: Sequence[str] | None) -> None:
+def warn_of_codes(table: Table, codes: StateCodes, names: Sequence[str] | None) -> None:
     """Warns of what was recoded, and of states that never occur."""
     for remark in codes.remarks(names):
-        tell(remark)
+        warn_user(remark)
     unseen = {c: states for c, states in gaps(table).items() if codes.codes[c] is None}
     if unseen:
         column, states = next(iter(unseen.items()))
         more = f"; {len(unseen) - 1} other columns have such states too" * (len(unseen) > 1)
-        tell(
+        warn_user(
             f"state {states[0]} of column {column_name(column, names)} never occurs, though larger "
             f"ones do{more}: only a penalty (l2) keeps its parameters finite"
         )
@@ -124,7 +124,7 @@ def column_name(column: int, names: Sequence[str] | None) -> str:
     return str(column) if names is None else repr(names[column])
 
 
-def tell(message: str) -> None:
+def warn_user(message: str) -> None:
     """Warns the caller of `fit`."""
     warnings.warn(message, DataWarning, stacklevel=4)
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators.field_inputs import column_name, tell
+from mrflearn.estimators.field_inputs import column_name, warn_user
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.memory import require_memory
 from mrflearn.features.observations import CliqueCounts, Samples, clique_counts
@@ -334,7 +334,7 @@ def _terms_beyond(
             "row, which estimator 'pl' needs where values are missing. Use a graph with fewer "
             "edges, or the estimator 'lap' on a small one."
         )
-    tell(
+    warn_user(
         "values are missing: 'pl' learns each column from the rows in which it and all its "
         f"neighbours are observed; the fewest are {int(used[least]):,} of {len(samples):,}, "
         f"for {who}"
@@ -418,7 +418,7 @@ class _StartingPoint:
         covariance = share * feature_covariance(self.graph, self.samples)
         if self._untied is None:
             return covariance
-        # Samples tell their covariance once there are many more of them than parameters.
+        # Samples show their covariance once there are many more of them than parameters.
         trust = len(self.samples) / (len(self.samples) + 10 * self.layout.size)
         conditional = self._untied.hessian(start) * (weight / self._untied.weight)
         return trust * covariance + (1 - trust) * conditional

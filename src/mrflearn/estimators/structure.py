@@ -18,8 +18,8 @@ from mrflearn.estimators.field_inputs import (
     column_names,
     sample_weights,
     state_table,
-    tell,
-    tell_codes,
+    warn_of_codes,
+    warn_user,
 )
 from mrflearn.execution.device import choose_device
 from mrflearn.features.observations import Samples, check_states
@@ -116,7 +116,7 @@ class FieldStructure(TakesTables, Estimator):
         rows = torch.as_tensor(states, device=choose_device(self.device))
         sizes = torch.tensor(codes.sizes, device=rows.device)
         check_states(rows, sizes, missing_allowed=True)
-        tell_codes(table, codes, names)
+        warn_of_codes(table, codes, names)
         seen = Samples.distinct(rows, sample_weights(sample_weight, len(rows), rows.device))
         found = select_edges(
             seen,
@@ -132,7 +132,7 @@ class FieldStructure(TakesTables, Estimator):
         self.n_features_in_ = rows.shape[1]
         if bool((rows < 0).any()):
             least = int(self.weights_.argmin())
-            tell(
+            warn_user(
                 "values are missing: the neighbours of each column are chosen from the rows in "
                 f"which it and its candidates are observed; the fewest are "
                 f"{self.weights_[least]:,.6g} of {seen.total:,.6g}, for column "

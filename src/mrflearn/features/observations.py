@@ -178,7 +178,7 @@ def check_states(
         raise DataError("there are no samples; at least one row is needed.")
     lowest = -1 if missing_allowed else 0
     if int(states.min()) >= lowest and bool((states.amax(dim=0) < sizes).all()):
-        return  # the usual case, told without a table of the size of the samples
+        return  # the usual case, found without a table of the size of the samples
     wrong = (states < lowest) | (states >= sizes)
     if bool(wrong.any()):
         row, column = (int(n) for n in wrong.nonzero()[0])

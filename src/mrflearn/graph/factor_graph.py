@@ -277,7 +277,7 @@ def incidence(graph: FactorGraph) -> Incidence:
     )
 
 
-def crowding(graph: FactorGraph) -> Integers:
+def factor_degrees(graph: FactorGraph) -> Integers:
     """How many factors meet each variable; cheap, and known before any table is made."""
     total = np.zeros(graph.variables, dtype=np.int64)
     for group in graph.groups:

@@ -119,7 +119,7 @@ def _codes(rows: Int[Tensor, "n k"]) -> Int[Tensor, " n"]:
     """A number for each row, the same for equal rows alone."""
     code, *others = rows.unbind(dim=1)
     for column in others:
-        # Numbered anew at every column: products of many variables' counts would overflow.
+        # Numbered again at every column: products of many variables' counts would overflow.
         code = torch.unique(code, return_inverse=True)[1] * (int(column.max()) + 1) + column
     return code
 

@@ -36,8 +36,8 @@ from mrflearn.graph.factor_graph import (
     FactorGraph,
     Incidence,
     Integers,
-    crowding,
     distinct_rows,
+    factor_degrees,
     incidence,
 )
 from mrflearn.graph.local_shape import LocalShape, given_last, largest_free, places_of, subsets_of
@@ -195,7 +195,7 @@ class Neighbourhoods:
 
 def degree_limit_error(graph: FactorGraph) -> str | None:
     """Why neighbourhoods cannot be tabulated here, where a variable is in too many cliques."""
-    degrees = crowding(graph)
+    degrees = factor_degrees(graph)
     if not len(degrees) or degrees.max() <= MOST_FACTORS:
         return None
     variable = int(degrees.argmax())
@@ -239,7 +239,7 @@ def neighbourhoods(graph: FactorGraph, auxiliary: Auxiliary = "exact") -> list[N
 
 def blankets(graph: FactorGraph) -> list[Neighbourhoods]:
     """Every variable that is in a clique, given its neighbours: what pseudolikelihood looks at."""
-    own = np.nonzero(crowding(graph))[0][:, None]
+    own = np.nonzero(factor_degrees(graph))[0][:, None]
     return _gathered(_known(graph), [(None, own)], "dense", graph.device)
 
 
@@ -313,7 +313,7 @@ def _local(
     """Variables of each neighbourhood, factors that touch it, and where these stand in it.
 
     Without cliques, every touching factor keeps the order of its own scope, so that its table can
-    be laid in place; with them only the clique itself has to, and more neighbourhoods are alike.
+    be read as it is; with them only the clique itself has to, and more shapes are identical.
     """
     touching = distinct_rows(known.factors_of[own].reshape(len(own), -1), known.factors)
     local = np.concatenate([own, _neighbours(known, own, touching)], axis=1)

@@ -70,15 +70,15 @@ def write_graphs(path: PathLike, graphs: Iterable[LabelledGraph]) -> None:
             stream.write(json.dumps(_record(graph), ensure_ascii=False) + "\n")
 
 
-def _graph(told: Any) -> LabelledGraph:
-    if not isinstance(told, dict) or not isinstance(told.get("nodes"), list):
+def _graph(record: Any) -> LabelledGraph:
+    if not isinstance(record, dict) or not isinstance(record.get("nodes"), list):
         raise DataError('a graph is {"nodes": [...], "edges": [...]}, and this line is not.')
-    directed, links = told.get("directed", False), told.get("edges", told.get("links", []))
+    directed, links = record.get("directed", False), record.get("edges", record.get("links", []))
     if not isinstance(directed, bool) or not isinstance(links, list):
         raise DataError('"directed" is true or false, and "edges" a list.')
     nodes: dict[str | int, Features] = {}
     labels: dict[str | int, Label] = {}
-    for own in told["nodes"]:
+    for own in record["nodes"]:
         name = _name(own, "id")
         if name in nodes:
             raise DataError(f"there are two nodes {name!r}.")
@@ -135,8 +135,8 @@ def _record(graph: LabelledGraph) -> dict[str, Any]:
     nodes = []
     for name, features in graph.nodes.items():
         label = graph.labels.get(name)
-        told = sorted(label) if isinstance(label, frozenset) else label
-        nodes.append({"id": name, "features": features, "label": told})
+        record = sorted(label) if isinstance(label, frozenset) else label
+        nodes.append({"id": name, "features": features, "label": record})
     edges = [
         {"source": first, "target": second, "features": features}
         for (first, second), features in graph.edges.items()

@@ -94,10 +94,10 @@ class StateCodes:
     def remarks(self, names: Sequence[str] | None = None) -> Iterator[str]:
         """What the owner of a table should know: which columns were recoded."""
         called = list(map(str, range(len(self.codes)))) if names is None else list(names)
-        alike: dict[tuple[int, ...], list[str]] = {}
+        columns_of: dict[tuple[int, ...], list[str]] = {}
         for column in self.recoded:
-            alike.setdefault(self.codes[column] or (), []).append(called[column])
-        for codes, columns in alike.items():
+            columns_of.setdefault(self.codes[column] or (), []).append(called[column])
+        for codes, columns in columns_of.items():
             yield (
                 f"column{'s' * (len(columns) > 1)} {_listed(columns)}: states are not counted from "
                 f"0, so the codes {_listed(codes)} stand for {len(codes)} states; answers come "

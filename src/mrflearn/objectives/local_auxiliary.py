@@ -101,10 +101,14 @@ class LocalTables:
         rows = np.zeros((count, count), dtype=np.int64)
         pairs, begin = [], 0
         for i, j in combinations_with_replacement(members, 2):
-            here = [(a, b) for a in members[i] for b in members[j] if i < j or a <= b]
-            one, other = np.array(here).T
-            rows[one, other] = rows[other, one] = begin + np.arange(len(here))
-            begin += len(here)
+            one, other = (
+                np.repeat(members[i], len(members[j])),
+                np.tile(members[j], len(members[i])),
+            )
+            if i == j:
+                one, other = one[one <= other], other[one <= other]
+            rows[one, other] = rows[other, one] = begin + np.arange(len(one))
+            begin += len(one)
             both = self._tensor(counts[one] * counts[other])
             pairs.append(PairOfParts(i, j, _join(shape, i, j), both))
         return tuple(pairs), self._tensor(rows.ravel())
@@ -126,7 +130,7 @@ class LocalTables:
         return moments(masses, self.shape.sizes)[self.index]
 
     def uniform_moments(self, context: Float[Tensor, "y q"]) -> Float[Tensor, "p q"]:
-        """The same for contexts of these masses, all joint states alike within each."""
+        """The same for contexts of these masses, all joint states equally probable within each."""
         if self.mean_design is not None:
             return self.mean_design @ context
         states = self.shape.cells // self.shape.contexts
@@ -207,7 +211,7 @@ class AuxiliaryLikelihood:
         return AuxiliaryLikelihood(self.tables, *means)
 
     def at_zero(self) -> LocalFit:
-        """The likelihood where all parameters are zero, and all joint states alike."""
+        """The likelihood where all parameters are zero, and all joint states equally probable."""
         states = self.shape.cells // self.shape.contexts
         expected = (self.context / states).repeat(states, 1)
         conditional = torch.full_like(expected, 1 / states)

@@ -173,9 +173,9 @@ class Lasso:
         matrix = point.couplings.reshape(len(column), -1)
         fields = (point.fields.reshape(1, -1) - column.t() @ matrix).view_as(point.fields)
         parts = [potts_pseudolikelihood(fields, point.couplings, *part) for part in self.parts]
-        losses, slope, couplings = (sum(values) for values in zip(*parts, strict=True))
-        couplings -= (column * slope.reshape(1, -1)).view_as(couplings)
-        return losses, Regressions(slope, couplings)
+        losses, fields, couplings = (sum(values) for values in zip(*parts, strict=True))
+        couplings -= (column * fields.reshape(1, -1)).view_as(couplings)
+        return losses, Regressions(fields, couplings)
 
     def solve(
         self, start: Regressions, strength: float, most: int = 500, tolerance: float = 1e-5

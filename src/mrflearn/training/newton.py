@@ -97,10 +97,10 @@ class LocalNewton:
     def _near(self, problems: AuxiliaryLikelihood) -> Float[Tensor, "p q"]:
         """One step from zero, with a curvature that problems of one shape share.
 
-        At zero all joint states are alike, so problems bend as their contexts weigh them: on
-        average that is shared, and exact for joint fields.  What is left open where a problem has
-        many solutions (no penalty) must not depend on its company: such begin at zero.  So do a
-        few problems, to which their own steps are cheaper.
+        At zero all joint states are equally probable, so problems bend as their contexts weigh
+        them: on average that is shared, and exact for joint fields.  What is left open where a
+        problem has many solutions (no penalty) must not depend on its company: such begin at zero.
+        So do a few problems, to which their own steps are cheaper.
         """
         unique = problems.shape.contexts == 1 or self.l2 > 0
         if not unique or problems.observed.shape[1] < MANY:
@@ -267,9 +267,9 @@ class LocalNewton:
         right = torch.cat([across.transpose(1, 2), gradient[:, there]], dim=2)
         solved = torch.linalg.solve(hessian[:, there][:, :, there], right)
         curvature = hessian[:, here][:, :, here] - across @ solved[:, :, :-1]
-        slope = (gradient[:, here] - across @ solved[:, :, -1:]).squeeze(2)
+        reduced = (gradient[:, here] - across @ solved[:, :, -1:]).squeeze(2)
         goal = centre.clone()
-        goal[here] = self._in_turn(curvature, slope, centre[here].T, spans).T
+        goal[here] = self._in_turn(curvature, reduced, centre[here].T, spans).T
         shift = (goal - centre)[here].T.unsqueeze(2)
         goal[there] -= (solved[:, :, -1:] + solved[:, :, :-1] @ shift).squeeze(2).T
         return goal
@@ -277,7 +277,7 @@ class LocalNewton:
     def _in_turn(
         self,
         curvature: Float[Tensor, "q k k"],
-        slope: Float[Tensor, "q k"],
+        gradient: Float[Tensor, "q k"],
         start: Float[Tensor, "q k"],
         spans: list[slice],
     ) -> Float[Tensor, "q k"]:
@@ -285,15 +285,15 @@ class LocalNewton:
         ends = torch.tensor([0, *(span.stop - span.start for span in spans)]).cumsum(0).tolist()
         tables = [slice(a, b) for a, b in pairwise(ends)]
         steepest = [torch.linalg.eigvalsh(curvature[:, t, t])[:, -1:] for t in tables]
-        here, slope = start.clone(), slope.clone()
+        here, gradient = start.clone(), gradient.clone()
         for _ in range(SWEEPS):
             before = here.clone()
             for table, top in zip(tables, steepest, strict=True):
-                goal = here[:, table] - slope[:, table] / top
+                goal = here[:, table] - gradient[:, table] / top
                 norm = goal.norm(dim=1, keepdim=True)
                 moved = goal * shrinkage(norm, self.l1 / top) - here[:, table]
                 here[:, table] += moved
-                slope += (curvature[:, :, table] @ moved.unsqueeze(2)).squeeze(2)
+                gradient += (curvature[:, :, table] @ moved.unsqueeze(2)).squeeze(2)
             if float((here - before).abs().max()) <= self.tolerance / 10:
                 break
         return here
