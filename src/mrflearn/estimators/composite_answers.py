@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, final
+from dataclasses import dataclass, replace
+from typing import Protocol, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
 from mrflearn.features.treebank import usual_form
-from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import Prefix
 from mrflearn.inference.parses import best_parses
 from mrflearn.io.corpus import Document, Vocabulary
 from mrflearn.io.trees import PART, Tree
-from mrflearn.models.composite_lm import CompositeModel, HiddenTokens
+from mrflearn.models.composite_lm import CompositeModel, Figures, HiddenTokens, explain
 from mrflearn.models.ngram import END, with_blind
-from mrflearn.objectives.expected_counts import (
-    Batch,
-    explain_tokens,
-    sentence_log_likelihoods,
-)
+from mrflearn.objectives.expected_counts import Batch, sentence_log_likelihoods
 from mrflearn.training.composite import CompositeFit
-from mrflearn.training.composite_start import Folded, Given, batches, encode, fold_in
+from mrflearn.training.composite_start import Folded, batches, encode, fold_in, ngram_scores
 
 # What a trained composite model answers: scores, parses, continuations, topics, new documents.
-
-
-Figures: TypeAlias = NDArray[np.float64]
 
 
 @final
@@ -146,7 +137,7 @@ class Answers:
             torch.ones(size, dtype=torch.int64),
         ).to(model.weights.device, model.weights.dtype)
         topics = torch.from_numpy(shares).to(model.weights).expand(size, -1)
-        scores = explain_tokens(model, tokens, topics).scores.double().cpu().numpy()
+        scores = explain(model, tokens, topics).scores.double().cpu().numpy()
         if self.grammar:
             scores[separator] = 0
         return np.asarray(scores)
@@ -173,7 +164,7 @@ class Answers:
         text = DocumentStream.of(encoded, separator, range(len(documents)))
         if not len(text):
             return text, []
-        given = Given(text, self.fit.ngrams).values(self.fit.tag_of_word)
+        given = ngram_scores(text, self.fit.ngrams, self.fit.tag_of_word)
         rows = np.arange(len(text))
         return text, list(batches(text, given, self.model.shape, row_of_sentence=rows))
 
@@ -184,7 +175,7 @@ class Answers:
     def scores(self, batch: Batch, topics: torch.Tensor) -> torch.Tensor:
         """p(token | preterminal) of each token of a batch, topics by the row of its sentence."""
         tokens = batch.tokens.to(self.model.weights.device, self.model.weights.dtype)
-        return explain_tokens(self.model, tokens, topics[tokens.document]).scores
+        return explain(self.model, tokens, topics[tokens.document]).scores
 
     def name(self, word: int) -> str:
         """A word as users see it, `</s>` for the sentence end."""
@@ -308,17 +299,16 @@ def _best_trees(
     answers: Answers, documents: Sequence[Document], shares: Figures
 ) -> list[Tree | None]:
     """The trees of all sentences that have words; `shares` has one row for each, or for all."""
-    wiring, model = answers.model.shape.grammar, answers.model
-    if wiring is None:
+    model = answers.model
+    if not answers.grammar:
         raise SettingsError("this model was trained without a grammar; it has no trees to give.")
     spoken = [words for sentences in documents for words in sentences if len(words)]
     topics = torch.from_numpy(shares).to(model.weights).expand(len(spoken), -1)
     trees: list[Tree | None] = [None] * len(spoken)
     start = _of_whole_trees(answers)
     for numbers, batch in answers.ready(documents)[1]:
-        scores = answers.scores(batch, topics).log()
-        lengths = batch.tokens.lengths
-        found = best_parses(ChartPotentials(wiring, scores, lengths, model.rules, start), 1)
+        scores = answers.scores(batch, topics)
+        found = best_parses(replace(model, start=start).potentials(scores, batch.tokens.lengths), 1)
         for number, best in zip(numbers.tolist(), found, strict=True):
             parse = best[0] if best else None
             trees[number] = tree_of(parse, spoken[number], answers.names, answers.binarised)
