@@ -233,8 +233,9 @@ class State:
 
     def with_tensors(self, tensors: Parameters) -> State:
         """The same with other numbers."""
-        own = (tensors[name] for name in ("documents", "tag_of_word", "common"))
-        return State(self.model.with_tensors(tensors), *own, float(tensors["strength"]))
+        documents, tags, common = (tensors[n] for n in ("documents", "tag_of_word", "common"))
+        model, strength = self.model.with_tensors(tensors), float(tensors["strength"])
+        return State(model, documents, tags, common, strength)
 
     @property
     def prior(self) -> Figures:
@@ -263,7 +264,7 @@ class Progress:
             **{f"best.{name}": value for name, value in self.best.tensors().items()},
             "held": torch.tensor(self.held, dtype=torch.float64),
             "rows": torch.tensor(rows, dtype=torch.float64).reshape(-1, 3),
-            "rounds": torch.tensor(self.rounds),
+            "rounds": torch.tensor(self.rounds, dtype=torch.float64),
         }
 
     def with_tensors(self, tensors: Parameters) -> Progress:
