@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Protocol, final
 
 import numpy as np
@@ -21,6 +22,7 @@ from mrflearn.io.corpus import Document, Vocabulary
 from mrflearn.io.trees import PART, Tree
 from mrflearn.models.composite_lm import CompositeModel, Figures, HiddenTokens, explain
 from mrflearn.models.ngram import END, with_blind
+from mrflearn.models.pcfg import DerivationSampler
 from mrflearn.objectives.expected_counts import Batch, sentence_log_likelihoods
 from mrflearn.training.composite import CompositeFit
 from mrflearn.training.composite_start import Folded, batches, encode, fold_in, ngram_scores
@@ -207,8 +209,7 @@ def _sentence(
     answers: Answers, shares: Figures, generator: np.random.Generator, longest: int
 ) -> Iterator[int]:
     context: list[int] = []
-    tags = _derivation(answers.model, generator) if answers.grammar else _endless()
-    for tag in tags:
+    for tag in _preterminals(answers.model, generator):
         if len(context) >= longest:
             return
         total = np.cumsum(answers.emission(context, shares)[:, tag])
@@ -220,30 +221,15 @@ def _sentence(
         yield word
 
 
-def _endless() -> Iterator[int]:
-    while True:
-        yield 0
-
-
-def _derivation(model: CompositeModel, generator: np.random.Generator) -> Iterator[int]:
-    """The preterminals of a new derivation, from left to right."""
-    wiring = model.shape.grammar
-    assert wiring is not None  # noqa: S101 - the caller made sure
-    parent, left, right = (
-        getattr(wiring, name).cpu().numpy() for name in ("parent", "left", "right")
-    )
-    rules = np.exp(model.rules.double().cpu().numpy())
-    start = np.exp(model.start.double().cpu().numpy())
-    mine = [np.flatnonzero(parent == phrase) for phrase in range(wiring.phrases)]
-    stack = [int(generator.choice(len(start), p=start / start.sum()))]
-    while stack:
-        symbol = stack.pop()
-        if symbol >= wiring.phrases:
-            yield symbol - wiring.phrases
-            continue
-        own = rules[mine[symbol]]
-        rule = mine[symbol][generator.choice(len(own), p=own / own.sum())]
-        stack += [int(right[rule]), int(left[rule])]
+def _preterminals(model: CompositeModel, generator: np.random.Generator) -> Iterator[int]:
+    """The preterminals of a new sentence from left to right; without a grammar, without end."""
+    shape = model.shape.grammar
+    if shape is None:
+        yield from repeat(0)
+        return
+    for symbol, _ in DerivationSampler(shape, model.rules, model.start).draw(generator):
+        if symbol >= shape.phrases:
+            yield symbol - shape.phrases
 
 
 # Parses of a chart as trees with names, as a treebank has them.

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import GraphError
@@ -146,6 +148,24 @@ class RuleShape:
 
     def __len__(self) -> int:
         return len(self.parent)
+
+
+@dataclass(frozen=True, eq=False)
+class RuleLists:
+    """Rules sorted by parent: those of phrase a stand from first[a] to first[a + 1]."""
+
+    first: NDArray[np.int64]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    score: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, shape: RuleShape, score: NDArray[np.float64]) -> RuleLists:
+        """The lists of a grammar's rules and their scores."""
+        parent, left, right = (x.cpu().numpy() for x in (shape.parent, shape.left, shape.right))
+        order = np.argsort(parent, kind="stable")
+        first = np.searchsorted(parent[order], np.arange(shape.phrases + 1))
+        return cls(first, left[order], right[order], score[order])
 
 
 # Dense rules: products of matrices.

@@ -378,7 +378,7 @@ def _normalised(values: Figures, axis: int, before: Figures) -> Figures:
 # Topic shares of unseen documents: folding in, sentence by sentence.
 
 
-GROWTH = 1 / 16  # of a text, after which all its expected draws are found again
+GROWTH = 1 / 32  # of a text, after which all its expected draws are found again
 
 
 def shares_before_each(
@@ -395,7 +395,7 @@ def shares_before_each(
     that look at no topic; ends: where each sentence ends among the tokens.
 
     Incremental EM [Neal and Hinton 1998]: the expected draws of a sentence are kept once it is
-    read, and found again when the text has grown by a sixteenth.  So a short document's steps are
+    read, and found again when the text has grown by a 32nd part.  So a short document's steps are
     over all of it, and a long one's take time in proportion to its length.
     """
     shares, kept, begin, whole = prior, np.zeros_like(prior), 0, 0
