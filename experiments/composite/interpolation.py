@@ -7,8 +7,8 @@ import torch
 
 from mrflearn import CompositeLanguageModel
 from mrflearn.inference.charts import Prefix
-from mrflearn.objectives.expected_counts import explain_tokens
-from mrflearn.training.composite_start import Given, batches
+from mrflearn.models.composite_lm import explain
+from mrflearn.training.composite_start import batches, ngram_scores
 
 Documents = list[list[list[str]]]
 
@@ -21,14 +21,14 @@ def token_probabilities(model: CompositeLanguageModel, documents: Documents) -> 
     shares = torch.from_numpy(answers._fold(text, ready).before).to(found.weights)
     wiring = found.shape.grammar
     result = np.zeros(len(text.stream) - 1)
-    given = Given(text, answers.fit.ngrams).values(answers.fit.tag_of_word)
+    given = ngram_scores(text, answers.fit.ngrams, answers.fit.tag_of_word)
     prefix = None
     if wiring is not None:
         logs = (found.rules.double().cpu(), found.start.double().cpu())
         prefix = Prefix.of(*logs, wiring.to(torch.device("cpu")))
     for sentences, batch in batches(text, given, found.shape, row_of_sentence=np.arange(len(text))):
         tokens = batch.tokens.to(found.weights.device, found.weights.dtype)
-        scores = explain_tokens(found, tokens, shares[tokens.document]).scores.double().cpu()
+        scores = explain(found, tokens, shares[tokens.document]).scores.double().cpu()
         if prefix is None:
             result[text.places(sentences, ends=True)] = scores[:, 0].numpy()
             continue

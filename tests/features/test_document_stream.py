@@ -23,3 +23,12 @@ def test_sentences_are_found_in_the_stream(documents: list[list[list[int]]], end
         assert text.stream[1:][places].tolist() == words + [0] * ends
     every = text.places(np.arange(len(text)), ends=True)
     assert every.tolist() == list(range(len(text.stream) - 1))
+
+
+def test_sentences_are_known_by_document() -> None:
+    text = DocumentStream.of([[np.array([1, 2])], [], [np.array([3]), np.array([4])]], 0, range(3))
+    assert [mine.tolist() for mine in text.by_document(4)] == [[0], [], [1, 2], []]
+    part = text.part(np.array([2, 0]))
+    assert part.stream.tolist() == [0, 4, 0, 1, 2, 0]
+    assert part.first.tolist() == [0, 2]
+    assert part.document.tolist() == [2, 0]

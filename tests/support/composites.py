@@ -15,7 +15,7 @@ from mrflearn.features.ngrams import NgramIndex
 from mrflearn.kernels.rules import RuleShape
 from mrflearn.models.composite_lm import GIVEN, CompositeModel, CompositeShape, HiddenTokens, Level
 from mrflearn.objectives.expected_counts import Batch, Expected
-from mrflearn.training.composite_start import Judged, batches
+from mrflearn.training.composite_start import NgramScores, batches
 
 STATES, SEPARATOR = 5, 0
 Sentences = list[list[list[int]]]  # documents of sentences of word numbers
@@ -78,7 +78,7 @@ def batch_of(model: CompositeModel, documents: Sentences, *, charted: bool = Tru
     generator = np.random.default_rng(size)
     given = generator.uniform(0.05, 0.5, (size, model.shape.tags))
     blind = generator.uniform(0.05, 0.5, size)
-    judged = Judged(given, blind, generator.integers(0, model.shape.buckets, size))
+    judged = NgramScores(given, blind, generator.integers(0, model.shape.buckets, size))
     longest = None if charted else 0
     ((_, batch),) = batches(text, judged, model.shape, longest=longest)
     return batch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -12,16 +14,26 @@ from torch.testing import assert_close
 from mrflearn.execution.executor import Serial
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import inside_outside
-from mrflearn.models.composite_lm import PLSA, common_weights, document_counts
-from mrflearn.training.composite import RulePrior, StartTrial, TextStep, WeightStep
-from mrflearn.training.composite_start import Judged, batches, part
-from mrflearn.training.em import EM
+from mrflearn.models.composite_lm import PLSA, CompositeModel, common_weights, document_counts
+from mrflearn.objectives.expected_counts import Batch, RulePrior
+from mrflearn.training.composite import Trial, text_step, weight_step
+from mrflearn.training.composite_start import NgramScores, batches
+from mrflearn.training.em import EM, StepFunction
 from support.composites import STATES, batch_of, random_model, text_of
 
 SHARES = torch.tensor([[0.4, 0.6], [0.7, 0.3]], dtype=torch.float64)
 WORDS = st.lists(st.integers(1, STATES - 1), min_size=1, max_size=4)
 TEXTS = st.lists(st.lists(WORDS, min_size=1, max_size=2), min_size=2, max_size=2)
 LEVELS = st.sampled_from([["uvAh", "vAh", "Ah", "A"], ["vh", "h"], ["Ah", "A", "h", ""]])
+
+
+def steps_of(model: CompositeModel, train: list[Batch], uses: float) -> StepFunction:
+    prior = RulePrior.around(model, uses)
+    return partial(text_step, model=model, train=train, executor=Serial(), prior=prior)
+
+
+def start_of(model: CompositeModel) -> dict[str, torch.Tensor]:
+    return {**model.tensors(), "documents": SHARES}
 
 
 @settings(max_examples=25)
@@ -37,13 +49,13 @@ def test_the_likelihood_never_falls(
 ) -> None:
     model = random_model(documents, levels, seed=seed, grammar=(2, 2) if grammar else None)
     train = [batch_of(model, documents)]
-    step = TextStep(model, train, Serial(), RulePrior.around(model, 3.0 if tied else 0.0))
-    outcome = EM(6, 0.0).fit(step, step.start(SHARES))  # EM raises where it falls
+    step = steps_of(model, train, 3.0 if tied else 0.0)
+    outcome = EM(6, 0.0).fit(step, start_of(model))  # EM raises where it falls
     values = [row.value for row in outcome.history]
     assert values[-1] <= values[0]
     other = random_model(documents, levels, seed=seed + 1, grammar=(2, 2) if grammar else None)
-    trials = [StartTrial(each, SHARES, train) for each in (model, other)]
-    weigh = WeightStep(trials, Serial(), model.weights, prior=2.0, tied=tied)
+    trials = [Trial(each, SHARES, train) for each in (model, other)]
+    weigh = weight_step(trials, Serial(), model.weights, 2.0, tied=tied, seen=[])
     begun = common_weights(model.weights, 1.0) if tied else model.weights
     found = EM(6, 0.0).fit(weigh, {"weights": begun})
     assert_close(found.model["weights"].sum(dim=2), torch.ones_like(model.weights[:, :, 0]))
@@ -55,10 +67,10 @@ def test_topics_alone_are_plsa() -> None:
     only = torch.zeros_like(model.weights)
     only[:, :, 0] = 1
     model = model.with_tensors({**model.tensors(), "weights": only})
-    step = TextStep(model, [batch_of(model, documents)], Serial(), RulePrior.around(model, 0.0))
+    step = steps_of(model, [batch_of(model, documents)], 0.0)
     words = [np.array([1, 2, 2, 0, 3, 0]), np.array([4, 1, 0, 2, 2, 0])]  # ends are words
     alone = PLSA(model.tables[0][:-2, 0].numpy(), SHARES.numpy())
-    parameters = step.start(SHARES)
+    parameters = start_of(model)
     for _ in range(3):
         value, parameters = step(parameters)
         expected, alone = alone.step(document_counts(words, STATES))
@@ -74,8 +86,8 @@ def test_a_grammar_alone_is_a_pcfg() -> None:
     only[:, :, 0] = 1
     model = model.with_tensors({**model.tensors(), "weights": only})
     shares = torch.ones(2, 1, dtype=torch.float64)
-    step = TextStep(model, [batch_of(model, documents)], Serial(), RulePrior.around(model, 0.0))
-    value, new = step(step.start(shares))
+    step = steps_of(model, [batch_of(model, documents)], 0.0)
+    value, new = step({**model.tensors(), "documents": shares})
     wiring = model.shape.grammar
     assert wiring is not None
     flat = [words for sentences in documents for words in sentences]
@@ -97,22 +109,18 @@ def test_shards_add_up_to_the_whole() -> None:
     model = random_model(documents, ["vA", "Ah", "h"])
     text = text_of(documents)
     size = len(text.stream) - 1
-    values = Judged(
+    values = NgramScores(
         np.full((size, model.shape.tags), 0.1), np.full(size, 0.2), np.zeros(size, np.int64)
     )
     single = []
     for number in range(len(text)):
         chosen = np.array([number])
         places = text.places(chosen, ends=True)
-        own = batches(part(text, chosen), values.at(places), model.shape)
+        own = batches(text.part(chosen), values.at(places), model.shape)
         single += [batch for _, batch in own]
     whole = [batch for _, batch in batches(text, values, model.shape)]
-    one = TextStep(model, whole, Serial(), RulePrior.around(model, 1.0))
-    many = TextStep(model, single, Serial(), RulePrior.around(model, 1.0))
-    for left, right in zip(_numbers(one), _numbers(many), strict=True):
-        assert_close(left, right, rtol=0, atol=1e-10)
-
-
-def _numbers(step: TextStep) -> list[torch.Tensor]:
-    value, parameters = step(step.start(SHARES))
-    return [torch.tensor(value), *parameters.values()]
+    found = [steps_of(model, train, 1.0)(start_of(model)) for train in (whole, single)]
+    (one, left), (many, right) = found
+    assert one == pytest.approx(many, abs=1e-10)
+    for name, value in left.items():
+        assert_close(value, right[name], rtol=0, atol=1e-10)

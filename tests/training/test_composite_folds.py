@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,8 +13,8 @@ from mrflearn.execution.executor import Serial
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.composite_lm import maximise_tables
 from mrflearn.models.ngram import NgramLevel
-from mrflearn.objectives.expected_counts import ExpectedCounts
-from mrflearn.training.composite import FOLDS, Folds, RulePrior, deleted, fold_numbers, total
+from mrflearn.objectives.expected_counts import RulePrior, counts_of_others, expect
+from mrflearn.training.composite import FOLDS, Folds, deleted_model, fold_numbers
 from support.composites import batch_of, random_model, text_of
 
 VOCABULARY = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
@@ -34,7 +36,7 @@ def test_every_token_is_judged_by_the_other_folds(order: int) -> None:
     number = np.array([0, 1, 2, 0, 1])
     folds = Folds.of(text, number, order, VOCABULARY)
     tags = np.array([[0.0, 0.0], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
-    found = folds.values(tags)
+    found = folds.scores(torch.from_numpy(tags))
     assert len(found.blind) == len(text.stream) - 1
     if not order:
         assert not found.given.any()
@@ -52,18 +54,16 @@ def test_a_fold_judges_itself_where_there_is_no_other() -> None:
     text = text_of([[[2, 3, 4]]])
     folds = Folds.of(text, fold_numbers(text, 1), 2, VOCABULARY)
     assert len(folds.each) == 1
-    assert (folds.values(np.ones((5, 1))).given[:-1] > 0).all()
+    assert (folds.scores(torch.ones(5, 1)).given[:-1] > 0).all()
 
 
 def test_the_model_of_the_others_is_what_they_teach() -> None:
     documents = [[[1, 2, 2], [3]], [[4, 1], [2, 2, 1]]]
     model = random_model(documents, ["vA", "Ah", ""])
-    task = ExpectedCounts(model, SHARES)
     counts = [
-        Serial().total(task, [batch_of(model, [documents[0]])]),
-        Serial().total(task, [batch_of(model, [documents[1]])]),
+        expect(model, SHARES, [batch_of(model, [document])], Serial()) for document in documents
     ]
-    rest = deleted(model, total(counts), counts[1], RulePrior.around(model, 0.5))
+    rest = deleted_model(model, counts_of_others(counts, 1), RulePrior.around(model, 0.5))
     expected = maximise_tables(model.shape, counts[0].tables, model.tables)
     for mine, wanted in zip(rest.tables, expected, strict=True):
         assert_close(mine, wanted, rtol=0, atol=1e-9)
@@ -72,8 +72,18 @@ def test_the_model_of_the_others_is_what_they_teach() -> None:
     times = (counts[0].rules + 0.5 * model.rules.exp()).reshape(wiring.phrases, -1)
     wanted = (times / times.sum(dim=1, keepdim=True)).reshape(-1)
     assert_close(rest.rules.exp(), wanted, rtol=0, atol=1e-9)
-    alone = deleted(
-        model, counts[0], counts[0], RulePrior.around(model, 0.0)
-    )  # nothing is left: words as before
+    nothing = counts_of_others(counts[:1], 0)
+    alone = deleted_model(model, nothing, RulePrior.around(model, 0.0))  # words as before
     assert_close(alone.tables[0], model.tables[0])
     assert (alone.rules > -torch.inf).all()
+
+
+def test_small_counts_of_the_others_do_not_drown_in_those_of_a_fold() -> None:
+    documents = [[[1, 2, 2], [3]], [[4, 1], [2, 2, 1]]]
+    model = random_model(documents, ["vA", "Ah", ""])
+    small = expect(model, SHARES, [batch_of(model, documents)], Serial())
+    single = {n: x.float() for n, x in vars(small).items() if isinstance(x, torch.Tensor)}
+    small = replace(small, tables=tuple(x.float() for x in small.tables), **single)
+    large = replace(small, rules=1e9 * small.rules)
+    rest = counts_of_others([large, small], 0)
+    assert_close(rest.rules, small.rules, rtol=0, atol=0)

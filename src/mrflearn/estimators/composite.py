@@ -32,7 +32,7 @@ from mrflearn.io.files import PathLike
 from mrflearn.io.trees import Tree
 from mrflearn.kernels.rules import RuleShape
 from mrflearn.models.composite_lm import GIVEN, RULE_COLUMNS, CompositeModel, CompositeShape, Level
-from mrflearn.models.ngram import TABLE_PARTS, BackoffTable, NgramLevel, NgramModel, bucket_count
+from mrflearn.models.ngram import NgramLevel, NgramModel, bucket_count
 from mrflearn.models.storage import figure, texts
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite import CompositeFit, CompositeSettings, fit_composite
@@ -122,11 +122,7 @@ def _shape(
 
 
 def _ngram_tensors(level: NgramLevel) -> dict[str, Tensor]:
-    tensors = {
-        f"ngram.{part}.{n}": torch.from_numpy(getattr(table, part))
-        for n, table in enumerate(level.model.tables, start=1)
-        for part in TABLE_PARTS
-    }
+    tensors = {f"ngram.{name}": table for name, table in level.model.tensors().items()}
     for part in CONTEXT_PARTS:
         for n, numbers in enumerate(getattr(level, part), start=2):
             tensors[f"ngram.{part}.{n}"] = torch.from_numpy(numbers.astype(np.int64))
@@ -134,15 +130,12 @@ def _ngram_tensors(level: NgramLevel) -> dict[str, Tensor]:
 
 
 def _ngrams(order: int, vocabulary: Vocabulary, tensors: dict[str, Tensor]) -> NgramLevel:
-    tables = tuple(
-        BackoffTable(*(tensors[f"ngram.{part}.{n}"].cpu().numpy() for part in TABLE_PARTS))
-        for n in range(1, order + 1)
-    )
+    own = {name.removeprefix("ngram."): table for name, table in tensors.items()}
     rest = (
-        tuple(tensors[f"ngram.{part}.{n}"].cpu().numpy() for n in range(2, order + 1))
+        tuple(own[f"{part}.{n}"].cpu().numpy() for n in range(2, order + 1))
         for part in CONTEXT_PARTS
     )
-    return NgramLevel(NgramModel(vocabulary, tables), *rest)
+    return NgramLevel(NgramModel.from_tensors(vocabulary, order, own), *rest)
 
 
 # `CompositeLanguageModel`: n-gram, grammar and topics in one model of documents.

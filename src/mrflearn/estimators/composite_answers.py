@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, final
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import Protocol, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
 from mrflearn.features.treebank import usual_form
-from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import Prefix
 from mrflearn.inference.parses import best_parses
 from mrflearn.io.corpus import Document, Vocabulary
 from mrflearn.io.trees import PART, Tree
-from mrflearn.models.composite_lm import CompositeModel, HiddenTokens
+from mrflearn.models.composite_lm import CompositeModel, Figures, HiddenTokens, explain
 from mrflearn.models.ngram import END, with_blind
-from mrflearn.objectives.expected_counts import (
-    Batch,
-    explain_tokens,
-    sentence_log_likelihoods,
-)
+from mrflearn.models.pcfg import DerivationSampler
+from mrflearn.objectives.expected_counts import Batch, sentence_log_likelihoods
 from mrflearn.training.composite import CompositeFit
-from mrflearn.training.composite_start import Folded, Given, batches, encode, fold_in
+from mrflearn.training.composite_start import Folded, batches, encode, fold_in, ngram_scores
 
 # What a trained composite model answers: scores, parses, continuations, topics, new documents.
-
-
-Figures: TypeAlias = NDArray[np.float64]
 
 
 @final
@@ -146,7 +139,7 @@ class Answers:
             torch.ones(size, dtype=torch.int64),
         ).to(model.weights.device, model.weights.dtype)
         topics = torch.from_numpy(shares).to(model.weights).expand(size, -1)
-        scores = explain_tokens(model, tokens, topics).scores.double().cpu().numpy()
+        scores = explain(model, tokens, topics).scores.double().cpu().numpy()
         if self.grammar:
             scores[separator] = 0
         return np.asarray(scores)
@@ -173,7 +166,7 @@ class Answers:
         text = DocumentStream.of(encoded, separator, range(len(documents)))
         if not len(text):
             return text, []
-        given = Given(text, self.fit.ngrams).values(self.fit.tag_of_word)
+        given = ngram_scores(text, self.fit.ngrams, self.fit.tag_of_word)
         rows = np.arange(len(text))
         return text, list(batches(text, given, self.model.shape, row_of_sentence=rows))
 
@@ -184,7 +177,7 @@ class Answers:
     def scores(self, batch: Batch, topics: torch.Tensor) -> torch.Tensor:
         """p(token | preterminal) of each token of a batch, topics by the row of its sentence."""
         tokens = batch.tokens.to(self.model.weights.device, self.model.weights.dtype)
-        return explain_tokens(self.model, tokens, topics[tokens.document]).scores
+        return explain(self.model, tokens, topics[tokens.document]).scores
 
     def name(self, word: int) -> str:
         """A word as users see it, `</s>` for the sentence end."""
@@ -216,8 +209,7 @@ def _sentence(
     answers: Answers, shares: Figures, generator: np.random.Generator, longest: int
 ) -> Iterator[int]:
     context: list[int] = []
-    tags = _derivation(answers.model, generator) if answers.grammar else _endless()
-    for tag in tags:
+    for tag in _preterminals(answers.model, generator):
         if len(context) >= longest:
             return
         total = np.cumsum(answers.emission(context, shares)[:, tag])
@@ -229,30 +221,15 @@ def _sentence(
         yield word
 
 
-def _endless() -> Iterator[int]:
-    while True:
-        yield 0
-
-
-def _derivation(model: CompositeModel, generator: np.random.Generator) -> Iterator[int]:
-    """The preterminals of a new derivation, from left to right."""
-    wiring = model.shape.grammar
-    assert wiring is not None  # noqa: S101 - the caller made sure
-    parent, left, right = (
-        getattr(wiring, name).cpu().numpy() for name in ("parent", "left", "right")
-    )
-    rules = np.exp(model.rules.double().cpu().numpy())
-    start = np.exp(model.start.double().cpu().numpy())
-    mine = [np.flatnonzero(parent == phrase) for phrase in range(wiring.phrases)]
-    stack = [int(generator.choice(len(start), p=start / start.sum()))]
-    while stack:
-        symbol = stack.pop()
-        if symbol >= wiring.phrases:
-            yield symbol - wiring.phrases
-            continue
-        own = rules[mine[symbol]]
-        rule = mine[symbol][generator.choice(len(own), p=own / own.sum())]
-        stack += [int(right[rule]), int(left[rule])]
+def _preterminals(model: CompositeModel, generator: np.random.Generator) -> Iterator[int]:
+    """The preterminals of a new sentence from left to right; without a grammar, without end."""
+    shape = model.shape.grammar
+    if shape is None:
+        yield from repeat(0)
+        return
+    for symbol, _ in DerivationSampler(shape, model.rules, model.start).draw(generator):
+        if symbol >= shape.phrases:
+            yield symbol - shape.phrases
 
 
 # Parses of a chart as trees with names, as a treebank has them.
@@ -308,17 +285,16 @@ def _best_trees(
     answers: Answers, documents: Sequence[Document], shares: Figures
 ) -> list[Tree | None]:
     """The trees of all sentences that have words; `shares` has one row for each, or for all."""
-    wiring, model = answers.model.shape.grammar, answers.model
-    if wiring is None:
+    model = answers.model
+    if not answers.grammar:
         raise SettingsError("this model was trained without a grammar; it has no trees to give.")
     spoken = [words for sentences in documents for words in sentences if len(words)]
     topics = torch.from_numpy(shares).to(model.weights).expand(len(spoken), -1)
     trees: list[Tree | None] = [None] * len(spoken)
     start = _of_whole_trees(answers)
     for numbers, batch in answers.ready(documents)[1]:
-        scores = answers.scores(batch, topics).log()
-        lengths = batch.tokens.lengths
-        found = best_parses(ChartPotentials(wiring, scores, lengths, model.rules, start), 1)
+        scores = answers.scores(batch, topics)
+        found = best_parses(replace(model, start=start).potentials(scores, batch.tokens.lengths), 1)
         for number, best in zip(numbers.tolist(), found, strict=True):
             parse = best[0] if best else None
             trees[number] = tree_of(parse, spoken[number], answers.names, answers.binarised)

@@ -85,15 +85,8 @@ def from_trees(
     counts = TreebankCounts.of(trees, horizontal=horizontal)
     if not counts.rules:
         raise DataError("the treebank has no tree of two words or more; it makes no grammar.")
-    roots = torch.full((counts.shape.symbols,), NEW_ROOT, dtype=torch.float64)
-    for symbol, times in counts.roots.items():
-        roots[symbol] += times
-    tags = torch.zeros(len(vocabulary), len(counts.preterminals), dtype=torch.float64)
-    place = {tag: k for k, tag in enumerate(counts.preterminals)}
-    ids = vocabulary.encode(word for _, word in counts.words).tolist()
-    for word, ((tag, _), times) in zip(ids, counts.words.items(), strict=True):
-        tags[word, place[tag]] += times
-    guess = tag_shares_of_words(tags, None)
+    roots = counts.root_counts() + NEW_ROOT
+    guess = tag_shares_of_words(counts.word_tags(vocabulary), None)
     start = GrammarStart(counts.log_rules(), (roots / roots.sum()).log(), guess)
     names = counts.phrases + counts.preterminals
     return GrammarChoice(counts.shape, [start], names, binarised=True)

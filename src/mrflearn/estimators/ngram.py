@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,8 +19,6 @@ from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, ho
 from mrflearn.io.files import PathLike
 from mrflearn.models.ngram import (
     END,
-    TABLE_PARTS,
-    BackoffTable,
     NgramModel,
     TokenScores,
     adjusted_counts,
@@ -275,25 +272,17 @@ class NgramLanguageModel(Estimator, ScoresText):
 
     def _learned_parts(self) -> Parts:
         model = self._fitted()
-        tensors = {
-            f"{part}.{n}": torch.from_numpy(getattr(table, part))
-            for n, table in enumerate(model.tables, start=1)
-            for part in TABLE_PARTS
-        }
         learned = {
             "words": list(model.vocabulary.words),
             "unknown_seen": self.unknown_seen_,
             "discounts": self.discounts_,
             "fallback_orders": self.fallback_orders_,
         }
-        return learned, tensors
+        return learned, model.tensors()
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        tables = tuple(
-            BackoffTable(*(tensors[f"{part}.{n}"].cpu().numpy() for part in TABLE_PARTS))
-            for n in range(1, self.order + 1)
-        )
-        self.model_ = NgramModel(Vocabulary(texts(learned, "words")), tables)
+        vocabulary = Vocabulary(texts(learned, "words"))
+        self.model_ = NgramModel.from_tensors(vocabulary, self.order, tensors)
         self.unknown_seen_ = bool(learned["unknown_seen"])
         self.discounts_ = [[figure(own) for own in values] for values in learned["discounts"]]
         self.fallback_orders_ = [int(figure(order)) for order in learned["fallback_orders"]]

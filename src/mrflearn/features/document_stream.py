@@ -49,6 +49,20 @@ class DocumentStream:
     def __len__(self) -> int:
         return len(self.length)
 
+    def by_document(self, documents: int) -> list[Counts]:
+        """The sentences of each of so many documents."""
+        order = np.argsort(self.document, kind="stable")
+        sizes = np.bincount(self.document, minlength=documents)
+        return np.split(order, np.cumsum(sizes)[:-1])
+
+    def part(self, sentences: Counts) -> DocumentStream:
+        """Some sentences as a stream of their own."""
+        stream = self.stream[1:][self.places(sentences, ends=True)]
+        length = self.length[sentences]
+        first = np.cumsum(length + 1) - length - 1
+        stream = np.concatenate([self.stream[:1], stream])
+        return DocumentStream(stream, self.document[sentences], first, length)
+
     def places(self, sentences: Counts, *, ends: bool) -> Counts:
         """The places of the tokens of some sentences, one sentence after the other."""
         sizes = self.length[sentences] + ends

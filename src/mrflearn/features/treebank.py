@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.trees import (
     Tree,
     binarise,
@@ -111,9 +112,23 @@ class TreebankCounts:
         total.index_add_(0, self.shape.parent, times)
         return (times / total[self.shape.parent]).log()
 
-    def log_start(self) -> Float[Tensor, " s"]:
-        """The share of each symbol among the roots, in nats; -inf for one that is never a root."""
+    def root_counts(self) -> Float[Tensor, " s"]:
+        """How often each symbol is a root."""
         times = torch.zeros(self.shape.symbols, dtype=torch.float64)
         for symbol, count in self.roots.items():
             times[symbol] = count
+        return times
+
+    def log_start(self) -> Float[Tensor, " s"]:
+        """The share of each symbol among the roots, in nats; -inf for one that is never a root."""
+        times = self.root_counts()
         return (times / times.sum()).log()
+
+    def word_tags(self, vocabulary: Vocabulary) -> Float[Tensor, "v p"]:
+        """How often each word of a vocabulary has each tag."""
+        times = torch.zeros(len(vocabulary), len(self.preterminals), dtype=torch.float64)
+        place = {tag: k for k, tag in enumerate(self.preterminals)}
+        ids = vocabulary.encode(word for _, word in self.words).tolist()
+        for word, ((tag, _), count) in zip(ids, self.words.items(), strict=True):
+            times[word, place[tag]] += count
+        return times

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mrflearn.errors import InferenceError
 from mrflearn.graph.chart import ChartPotentials, chart_batches
 from mrflearn.kernels.chart import log_inside
-from mrflearn.kernels.rules import RuleShape
+from mrflearn.kernels.rules import RuleLists
 
 ELEMENTS = 2**24  # that a batch of charts may hold; one sentence is always taken
 Numbers = NDArray[np.float64]
@@ -49,24 +49,6 @@ class HyperEdges(NamedTuple):
     left: Indices
     right: Indices
     split: Indices
-
-
-@dataclass(frozen=True, eq=False)
-class RuleLists:
-    """Rules sorted by parent: those of phrase a stand from first[a] to first[a + 1]."""
-
-    first: Indices
-    left: Indices
-    right: Indices
-    score: Numbers
-
-    @classmethod
-    def of(cls, shape: RuleShape, score: Numbers) -> RuleLists:
-        """The lists of a grammar's rules and their scores."""
-        parent, left, right = (x.cpu().numpy() for x in (shape.parent, shape.left, shape.right))
-        order = np.argsort(parent, kind="stable")
-        first = np.searchsorted(parent[order], np.arange(shape.phrases + 1))
-        return cls(first, left[order], right[order], score[order])
 
 
 @dataclass(frozen=True, eq=False)

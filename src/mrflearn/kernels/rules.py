@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import GraphError
@@ -67,13 +69,13 @@ class AppliedRules:
     the rules.
     """
 
+    symbols_first: bool
+    semiring: Semiring
+    flat: Callable[[BlockCounts], Float[Tensor, " r"]]
     phrases: Block
     word_left: Block
     word_right: Block
     words: Block
-    symbols_first: bool
-    semiring: Semiring
-    flat: Callable[[BlockCounts], Float[Tensor, " r"]]
 
 
 # Which binary rules a grammar has: the wiring of a chart, without any probabilities.
@@ -148,6 +150,24 @@ class RuleShape:
         return len(self.parent)
 
 
+@dataclass(frozen=True, eq=False)
+class RuleLists:
+    """Rules sorted by parent: those of phrase a stand from first[a] to first[a + 1]."""
+
+    first: NDArray[np.int64]
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    score: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, shape: RuleShape, score: NDArray[np.float64]) -> RuleLists:
+        """The lists of a grammar's rules and their scores."""
+        parent, left, right = (x.cpu().numpy() for x in (shape.parent, shape.left, shape.right))
+        order = np.argsort(parent, kind="stable")
+        first = np.searchsorted(parent[order], np.arange(shape.phrases + 1))
+        return cls(first, left[order], right[order], score[order])
+
+
 # Dense rules: products of matrices.
 
 
@@ -210,8 +230,8 @@ def dense_rules(shape: RuleShape, weight: Float[Tensor, " r"]) -> AppliedRules:
         rows = torch.cat([every, left], dim=1), torch.cat([right, words], dim=1)
         return torch.cat(rows, dim=2).flatten()
 
-    blocks = (Block(*(DenseRole(own, role) for role in range(3))) for own in tables)
-    return AppliedRules(*blocks, False, SUM, flat)
+    blocks = [Block(*(DenseRole(own, role) for role in range(3))) for own in tables]
+    return AppliedRules(False, SUM, flat, *blocks)
 
 
 # Sparse rules: products are formed for the pairs of symbols that some rule has, once a pair, and
@@ -254,7 +274,9 @@ class ListedRole:
 
     @cached_property
     def _distinct(self) -> tuple[Int[Tensor, " q"], Int[Tensor, " r"]]:
-        return torch.unique(self.others[0] * self.sizes[2] + self.others[1], return_inverse=True)
+        codes = self.others[0] * self.sizes[2] + self.others[1]
+        distinct, of_rule = torch.unique(codes, return_inverse=True)
+        return distinct, of_rule
 
     @cached_property
     def pairs(self) -> tuple[Int[Tensor, " q"], Int[Tensor, " q"]]:
@@ -499,8 +521,8 @@ def sparse_rules(
             total[block.rule] = own * weight[block.rule]
         return total
 
-    blocks = (
+    blocks = [
         Block(*(SparseRole(role, weight[block.rule], semiring, at_once) for role in block.roles))
         for block in shape.blocks
-    )
-    return AppliedRules(*blocks, True, semiring, flat)
+    ]
+    return AppliedRules(True, semiring, flat, *blocks)

@@ -32,7 +32,7 @@ of its own words, and the scores of a document's sentences multiply to a probabi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias, final
@@ -46,6 +46,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.ngrams import NgramIndex
+from mrflearn.graph.chart import ChartPotentials
 from mrflearn.kernels.rules import RuleShape
 
 # theta(u v A h -> w) as a mixture over hidden back-off levels, for many words at once.
@@ -118,28 +119,6 @@ class Explained:
     scores: Float[Tensor, "t a"]
 
 
-def explain(
-    levels: Sequence[Level],
-    tables: Tables,
-    weights: Float[Tensor, "b a l"],
-    uniform: float,
-    tokens: HiddenTokens,
-    topics: Float[Tensor, "t h"],
-) -> Explained:
-    """p(token | preterminal), topics summed out [Wang 2005, section 3, alpha_ii], and its parts."""
-    values, means = [], []
-    tags = weights.shape[1]
-    for level, table in zip(levels, tables, strict=True):
-        value = table[tokens.rows[level.words]]
-        mean = (value * topics.unsqueeze(1)).sum(dim=2) if level.topic else value[:, :, 0]
-        values.append(value)
-        means.append(mean.expand(-1, tags))
-    means += [tokens.given, tokens.blind.unsqueeze(1).expand(-1, tags)]
-    means.append(torch.full_like(tokens.given, uniform))
-    stacked, weighed = torch.stack(means, dim=2), weights[tokens.bucket]
-    return Explained(tuple(values), stacked, weighed, (stacked * weighed).sum(dim=2))
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class LevelCounts:
@@ -148,36 +127,6 @@ class LevelCounts:
     tables: Tables
     weights: Float[Tensor, "b a l"]
     topics: Float[Tensor, "t h"]
-
-
-def expected_levels(
-    levels: Sequence[Level],
-    tables: Tables,
-    tokens: HiddenTokens,
-    topics: Float[Tensor, "t h"],
-    explained: Explained,
-    tags: Float[Tensor, "t a"],
-    buckets: int,
-) -> LevelCounts:
-    """How often each level, entry and topic was used, given the expected preterminals.
-
-    A topic is drawn only where the level looks at it, which changes no probability of words and
-    leaves less hidden: EM is quicker than if every token drew one.
-    """
-    share = tags / torch.where(explained.scores > 0, explained.scores, 1.0)
-    drawn = torch.zeros_like(topics)
-    counts = []
-    for place, (level, table) in enumerate(zip(levels, tables, strict=True)):
-        used = share * explained.weights[:, :, place]
-        used = used if level.tag else used.sum(dim=1, keepdim=True)
-        used = used.unsqueeze(2) * explained.values[place]
-        if level.topic:
-            used = used * topics.unsqueeze(1)
-            drawn += used.sum(dim=1)
-        counts.append(torch.zeros_like(table).index_add_(0, tokens.rows[level.words], used))
-    each = share.unsqueeze(2) * explained.weights * explained.means
-    weights = each.new_zeros(buckets, *each.shape[1:]).index_add_(0, tokens.bucket, each)
-    return LevelCounts(tuple(counts), weights, drawn)
 
 
 def normalised(
@@ -280,13 +229,60 @@ class CompositeModel:
         """The same on a device."""
         moved = {name: value.to(device) for name, value in self.tensors().items()}
         wiring = self.shape.grammar
-        if wiring is not None:
-            columns = {name: getattr(wiring, name).to(device) for name in RULE_COLUMNS}
-            wiring = replace(wiring, **columns)
+        wiring = None if wiring is None else wiring.to(device)
         return replace(self, shape=replace(self.shape, grammar=wiring)).with_tensors(moved)
+
+    def potentials(
+        self, scores: Float[Tensor, "t a"], lengths: Int[Tensor, " s"]
+    ) -> ChartPotentials:
+        """The grammar's scores with p(token | preterminal) of sentences end to end."""
+        assert self.shape.grammar is not None  # noqa: S101 - without one there are no charts
+        return ChartPotentials(self.shape.grammar, scores.log(), lengths, self.rules, self.start)
 
     def _named_tables(self) -> list[tuple[str, Tensor]]:
         return [(str(level), t) for level, t in zip(self.shape.levels, self.tables, strict=True)]
+
+
+def explain(model: CompositeModel, tokens: HiddenTokens, topics: Float[Tensor, "t h"]) -> Explained:
+    """p(token | preterminal), topics summed out [Wang 2005, section 3, alpha_ii], and its parts."""
+    shape, values, means = model.shape, [], []
+    for level, table in zip(shape.levels, model.tables, strict=True):
+        value = table[tokens.rows[level.words]]
+        mean = (value * topics.unsqueeze(1)).sum(dim=2) if level.topic else value[:, :, 0]
+        values.append(value)
+        means.append(mean.expand(-1, shape.tags))
+    means += [tokens.given, tokens.blind.unsqueeze(1).expand(-1, shape.tags)]
+    means.append(torch.full_like(tokens.given, 1 / shape.symbols))
+    stacked, weighed = torch.stack(means, dim=2), model.weights[tokens.bucket]
+    return Explained(tuple(values), stacked, weighed, (stacked * weighed).sum(dim=2))
+
+
+def expected_levels(
+    model: CompositeModel,
+    tokens: HiddenTokens,
+    topics: Float[Tensor, "t h"],
+    explained: Explained,
+    tags: Float[Tensor, "t a"],
+) -> LevelCounts:
+    """How often each level, entry and topic was used, given the expected preterminals.
+
+    A topic is drawn only where the level looks at it, which changes no probability of words and
+    leaves less hidden: EM is quicker than if every token drew one.
+    """
+    share = tags / torch.where(explained.scores > 0, explained.scores, 1.0)
+    drawn = torch.zeros_like(topics)
+    counts = []
+    for place, (level, table) in enumerate(zip(model.shape.levels, model.tables, strict=True)):
+        used = share * explained.weights[:, :, place]
+        used = used if level.tag else used.sum(dim=1, keepdim=True)
+        used = used.unsqueeze(2) * explained.values[place]
+        if level.topic:
+            used = used * topics.unsqueeze(1)
+            drawn += used.sum(dim=1)
+        counts.append(torch.zeros_like(table).index_add_(0, tokens.rows[level.words], used))
+    each = share.unsqueeze(2) * explained.weights * explained.means
+    weights = torch.zeros_like(model.weights).index_add_(0, tokens.bucket, each)
+    return LevelCounts(tuple(counts), weights, drawn)
 
 
 def maximise_tables(shape: CompositeShape, counts: Tables, before: Tables) -> Tables:
@@ -382,6 +378,9 @@ def _normalised(values: Figures, axis: int, before: Figures) -> Figures:
 # Topic shares of unseen documents: folding in, sentence by sentence.
 
 
+GROWTH = 1 / 32  # of a text, after which all its expected draws are found again
+
+
 def shares_before_each(
     by_topic: Figures,
     otherwise: Figures,
@@ -394,21 +393,28 @@ def shares_before_each(
 
     by_topic: (tokens, topics), what each topic gives a token; otherwise: what it has from levels
     that look at no topic; ends: where each sentence ends among the tokens.
+
+    Incremental EM [Neal and Hinton 1998]: the expected draws of a sentence are kept once it is
+    read, and found again when the text has grown by a 32nd part.  So a short document's steps are
+    over all of it, and a long one's take time in proportion to its length.
     """
-    shares = prior
+    shares, kept, begin, whole = prior, np.zeros_like(prior), 0, 0
     yield shares
     for end in ends.tolist():
+        if end >= (1 + GROWTH) * whole:
+            kept, begin, whole = np.zeros_like(prior), 0, end
+        drawn = kept
         for _ in range(steps):
-            shares = fold_step(by_topic[:end], otherwise[:end], shares, prior, strength)
+            drawn = kept + expected_draws(by_topic[begin:end], otherwise[begin:end], shares)
+            raised = drawn + strength * prior
+            total = raised.sum()
+            shares = raised / total if total > 0 else prior
+        kept, begin = drawn, end
         yield shares
 
 
-def fold_step(
-    by_topic: Figures, otherwise: Figures, shares: Figures, prior: Figures, strength: float
-) -> Figures:
-    """One EM step for the shares of a document: expected draws of topics and the prior's."""
+def expected_draws(by_topic: Figures, otherwise: Figures, shares: Figures) -> Figures:
+    """How often tokens are expected to have drawn each topic; one that nothing gives draws none."""
     total = otherwise + by_topic @ shares
-    drawn = shares * ((1 / np.maximum(total, np.finfo(np.float64).tiny)) @ by_topic)
-    raised = drawn + strength * prior
-    whole = raised.sum()
-    return np.asarray(raised / whole) if whole > 0 else prior
+    inverse = np.divide(1, total, out=np.zeros_like(total), where=total > 0)
+    return np.asarray(shares * (inverse @ by_topic))

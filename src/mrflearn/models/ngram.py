@@ -12,14 +12,16 @@ seen, and how often what followed was new [Chen & Goodman 1999, section 2.4, on 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.features.ngrams import (
@@ -99,6 +101,25 @@ class NgramModel:
     @property
     def order(self) -> int:
         return len(self.tables)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tables by name and order."""
+        return {
+            f"{part}.{n}": torch.from_numpy(getattr(table, part))
+            for n, table in enumerate(self.tables, start=1)
+            for part in TABLE_PARTS
+        }
+
+    @classmethod
+    def from_tensors(
+        cls, vocabulary: Vocabulary, order: int, tensors: Mapping[str, Tensor]
+    ) -> NgramModel:
+        """The model that `tensors` gave."""
+        tables = (
+            BackoffTable(*(tensors[f"{part}.{n}"].cpu().numpy() for part in TABLE_PARTS))
+            for n in range(1, order + 1)
+        )
+        return cls(vocabulary, tuple(tables))
 
     def log_probabilities(self, stream: Counts) -> Figures:
         """The log-probability of each symbol of a stream after the first, in nats."""

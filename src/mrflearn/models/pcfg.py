@@ -5,7 +5,7 @@ Letters in shapes: r: rules; s: symbols; p: preterminals; v: words of the vocabu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -19,7 +19,7 @@ from mrflearn.features.treebank import TreebankCounts
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.trees import PART, Tree
-from mrflearn.kernels.rules import RuleShape
+from mrflearn.kernels.rules import RuleLists, RuleShape
 
 # A probabilistic context-free grammar with names for its symbols and words for its tags.
 
@@ -47,18 +47,12 @@ class GrammarModel:
         same number of roots is spread over all symbols but the parts of split nodes, which are no
         trees.
         """
-        words = torch.zeros(len(vocabulary), len(counts.preterminals), dtype=torch.float64)
-        place = {tag: k for k, tag in enumerate(counts.preterminals)}
-        ids = vocabulary.encode(word for _, word in counts.words).tolist()
-        for word, ((tag, _), times) in zip(ids, counts.words.items(), strict=True):
-            words[word, place[tag]] += times
+        words = counts.word_tags(vocabulary)
         words += smoothing * words.sum(dim=0) / words.sum()
         words[vocabulary.separator] = 0.0  # the edge of a sentence is no word
         whole = [not name.startswith(PART) for name in counts.phrases]
         can_begin = torch.tensor([*whole, *[True] * len(counts.preterminals)]).double()
-        start = smoothing * can_begin / can_begin.sum()
-        for symbol, times in counts.roots.items():
-            start[symbol] += times
+        start = counts.root_counts() + smoothing * can_begin / can_begin.sum()
         return cls(
             counts.phrases,
             counts.preterminals,
@@ -82,53 +76,59 @@ class GrammarModel:
         return ChartPotentials(self.shape, words, lengths, self.rules, self.start)
 
 
-# New trees from a grammar, drawn without recursion.
+# New derivations and trees from a grammar, drawn without recursion.
 
 
 Numbers = NDArray[np.float64]
+
+
+class DerivationSampler:
+    """Draws derivations by the log-probabilities of rules and start symbols."""
+
+    def __init__(
+        self, shape: RuleShape, rules: Float[Tensor, " r"], start: Float[Tensor, " s"]
+    ) -> None:
+        self.lists = RuleLists.of(shape, rules.double().exp().cpu().numpy())
+        self.start = start.double().exp().cpu().numpy().cumsum()
+        self.phrases = shape.phrases
+
+    def draw(self, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
+        """Symbols, parents first and left before right, and how many wait after each."""
+        lists, waiting = self.lists, [_pick(self.start, generator)]
+        while waiting:
+            symbol = waiting.pop()
+            if symbol < self.phrases:
+                chosen = slice(lists.first[symbol], lists.first[symbol + 1])
+                rule = chosen.start + _pick(lists.score[chosen].cumsum(), generator)
+                waiting += [int(lists.right[rule]), int(lists.left[rule])]
+            yield symbol, len(waiting)
 
 
 class TreeSampler:
     """Draws trees in normal form; words outside the vocabulary come out as `<unk>`."""
 
     def __init__(self, model: GrammarModel) -> None:
-        parent = model.shape.parent.numpy()
-        order = np.argsort(parent, kind="stable")
         self.model = model
-        self.first = np.searchsorted(parent[order], np.arange(model.shape.phrases + 1))
-        self.left, self.right = (x.numpy()[order] for x in (model.shape.left, model.shape.right))
-        self.rules = np.exp(model.rules.numpy()[order])
-        self.start = np.exp(model.start.numpy()).cumsum()
+        self.derivations = DerivationSampler(model.shape, model.rules, model.start)
         self.words = np.exp(model.words.numpy()).cumsum(axis=0)
 
     def draw(self, generator: np.random.Generator, longest: int) -> Tree | None:
         """A tree, or None if it gets more than `longest` words."""
-        phrases = self.model.shape.phrases
-        made: list[tuple[int, int]] = []  # symbols, parents first, and the word of a tag (else -1)
-        waiting = [_pick(self.start, generator)]
+        phrases, names = self.model.shape.phrases, self.model.names
+        made: list[tuple[str, str | None]] = []  # parents first, with the words of tags
         leaves = 0
-        while waiting:
-            symbol = waiting.pop()
-            if symbol < phrases:
-                chosen = slice(self.first[symbol], self.first[symbol + 1])
-                rule = chosen.start + _pick(self.rules[chosen].cumsum(), generator)
-                waiting += [int(self.right[rule]), int(self.left[rule])]
-                made.append((symbol, -1))
-            else:
-                made.append((symbol, _pick(self.words[:, symbol - phrases], generator)))
+        for symbol, waiting in self.derivations.draw(generator):
+            word = None
+            if symbol >= phrases:
+                ends = self.words[:, symbol - phrases]
+                word = self.model.vocabulary.words[_pick(ends, generator)]
                 leaves += 1
-            if leaves + len(waiting) > longest:
+            made.append((names[symbol], word))
+            if leaves + waiting > longest:
                 return None
-        return self._tree(made)
-
-    def _tree(self, made: list[tuple[int, int]]) -> Tree:
-        names, words = self.model.names, self.model.vocabulary.words
         done: list[Tree] = []  # the leftmost on top
-        for symbol, word in reversed(made):
-            if word >= 0:
-                done.append(Tree(names[symbol], (), words[word]))
-            else:
-                done.append(Tree(names[symbol], (done.pop(), done.pop())))
+        for name, word in reversed(made):
+            done.append(Tree(name, () if word is not None else (done.pop(), done.pop()), word))
         return done.pop()
 
 

@@ -1,4 +1,4 @@
-"""The E step of the composite model: how often everything is used, given the words.
+"""EM of the composite model: expected counts given the words, and the model that they make.
 
 [Wang 2005, section 3]: preterminal scores alpha_ii(A) for a whole batch, the chart, then the
 expected counts of preterminals back to levels, entries of tables and topics.
@@ -6,22 +6,25 @@ expected counts of preterminals back to levels, entries of tables and topics.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.graph.chart import ChartPotentials
+from mrflearn.errors import TrainingError
+from mrflearn.execution.executor import Executor
 from mrflearn.inference.charts import inside_outside, log_partition
 from mrflearn.models.composite_lm import (
     CompositeModel,
-    Explained,
     HiddenTokens,
     Tables,
     expected_levels,
     explain,
+    maximise_rules,
+    maximise_tables,
 )
 
 
@@ -53,30 +56,27 @@ class Expected:
     documents: Float[Tensor, "d h"]
 
     def __add__(self, other: Expected) -> Expected:
-        names = ("weights", "tags", "rules", "start", "documents")
+        names = ("log_likelihood", "impossible", "weights", "tags", "rules", "start", "documents")
         return Expected(
-            self.log_likelihood + other.log_likelihood,
-            self.impossible + other.impossible,
-            tuple(a + b for a, b in zip(self.tables, other.tables, strict=True)),
-            *(getattr(self, name) + getattr(other, name) for name in names),
+            tables=tuple(a + b for a, b in zip(self.tables, other.tables, strict=True)),
+            **{name: getattr(self, name) + getattr(other, name) for name in names},
         )
 
-    def without(self, other: Expected) -> Expected:
-        """The counts of the rest of a text, where `other` holds those of a part of it."""
-        names = ("weights", "tags", "rules", "start", "documents")
-        pairs = zip(self.tables, other.tables, strict=True)
-        return Expected(
-            self.log_likelihood - other.log_likelihood,
-            self.impossible - other.impossible,
-            tuple((a - b).clamp(min=0) for a, b in pairs),
-            *((getattr(self, n) - getattr(other, n)).clamp(min=0) for n in names),
-        )
+
+def counts_of_others(counts: Sequence[Expected], place: int) -> Expected:
+    """The counts of all parts of a text but one, summed; zero where there is no other."""
+    others = [found for k, found in enumerate(counts) if k != place]
+    if others:
+        return sum(others[1:], others[0])
+    zero = {name: torch.zeros_like(x) for name, x in vars(counts[0]).items() if torch.is_tensor(x)}
+    tables = tuple(map(torch.zeros_like, counts[0].tables))
+    return replace(counts[0], log_likelihood=0.0, impossible=0, tables=tables, **zero)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class ExpectedCounts:
-    """A task for an executor: from a batch to its expected counts."""
+    """The E step of a batch: a task for an executor."""
 
     model: CompositeModel
     documents: Float[Tensor, "d h"]
@@ -86,13 +86,9 @@ class ExpectedCounts:
         model, documents = self.model, self.documents
         tokens = batch.tokens.to(documents.device, documents.dtype)
         topics = documents[tokens.document]
-        explained = explain_tokens(model, tokens, topics)
-        own = torch.zeros_like
+        explained = explain(model, tokens, topics)
         if batch.charted and model.shape.grammar is not None:
-            logs = explained.scores.log()
-            found = inside_outside(
-                ChartPotentials(model.shape.grammar, logs, tokens.lengths, model.rules, model.start)
-            )
+            found = inside_outside(model.potentials(explained.scores, tokens.lengths))
             possible = found.log_partition[found.log_partition > -torch.inf]
             value, impossible = float(possible.sum()), len(found.impossible)
             used, rules, start = found.words, found.rules, found.start
@@ -100,23 +96,68 @@ class ExpectedCounts:
             joint = explained.scores * model.tags
             used = joint / joint.sum(dim=1, keepdim=True)
             value, impossible = float(joint.sum(dim=1).log().sum()), 0
-            rules, start = own(model.rules), own(model.start)
-        shape = model.shape
-        counts = expected_levels(
-            shape.levels, model.tables, tokens, topics, explained, used, shape.buckets
-        )
-        drawn = own(documents).index_add_(0, tokens.document, counts.topics)
-        words = shape.index.states
-        tags = used.new_zeros(words, shape.tags).index_add_(0, tokens.rows[0], used)
+            rules, start = torch.zeros_like(model.rules), torch.zeros_like(model.start)
+        counts = expected_levels(model, tokens, topics, explained, used)
+        drawn = torch.zeros_like(documents).index_add_(0, tokens.document, counts.topics)
+        tags = used.new_zeros(model.shape.index.states, model.shape.tags)
+        tags.index_add_(0, tokens.rows[0], used)
         return Expected(value, impossible, counts.tables, counts.weights, tags, rules, start, drawn)
 
 
-def explain_tokens(
-    model: CompositeModel, tokens: HiddenTokens, topics: Float[Tensor, "t h"]
-) -> Explained:
-    """What the levels of a model make of tokens."""
+def expect(
+    model: CompositeModel,
+    documents: Float[Tensor, "d h"],
+    batches: Sequence[Batch],
+    executor: Executor,
+) -> Expected:
+    """The E step: expected counts over all batches; an error where a sentence is impossible."""
+    found: Expected = executor.total(ExpectedCounts(model, documents), batches)
+    if found.impossible:
+        raise TrainingError(
+            f"{found.impossible} sentences cannot be produced by the grammar at all: no derivation "
+            "has their length. Give it rules for them, or start from a latent grammar, which has "
+            "every rule."
+        )
+    return found
+
+
+def maximise(model: CompositeModel, found: Expected) -> CompositeModel:
+    """The M step [Wang 2005, eq. 4]: normalised expected counts for words and rules."""
     shape = model.shape
-    return explain(shape.levels, model.tables, model.weights, 1 / shape.symbols, tokens, topics)
+    tables = maximise_tables(shape, found.tables, model.tables)
+    rules, start = model.rules, model.start
+    if shape.grammar is not None:
+        rules = maximise_rules(shape.grammar, found.rules, rules)
+        total = found.start.sum()
+        start = (found.start / total).log() if total > 0 else start
+    return replace(model, tables=tables, rules=rules, start=start)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RulePrior:
+    """Uses of rules and start symbols that a grammar is taken to have seen before the text.
+
+    A Dirichlet prior: beside an n-gram model words say little of trees, and EM alone would forget
+    what a treebank said of them.
+    """
+
+    rules: Float[Tensor, " r"]
+    start: Float[Tensor, " s"]
+
+    @classmethod
+    def around(cls, model: CompositeModel, uses: float) -> RulePrior:
+        """So many uses of each phrase, and as many sentences, by the rules of a model."""
+        return cls(uses * model.rules.exp(), uses * model.start.exp())
+
+    def added(self, found: Expected) -> Expected:
+        """The counts with these uses."""
+        return replace(found, rules=found.rules + self.rules, start=found.start + self.start)
+
+    def log_density(self, model: CompositeModel) -> float:
+        """The logarithm of the prior of a model's rules, up to a constant."""
+        pairs = ((self.rules, model.rules), (self.start, model.start))
+        return sum(float((uses * logs)[uses > 0].sum()) for uses, logs in pairs)
 
 
 @torch.no_grad()
@@ -125,13 +166,9 @@ def sentence_log_likelihoods(
 ) -> Float[Tensor, " s"]:
     """log p of each sentence of a batch, its end included, in nats."""
     tokens = batch.tokens.to(documents.device, documents.dtype)
-    scores = explain_tokens(model, tokens, documents[tokens.document]).scores
+    scores = explain(model, tokens, documents[tokens.document]).scores
     if batch.charted and model.shape.grammar is not None:
-        return log_partition(
-            ChartPotentials(
-                model.shape.grammar, scores.log(), tokens.lengths, model.rules, model.start
-            )
-        )
+        return log_partition(model.potentials(scores, tokens.lengths))
     each = (scores @ model.tags).log()
     sentence = torch.repeat_interleave(tokens.lengths.to(each.device))
     return each.new_zeros(len(tokens.lengths)).index_add_(0, sentence, each)

@@ -1,27 +1,25 @@
-"""Training of composite language models: EM steps and smoothing by turns.
+"""Training of composite language models: EM on the text in turns with deleted estimation.
 
 In one phase words, rules and topic shares are learned from the text, weights of levels held; in the
 other the weights are learned from each part of the text under a model of the others, everything
 else held.  Within a phase no step makes its text less probable.
 
 A level that was learned from a word explains it better than it explains new ones.  So weights of
-levels are fitted where tables, rules and the n-gram model come from other folds than the words.
-Tables of the others cost no training: their expected counts are those of all, less the fold's own.
+levels are fitted where tables, rules and the n-gram model come from other folds than the words
+[Jelinek & Mercer 1980].  Tables of the others cost no training: their expected counts are summed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias, final
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import TrainingError
 from mrflearn.execution.executor import Executor
 from mrflearn.features.document_stream import DocumentStream, EncodedDocument
 from mrflearn.features.ngrams import Counts
@@ -30,101 +28,55 @@ from mrflearn.models.composite_lm import (
     PLSA,
     CompositeModel,
     CompositeShape,
+    Figures,
     common_weights,
-    maximise_rules,
-    maximise_tables,
     normalised_weights,
 )
 from mrflearn.models.ngram import NgramLevel
-from mrflearn.objectives.expected_counts import Batch, Expected, ExpectedCounts
-from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
+from mrflearn.objectives.expected_counts import (
+    Batch,
+    Expected,
+    RulePrior,
+    counts_of_others,
+    expect,
+    maximise,
+)
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_start import (
-    Given,
     GrammarStart,
-    Judged,
+    NgramScores,
     batches,
     best_strength,
-    part,
+    ngram_scores,
     start_model,
     start_topics,
     tag_shares_of_words,
 )
-from mrflearn.training.em import EM, Parameters
+from mrflearn.training.em import EM, Parameters, StepFunction
 from mrflearn.training.loop import interruptible
 from mrflearn.training.outcome import Row
 
-# EM for the composite model: its two kinds of phases, and their alternation.
+# One EM step of each phase.
 
 
-Figures: TypeAlias = NDArray[np.float64]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class RulePrior:
-    """Uses of rules and start symbols that a grammar is taken to have seen before the text.
-
-    A Dirichlet prior: beside an n-gram model words say little of trees, and EM alone would forget
-    what a treebank said of them.
-    """
-
-    rules: Float[Tensor, " r"]
-    start: Float[Tensor, " s"]
-
-    @classmethod
-    def around(cls, model: CompositeModel, uses: float) -> RulePrior:
-        """So many uses of each phrase, and as many sentences, by the rules of a model."""
-        return cls(uses * model.rules.exp(), uses * model.start.exp())
-
-    def added(self, found: Expected) -> Expected:
-        """The counts with these uses."""
-        return replace(found, rules=found.rules + self.rules, start=found.start + self.start)
-
-    def log_density(self, model: CompositeModel) -> float:
-        """The logarithm of the prior of a model's rules, up to a constant."""
-        pairs = ((self.rules, model.rules), (self.start, model.start))
-        return sum(float((uses * logs)[uses > 0].sum()) for uses, logs in pairs)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TextStep:
+def text_step(
+    parameters: Parameters,
+    model: CompositeModel,
+    train: Sequence[Batch],
+    executor: Executor,
+    prior: RulePrior,
+) -> tuple[float, Parameters]:
     """One EM step for words, rules and topic shares; the weights of levels stay as they are."""
-
-    model: CompositeModel
-    batches: Sequence[Batch]
-    executor: Executor
-    remembered: RulePrior
-
-    def start(self, documents: Float[Tensor, "d h"]) -> Parameters:
-        """The parameters to begin with."""
-        return {**self.model.tensors(), "documents": documents}
-
-    def __call__(self, parameters: Parameters) -> tuple[float, Parameters]:
-        model, documents = self.model.with_tensors(parameters), parameters["documents"]
-        found = checked(self.executor.total(ExpectedCounts(model, documents), self.batches))
-        drawn = found.documents.sum(dim=1, keepdim=True)
-        shares = found.documents / torch.where(drawn > 0, drawn, 1.0)
-        new = {**parameters, **maximised(model, self.remembered.added(found)).tensors()}
-        new["documents"] = torch.where(drawn > 0, shares, documents)
-        return -found.log_likelihood - self.remembered.log_density(model), new
+    model, documents = model.with_tensors(parameters), parameters["documents"]
+    found = expect(model, documents, train, executor)
+    drawn = found.documents.sum(dim=1, keepdim=True)
+    shares = found.documents / torch.where(drawn > 0, drawn, 1.0)
+    new = {**parameters, **maximise(model, prior.added(found)).tensors()}
+    new["documents"] = torch.where(drawn > 0, shares, documents)
+    return -found.log_likelihood - prior.log_density(model), new
 
 
-def maximised(model: CompositeModel, found: Expected) -> CompositeModel:
-    """[Wang 2005, eq. 4] Normalised expected counts for words and rules."""
-    shape = model.shape
-    tables = maximise_tables(shape, found.tables, model.tables)
-    rules, start = model.rules, model.start
-    if shape.grammar is not None:
-        rules = maximise_rules(shape.grammar, found.rules, rules)
-        total = found.start.sum()
-        start = (found.start / total).log() if total > 0 else start
-    return replace(model, tables=tables, rules=rules, start=start)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class StartTrial:
+class Trial(NamedTuple):
     """Text for which a model is to have the right weights, and its topic shares."""
 
     model: CompositeModel
@@ -132,60 +84,43 @@ class StartTrial:
     batches: Sequence[Batch]
 
 
-class Seen(NamedTuple):
-    """What a step for weights found: the log-likelihood, without the prior, and uses of levels."""
+def level_uses(
+    weights: Float[Tensor, "b a l"], trials: Sequence[Trial], executor: Executor
+) -> tuple[float, Float[Tensor, "b a l"]]:
+    """(log-likelihood, how often levels are used) over all trials with these weights."""
+    value, used = 0.0, torch.zeros_like(weights)
+    for model, documents, own in trials:
+        found = expect(replace(model, weights=weights), documents, own, executor)
+        value, used = value + found.log_likelihood, used + found.weights
+    return value, used
 
-    value: float
-    used: Float[Tensor, "b a l"]
 
+def weight_step(
+    trials: Sequence[Trial],
+    executor: Executor,
+    centre: Float[Tensor, "b a l"],
+    prior: float,
+    *,
+    tied: bool,
+    seen: list[tuple[float, Tensor]],
+) -> StepFunction:
+    """EM steps for weights that several models share, after a Dirichlet prior around `centre`.
 
-@final
-@dataclass(frozen=True, eq=False)
-class WeightStep:
-    """One EM step for weights that several models share, after a Dirichlet prior around `centre`.
-
-    Tied, they are the same for all preterminals.
+    Tied, they are the same for all preterminals.  `seen` is told what `level_uses` found.
     """
+    kept = centre > 0
 
-    trials: Sequence[StartTrial]
-    executor: Executor
-    centre: Float[Tensor, "b a l"]
-    prior: float
-    tied: bool = False
-    seen: list[Seen] = field(default_factory=list)
+    def step(parameters: Parameters) -> tuple[float, Parameters]:
+        weights = parameters["weights"]
+        value, used = level_uses(weights, trials, executor)
+        seen.append((value, used))
+        penalty = prior * float((centre[kept] * weights[kept].log()).sum())
+        return -value - penalty, {"weights": normalised_weights(used, centre, prior, tied)}
 
-    def __call__(self, parameters: Parameters) -> tuple[float, Parameters]:
-        weights, centre = parameters["weights"], self.centre
-        value, used = self.total(weights)
-        self.seen.append(Seen(value, used))
-        kept = centre > 0
-        penalty = self.prior * float((centre[kept] * weights[kept].log()).sum())
-        new = normalised_weights(used, centre, self.prior, self.tied)
-        return -value - penalty, {"weights": new}
-
-    def total(self, weights: Float[Tensor, "b a l"]) -> tuple[float, Float[Tensor, "b a l"]]:
-        """(log-likelihood, how often levels are used) over all trials."""
-        value, used = 0.0, torch.zeros_like(weights)
-        for trial in self.trials:
-            task = ExpectedCounts(replace(trial.model, weights=weights), trial.documents)
-            found = checked(self.executor.total(task, trial.batches))
-            value, used = value + found.log_likelihood, used + found.weights
-        return value, used
+    return step
 
 
-def checked(found: Expected) -> Expected:
-    """The counts, or an error where a sentence cannot be produced."""
-    if found.impossible:
-        raise TrainingError(
-            f"{found.impossible} sentences cannot be produced by the grammar at all: no derivation "
-            "has their length. Give it rules for them, or start from a latent grammar, which has "
-            "every rule."
-        )
-    return found
-
-
-# Deleted estimation: each fold of a text judged by what the others taught [Jelinek & Mercer
-# 1980].
+# Deleted estimation: each fold of a text under the model that the others teach.
 
 
 FOLDS = 5
@@ -199,17 +134,28 @@ def fold_numbers(text: DocumentStream, documents: int) -> Counts:
     return np.unique(unit % FOLDS, return_inverse=True)[1]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Folds:
-    """A text, the fold of each sentence, and each fold with the n-gram model of the others.
+class Fold(NamedTuple):
+    """A part of a text, and the n-gram model, if there is one, of the other parts.
 
     The n-gram model of a sentence itself would leave nothing for grammar and topics to explain.
     """
 
     text: DocumentStream
+    level: NgramLevel | None
+
+    def scores(self, tag_of_word: Tensor) -> NgramScores:
+        """What the n-gram model makes of each token."""
+        return ngram_scores(self.text, self.level, tag_of_word.double().cpu().numpy())
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """A text, the fold of each sentence, and each fold."""
+
+    text: DocumentStream
     number: Counts
-    each: tuple[Given, ...]
+    each: tuple[Fold, ...]
 
     @classmethod
     def of(cls, text: DocumentStream, number: Counts, order: int, vocabulary: Vocabulary) -> Folds:
@@ -217,45 +163,38 @@ class Folds:
         each = []
         for k in range(int(number.max()) + 1):
             inside, outside = np.flatnonzero(number == k), np.flatnonzero(number != k)
-            rest = part(text, outside if len(outside) else inside)
+            rest = text.part(outside if len(outside) else inside)
             level = NgramLevel.learn(rest.stream, order, vocabulary) if order else None
-            each.append(Given(part(text, inside), level))
+            each.append(Fold(text.part(inside), level))
         return cls(text, number, tuple(each))
 
-    def values(self, tag_of_word: Figures) -> Judged:
+    def scores(self, tag_of_word: Tensor) -> NgramScores:
         """What the n-gram models make of each token of the whole text."""
-        pieces = [given.values(tag_of_word) for given in self.each]
+        pieces = [fold.scores(tag_of_word) for fold in self.each]
         mine = [np.flatnonzero(self.number == k) for k in range(len(self.each))]
         places = np.concatenate([self.text.places(sentences, ends=True) for sentences in mine])
-        joined = Judged(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
+        joined = NgramScores(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
         return joined.at(np.argsort(places))
 
 
-def deleted(
-    model: CompositeModel, whole: Expected, own: Expected, remembered: RulePrior
-) -> CompositeModel:
-    """The model that the rest of a text would have taught.
+def deleted_model(model: CompositeModel, rest: Expected, prior: RulePrior) -> CompositeModel:
+    """The model that the rest of a text would have taught, by its expected counts.
 
     A rule that the fold alone has used is made improbable, not impossible: it is needed there.
     """
-    rest = remembered.added(whole.without(own))
+    rest = prior.added(rest)
     rules, start = rest.rules.clamp(min=RARE), rest.start.clamp(min=RARE)
-    return maximised(model, replace(rest, rules=rules, start=start))
+    return maximise(model, replace(rest, rules=rules, start=start))
 
 
-def total(counts: Sequence[Expected]) -> Expected:
-    """The counts of all folds together."""
-    return sum(counts[1:], counts[0])
-
-
-# One training of the composite model: words, rules and topics in turns with weights of levels.
+# What training has come to, and its two phases.
 
 
 TIED_PRIOR = 5.0  # uses of levels that weights are taken to have come from, the same for all tags
 TAG_PRIOR = 20.0  # uses that a preterminal's own weights need to count as much as the common ones
-CARRIED = ("tag_of_word", "common")  # what a checkpoint needs beside the model's own numbers
 TREEBANK_USES = 30.0  # uses of each phrase that a treebank's rules count for beside the text
 MOST_JUDGED = 60_000  # tokens enough to fit weights to: further folds are left aside
+SOME_BATCHES, SOME_STEPS = 3, 5  # that starts are compared by
 
 
 @final
@@ -275,46 +214,28 @@ class CompositeSettings:
     resume: bool = False
 
 
-class BestRound(NamedTuple):
-    """A model as it was when held-out text was most probable."""
-
-    model: CompositeModel
-    documents: Float[Tensor, "d h"]
-    tag_of_word: Float[Tensor, "w a"]
-    strength: float
-
-
 @final
-@dataclass(eq=False)
-class Trainer:
-    """One training under way: text in batches, the model so far, and what was seen."""
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything that training moves."""
 
-    settings: CompositeSettings
-    executor: Executor
-    folds: Folds
     model: CompositeModel
     documents: Float[Tensor, "d h"]
     tag_of_word: Float[Tensor, "w a"]
-    strength: float = 10.0
-    history: list[Row] = field(default_factory=list)
-    held_values: list[float] = field(default_factory=list)
-    reason: str = ""
-    train: list[Batch] = field(default_factory=list)
-    best: BestRound | None = None
-    common: Float[Tensor, "b a l"] = field(init=False)  # weights as if preterminals were one
-    remembered: RulePrior = field(init=False)
+    common: Float[Tensor, "b a l"]  # weights as if preterminals were one
+    strength: float  # tokens that the prior of topic shares is worth
 
-    def __post_init__(self) -> None:
-        self.common = self.model.weights
-        wiring = self.model.shape.grammar
-        treebank = wiring is not None and not wiring.dense
-        self.remembered = RulePrior.around(self.model, TREEBANK_USES if treebank else 0.0)
+    def tensors(self) -> Parameters:
+        """The numbers by name."""
+        strength = torch.tensor(self.strength, dtype=torch.float64)
+        own = {"documents": self.documents, "tag_of_word": self.tag_of_word, "common": self.common}
+        return {**self.model.tensors(), **own, "strength": strength}
 
-    def prepare(self) -> None:
-        """Puts the text into batches, with what the n-gram models make of it by now."""
-        values = self.folds.values(self.tag_of_word.double().cpu().numpy())
-        found = batches(self.folds.text, values, self.model.shape, longest=self._longest)
-        self.train = [batch for _, batch in found]
+    def with_tensors(self, tensors: Parameters) -> State:
+        """The same with other numbers."""
+        documents, tags, common = (tensors[n] for n in ("documents", "tag_of_word", "common"))
+        model, strength = self.model.with_tensors(tensors), float(tensors["strength"])
+        return State(model, documents, tags, common, strength)
 
     @property
     def prior(self) -> Figures:
@@ -322,128 +243,172 @@ class Trainer:
         shares = self.documents.double().mean(dim=0).cpu().numpy() + 1e-6
         return np.asarray(shares / shares.sum())
 
-    @property
-    def _longest(self) -> int | None:
-        """The most words of a sentence with a derivation; without a grammar there are none."""
-        return None if self.model.shape.grammar is None else self.settings.longest
 
-    def judge(self) -> list[StartTrial]:
-        """Folds of the text, each with the model of the others; notes which words have which tags.
+@final
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """What training has come to: the one record that a checkpoint holds."""
+
+    state: State
+    best: State  # as it was when the folds were most probable
+    held: tuple[float, ...] = ()  # log-likelihoods of the folds after each fit of weights
+    history: tuple[Row, ...] = ()
+    reason: str = ""
+    rounds: int = 0  # of the text that are over, or under way
+
+    def tensors(self) -> Parameters:
+        """The record as tensors."""
+        rows = [[row.iteration, row.value, row.seconds] for row in self.history]
+        return {
+            **self.state.tensors(),
+            **{f"best.{name}": value for name, value in self.best.tensors().items()},
+            "held": torch.tensor(self.held, dtype=torch.float64),
+            "rows": torch.tensor(rows, dtype=torch.float64).reshape(-1, 3),
+            "rounds": torch.tensor(self.rounds, dtype=torch.float64),
+        }
+
+    def with_tensors(self, tensors: Parameters) -> Progress:
+        """The record that tensors hold."""
+        mark = "best."
+        best = {n.removeprefix(mark): x for n, x in tensors.items() if n.startswith(mark)}
+        rows = (
+            Row(int(i), value, float("nan"), 1.0, int(i) + 1, seconds)
+            for i, value, seconds in tensors["rows"].tolist()
+        )
+        return Progress(
+            self.state.with_tensors(tensors),
+            self.best.with_tensors(best),
+            tuple(tensors["held"].tolist()),
+            tuple(rows),
+            rounds=int(tensors["rounds"]),
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Trainer:
+    """What the phases of one training share; each takes a record and gives the next one."""
+
+    settings: CompositeSettings
+    executor: Executor
+    folds: Folds
+    shape: CompositeShape
+    prior: RulePrior
+
+    def text_batches(self, tag_of_word: Float[Tensor, "w a"]) -> list[Batch]:
+        """The text, with what the n-gram models of other folds make of it."""
+        scores = self.folds.scores(tag_of_word)
+        return [own for _, own in batches(self.folds.text, scores, self.shape, self._longest)]
+
+    def deleted_models(self, state: State) -> tuple[State, list[Trial]]:
+        """Folds of the text, each with the model of the others, and which words have which tags.
 
         Topic shares are those that the sentences before in a document tell.
         """
-        counts = [self._counts(number) for number in range(len(self.folds.each))]
-        whole = total(counts)
-        self.tag_of_word = self._tag_shares(whole)
-        self.model = replace(self.model, tags=whole.tags.sum(dim=0) / whole.tags.sum())
+        counts = [self._counts(state, fold) for fold in self.folds.each]
+        tags = torch.stack([found.tags for found in counts]).sum(dim=0)
+        model = replace(state.model, tags=tags.sum(dim=0) / tags.sum())
         models, texts, ready = [], [], []
         for number in self._judged():
-            rest = whole.without(counts[number])
-            models.append(deleted(self.model, whole, counts[number], self.remembered))
-            texts.append(self.folds.each[number].text)
-            ready.append(self._batches(number, self._tag_shares(rest), own_rows=True))
-        self.strength, shares = best_strength(models, texts, ready, self.prior)
-        return [
-            StartTrial(model, torch.from_numpy(own).to(self.documents), _derived(pairs))
+            rest, fold = counts_of_others(counts, number), self.folds.each[number]
+            models.append(deleted_model(model, rest, self.prior))
+            texts.append(fold.text)
+            own, rows = fold.scores(self._tag_shares(rest.tags)), np.arange(len(fold.text))
+            ready.append(list(batches(fold.text, own, self.shape, self._longest, rows)))
+        strength, shares = best_strength(models, texts, ready, state.prior)
+        trials = [
+            Trial(model, torch.from_numpy(own).to(state.documents), _derived(pairs))
             for model, own, pairs in zip(models, shares, ready, strict=True)
         ]
+        tag_of_word = self._tag_shares(tags)
+        return replace(state, model=model, tag_of_word=tag_of_word, strength=strength), trials
 
-    def learn_weights(self, *, tied: bool) -> bool:
+    def learn_weights(self, progress: Progress, *, tied: bool) -> tuple[Progress, bool]:
         """Fits weights of levels to the folds; True where the user asked to stop.
 
         Tied, they are first fitted as if all preterminals were one.
         """
-        with interruptible(announce=self.settings.progress) as interrupt:
-            trials = self.judge()
-        if interrupt.asked:
-            return True
-        em = replace(self.settings.em, max_iterations=self.settings.weight_steps)
-        weights = self.model.weights
-        if tied:
-            first = WeightStep(trials, self.executor, weights, TIED_PRIOR, tied=True)
-            outcome = em.fit(first, {"weights": weights})
-            weights = self.common = outcome.model["weights"]
-            if outcome.ending == "interrupted":
-                self.model = replace(self.model, weights=weights)
-                return True
-        step = WeightStep(trials, self.executor, self.common, TAG_PRIOR)
+        settings, seen = self.settings, list[tuple[float, Tensor]]()
+        with interruptible(announce=settings.progress) as interrupt:
+            state, trials = self.deleted_models(progress.state)
+        em = replace(settings.em, max_iterations=settings.weight_steps)
+        weights, common, stopped = state.model.weights, state.common, interrupt.asked
+        if tied and not stopped:
+            step = weight_step(trials, self.executor, weights, TIED_PRIOR, tied=True, seen=seen)
+            outcome = em.fit(step, {"weights": weights})
+            weights = common = outcome.model["weights"]
+            stopped = outcome.ending == "interrupted"
+        if stopped:
+            model = replace(state.model, weights=weights)
+            return replace(progress, state=replace(state, model=model, common=common)), True
+        step = weight_step(trials, self.executor, common, TAG_PRIOR, tied=False, seen=seen)
         outcome = em.fit(step, {"weights": weights})
-        self.model = replace(self.model, weights=outcome.model["weights"])
-        value, used = step.seen[-1]
-        self.common = common_weights(used, TIED_PRIOR)
-        if self.best is None or value >= max(self.held_values):
-            self.best = BestRound(self.model, self.documents, self.tag_of_word, self.strength)
-        self.held_values.append(value)
-        return outcome.ending == "interrupted"
+        value, used = seen[-1]
+        model = replace(state.model, weights=outcome.model["weights"])
+        state = replace(state, model=model, common=common_weights(used, TIED_PRIOR))
+        best = state if value >= max(progress.held, default=value) else progress.best
+        progress = replace(progress, state=state, best=best, held=(*progress.held, value))
+        return progress, outcome.ending == "interrupted"
 
-    def learn_text(self, number: int, *, resume: bool) -> bool:
+    def learn_text(self, progress: Progress, *, resume: bool) -> tuple[Progress, bool]:
         """Fits words, rules and topic shares to the training text; True where asked to stop."""
-        settings = self.settings
-        step = TextStep(self.model, self.train, self.executor, self.remembered)
-        each = -(-settings.em.max_iterations // settings.rounds)
-        em = replace(settings.em, max_iterations=each)
+        settings, train = self.settings, list[Batch]()
+
+        def step(parameters: Parameters) -> tuple[float, Parameters]:
+            if not train:  # a resumed training knows its tags only now
+                train.extend(self.text_batches(parameters["tag_of_word"]))
+            return text_step(parameters, progress.state.model, train, self.executor, self.prior)
+
+        em = replace(settings.em, max_iterations=-(-settings.em.max_iterations // settings.rounds))
         outcome = em.fit(
             step,
-            step.start(self.documents) | {name: getattr(self, name) for name in CARRIED},
-            identity={"round": number, "seed": settings.seed},
+            progress.tensors(),
+            identity={"seed": settings.seed},
             progress=settings.progress,
             checkpoint=settings.checkpoint,
             resume=resume,
         )
-        parameters: Parameters = dict(outcome.model)
-        self.documents = parameters.pop("documents")
-        self.tag_of_word, self.common = (parameters.pop(name) for name in CARRIED)
-        self.model = self.model.with_tensors(parameters)
-        self.history += outcome.history
-        self.reason = outcome.reason
-        return outcome.ending == "interrupted"
+        progress = progress.with_tensors(outcome.model)
+        history = (*progress.history, *outcome.history)
+        progress = replace(progress, history=history, reason=outcome.reason)
+        return progress, outcome.ending == "interrupted"
 
-    def run(self) -> None:
-        """Alternates the two, from the first round or the one a checkpoint is in.
+    def run(self, progress: Progress) -> Progress:
+        """Alternates the two, from the beginning or from a checkpoint.
 
         Of the models between rounds the one under which the folds are most probable is kept.
         """
-        settings, first = self.settings, 0
-        if settings.resume and settings.checkpoint is not None:
-            identity, tensors = read_checkpoint(settings.checkpoint.path)
-            first = int(identity.get("round", 0))
-            self.tag_of_word = tensors.get("now.tag_of_word", self.tag_of_word)
-        for number in range(first, settings.rounds):
-            resume = settings.resume and number == first
-            if not resume and self.learn_weights(tied=number == 0):
-                return
-            self.prepare()
-            if self.learn_text(number, resume=resume):
-                return
-        self.learn_weights(tied=False)
-        if self.best is not None:
-            self.model, self.documents, self.tag_of_word, self.strength = self.best
+        resume, stopped = self.settings.resume, False
+        while resume or progress.rounds < self.settings.rounds:
+            if not resume:
+                progress, stopped = self.learn_weights(progress, tied=progress.rounds == 0)
+                progress = replace(progress, rounds=progress.rounds + 1)
+            if not stopped:
+                progress, stopped = self.learn_text(progress, resume=resume)
+            if stopped:
+                return progress
+            resume = False
+        progress, _ = self.learn_weights(progress, tied=False)
+        return replace(progress, state=progress.best)
 
-    def _counts(self, number: int) -> Expected:
-        """The expected counts of one fold."""
-        own = [batch for _, batch in self._batches(number, self.tag_of_word, own_rows=False)]
-        return checked(self.executor.total(ExpectedCounts(self.model, self.documents), own))
+    @property
+    def _longest(self) -> int | None:
+        """The most words of a sentence with a derivation; without a grammar there are none."""
+        return None if self.shape.grammar is None else self.settings.longest
 
-    def _batches(
-        self, number: int, tag_of_word: Float[Tensor, "w a"], *, own_rows: bool
-    ) -> list[tuple[Counts, Batch]]:
-        """One fold in batches; topic shares of each sentence, or else of each document."""
-        given = self.folds.each[number]
-        rows = np.arange(len(given.text)) if own_rows else None
-        values = given.values(tag_of_word.double().cpu().numpy())
-        found = batches(
-            given.text, values, self.model.shape, longest=self._longest, row_of_sentence=rows
-        )
-        return list(found)
+    def _counts(self, state: State, fold: Fold) -> Expected:
+        """The expected counts of one fold, with topic shares of each document."""
+        scores = fold.scores(state.tag_of_word)
+        own = [batch for _, batch in batches(fold.text, scores, self.shape, self._longest)]
+        return expect(state.model, state.documents, own, self.executor)
 
-    def _tag_shares(self, counts: Expected) -> Float[Tensor, "w a"]:
-        shape = self.model.shape
-        ends = shape.grammar is None
-        return tag_shares_of_words(counts.tags, None if ends else shape.index.separator)
+    def _tag_shares(self, tags: Float[Tensor, "w a"]) -> Float[Tensor, "w a"]:
+        ends = self.shape.grammar is None
+        return tag_shares_of_words(tags, None if ends else self.shape.index.separator)
 
     def _judged(self) -> range:
         """The first folds, as many as weights need."""
-        sizes = np.cumsum([len(given.text.stream) for given in self.folds.each])
+        sizes = np.cumsum([len(fold.text.stream) for fold in self.folds.each])
         return range(min(len(sizes), 1 + int(np.searchsorted(sizes, MOST_JUDGED))))
 
 
@@ -490,19 +455,19 @@ def fit_composite(
     text = DocumentStream.of(documents, vocabulary.separator, range(len(documents)))
     folds = Folds.of(text, fold_numbers(text, len(documents)), order, vocabulary)
     topics = start_topics(text, shape, len(documents), settings.seed)
-    trainers = [_begin(settings, executor, shape, folds, topics, start) for start in starts]
-    trainer = _best_start(trainers)
-    trainer.run()
-    ngrams = NgramLevel.learn(text.stream, order, vocabulary) if order else None
+    begun = [_begin(settings, executor, shape, folds, topics, start) for start in starts]
+    trainer, state = begun[0] if len(begun) == 1 else min(begun, key=lambda one: _promise(*one))
+    progress = trainer.run(Progress(state, state))
+    state = progress.state
     return CompositeFit(
-        trainer.model,
-        ngrams,
-        trainer.tag_of_word.double().cpu().numpy(),
-        trainer.prior,
-        trainer.strength,
-        tuple(trainer.history),
-        tuple(trainer.held_values),
-        trainer.reason,
+        state.model,
+        NgramLevel.learn(text.stream, order, vocabulary) if order else None,
+        state.tag_of_word.double().cpu().numpy(),
+        state.prior,
+        state.strength,
+        progress.history,
+        progress.held,
+        progress.reason,
     )
 
 
@@ -513,30 +478,28 @@ def _begin(
     folds: Folds,
     topics: PLSA,
     start: GrammarStart,
-) -> Trainer:
+) -> tuple[Trainer, State]:
     """A training before its first step."""
     guess = start.tag_of_word.clone()
     if shape.grammar is not None:
         guess[shape.index.separator] = 0
-    train = [batch for _, batch in batches(folds.text, folds.values(guess.numpy()), shape)]
+    train = [batch for _, batch in batches(folds.text, folds.scores(guess), shape)]
     given = folds.each[0].level is not None
     model = start_model(shape, train, topics, start, given).to(settings.device)
     model = model.with_tensors({n: t.to(settings.kind) for n, t in model.tensors().items()})
     shares = torch.from_numpy(topics.documents).to(settings.device, settings.kind)
-    trainer = Trainer(settings, executor, folds, model, shares, guess)
-    trainer.prepare()
-    return trainer
+    treebank = shape.grammar is not None and not shape.grammar.dense
+    prior = RulePrior.around(model, TREEBANK_USES if treebank else 0.0)
+    trainer = Trainer(settings, executor, folds, model.shape, prior)
+    return trainer, State(model, shares, guess, model.weights, 10.0)
 
 
-def _best_start(trainers: list[Trainer]) -> Trainer:
-    """The start whose text is most probable after a few steps on some of it."""
-    if len(trainers) == 1:
-        return trainers[0]
-    values = []
-    for trainer in trainers:
-        some = [batch for batch in trainer.train if batch.charted][:3]
-        some = some or trainer.train[:3]
-        step = TextStep(trainer.model, some, trainer.executor, trainer.remembered)
-        em = replace(trainer.settings.em, max_iterations=5)
-        values.append(em.fit(step, step.start(trainer.documents)).value)
-    return trainers[int(np.argmin(values))]
+def _promise(trainer: Trainer, state: State) -> float:
+    """How improbable some of the text is after a few steps."""
+    train = trainer.text_batches(state.tag_of_word)
+    some = ([batch for batch in train if batch.charted] or train)[:SOME_BATCHES]
+
+    def step(parameters: Parameters) -> tuple[float, Parameters]:
+        return text_step(parameters, state.model, some, trainer.executor, trainer.prior)
+
+    return replace(trainer.settings.em, max_iterations=SOME_STEPS).fit(step, state.tensors()).value

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.features.document_stream import DocumentStream, EncodedDocument
@@ -20,65 +19,50 @@ from mrflearn.models.composite_lm import (
     PLSA,
     CompositeModel,
     CompositeShape,
+    Figures,
     HiddenTokens,
     Level,
     document_counts,
+    explain,
     maximise_tables,
     shares_before_each,
 )
 from mrflearn.models.ngram import NgramLevel, with_blind
-from mrflearn.objectives.expected_counts import Batch, explain_tokens
+from mrflearn.objectives.expected_counts import Batch
 
 # Documents made ready for the composite model: batches of sentences of about one length.
 
 
-Figures: TypeAlias = NDArray[np.float64]
 TOKENS_PER_BATCH = 8192
 
 
-class Judged(NamedTuple):
+class NgramScores(NamedTuple):
     """What an n-gram model makes of each token of a text; zeros without one."""
 
     given: Figures  # p(token | words before, preterminal), (tokens, preterminals)
     blind: Figures  # p(token | words before), where a grammar makes ends: among words
     bucket: Counts
 
-    def at(self, places: Counts) -> Judged:
+    def at(self, places: Counts) -> NgramScores:
         """The same for some tokens."""
-        return Judged(self.given[places], self.blind[places], self.bucket[places])
+        return NgramScores(self.given[places], self.blind[places], self.bucket[places])
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Given:
-    """A text and the n-gram model, if there is one, that has its part in explaining it."""
-
-    text: DocumentStream
-    level: NgramLevel | None
-
-    def values(self, tag_of_word: Figures) -> Judged:
-        """What the n-gram model makes of each token of the text."""
-        size, tags = len(self.text.stream) - 1, tag_of_word.shape[1]
-        if self.level is None:
-            return Judged(np.zeros((size, tags)), np.zeros(size), np.zeros(size, np.int64))
-        found = self.level.tagged(self.text.stream, with_blind(tag_of_word))
-        return Judged(found[:, :-1], found[:, -1], self.level.buckets(self.text.stream))
-
-
-def part(text: DocumentStream, sentences: Counts) -> DocumentStream:
-    """Some sentences of a text as a text of their own."""
-    separator = text.stream[:1]
-    stream = np.concatenate([separator, text.stream[1:][text.places(sentences, ends=True)]])
-    length = text.length[sentences]
-    first = np.concatenate([[0], np.cumsum(length + 1)[:-1]])[: len(length)]
-    return DocumentStream(stream, text.document[sentences], first, length)
+def ngram_scores(
+    text: DocumentStream, level: NgramLevel | None, tag_of_word: Figures
+) -> NgramScores:
+    """What an n-gram model, if there is one, makes of each token of a text."""
+    size, tags = len(text.stream) - 1, tag_of_word.shape[1]
+    if level is None:
+        return NgramScores(np.zeros((size, tags)), np.zeros(size), np.zeros(size, np.int64))
+    found = level.tagged(text.stream, with_blind(tag_of_word))
+    return NgramScores(found[:, :-1], found[:, -1], level.buckets(text.stream))
 
 
 def batches(
     text: DocumentStream,
-    given: Judged,
+    given: NgramScores,
     shape: CompositeShape,
-    *,
     longest: int | None = None,
     row_of_sentence: Counts | None = None,
 ) -> Iterator[tuple[Counts, Batch]]:
@@ -140,7 +124,7 @@ def by_topic(
     kind, device = model.weights.dtype, model.weights.device
     tokens = tokens.to(device, kind)
     topics = torch.ones(len(tokens), model.shape.topics, dtype=kind, device=device)
-    explained = explain_tokens(model, tokens, topics)
+    explained = explain(model, tokens, topics)
     weighed = explained.weights * model.tags.unsqueeze(1)
     gained = torch.zeros_like(topics)
     otherwise = (weighed[:, :, -GIVEN:] * explained.means[:, :, -GIVEN:]).sum(dim=(1, 2))
@@ -183,15 +167,17 @@ def fold_in(
         found = by_topic(model, batch.tokens)
         gained[places], otherwise[places] = (x.cpu().numpy() for x in found)
     shares, after, value = np.empty((len(text), model.shape.topics)), {}, 0.0
-    for document in np.unique(text.document).tolist():
-        mine = np.flatnonzero(text.document == document)
+    for document, mine in enumerate(text.by_document(0)):
+        if not len(mine):
+            continue
         places = text.places(mine, ends=ends)
         sizes = text.length[mine] + ends
         own = gained[places], otherwise[places]
         *rows, after[document] = shares_before_each(*own, np.cumsum(sizes), prior, strength)
         shares[mine] = rows
         mixed = (own[0] * np.repeat(shares[mine], sizes, axis=0)).sum(axis=1) + own[1]
-        value += float(np.log(np.maximum(mixed, np.finfo(np.float64).tiny)).sum())
+        with np.errstate(divide="ignore"):
+            value += float(np.log(mixed).sum())
     return Folded(shares, after, value)
 
 
@@ -253,7 +239,7 @@ def start_topics(text: DocumentStream, shape: CompositeShape, documents: int, se
     left aside here, and begin with no topic in particular.
     """
     ends = shape.grammar is None
-    mine = [np.flatnonzero(text.document == d) for d in range(documents)]
+    mine = text.by_document(documents)
     words = [text.stream[1:][text.places(sentences, ends=ends)] for sentences in mine]
     counts = document_counts(words, shape.index.states)
     spread = np.bincount(counts.indices, minlength=shape.index.states)
