@@ -312,4 +312,7 @@ def test_a_field_refuses_other_factors() -> None:
     with pytest.raises(GraphError, match=r"the graph has the factors \['skip'\]"):
         function(found, Principle("pw"), other.batch)
     with pytest.raises(GraphError, match="reads row"):
-        replace(other.batch, features=(other.batch.features[0].part(0, 0),))
+        replace(
+            other.batch,
+            features=(other.batch.features[0].taken(torch.tensor([], dtype=torch.int64)),),
+        )

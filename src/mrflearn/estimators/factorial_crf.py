@@ -177,7 +177,7 @@ class FactorialCRF(LayeredSequences):
         for each sequence a list of (layers, score, kind, converged), best first
 
         """
-        return self._best(self._asked(X), n, known_labels(constraints))
+        return self._listed(self._asked(X), n, known_labels(constraints))
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
         """log p(y | x) of each sequence, in nats, by the inference that `inference` names."""

@@ -29,6 +29,7 @@ from mrflearn.estimators.crf_training import (
     train,
 )
 from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
+from mrflearn.estimators.labelling import check_n
 from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_dtype
 from mrflearn.execution.executor import Executor
@@ -60,72 +61,93 @@ Answering = Chain | JunctionTree | BeliefPropagation | TreeReweighted
 
 
 @dataclass(frozen=True, eq=False)
-class Labelling:
-    """The best states found, their scores, and for each example how they were found.
+class FieldAnswer:
+    """What was found for every variable and example, and for each example how.
 
-    `kind` is "exact" (surely the best) or "approximation" (max-product, then climbing).
+    Of best labels: states and their scores, "exact" (surely the best) or an "approximation"
+    (max-product, then iterated conditional modes).  Of marginals: probabilities and log Z.
     """
 
-    assignment: Int64[Tensor, " v"]
-    score: Float[Tensor, " c"]
-    kind: tuple[str, ...]
+    variables: Tensor
+    value: Float[Tensor, " c"]
+    kind: list[str]
     converged: Bool[Tensor, " c"]
 
+    @classmethod
+    def unknown(cls, batch: FieldBatch, *each: int, dtype: torch.dtype) -> FieldAnswer:
+        """Nothing found yet; `each` is the shape of what is found for one variable."""
+        count = batch.graph.components
+        variables = torch.zeros(batch.graph.variables, *each, dtype=dtype)
+        value, converged = torch.zeros(count, dtype=torch.float64), torch.ones(count).bool()
+        return cls(variables, value, [""] * count, converged)
 
-@dataclass(frozen=True, eq=False)
-class FieldMarginals:
-    """Probabilities of the states of every variable, log Z, and for each example their kind."""
+    def put(self, asked: Question, variables: Tensor, value: Tensor, how: Any) -> None:
+        """Writes down what was found for some examples, in place."""
+        widths = tuple(slice(width) for width in variables.shape[1:])
+        self.variables[(asked.variables, *widths)] = variables.to(self.variables.dtype)
+        self.value[asked.examples], self.converged[asked.examples] = value.double(), how.converged
+        for example in asked.examples.tolist():
+            self.kind[example] = how.kind
 
-    variables: Float[Tensor, "v s"]
-    log_partition: Float[Tensor, " c"]
-    kind: tuple[str, ...]
-    converged: Bool[Tensor, " c"]
 
-
-def best_states(model: LogLinearField, batch: FieldBatch, method: Method = "auto") -> Labelling:
+def best_states(model: LogLinearField, batch: FieldBatch, method: Method = "auto") -> FieldAnswer:
     """The best labels among the allowed ones."""
     if method == "trw":
         raise InferenceError("inference='trw' bounds probabilities; for best labels take 'bp'.")
-    graph = batch.graph
-    assignment = torch.zeros(graph.variables, dtype=torch.int64)
-    score = torch.zeros(graph.components, dtype=torch.float64)
-    converged = torch.ones(graph.components, dtype=torch.bool)
-    kinds: list[str] = [""] * graph.components
-    for examples, variables, potentials, answering in _asked(model, batch, method):
-        assert not isinstance(answering, TreeReweighted)  # noqa: S101 - refused above
-        found = answering.best(potentials)
-        assignment[variables] = found.assignment
-        score[examples] = found.score.double()
-        converged[examples] = found.converged
-        for example in examples.tolist():
-            kinds[example] = found.kind
-    if bool((score == -torch.inf).any()):
-        example = int((score == -torch.inf).int().argmax())
+    answer = FieldAnswer.unknown(batch, dtype=torch.int64)
+    for asked in _asked(model, batch, method):
+        assert not isinstance(asked.method, TreeReweighted)  # noqa: S101 - refused above
+        found = asked.method.best(asked.potentials)
+        answer.put(asked, found.assignment, found.score, found)
+    if bool((answer.value == -torch.inf).any()):
+        example = int((answer.value == -torch.inf).int().argmax())
         raise InferenceError(
             f"example {example} has no labelling that is allowed. Do forced labels contradict "
             "each other?"
         )
-    return Labelling(assignment, score, tuple(kinds), converged)
+    return answer
 
 
-def marginals(model: LogLinearField, batch: FieldBatch, method: Method = "auto") -> FieldMarginals:
+def marginals(model: LogLinearField, batch: FieldBatch, method: Method = "auto") -> FieldAnswer:
     """The probabilities of all labels, given that only allowed ones occur."""
-    graph = batch.graph
-    variables = torch.zeros(graph.variables, graph.most_states, dtype=torch.float64)
-    value = torch.zeros(graph.components, dtype=torch.float64)
-    converged = torch.ones(graph.components, dtype=torch.bool)
-    kinds: list[str] = [""] * graph.components
-    for examples, members, potentials, answering in _asked(model, batch, method):
-        found = answering(potentials)
-        variables[members, : found.variables.shape[1]] = found.variables.double()
-        value[examples] = found.log_partition.double()
-        converged[examples] = found.converged
-        for example in examples.tolist():
-            kinds[example] = found.kind
-    return FieldMarginals(variables, value, tuple(kinds), converged)
+    answer = FieldAnswer.unknown(batch, batch.graph.most_states, dtype=torch.float64)
+    for asked in _asked(model, batch, method):
+        found = asked.method(asked.potentials)
+        answer.put(asked, found.variables, found.log_partition, found)
+    return answer
 
 
-Question = tuple[Tensor, Tensor, Potentials, Answering]  # examples, variables, field, method
+@torch.no_grad()
+def best_lists(
+    model: LogLinearField, batch: FieldBatch, count: int
+) -> list[list[tuple[Int64[Tensor, " v"], float]]]:
+    """The `count` best (states, score) of each example among those allowed, exactly."""
+    found: dict[int, list[tuple[Tensor, float]]] = {}
+    for asked in _asked(model, batch, "exact"):
+        examples = asked.examples.tolist()
+        if isinstance(asked.method, Chain):
+            ranked = asked.method.best_n(asked.potentials, count)
+            order = asked.potentials.graph.component.argsort(stable=True)
+            sizes = batch.sizes[asked.examples].tolist()
+            states = [own.assignment[order].split(sizes) for own in ranked]
+            for k, example in enumerate(examples):
+                pairs = zip(states, ranked, strict=True)
+                own = [(parts[k], float(each.score[k])) for parts, each in pairs]
+                found[example] = [pair for pair in own if pair[1] > -math.inf]
+        else:
+            for example in examples:
+                (alone,) = _part(model, batch, torch.tensor([example]), "exact")
+                found[example] = best_list(alone.potentials, count, EXACT)
+    return [found[example] for example in range(batch.graph.components)]
+
+
+class Question(NamedTuple):
+    """Some examples, their variables, their field and who answers for it."""
+
+    examples: Int64[Tensor, " n"]
+    variables: Int64[Tensor, " v"]
+    potentials: Potentials
+    method: Answering
 
 
 @torch.no_grad()
@@ -135,8 +157,7 @@ def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator
         raise InferenceError(f"inference '{method}' is not one of {', '.join(get_args(Method))}.")
     model.check(batch)
     # Graphs of one form are solved as one: those of one size come together.
-    sizes = torch.bincount(batch.graph.component, minlength=batch.graph.components)
-    order = sizes.argsort(stable=True)
+    order = batch.sizes.argsort(stable=True)
     for first, end in spans_of(batch, 1, order):
         yield from _part(model, batch, order[first:end].sort().values, method)
 
@@ -163,7 +184,8 @@ def _part(
         potentials = restrict(potentials, allowed)
     inside = torch.zeros(batch.graph.components, dtype=torch.bool)
     inside[examples] = True
-    yield examples, inside[batch.graph.component].nonzero().squeeze(1), potentials, answering
+    variables = inside[batch.graph.component].nonzero().squeeze(1)
+    yield Question(examples, variables, potentials, answering)
 
 
 def _chosen(graph: FactorGraph, method: Method) -> Answering:
@@ -177,45 +199,12 @@ def _chosen(graph: FactorGraph, method: Method) -> Answering:
     return found
 
 
-@torch.no_grad()
-def best_lists(
-    model: LogLinearField, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None, count: int
-) -> Iterator[list[tuple[Int64[Tensor, " v"], float]]]:
-    """The `count` best (states, score) of each example, exactly."""
-    model.check(batch)
-    for first, end in spans_of(batch, 1):
-        own = batch.examples(torch.arange(first, end))
-        inside = (batch.graph.component >= first) & (batch.graph.component < end)
-        mask = None if allowed is None else allowed[inside]
-        if Chain().refuses(own.graph) is None:
-            yield from _best_of_chains(model, own, mask, count)
-            continue
-        for example in range(end - first):
-            alone = model.potentials(own.examples(torch.tensor([example])))
-            members = own.graph.component == example
-            yield best_list(alone, count, EXACT, None if mask is None else mask[members])
-
-
-def _best_of_chains(
-    model: LogLinearField, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None, count: int
-) -> Iterator[list[tuple[Int64[Tensor, " v"], float]]]:
-    potentials, sizes = model.potentials(batch), batch.sizes.tolist()
-    if allowed is not None:
-        potentials = restrict(potentials, allowed)
-    found = Chain().best_n(potentials, count)
-    order = batch.graph.component.argsort(stable=True)
-    states = [own.assignment[order].split(sizes) for own in found]
-    for example in range(batch.graph.components):
-        ranked = [(states[k][example], float(own.score[example])) for k, own in enumerate(found)]
-        yield [(own, score) for own, score in ranked if score > -math.inf]
-
-
 def log_probabilities(
     model: LogLinearField, batch: FieldBatch, method: Method = "auto"
 ) -> list[float]:
     """log p of the allowed labels of each example: that of its labels where they are known."""
-    free = marginals(model, batch.unlabelled(), method).log_partition
-    bound = marginals(model, batch, method).log_partition
+    free = marginals(model, batch.unlabelled(), method).value
+    bound = marginals(model, batch, method).value
     return [float(value) for value in bound - free]
 
 
@@ -379,15 +368,22 @@ class FieldCRF(Estimator):
         if self.verbose:
             sys.stderr.write(remark + "\n")
 
-    def _decode(self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None) -> Labelling:
+    def _decode(self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None) -> FieldAnswer:
         """The best labels of unlabelled examples, among the allowed ones."""
         return best_states(self._fitted(), _open(batch, allowed), self.inference)
 
     def _marginals(
         self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None
-    ) -> FieldMarginals:
+    ) -> FieldAnswer:
         """The probabilities of all labels of unlabelled examples."""
         return marginals(self._fitted(), _open(batch, allowed), self.inference)
+
+    def _best(
+        self, batch: FieldBatch, n: int, allowed: Bool[Tensor, "v s"] | None
+    ) -> list[list[tuple[Int64[Tensor, " v"], float]]]:
+        """The n best (states, score) of unlabelled examples, exactly."""
+        check_n(n)
+        return best_lists(self._fitted(), _open(batch, allowed), n)
 
     def _optimisation(self, choice: Choice[Criterion] | None) -> CRFSettings:
         own = CRFSettings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()

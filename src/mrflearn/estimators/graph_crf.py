@@ -12,9 +12,8 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_answers import Given, known_labels
-from mrflearn.estimators.field_crf import FieldCRF, best_lists, log_probabilities
+from mrflearn.estimators.field_crf import FieldCRF, log_probabilities
 from mrflearn.estimators.graph_inputs import Graphs
-from mrflearn.estimators.labelling import check_n
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering
 from mrflearn.features.index import FactorTemplate
@@ -181,8 +180,8 @@ class GraphCRF(FieldCRF):
         """
         graphs, batch, allowed = self._asked(X, constraints)
         found = self._decode(batch, allowed)
-        labels = graphs.split(self._names(found.assignment))
-        rows = zip(labels, found.score.tolist(), found.kind, found.converged.tolist(), strict=True)
+        labels = graphs.split(self._names(found.variables))
+        rows = zip(labels, found.value.tolist(), found.kind, found.converged.tolist(), strict=True)
         return [GraphAnswer(*row) for row in rows]
 
     def predict_marginals(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
@@ -242,18 +241,15 @@ class GraphCRF(FieldCRF):
         for each graph a list of `GraphAnswer`, best first
 
         """
-        check_n(n)
         graphs, batch, allowed = self._asked(X, constraints)
-        answers = []
-        for number, own in enumerate(best_lists(self._fitted(), batch, allowed, n)):
-            alone = Graphs(graphs.examples[number : number + 1])
-            answers.append(
-                [
-                    GraphAnswer(alone.split(self._names(states))[0], score, "exact", True)
-                    for states, score in own
-                ]
-            )
-        return answers
+        alone = [Graphs((example,)) for example in graphs.examples]
+        return [
+            [
+                GraphAnswer(graph.split(self._names(states))[0], score, "exact", True)
+                for states, score in own
+            ]
+            for graph, own in zip(alone, self._best(batch, n, allowed), strict=True)
+        ]
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
         """log p(y | graph) of each graph, in nats, by the inference that `inference` names."""
@@ -265,7 +261,7 @@ class GraphCRF(FieldCRF):
         """The share of nodes whose label is right; nodes without a label do not count."""
         graphs, batch, _ = self._asked(X, None)
         gold = [label for own in graphs.ordered(y) for label in own]
-        found = self._names(self._decode(batch).assignment)
+        found = self._names(self._decode(batch).variables)
         if len(gold) != len(found):
             raise DataError(f"X has {len(found)} nodes and y has {len(gold)} labels.")
         right: list[bool] = [

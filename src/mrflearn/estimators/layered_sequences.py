@@ -14,8 +14,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.field_crf import FieldCRF, best_lists
-from mrflearn.estimators.labelling import check_n
+from mrflearn.estimators.field_crf import FieldCRF
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import FactorTemplate
@@ -117,17 +116,17 @@ class LayeredSequences(FieldCRF):
 
     def _decoded(self, batch: FieldBatch, known: Iterable[Any] | None) -> list[Decoded]:
         found = self._decode(batch, self._allowed(batch, known))
-        parts = found.assignment.split([size * len(self.names_) for size in self._tokens(batch)])
-        rows = zip(parts, found.score.tolist(), found.kind, found.converged.tolist(), strict=True)
+        parts = found.variables.split(batch.sizes.tolist())
+        rows = zip(parts, found.value.tolist(), found.kind, found.converged.tolist(), strict=True)
         return [Decoded(self._named(states), *row) for states, *row in rows]
 
-    def _best(self, batch: FieldBatch, n: int, known: Iterable[Any] | None) -> list[list[Decoded]]:
+    def _listed(
+        self, batch: FieldBatch, n: int, known: Iterable[Any] | None
+    ) -> list[list[Decoded]]:
         """The n best labellings of each sequence, exactly and in order."""
-        check_n(n)
-        allowed = self._allowed(batch, known)
         return [
             [Decoded(self._named(states), score, "exact", True) for states, score in own]
-            for own in best_lists(self._fitted(), batch, allowed, n)
+            for own in self._best(batch, n, self._allowed(batch, known))
         ]
 
     def _named(self, states: Int64[Tensor, " v"]) -> Layers:
@@ -174,8 +173,7 @@ class LayeredSequences(FieldCRF):
         return [compile_labels(own, lengths, names) for own, names in pairs]
 
     def _tokens(self, batch: FieldBatch) -> list[int]:
-        counts = torch.bincount(batch.graph.component, minlength=batch.graph.components)
-        return (counts // len(self.names_)).tolist()
+        return (batch.sizes // len(self.names_)).tolist()
 
     def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
         """The labels along the axes of a group's factors; see `sequence_batches` for its name."""

@@ -204,7 +204,7 @@ class SkipChainCRF(LayeredSequences):
 
         """
         known = _as_layers(known_labels(constraints))
-        return self._best(self._documents(X, words), n, known)
+        return self._listed(self._documents(X, words), n, known)
 
     def log_prob(
         self, X: Iterable[Any], y: Iterable[Any], *, words: Words | None = None

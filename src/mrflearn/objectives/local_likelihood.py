@@ -37,7 +37,7 @@ from mrflearn.models.loglinear import (
 )
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.base import Evaluation, Objective
-from mrflearn.objectives.local_problems import ProblemPart, Problems, observed_counts, times_of
+from mrflearn.objectives.local_problems import ProblemPart, Problems
 
 # Scores that several problems read, computed once: on a chain a token is in two pieces.
 
@@ -168,12 +168,11 @@ class LocalBlock:
 
 @dataclass(frozen=True, eq=False)
 class LocalLayout:
-    """Blocks, the plans and pools they use, and the sum of the features of the known labels."""
+    """Blocks, and the plans and pools they use."""
 
     plans: dict[Key, SlicePlan]
     pools: dict[Key, Pool]
     blocks: list[LocalBlock]
-    observed: Float[Tensor, " p"]
 
 
 def lay_out(
@@ -207,9 +206,7 @@ def lay_out(
     for number, (own, inside) in enumerate(zip(problems, members, strict=True)):
         cut = _Cut(model, batch, plans, pools, least, merge)
         blocks.extend(cut(own, inside, number))
-    return LocalLayout(
-        plans, pools, blocks, observed_counts(model, batch, times_of(batch, problems))
-    )
+    return LocalLayout(plans, pools, blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,13 +316,13 @@ class LocalLikelihood(Objective[LogLinearField]):
         found = self.threads.map(
             lambda blocks: self._solve(model, tables, blocks, loss), self._dealt(self.laid.blocks)
         )
-        value = torch.zeros((), dtype=torch.float64)
-        gradient = torch.zeros_like(self.laid.observed)
+        size = sum(own.numel() for own in (*model.weights, *model.dense))
+        value, gradient = (torch.zeros(own, dtype=torch.float64) for own in ((), size))
         for more, own in found:
-            value = value + more
-            gradient = gradient + own.gradient(self.laid, self.layout)
+            value += more
+            gradient += own.gradient(self.laid, self.layout)
         for more in self._back(model, tables, [own for _, own in found]):
-            gradient = gradient + more
+            gradient += more
         return value, gradient
 
     def _dealt(self, work: list[T]) -> list[list[T]]:

@@ -29,7 +29,7 @@ from mrflearn.objectives.local_likelihood import (
     LocalLikelihood,
     lay_out,
 )
-from mrflearn.objectives.local_problems import find_problems
+from mrflearn.objectives.local_problems import find_problems, observed_counts, times_of
 
 Shares = Literal["uniform", "optimised"] | Mapping[str, float]
 
@@ -52,6 +52,7 @@ class ReweightedLikelihood(Objective[LogLinearField]):
     model: LogLinearField
     local: LocalLikelihood
     pieces: list[ReweightedPieces]
+    observed: Float[Tensor, " p"]  # how often each weight counts in the scores of the labels
     count: Float[Tensor, "c t"]  # pieces of each template in each example
     given: Float[Tensor, " t"]  # log-shares, where they are not learned
 
@@ -76,12 +77,13 @@ class ReweightedLikelihood(Objective[LogLinearField]):
             template = own.parts[0].group
             count[:, template] += torch.bincount(example, minlength=graph.components)
             pieces.append(ReweightedPieces(template, example, elsewhere, own.weight))
-        return cls(model, local, pieces, count, _log_shares(model, shares))
+        observed = observed_counts(model, batch, times_of(batch, problems))
+        return cls(model, local, pieces, observed, count, _log_shares(model, shares))
 
     @torch.no_grad()
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the examples; and the gradient."""
-        model, observed = self.at(vector), self.local.laid.observed
+        model, observed = self.at(vector), self.observed
         logs = (self.given if model.shares is None else model.shares).double()
         whole = self.count @ logs.exp()  # 0 of an example without any piece
         share = logs.exp() / torch.where(whole > 0, whole, 1.0).unsqueeze(1)  # mu: (c, t)
