@@ -14,12 +14,13 @@ from mrflearn.errors import (
     OutOfMemoryError,
     StorageError,
 )
-from mrflearn.estimators import lifted_training
+from mrflearn.estimators import language_model, lifted_training, text_moments
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.estimators.loading import load
 from mrflearn.execution import memory
 from mrflearn.features.moments import merge
 from mrflearn.inference.transfer import ring_log_partition
+from mrflearn.io.corpus import encode_corpus
 from mrflearn.io.vectors import read_vectors
 from support.edited import edit
 
@@ -95,6 +96,21 @@ def test_training_stops_by_iterations_or_tolerance():
         model = LanguageModel(dims=3, estimator=estimator, tolerance=1e-2).fit(text)
         assert model.outcome_.ending == "gradient"
         assert "0.01" in model.outcome_.reason
+
+
+@pytest.mark.parametrize("method", ["bound", "pl"])
+def test_a_text_is_encoded_once(fitted, method, monkeypatch):
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        return encode_corpus(*given)
+
+    for module in (language_model, text_moments):
+        monkeypatch.setattr(module, "encode_corpus", counted)
+    fitted.log_likelihood(iter(sentences(10)), method)
+    fitted.score_samples(iter(sentences(10)))
+    assert len(calls) == 2
 
 
 @pytest.mark.filterwarnings("ignore::mrflearn.errors.AccuracyWarning")

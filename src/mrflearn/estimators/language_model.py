@@ -43,56 +43,18 @@ from mrflearn.models.lifted import (
 from mrflearn.models.storage import figure
 from mrflearn.training.checkpoint import Checkpoint
 
-# Gaps filled and sentences drawn by a learned language model.
-
-
 MOST_FOR_EXACT_SAMPLES = 1 << 20  # windows times words
-
-
-def fill_gap(
-    learned: Learned, words: Sequence[str | None], n: int, gap: str
-) -> list[tuple[str, float]]:
-    """The most probable words for the one gap (`None` or `gap`) of a sentence."""
-    gaps = [at for at, word in enumerate(words) if word is None or word == gap]
-    if len(gaps) != 1:
-        raise DataError(f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r}.")
-    vocabulary, context = learned.vocabulary, learned.model.offsets
-    edge = [vocabulary.separator] * context
-    known = vocabulary.encode(gap if word is None else word for word in words)
-    line = torch.tensor([*edge, *known.tolist(), *edge])
-    at = gaps[0] + context
-    before = line[at - context : at].flip(0)
-    after = line[at + 1 : at + 1 + context]
-    scores = learned.model.to(torch.float64, torch.device("cpu")).potentials()
-    figures = scores.conditional(before[None], after[None])[0]
-    figures[vocabulary.separator] = -torch.inf
-    chances, best = figures.softmax(0).topk(min(n, len(figures) - 1))
-    return list(zip(vocabulary.decode(best.tolist()), chances.tolist(), strict=True))
-
-
-def draw_sentences(
-    learned: Learned, n: int, generator: np.random.Generator, sweeps: int
-) -> list[list[str]]:
-    """New sentences: a length as often as the text had it, then its words."""
-    seen, counts = learned.lengths
-    if not len(seen):
-        raise SettingsError("the moments this model was learned from have no lengths.")
-    drawn = generator.choice(seen, size=n, p=counts / counts.sum())
-    device = learned.model.unary.device
-    own = torch.Generator(device=device).manual_seed(int(generator.integers(1 << 62)))
-    separator, scores = learned.vocabulary.separator, learned.model.potentials()
-    if scores.states ** (scores.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
-        sentences = exact_sentences(scores.double(), separator, drawn.tolist(), own)
-    else:
-        lengths = torch.from_numpy(drawn)
-        sentences = gibbs_sentences(scores, separator, lengths, sweeps, own)
-    return [learned.vocabulary.decode(ids.tolist()) for ids in sentences]
 
 
 # `LanguageModel`: the Markov random field of a text, learned in time independent of its size.
 
 
 Estimator = Literal["bound"] | Direct
+# What training takes over as it is.
+SETTINGS = (
+    *("bound", "form", "triples", "dims", "l2", "max_iterations"),
+    *("tolerance", "patience", "device", "dtype"),
+)
 
 
 class LanguageModel(WordSpace, ScoresText):
@@ -245,22 +207,13 @@ class LanguageModel(WordSpace, ScoresText):
             None if validation is None else moments_of(validation, moments.vocabulary, self.context)
         )
         settings = LiftedSettings(
-            self.bound,
-            None if isinstance(self.weights, str) else self.weights,
-            self.form,
-            self.triples,
-            self.dims,
-            self.l2,
-            max_iterations=self.max_iterations,
-            tolerance=self.tolerance,
-            patience=self.patience,
-            device=self.device,
-            dtype=self.dtype,
+            weights=None if isinstance(self.weights, str) else self.weights,
             seed=self.random_state,
             progress=self.verbose,
             checkpoint=checkpoint,
             resume=resume,
             start=None if earlier is None else Start(earlier.model, earlier.duals),
+            **{name: getattr(self, name) for name in SETTINGS},
         )
         fitted = self._train(text, moments, settings, held_out)
         self.outcome_ = replace(fitted.outcome, model=fitted.model)
@@ -369,7 +322,21 @@ class LanguageModel(WordSpace, ScoresText):
             p(word | all other words), exactly, from both sides; the most probable first.
 
         """
-        return fill_gap(self._fitted(), words, n, gap)
+        gaps = [at for at, word in enumerate(words) if word is None or word == gap]
+        if len(gaps) != 1:
+            raise DataError(f"the sentence has {len(gaps)} gaps; mark exactly one word as {gap!r}.")
+        learned = self._fitted()
+        vocabulary, context = learned.vocabulary, learned.model.offsets
+        edge = [vocabulary.separator] * context
+        known = vocabulary.encode(gap if word is None else word for word in words)
+        line = torch.tensor([*edge, *known.tolist(), *edge])
+        at = gaps[0] + context
+        before, after = line[at - context : at].flip(0), line[at + 1 : at + 1 + context]
+        potentials = learned.model.to(torch.float64, torch.device("cpu")).potentials()
+        scores = potentials.conditional(before[None], after[None])[0]
+        scores[vocabulary.separator] = -torch.inf
+        chances, best = scores.softmax(0).topk(min(n, len(scores) - 1))
+        return list(zip(vocabulary.decode(best.tolist()), chances.tolist(), strict=True))
 
     def sample(
         self, n: int = 1, *, random_state: int | None = None, sweeps: int = 50
@@ -391,8 +358,22 @@ class LanguageModel(WordSpace, ScoresText):
             The words of each sentence.
 
         """
+        learned = self._fitted()
+        seen, counts = learned.lengths
+        if not len(seen):
+            raise SettingsError("the moments this model was learned from have no lengths.")
         seed = self.random_state if random_state is None else random_state
-        return draw_sentences(self._fitted(), n, np.random.default_rng(seed), sweeps)
+        generator = np.random.default_rng(seed)
+        drawn = generator.choice(seen, size=n, p=counts / counts.sum())
+        separator, potentials = learned.vocabulary.separator, learned.model.potentials()
+        own = torch.Generator(device=potentials.unary.device)
+        own.manual_seed(int(generator.integers(1 << 62)))
+        if potentials.states ** (potentials.offsets + 1) <= MOST_FOR_EXACT_SAMPLES:
+            sentences = exact_sentences(potentials.double(), separator, drawn.tolist(), own)
+        else:
+            lengths = torch.from_numpy(drawn)
+            sentences = gibbs_sentences(potentials, separator, lengths, sweeps, own)
+        return [learned.vocabulary.decode(ids.tolist()) for ids in sentences]
 
     def _learned_parts(self) -> Parts:
         kept, tensors = store(self._fitted())

@@ -169,8 +169,8 @@ class JointTagger(Estimator):
             found = self._best_of(sentences, tags, held_out, saved)
         self._learned = found.learning.learned
         self.l2_, self.unlabelled_weight_ = found.l2, found.weight
-        self.bound_ = found.learning.found.log_likelihood
-        self.outcome_ = replace(found.learning.found.fit.outcome, model=self._learned.model)
+        self.bound_ = found.learning.log_likelihood
+        self.outcome_ = replace(found.learning.fit.outcome, model=self._learned.model)
         warn_of_single_label(self.classes_)
         return self
 

@@ -66,20 +66,16 @@ class TaggerSettings:
     saved: Stages
 
 
-class TaggerFit(NamedTuple):
-    """A fitted model with its bound, and the bound on the log-likelihood of the text."""
-
-    fit: LiftedFit[JointTaggerModel]
-    log_likelihood: float  # per position, from below
-
-
 def train_tagger(
     moments: JointMoments,
     spelling: Mapping[int, SpellingTable],
     settings: TaggerSettings,
     start: Mapping[str, Tensor] | None = None,
-) -> TaggerFit:
-    """The model whose bound is best; `start` are parameters, and duals, to begin with."""
+) -> tuple[LiftedFit[JointTaggerModel], float]:
+    """The model whose bound is best, and that bound on the text per position.
+
+    `start` are parameters, and duals, to begin with.
+    """
     places, bound = settings.places, settings.bound
     if isinstance(bound, Stars):
         moments = moments.rounded_up(star_spacing(moments.distances, len(places)))
@@ -114,7 +110,7 @@ def train_tagger(
         resume=resume,
     )
     mean = float(objective.frequencies.mean_score(found.model.potentials(objective.batch)))
-    return TaggerFit(found, mean - found.ceiling.per_position(moments.positions))
+    return found, mean - found.ceiling.per_position(moments.positions)
 
 
 # What a fitted tagger is, and the way there and back to what storage keeps.
@@ -235,10 +231,11 @@ ROUND_ITERATIONS = 30  # of L-BFGS in a round, which begins where the one before
 
 
 class Learning(NamedTuple):
-    """A learned tagger, and how its last training went."""
+    """A learned tagger, how its last training went, and its bound on the text per position."""
 
     learned: LearnedTagger
-    found: TaggerFit
+    fit: LiftedFit[JointTaggerModel]
+    log_likelihood: float
 
 
 @final
@@ -280,10 +277,9 @@ class Corpus:
         start: Mapping[str, Tensor] | None = None,
     ) -> Learning:
         """The tagger of these counts."""
-        found = train_tagger(moments, self.spelling, settings, start)
-        fit = found.fit
+        fit, reached = train_tagger(moments, self.spelling, settings, start)
         learned = LearnedTagger(self.words, self.tags, fit.model, fit.ceiling, self.spelling)
-        return Learning(learned, found)
+        return Learning(learned, fit, reached)
 
 
 def learn(
@@ -312,8 +308,7 @@ def learn(
             known + expected * weight, settings if start is None else shorter, start
         )
         expected = expected_moments(learning.learned.potentials, open_ones)
-        fit = learning.found.fit
-        start = {**fit.model.parameters(), **fit.duals}
+        start = learning.fit.outcome.model.parameters()
     return learning
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Self, final
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -31,44 +30,6 @@ from mrflearn.io.vectors import NamedVectors, write_vectors
 from mrflearn.models.storage import texts
 
 # Which words have similar vectors, asked of any model that has them.
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class NearestWords:
-    """Words and their vectors, compared by the cosine of their angle."""
-
-    vocabulary: Vocabulary
-    unit: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, vocabulary: Vocabulary, vectors: NDArray[np.float32]) -> NearestWords:
-        sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return cls(vocabulary, vectors / np.maximum(sizes, np.finfo(np.float32).tiny))
-
-    def to_word(self, word: str, n: int) -> list[tuple[str, float]]:
-        """The nearest other words, each with its cosine."""
-        return self._nearest(self._vector(word), [word], n)
-
-    def analogy(self, first: str, second: str, third: str, n: int) -> list[tuple[str, float]]:
-        """The words nearest to `second - first + third`."""
-        a, b, c = (self._vector(word) for word in (first, second, third))
-        return self._nearest(b - a + c, [first, second, third], n)
-
-    def _vector(self, word: str) -> NDArray[np.float32]:
-        if word not in self.vocabulary:
-            raise DataError(f"the word {word!r} is not in the vocabulary of this model.")
-        vector: NDArray[np.float32] = self.unit[int(self.vocabulary.encode([word])[0])]
-        return vector
-
-    def _nearest(
-        self, target: NDArray[np.float32], without: Sequence[str], n: int
-    ) -> list[tuple[str, float]]:
-        cosine = self.unit @ (target / max(float(np.linalg.norm(target)), 1e-30))
-        words = self.vocabulary.words
-        order = (int(index) for index in np.argsort(-cosine, kind="stable"))
-        allowed = [i for i in order if words[i] not in without and i != self.vocabulary.separator]
-        return [(words[index], float(cosine[index])) for index in allowed[:n]]
 
 
 class WordSpace(Estimator):
@@ -143,7 +104,8 @@ class WordSpace(Estimator):
             Other words by the cosine of their vectors' angle, the nearest first.
 
         """
-        return NearestWords.of(self._words(), self._vectors()).to_word(word, n)
+        unit = self._unit_vectors()
+        return self._nearest(unit, unit[self._place(word)], [word], n)
 
     def analogy(self, first: str, second: str, third: str, n: int = 10) -> list[tuple[str, float]]:
         """Words that are to `third` as `second` is to `first`.
@@ -161,7 +123,33 @@ class WordSpace(Estimator):
             The words nearest to `second - first + third`, without these three.
 
         """
-        return NearestWords.of(self._words(), self._vectors()).analogy(first, second, third, n)
+        unit = self._unit_vectors()
+        a, b, c = (unit[self._place(word)] for word in (first, second, third))
+        return self._nearest(unit, b - a + c, [first, second, third], n)
+
+    def _unit_vectors(self) -> NDArray[np.float32]:
+        vectors = self._vectors()
+        sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.maximum(sizes, np.finfo(np.float32).tiny)
+
+    def _place(self, word: str) -> int:
+        if word not in self._words():
+            raise DataError(f"the word {word!r} is not in the vocabulary of this model.")
+        return int(self._words().encode([word])[0])
+
+    def _nearest(
+        self,
+        unit: NDArray[np.float32],
+        target: NDArray[np.float32],
+        without: Sequence[str],
+        n: int,
+    ) -> list[tuple[str, float]]:
+        """The words of largest cosine with a vector, each with its cosine."""
+        cosine = unit @ (target / max(float(np.linalg.norm(target)), 1e-30))
+        words, edge = self._words().words, self._words().separator
+        order = (int(index) for index in np.argsort(-cosine, kind="stable"))
+        allowed = [i for i in order if words[i] not in without and i != edge]
+        return [(words[index], float(cosine[index])) for index in allowed[:n]]
 
     def export(self, path: PathLike) -> None:
         """Writes the vectors of words, not of `<S>`, in the text format of word2vec.

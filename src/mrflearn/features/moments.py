@@ -37,11 +37,9 @@ class TripleCounts:
 
     def plus(self, others: Sequence[TripleCounts]) -> TripleCounts:
         """The counts of all as one; counts of zero are dropped."""
-        parts = [self, *others]
-        codes, place = np.unique(np.concatenate([p.codes for p in parts]), return_inverse=True)
-        count = np.zeros(len(codes), np.int64)
-        np.add.at(count, place, np.concatenate([p.count for p in parts]))
-        return TripleCounts(codes[count != 0], count[count != 0])
+        codes = np.concatenate([self.codes, *(other.codes for other in others)])
+        count = np.concatenate([self.count, *(other.count for other in others)])
+        return TripleCounts(*sum_by_key(codes, count))
 
     def plus_repeats(self, state: int, states: int, times: int) -> TripleCounts:
         """The counts with so many more (or fewer) triples of one state alone."""

@@ -146,10 +146,9 @@ def count_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> TagC
     """The counts of tagged sentences; words and tags are numbered as they come."""
     emissions: Counter[tuple[str | None, str, str]] = Counter()
     trigrams: Counter[tuple[str | None, ...]] = Counter()
-    if len(sentences) != len(tags):
-        raise DataError(f"there are {len(sentences)} sentences and tags for {len(tags)}.")
+    check_tags(sentences, tags)
     for number, words in enumerate(sentences):
-        own = _known(words, tags[number], number)
+        own = _known(tags[number], number)
         line = (None, None, *own, None)
         emissions.update(zip(line[1:], own, words, strict=False))
         if len(own):
@@ -165,10 +164,8 @@ def count_tags(sentences: Sequence[Sequence[str]], tags: Sequence[Tags]) -> TagC
     return TagCounts(tuple(word), names, np.array(rows), np.array(triples))
 
 
-def _known(words: Sequence[str], tags: Tags, number: int) -> tuple[str, ...]:
+def _known(tags: Tags, number: int) -> tuple[str, ...]:
     """The tags of a sentence, each of which must be there."""
-    if isinstance(words, str):
-        raise DataError(f"sentence {number} is one string; give a list of words.")
     known = tuple(tag for tag in tags or () if isinstance(tag, str))
     odd = [tag for tag in tags or () if tag is not None and not isinstance(tag, (str, set))]
     if odd:
@@ -181,8 +178,6 @@ def _known(words: Sequence[str], tags: Tags, number: int) -> tuple[str, ...]:
             f"sentence {number} has words without a tag. A hidden Markov model counts tags, so "
             "that all must be known; a joint tagger learns from gaps too."
         )
-    if len(words) != len(known):
-        raise DataError(f"sentence {number} has {len(words)} words and {len(known)} tags.")
     return known
 
 

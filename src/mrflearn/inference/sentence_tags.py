@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -59,10 +59,7 @@ class SentenceTags:
 
     def best(self) -> Int[Tensor, " n"]:
         """A most probable tag sequence of each sentence."""
-        if self._first_order:
-            states, _ = chain_search.viterbi(self.unary, self.transitions[0], self.steps)
-        else:
-            states, _ = second_order.viterbi(self.unary, *self._tables, self.steps)
+        states, _ = self._search.viterbi(self.unary, *self.transitions, self.steps)
         return self.steps.unpack(states, len(self.steps))
 
     def probabilities(self) -> Float[Tensor, "n s"]:
@@ -78,25 +75,22 @@ class SentenceTags:
 
     def log_partition(self) -> Float[Tensor, " b"]:
         """The log-sum of the scores of all tag sequences of each sentence."""
-        if self._first_order:
-            return chain_sums.log_partition(self.unary, self.transitions[0], self.steps)
-        return second_order.log_partition(self.unary, *self._tables, self.steps)
+        sums: Any = chain_sums if self._first_order else second_order
+        found: Tensor = sums.log_partition(self.unary, *self.transitions, self.steps)
+        return found
 
     def n_best(self, count: int) -> tuple[Int[Tensor, "n m"], Float[Tensor, "b m"]]:
         """The best tag sequences of each sentence and their scores, -inf where there are fewer."""
-        if self._first_order:
-            found = chain_search.n_best(self.unary, self.transitions[0], self.steps, count)
-        else:
-            found = second_order.n_best(self.unary, *self._tables, self.steps, count)
-        return self.steps.unpack(found[0], len(self.steps)), found[1]
+        states, scores = self._search.n_best(self.unary, *self.transitions, self.steps, count)
+        return self.steps.unpack(states, len(self.steps)), scores
 
     @property
     def _first_order(self) -> bool:
         return len(self.transitions) == 1
 
     @property
-    def _tables(self) -> tuple[Tensor, Tensor]:
-        return self.transitions[0], self.transitions[1]
+    def _search(self) -> Any:
+        return chain_search if self._first_order else second_order
 
 
 def _word_scores(
