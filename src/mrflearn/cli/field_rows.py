@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 MOSTLY = 0.5  # of the sequences
 
 
-class Molecule(StrEnum):
-    """What the letters of an alignment stand for."""
-
-    protein = "protein"
-    rna = "rna"
-    dna = "dna"
-
-
+Molecule = StrEnum("Molecule", ["protein", "rna", "dna"])
 Letters = Annotated[Molecule, typer.Option("--molecule", help="For alignments: their letters.")]
 DropInserts = Annotated[
     bool, typer.Option("--drop-inserts", help="For alignments: leave out lower case and dots.")

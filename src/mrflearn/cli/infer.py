@@ -17,14 +17,10 @@ from mrflearn.errors import DataError, InferenceError
 SHOWN = 12  # variables listed when people read the answer; --json has them all
 
 
-class Method(StrEnum):
-    """The inferences that can be asked for by name."""
-
-    auto = "auto"
-    exact = "exact"
-    bp = "bp"
-    trw = "trw"
-    mean_field = "mean-field"
+Method = StrEnum(
+    "Method",
+    {"auto": "auto", "exact": "exact", "bp": "bp", "trw": "trw", "mean_field": "mean-field"},
+)
 
 
 def infer(

@@ -16,29 +16,9 @@ if TYPE_CHECKING:
     from mrflearn.execution.executor import Executor
 
 
-class ChunkScheme(StrEnum):
-    """How chunks are written as tags."""
-
-    iob1 = "IOB1"
-    iob2 = "IOB2"
-    bioes = "BIOES"
-
-
-class LikelihoodMethod(StrEnum):
-    """How log-probabilities of data are found."""
-
-    exact = "exact"
-    ais = "ais"
-    pl = "pl"
-    bound = "bound"
-    ring = "ring"
-
-
-class Engine(StrEnum):
-    """The places that work can run in."""
-
-    local = "local"
-    spark = "spark"
+ChunkScheme = StrEnum("ChunkScheme", {"iob1": "IOB1", "iob2": "IOB2", "bioes": "BIOES"})
+LikelihoodMethod = StrEnum("LikelihoodMethod", ["exact", "ais", "pl", "bound", "ring"])
+Engine = StrEnum("Engine", ["local", "spark"])  # the places that work can run in
 
 
 def _free(context: typer.Context, path: Path) -> Path:

@@ -37,12 +37,7 @@ Tags = Annotated[
 ]
 
 
-class Structure(StrEnum):
-    """How the labels of a sequence are joined."""
-
-    chain = "chain"
-    factorial = "factorial"
-    skip = "skip"
+Structure = StrEnum("Structure", ["chain", "factorial", "skip"])
 
 
 def crf(
