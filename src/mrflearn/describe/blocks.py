@@ -201,8 +201,8 @@ def likeliest(marginals: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def answer(blocks: Sequence[Block]) -> dict[str, Any]:
-    """The answer as one JSON object; numbers that JSON does not know become null."""
-    return {name: plain(value) for block in blocks for name, value in block.data().items()}
+    """The answer as one object, for `plain` to make JSON of."""
+    return {name: value for block in blocks for name, value in block.data().items()}
 
 
 def plain(value: Any) -> Any:
