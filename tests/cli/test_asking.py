@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 import mrflearn
-from mrflearn.describe import DESCRIPTIONS
+from mrflearn.describe import DESCRIPTIONS, described_by
 from mrflearn.describe.description import VERBS
 from support.command import run
-from support.describing import description
 from support.estimators import estimators
 
 TEXT, ROWS, TREE = "the baltion corize\n", "0 1 0 1\n1 1 0 0\n", "(S (NP (DT the)) (VP (VB go)))\n"
@@ -49,7 +48,7 @@ def asked(folder: Path, kind: str, verb: str) -> list[str]:
 
 def answers(kind: str, verb: str) -> bool:
     """Whether the description of a kind of model has a method for the verb."""
-    return kind in DESCRIPTIONS and hasattr(description(kind), VERBS[verb])
+    return kind in DESCRIPTIONS and hasattr(described_by(kind), VERBS[verb])
 
 
 def test_every_verb_is_asked_here() -> None:
@@ -101,3 +100,26 @@ def test_an_option_that_only_changes_another_needs_it(folder: Path) -> None:
     found = run("inspect", str(folder / "PottsField"), "--apart", "2")
     assert found.code == 2
     assert "--apart: says which --contacts" in found.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "verb", "shown", "left_out"),
+    [
+        ("MarkovField", "inspect", "--contacts", "--label"),
+        ("CRF", "inspect", "--label", "--contacts"),
+        ("NgramLanguageModel", "score", "--json", "--method"),
+    ],
+)
+def test_help_with_a_model_has_the_options_of_that_model(
+    folder: Path, kind: str, verb: str, shown: str, left_out: str
+) -> None:
+    found = run(verb, str(folder / kind), "--help")
+    assert found.code == 0
+    assert (shown in options(found.out), left_out in options(found.out)) == (True, False)
+    assert {shown, left_out} <= options(run(verb, "--help").out)
+
+
+def options(text: str) -> set[str]:
+    """The options that a help lists."""
+    words = (line.replace(",", " ").split() for line in text.splitlines())
+    return {own for line in words for own in line[:3] if own.startswith("--")}

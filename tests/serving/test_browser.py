@@ -83,6 +83,18 @@ def test_a_sentence_is_parsed(page: Any) -> None:
 def test_a_field_shows_its_couplings(page: Any) -> None:
     answer = ask(page, "grid", "couplings", "4")
     assert len(answer.find_elements(By.CSS_SELECTOR, ".cells td")) == 16
+    named = [node.text for node in answer.find_elements(By.CSS_SELECTOR, "svg text")]
+    assert named == ["0", "1", "2", "3"]
+    assert len(answer.find_elements(By.CSS_SELECTOR, "svg line")) == 4
+
+
+def test_enter_asks_and_an_old_answer_goes(page: Any) -> None:
+    ask(page, "words", "fill", "the _ barks")
+    Select(page.find_element(By.ID, "model")).select_by_value("ngrams")
+    answer = page.find_element(By.ID, "answer")
+    assert not answer.find_elements(By.XPATH, "./*")
+    page.find_element(By.ID, "text").send_keys("\n")
+    WebDriverWait(page, 30).until(lambda _: answer.find_elements(By.CSS_SELECTOR, "td"))
 
 
 def test_a_mistake_is_told(page: Any) -> None:

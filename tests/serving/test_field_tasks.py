@@ -14,4 +14,4 @@ def test_samples_are_of_the_kind_that_was_learned_from(lowest: int, shown: set[i
     rows = np.random.default_rng(0).choice([lowest, 1], (200, 4))
     tasks = {task.name: task for task in tasks_of(MarkovField("grid:2x2").fit(rows))}
     _, cells = tasks["samples"]("20")
-    assert {value for row in cells.rows for value in row} == shown
+    assert {value for row in cells.shown()["rows"] for value in row} == shown

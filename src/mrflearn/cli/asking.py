@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand
 
 from mrflearn.cli.answers import remark, say, say_json
 from mrflearn.cli.pictures import keep
@@ -21,6 +23,29 @@ if TYPE_CHECKING:
     from mrflearn.describe.description import Description
 
 ROWS = ("columns", "molecule", "drop_inserts")  # options that say how rows are read
+HELP = {"-h", "--help"}
+
+
+class Question(TyperCommand):
+    """A command whose help has, where a model is named, only the options that this model reads."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if HELP & {*args}:
+            ctx.meta["words"] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        ctx.meta["reads"] = _options_read(self.name or "", ctx.meta.get("words", ()))
+        super().format_options(ctx, formatter)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters; for help, those that the model reads."""
+        reads = ctx.meta.get("reads")
+        return [
+            own
+            for own in super().get_params(ctx)
+            if reads is None or own.param_type_name == "argument" or own.name in reads
+        ]
 
 
 def answered(verb: Callable[..., None]) -> Callable[..., None]:
@@ -41,22 +66,23 @@ def ask(
 
     Options that were given and that it does not read are refused; so are verbs it has no answer to.
     """
-    from mrflearn.describe.description import OptionError
+    from mrflearn.describe.description import VERBS, OptionError
+    from mrflearn.estimators.loading import load
 
-    description, answer = _answer(verb, model)
-    read = {*signature(answer).parameters} | {"html"}
-    read |= {"plot"} if verb in description.pictures else set()
-    read |= {*ROWS, "file"} if "rows" in read else set()
-    reason = f"has no effect on a {description.kind}; leave it out."
+    loaded = load(model)
+    kind = type(loaded).__name__
+    own = _description(verb, kind, f"{model} holds a {kind}")
+    read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
     refuse_idle(context, {name: reason for name in asked if name not in read})
-    given = {name: getattr(own, "value", own) for name, own in asked.items()}
+    answer = getattr(own(loaded), VERBS[verb])
+    given = {name: getattr(value, "value", value) for name, value in asked.items()}
     given |= {"as_json": as_json, "rows": partial(_rows, asked)}
     try:
         found = answer(**{name: given[name] for name in signature(answer).parameters})
         for blocks in [found] if isinstance(found, list) else found:
             _show(blocks, as_json, asked.get("plot"))
         if asked.get("html") is not None:
-            write_page(description.model, model.resolve().name, asked["html"])
+            write_page(loaded, model.resolve().name, asked["html"])
             remark(f"report: {asked['html']}")
     except OptionError as error:
         raise typer.BadParameter(str(error)) from error
@@ -66,28 +92,40 @@ def ask(
         raise DataError(error.problem, path=asked["file"]) from error
 
 
-def _answer(verb: str, model: Path) -> tuple[Description, Callable[..., Any]]:
-    """The description of a model, and its method for a verb."""
-    from mrflearn.describe import describe
+def _description(verb: str, kind: str, holder: str) -> type[Description]:
+    """The class that answers a verb for a kind of model; an error that says what else to ask."""
+    from mrflearn.describe import DESCRIPTIONS, described_by
     from mrflearn.describe.description import VERBS
-    from mrflearn.estimators.loading import load
 
-    loaded = load(model)
     hint = "Ask it in Python."
-    try:
-        description = describe(loaded)
-    except SettingsError:
-        others = ()
-    else:
-        answer = getattr(description, VERBS[verb], None)
-        if answer is not None:
-            return description, answer
-        others = [own for own, method in VERBS.items() if hasattr(description, method)]
+    if kind in DESCRIPTIONS:
+        own = described_by(kind)
+        if hasattr(own, VERBS[verb]):
+            return own
+        others = [other for other, method in VERBS.items() if hasattr(own, method)]
         listed = ", ".join(f"`mrflearn {other}`" for other in others)
         hint = f"Ask it otherwise: {listed}; or in Python, by its methods."
-    raise SettingsError(
-        f"{model} holds a {type(loaded).__name__}, which has no answer to `mrflearn {verb}`. {hint}"
-    )
+    raise SettingsError(f"{holder}, which has no answer to `mrflearn {verb}`. {hint}")
+
+
+def _reads(verb: str, own: type[Description]) -> set[str]:
+    """The arguments and options of a verb that a description reads."""
+    from mrflearn.describe.description import VERBS
+
+    read = {*signature(getattr(own, VERBS[verb])).parameters, "as_json", "html"}
+    read |= {"plot"} if verb in own.pictures else set()
+    return read | ({*ROWS, "file"} if "rows" in read else set())
+
+
+def _options_read(verb: str, words: Iterable[str]) -> set[str] | None:
+    """The options that the model among the words of a command reads; None: all that there are."""
+    for folder in map(Path, words):
+        try:
+            kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["class"]
+            return _reads(verb, _description(verb, kind, str(folder))) | {"help"}
+        except (OSError, ValueError, KeyError, TypeError, SettingsError):
+            continue
+    return None
 
 
 def _rows(asked: Mapping[str, Any]) -> tuple[Any, int]:

@@ -23,20 +23,13 @@ from mrflearn.cli import (
     convert,
     count,
     demo,
-    evaluate,
-    fill,
     infer,
-    inspect,
-    neighbors,
-    next_word,
-    parse,
-    sample,
-    score,
+    questions,
     serve,
-    tag,
     train,
 )
 from mrflearn.cli.answers import remark
+from mrflearn.cli.asking import Question
 from mrflearn.errors import MrflearnError, MrflearnWarning
 
 # Settings that Python and the command line call by different names.
@@ -64,22 +57,22 @@ app = typer.Typer(
 )
 VERBS: tuple[tuple[Callable[..., None], str], ...] = (
     (demo.demo, "See it all on built-in data, in half a minute."),
-    (tag.tag, "Label every token of a text."),
-    (fill.fill, "Find words for a gap in a sentence."),
-    (neighbors.neighbors, "Find the words nearest to a word."),
-    (next_word.next_word, "Go on with a sentence."),
-    (parse.parse, "Draw trees over sentences."),
-    (sample.sample, "Draw new rows or sentences."),
-    (score.score, "Say how probable data are."),
-    (evaluate.evaluate, "Compare answers with the truth."),
-    (inspect.inspect, "Show what a model has learned."),
+    (questions.tag, "Label every token of a text."),
+    (questions.fill, "Find words for a gap in a sentence."),
+    (questions.neighbors, "Find the words nearest to a word."),
+    (questions.next_word, "Go on with a sentence."),
+    (questions.parse, "Draw trees over sentences."),
+    (questions.sample, "Draw new rows or sentences."),
+    (questions.score, "Say how probable data are."),
+    (questions.evaluate, "Compare answers with the truth."),
+    (questions.inspect, "Show what a model has learned."),
     (serve.serve, "Show models on a web page."),
     (infer.infer, "Find log Z and marginals of a network."),
     (count.count, "Count text once, to learn from again and again."),
     (convert.convert, "Turn a file into another format."),
 )
 for verb, short in VERBS:
-    app.command(verb.__name__.replace("_", "-"), short_help=short)(verb)
+    app.command(verb.__name__.replace("_", "-"), short_help=short, cls=Question)(verb)
 app.add_typer(train.app, name="train")
 
 

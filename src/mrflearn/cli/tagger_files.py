@@ -33,15 +33,6 @@ class Tagger(Protocol):
     def n_best(self, X: Sequence[Sequence[str]], n: int) -> list[list[tuple[list[str], float]]]: ...
 
 
-def source_kept(tagger: Tagger) -> TagSource:
-    """Where words and tags stood in the file a tagger was trained on."""
-    from mrflearn.io.tag_files import TagSource
-
-    kept: TagSource | None = getattr(tagger, "source_", None)
-    # Trained in Python: plain text, or what the ending of a file's name says.
-    return kept or TagSource("text", ("word", "tag"), "tag")
-
-
 def rate(
     tagger: Tagger, words: list[tuple[str, ...]], truth: list[tuple[str, ...]]
 ) -> tuple[TaggingReport, list[list[str]]]:

@@ -31,14 +31,18 @@ DESCRIPTIONS = {
 }
 
 
-def describe(model: Any) -> Description:
-    """The description of a fitted estimator; `SettingsError` where its class has none."""
-    kind = type(model).__name__
+def described_by(kind: str) -> type[Description]:
+    """The description of a class of estimators; `SettingsError` where it has none."""
     if kind not in DESCRIPTIONS:
         raise SettingsError(f"there is no page for a {kind}, and no verb: ask it in Python.")
     module, _, name = DESCRIPTIONS[kind].partition(":")
-    description: Description = getattr(import_module(f".{module}", __name__), name)(model)
-    return description
+    found: type[Description] = getattr(import_module(f".{module}", __name__), name)
+    return found
+
+
+def describe(model: Any) -> Description:
+    """The description of a fitted estimator; `SettingsError` where its class has none."""
+    return described_by(type(model).__name__)(model)
 
 
 def tasks_of(model: Any) -> list[Task]:

@@ -102,17 +102,18 @@ class Table(Block):
 class Matrix(Block):
     """Numbers as colours, names along both sides, or along the columns alone."""
 
-    rows: Any  # numbers: an array, or lists of them
+    rows: Any  # an array of numbers
     names: Sequence[str] = ()
     meaning: str = "coupling"
+    first: int = 0  # what rows are counted from where there are too many names
 
     def shown(self) -> dict[str, Any]:
-        return {**super().shown(), "rows": [list(map(float, row)) for row in self.rows]}
+        return {**super().shown(), "rows": self.rows.tolist()}
 
     def figure(self) -> Any:
         from mrflearn.plots.couplings import draw_heat_map
 
-        return draw_heat_map(self.rows, self.names, self.meaning)
+        return draw_heat_map(self.rows, self.names, self.meaning, first=self.first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +202,8 @@ def likeliest(marginals: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def answer(blocks: Sequence[Block]) -> dict[str, Any]:
-    """The answer as one JSON object; numbers that JSON does not know become null."""
-    return {name: plain(value) for block in blocks for name, value in block.data().items()}
+    """The answer as one object, for `plain` to make JSON of."""
+    return {name: value for block in blocks for name, value in block.data().items()}
 
 
 def plain(value: Any) -> Any:

@@ -114,7 +114,7 @@ class FieldDescription(Description):
         ]
         what = "contact score"
         strong = scores[pairs[:, 0], pairs[:, 1]]
-        return told, Matrix(scores, names, what), Network(names, pairs, strong, what, False)
+        return told, Matrix(scores, names, what, 1), Network(names, pairs, strong, what, False)
 
     def _contacts(self) -> NDArray[np.float64]:
         if not hasattr(self.model, "contacts_"):
@@ -209,7 +209,7 @@ class FieldDescription(Description):
 
         def samples(words: list[str]) -> list[Block]:
             drawn = self.model.draw(_count(words, MOST_SAMPLES, 5), random_state=0)
-            rows = Matrix(drawn.samples.tolist(), names, title="samples, one a row")
+            rows = Matrix(drawn.samples, names, title="samples, one a row")
             return [Note(f"drawn by: {drawn.method}"), rows]
 
         many = f"how many, at most {MOST_SAMPLES}"

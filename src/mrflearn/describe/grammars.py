@@ -12,6 +12,7 @@ from mrflearn.describe.blocks import Block, Data, Facts, Note, Parse, Percent, T
 from mrflearn.describe.description import Answers, Task
 from mrflearn.describe.language_models import NextWordDescription, perplexity
 from mrflearn.errors import DataError
+from mrflearn.io.corpus import UNKNOWN
 
 AT_ONCE = 2000  # sentences parsed together: enough of each length, and the first trees come soon
 LONGEST = 10  # words of an example
@@ -111,7 +112,8 @@ class GrammarDescription(ParserDescription):
     def tasks(self) -> list[Task]:
         """Best trees and next words."""
         drawn = self.model.sample(DRAWN)
-        example = min(drawn, key=lambda tree: abs(len(tree.words) - LONGEST)).words
+        usual = [tree.words for tree in drawn if UNKNOWN not in tree.words] or [drawn[0].words]
+        example = min(usual, key=lambda words: abs(len(words) - LONGEST))
 
         def parse(words: list[str]) -> list[Block]:
             (found,) = self.model.n_best([words], TREES)
@@ -201,7 +203,8 @@ class CompositeDescription(ParserDescription):
         """The best tree where there is a grammar, next words, topics."""
         model = self.model
         (drawn,) = model.sample(1, sentences=DRAWN, longest=LONGEST)  # without empty sentences
-        example = drawn[0] if drawn else list(model.vocabulary_.words[-1:])
+        usual = [*sorted(drawn, key=lambda words: UNKNOWN in words), model.vocabulary_.words[-1:]]
+        example = usual[0]
 
         def parse(words: list[str]) -> list[Block]:
             return [Parse(*model.parse([words]), title="most probable tree")]

@@ -25,17 +25,17 @@ from mrflearn.describe.blocks import (
 from mrflearn.describe.description import Answers, Description, Task, batches
 from mrflearn.errors import DataError, StorageError
 from mrflearn.evaluation.calibration import token_reliability
-from mrflearn.evaluation.chunks import ChunkScore
-from mrflearn.evaluation.layers import layer_report
+from mrflearn.evaluation.chunks import ChunkScore, chunk_report
 from mrflearn.evaluation.tagging import confusion, tagging_report
 from mrflearn.features.recipes import LabelledSequence
 from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence
+from mrflearn.io.spans import are_chunk_tags
 from mrflearn.io.tag_files import TagExample, TagSource
 
 if TYPE_CHECKING:
     from mrflearn.features.recipes import Recipe
 
-BATCH = 200  # examples that are labelled together where nothing is printed meanwhile
+BATCH = 1000  # examples that are labelled together where nothing is printed meanwhile
 LABELLINGS = 5  # on the page
 MOST_LABELS = 60  # of a picture of transitions
 MOST_WORDS = 500  # of a sentence on the page
@@ -149,7 +149,7 @@ class Labeller(Description):
         pairs, answers, words = self._compared(file)
         truth, found = [own for (own,) in pairs], [own for (own,) in answers]
         report = tagging_report(truth, found, words=None if known is None else words, known=known)
-        chunks, table = layer_report(truth, found).chunks, confusion(truth, found)
+        table = confusion(truth, found)
         whole, single = self.counted
         facts: dict[str, Any] = {"file": str(file), whole: len(truth)}
         facts |= {single: report.tokens.total, "accuracy": Percent(report.tokens.accuracy)}
@@ -159,7 +159,8 @@ class Labeller(Description):
             facts["unseen_tokens"] = report.unseen.total
         facts[f"{whole.removesuffix('s')}_accuracy"] = Percent(report.sentences.accuracy)
         shown: list[Block] = []
-        if chunks is not None:
+        if are_chunk_tags(table.labels):
+            chunks = chunk_report(truth, found)
             scores = {name: chunk_figures(own) for name, own in chunks.by_label.items()}
             facts |= (total := chunk_figures(chunks.total))
             rows = [[name, *own.values()] for name, own in {"all": total, **scores}.items()]

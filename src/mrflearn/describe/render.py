@@ -91,6 +91,8 @@ def _value(value: Any, floats: str = ".6g") -> str:
 def add_blocks(page: Page, blocks: Sequence[Block]) -> None:
     """Puts an answer on a page, its pictures drawn."""
     for block in blocks:
+        if isinstance(block, Table) and not block.rows:
+            continue
         if block.title:
             page.heading(block.title)
         match block:
@@ -100,7 +102,8 @@ def add_blocks(page: Page, blocks: Sequence[Block]) -> None:
                 shown = [(_name(name), _value(own)) for name, own in values.items()]
                 page.table(("", ""), [row for row in shown if row[1]])
             case Table():
-                page.table(block.header, [[_cell(cell) for cell in row] for row in block.rows])
+                rows = [[_cell(cell) for cell in row] for row in block.rows]
+                page.table(block.header, rows, floats=block.floats)
             case Text() | Tokens() | Parse():
                 page.lines("\n".join(_lines(block)))
             case _ if (figure := block.figure()) is not None:

@@ -16,7 +16,7 @@ from mrflearn.plots.figure import render
 
 STYLE = """
 body { margin: 0 auto; max-width: 56rem; padding: 2rem 1.25rem 4rem; color: #22313f;
-       background: #fbfcfd; font: 16px/1.55 system-ui, sans-serif; }
+       background: #fff; font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: 0 0 .5rem; }
 h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 p { margin: .4rem 0; max-width: 46rem; }
@@ -25,11 +25,12 @@ img { max-width: 100%; height: auto; }
 figcaption { color: #6b7a88; font-size: .9rem; max-width: 46rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .92rem; margin: .6rem 0; }
-th, td { text-align: left; padding: .25rem 1rem .25rem 0; border-bottom: 1px solid #d8dee4; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .25rem 1rem .25rem 0; border-bottom: 1px solid #d8dee4;
+         vertical-align: top; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .facts td.number { text-align: left; }
 .facts td:first-child { color: #6b7a88; white-space: nowrap; }
-pre { background: #f0f3f5; padding: .8rem; overflow-x: auto; border-radius: .4rem; }
+pre { background: #f0f3f5; padding: .8rem; white-space: pre-wrap; border-radius: .4rem; }
 """
 Cell = str | int | float | None
 
@@ -53,10 +54,15 @@ class Page:
         """Text as it stands, such as a command or a bracketed tree."""
         self.parts.append(f"<pre>{escape(text)}</pre>")
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """A table; numbers are rounded to six digits, and to the right below a heading."""
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    def table(
+        self, header: Sequence[str], rows: Sequence[Sequence[Cell]], *, floats: str = ".6g"
+    ) -> None:
+        """A table; numbers stand to the right, those that are not whole in this format."""
+        right = [any(not isinstance(cell, str) for cell in own) for own in zip(*rows, strict=True)]
+        kinds = [' class="number"' if own else "" for own in right] or [""] * len(header)
+        cells = zip(header, kinds, strict=True)
+        head = "".join(f'<th scope="col"{kind}>{escape(cell)}</th>' for cell, kind in cells)
+        body = "".join(f"<tr>{''.join(_cell(cell, floats) for cell in row)}</tr>" for row in rows)
         top = f"<tr>{head}</tr>" if any(header) else ""
         kind = "" if top else ' class="facts"'
         self.parts.append(f'<div class="scroll"><table{kind}>{top}{body}</table></div>')
@@ -89,15 +95,8 @@ class Page:
             stream.write(self.html())
 
 
-def _cell(value: Cell) -> str:
+def _cell(value: Cell, floats: str) -> str:
     if isinstance(value, str):
         return f"<td>{escape(value)}</td>"
-    return f'<td class="number">{_number(value)}</td>'
-
-
-def _number(value: float | None) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.6g}"
+    text = "-" if value is None or math.isnan(value) else format(value, floats)
+    return f'<td class="number">{f"{value:,}" if isinstance(value, int) else text}</td>'

@@ -14,16 +14,15 @@ from typer.main import get_command
 
 import mrflearn
 from mrflearn.cli.main import app
-from mrflearn.describe import DESCRIPTIONS
+from mrflearn.describe import DESCRIPTIONS, described_by
 from mrflearn.describe.description import VERBS, Description
-from support.describing import description
 from support.estimators import estimators
 
 ANSWERS = [
     (kind, verb)
     for kind in DESCRIPTIONS
     for verb, method in VERBS.items()
-    if hasattr(description(kind), method)
+    if hasattr(described_by(kind), method)
 ]
 SHOWING = ("cli", "serving", "plots")
 SOURCE = Path(mrflearn.__file__).parent
@@ -36,14 +35,14 @@ def test_every_model_that_can_be_saved_is_known() -> None:
 
 
 def test_the_guide_says_what_each_can_be_asked_on_a_page() -> None:
-    page = Path(__file__).parents[1] / "docs" / "start" / "serve.md"
+    page = Path(__file__).parents[2] / "docs" / "start" / "serve.md"
     told = re.findall(r"^\| (`.*?`) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", " ".join(told))) == DESCRIPTIONS.keys()
 
 
 @pytest.mark.parametrize("kind", DESCRIPTIONS)
 def test_every_description_says_what_was_learned_and_what_can_be_asked(kind: str) -> None:
-    own = description(kind)
+    own = described_by(kind)
     assert issubclass(own, Description)
     assert own.learned is not Description.learned
     assert own.tasks is not Description.tasks
@@ -54,7 +53,7 @@ def test_every_description_says_what_was_learned_and_what_can_be_asked(kind: str
 def test_an_answer_reads_what_its_verb_is_given(kind: str, verb: str) -> None:
     command = get_command(app).commands[verb]  # type: ignore[attr-defined]
     given = {own.name: own.param_type_name for own in command.params if own.name != "model"}
-    _, *read = inspect.signature(getattr(description(kind), VERBS[verb])).parameters
+    _, *read = inspect.signature(getattr(described_by(kind), VERBS[verb])).parameters
     assert {*read} <= {*given, "rows"}
     # An option may be of no use to a model and is refused then; words of the question never are.
     needed = {name for name, what in given.items() if what == "argument"}

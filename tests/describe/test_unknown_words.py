@@ -1,0 +1,42 @@
+"""The mark of unknown words is no answer, in a terminal or on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrflearn import LanguageModel, NgramLanguageModel
+from mrflearn.describe import tasks_of
+from support.command import run
+
+TEXT = [line.split() for line in ("the dog barks", "the rare cat sees the dog", "a cat sees")] * 3
+MODELS = {
+    "fill": (LanguageModel(3, 1, min_count=4, max_iterations=10), "the _"),
+    "next-word": (NgramLanguageModel(2, min_count=4), "the"),
+}
+
+
+@pytest.mark.parametrize("verb", MODELS)
+def test_it_is_not_offered(tmp_path: Path, verb: str) -> None:
+    model, words = MODELS[verb]
+    model.fit(TEXT).save(tmp_path / "model")
+    asked = model.fill if verb == "fill" else model.next_word
+    assert "<unk>" in {word for word, _ in asked(words.split(), 5)}
+    found = run(verb, str(tmp_path / "model"), words, "-n", "3", "--json").json()
+    told = [word for word, _ in found["words" if verb == "fill" else "next"]]
+    assert len(told) == 3
+    assert "<unk>" not in told
+    table, *_ = tasks_of(model)[0](words)
+    assert "<unk>" not in [row[0] for row in table.shown()["rows"]]
+
+
+def test_a_model_saved_from_python_has_a_report(tmp_path: Path) -> None:
+    model, _ = MODELS["fill"]
+    model.fit(TEXT).save(tmp_path / "model")
+    found = run("inspect", str(tmp_path / "model"), "--html", str(tmp_path / "report.html"))
+    assert found.code == 0, found.err
+    assert "report.html" in found.err
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h1>model</h1>" in text
+    assert "Training" in text
