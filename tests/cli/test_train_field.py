@@ -127,7 +127,7 @@ def test_a_survey_coded_1_and_2_keeps_its_codes(survey: Path, tmp_path: Path) ->
     assert "1 edges found" in trained.err
     shown = run("inspect", model)
     assert "coupling" in shown.out
-    assert "b - e" in shown.out
+    assert any(line.split()[:2] == ["b", "e"] for line in shown.out.splitlines())
     assert run("inspect", model, "--json").json()["codes"] == [[1, 2]] * 5
     drawn = run("sample", model, "-n", "40")
     assert set(drawn.out.split()) == {"1", "2"}

@@ -189,7 +189,8 @@ class Chain:
                 single = single.where(row[:, None], 0.0)
                 pair = pair.where(row[plan.steps.starting :, None, None], 0.0)
             factors = _factor_beliefs(potentials, plan, single, pair)
-        beliefs = Beliefs(log_partition, single[plan.row], factors, kind="exact")
+        value = log_partition.to(potentials.dtype)
+        beliefs = Beliefs(value, single[plan.row], factors, kind="exact")
         return with_gradient(potentials, beliefs)
 
     def log_partition(self, potentials: Potentials) -> Float[Tensor, " c"]:
