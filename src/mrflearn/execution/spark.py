@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Self, TypeVar, final
 
@@ -188,18 +188,13 @@ def _finish(sent: Any, summed: tuple[int, Outcome]) -> Outcome:
         return True, error
 
 
+@lru_cache(maxsize=1)  # a worker may serve several tasks of one job, each with many items
 def _received(sent: Any) -> Any:
     """What the driver sent, on a worker, which computes with one thread."""
-    global _latest  # a worker may serve several tasks of one job
-    if _latest is None or _latest[0] is not sent:
-        import torch
+    import torch
 
-        torch.set_num_threads(1)
-        _latest = (sent, pickle.loads(sent.value))  # noqa: S301 - sent by the driver
-    return _latest[1]
-
-
-_latest: tuple[Any, Any] | None = None
+    torch.set_num_threads(1)
+    return pickle.loads(sent.value)  # noqa: S301 - sent by the driver
 
 
 def _without_errors(outcomes: Iterable[Outcome]) -> list[Any]:

@@ -21,7 +21,7 @@ from mrflearn.graph.evidence import restrict
 from mrflearn.graph.factor_graph import FactorGraph, disjoint_union
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import Maximiser, insist
+from mrflearn.inference.beliefs import Maximiser
 from mrflearn.inference.messages import Field, real_links
 from mrflearn.inference.sampling import Conditionals
 from mrflearn.kernels.messages import along
@@ -147,7 +147,7 @@ def iterated_conditional_modes(
 # The n best assignments of any field that has an exact maximiser.
 
 
-PROBLEMS_AT_ONCE = 16
+PROBLEMS_AT_ONCE = 64
 
 
 @dataclass(order=True)
@@ -173,7 +173,6 @@ def best_list(
         raise InferenceError(
             f"{count} best of {graph.components} examples: ask for 1 or more of 1."
         )
-    insist(maximiser, graph)
     free = graph.legal() if allowed is None else allowed & graph.legal()
     waiting = _solved(potentials, maximiser, [(free, 0)], 0)
     found: list[tuple[Tensor, float]] = []
@@ -214,7 +213,7 @@ def _solved(
     if not masks:
         return []
     # Always as many together, so that one graph, planned once, serves every round.
-    together = PROBLEMS_AT_ONCE if len(masks) > 1 else 1
+    together = min(potentials.graph.variables, PROBLEMS_AT_ONCE)
     field = Potentials(potentials.graph.planned(_repeated, together), potentials.tables)
     candidates: list[_Candidate] = []
     for start in range(0, len(masks), together):
