@@ -20,32 +20,14 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """A place to run."""
+    """A place to run; sums are made here unless a place can do better."""
 
     def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """The result for every item, in their order."""
+        ...
 
     def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
         """The sum (`+`) of the results; at least one item is needed."""
-
-    def map_totals(
-        self,
-        task: Callable[[Item], Sequence[Part]],
-        items: Iterable[Item],
-        finish: Callable[[tuple[int, Part]], Result],
-    ) -> Iterator[Result]:
-        """`finish` of (k, the sum of every k-th part) for all k, in order."""
-
-
-@final
-@dataclass(frozen=True)
-class Serial:
-    """Runs here, one item after the other."""
-
-    def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        return map(task, items)
-
-    def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
         return added_up(self.map(task, items))
 
     def map_totals(
@@ -54,7 +36,17 @@ class Serial:
         items: Iterable[Item],
         finish: Callable[[tuple[int, Part]], Result],
     ) -> Iterator[Result]:
-        return map(finish, enumerate(parts_added_up(self.map(task, items))))
+        """`finish` of (k, the sum of every k-th part) for all k, in order."""
+        return self.map(finish, enumerate(parts_added_up(self.map(task, items))))
+
+
+@final
+@dataclass(frozen=True)
+class Serial(Executor):
+    """Runs here, one item after the other."""
+
+    def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        return map(task, items)
 
 
 def parts_added_up(results: Iterable[Sequence[Part]]) -> list[Part]:

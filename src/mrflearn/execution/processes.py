@@ -7,7 +7,7 @@ import pickle
 import signal
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError
 from mrflearn.execution.cores import count_cores
-from mrflearn.execution.executor import Executor, Serial, added_up, parts_added_up
+from mrflearn.execution.executor import Executor, Serial
 
 Item = TypeVar("Item")
 Part = TypeVar("Part")
@@ -28,7 +28,7 @@ AHEAD = 2  # items handed out before they are needed, for each process
 
 
 @final
-class Processes:
+class Processes(Executor):
     """`count` processes (all cores for None) that start on first use and stay until `close`.
 
     Each computes with `threads` threads.  A task travels once to each process, however many items
@@ -66,17 +66,6 @@ class Processes:
             finally:
                 for future in waiting:
                     future.cancel()
-
-    def total(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Result:
-        return added_up(self.map(task, items))
-
-    def map_totals(
-        self,
-        task: Callable[[Item], Sequence[Part]],
-        items: Iterable[Item],
-        finish: Callable[[tuple[int, Part]], Result],
-    ) -> Iterator[Result]:
-        return self.map(finish, enumerate(parts_added_up(self.map(task, items))))
 
     def close(self) -> None:
         """Ends the processes once their work is done; the next `map` starts new ones."""

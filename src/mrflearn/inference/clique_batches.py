@@ -77,39 +77,40 @@ def _take(values: Tensor, rows: Int[Tensor, " m"]) -> Tensor:
     return values.index_select(0, rows)
 
 
-@dataclass(frozen=True, eq=False)
-class Member:
-    """One factor of each pack: the order of its axes in the pack, which of the pack's they are."""
+class PackForm(NamedTuple):
+    """What products of factors have in common: sizes of axes, and for each factor its group.
 
-    group: int
-    order: tuple[int, ...]
-    axes: Axes
-    factor: Int[Tensor, " n"]
+    Beside the group stand the order of the factor's own axes in the pack, and which of the pack's
+    axes they are.
+    """
+
+    sizes: tuple[int, ...]
+    members: tuple[tuple[int, tuple[int, ...], Axes], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Packs:
     """All products of factors of one form in the graph, in the order of their cliques."""
 
-    sizes: tuple[int, ...]
-    members: tuple[Member, ...]
+    form: PackForm
     variable: Int[Tensor, " n"]  # on the first axis
     component: Int[Tensor, " n"]
+    factors: tuple[Int[Tensor, " n"], ...]  # of each member
 
     def scores(self, potentials: Potentials) -> Float[Tensor, " n *sizes"]:
         """The sums of the members' scores."""
+        sizes = self.form.sizes
         total: Tensor | None = None
-        for member in self.members:
-            own = potentials.tables[member.group].dense().detach()
-            rows = potentials.graph.groups[member.group].table[member.factor]
-            own = own.index_select(0, rows).permute(0, *(1 + axis for axis in member.order))
-            shape = [n if i in member.axes else 1 for i, n in enumerate(self.sizes)]
-            own = own.reshape(-1, *shape)
+        for (group, order, axes), factor in zip(self.form.members, self.factors, strict=True):
+            rows = potentials.graph.groups[group].table[factor]
+            own = potentials.tables[group].dense().detach().index_select(0, rows)
+            own = own.permute(0, *(1 + axis for axis in order))
+            own = own.reshape(-1, *(n if i in axes else 1 for i, n in enumerate(sizes)))
             total = own if total is None else total + own
         if total is None:
-            shape = [len(self.variable), *self.sizes]
+            shape = (len(self.variable), *sizes)
             total = torch.zeros(shape, dtype=potentials.dtype, device=self.variable.device)
-        if prod(self.sizes) <= SMALL:  # for long inner loops
+        if prod(sizes) <= SMALL:  # for long inner loops
             return total.movedim(0, -1).contiguous().movedim(-1, 0)
         return total
 
@@ -118,14 +119,13 @@ class Packs:
     ) -> None:
         """Writes the marginals of the first variables and of all members."""
         axes = tuple(range(1, belief.ndim))
-        variables[self.variable, : self.sizes[0]] = belief.sum(axes[1:]) if axes[1:] else belief
-        for member in self.members:
-            others = tuple(i for i in axes if i - 1 not in member.axes)
-            own, target = belief.sum(others) if others else belief, factors[member.group]
-            ascending = [target.shape[1 + axis] for axis in member.order]
-            back = sorted(range(len(member.order)), key=member.order.__getitem__)
-            own = own.reshape(-1, *ascending).permute(0, *(1 + axis for axis in back))
-            target.index_copy_(0, member.factor, own)
+        variables[self.variable, : belief.shape[1]] = belief.sum(axes[1:]) if axes[1:] else belief
+        for (group, order, inside), factor in zip(self.form.members, self.factors, strict=True):
+            others = tuple(i for i in axes if i - 1 not in inside)
+            own = belief.sum(others) if others else belief
+            own = own.reshape(-1, *(factors[group].shape[1 + axis] for axis in order))
+            back = sorted(range(len(order)), key=order.__getitem__)
+            factors[group].index_copy_(0, factor, own.permute(0, *(1 + axis for axis in back)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ class CliqueBatch:
     above: Pieces | None
     down: int
     release: tuple[int, ...]
-    variables: Int[Tensor, "n a"]
+    variables: Int[Tensor, "a n"]
     component: Int[Tensor, " n"]
 
     def __len__(self) -> int:
@@ -169,158 +169,111 @@ class _Kind(NamedTuple):
     children: tuple[Axes, ...]
 
 
-class _Form(NamedTuple):
-    """What products of factors have in common; members are (group, order of axes, axes)."""
-
-    sizes: tuple[int, ...]
-    members: tuple[tuple[int, tuple[int, ...], Axes], ...]
-
-
-class _Cliques(NamedTuple):
-    """n cliques of one kind: their numbers and those of their children, and what they hold."""
-
-    number: Numbers  # (n,)
-    component: Numbers  # (n,)
-    variables: Numbers  # (n, axes)
-    children: Numbers  # (n, children)
-    factors: tuple[Numbers, ...]  # of each pack (n, members)
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Cliques]) -> _Cliques:
-        return cls(
-            np.concatenate([part.number for part in parts]),
-            np.concatenate([part.component for part in parts]),
-            np.concatenate([part.variables for part in parts]),
-            np.concatenate([part.children for part in parts]),
-            tuple(map(np.concatenate, zip(*(part.factors for part in parts), strict=True))),
-        )
-
-    def some(self, places: Numbers) -> _Cliques:
-        return _Cliques(
-            self.number[places],
-            self.component[places],
-            self.variables[places],
-            self.children[places],
-            tuple(own[places] for own in self.factors),
-        )
-
-
 def make_schedule(
     parts: Sequence[tuple[EliminationPlan, Replicas]], device: torch.device
 ) -> Schedule:
     """Batches of cliques, children before parents."""
-    forms: dict[_Form, int] = {}
-    alike: dict[_Kind, list[_Cliques]] = {}
+    forms: dict[PackForm, int] = {}
+    alike: dict[_Kind, list[Numbers]] = {}
     total = 0
     for plan, replicas in parts:
-        for kind, cliques in _cliques(plan, replicas, total, forms):
-            alike.setdefault(kind, []).append(cliques)
+        for kind, columns in _cliques(plan, replicas, total, forms):
+            alike.setdefault(kind, []).append(columns)
         total += len(plan.steps) * len(replicas.components)
     up, down = np.full((2, total, 2), -1)  # the stack and the row of the message of each clique
-    drafts: list[tuple[_Kind, _Cliques, tuple[tuple[int, int, Axes], ...], int]] = []
-    held: list[list[Numbers]] = [[] for _ in forms]  # (n, 2 + members) of each batch
-    lengths = [0] * len(forms)
+    drafts: list[tuple[_Kind, Numbers, list[tuple[int, int, Axes]], int]] = []
+    packs: list[list[Numbers]] = [[] for _ in forms]
+    lengths, members = [0] * len(forms), [len(form.members) for form in forms]
     sizes_down: list[int] = []
     for kind in sorted(alike, key=lambda kind: kind.height):
-        joined = _Cliques.joined(alike[kind])
-        order = np.arange(len(joined.number))
+        joined, arity = np.concatenate(alike[kind], axis=1), len(kind.sizes)
+        order = np.arange(joined.shape[1])
         if kind.children:  # one input at least then comes in order
-            order = np.lexsort(up[joined.children[:, 0]].T[::-1])
+            order = np.lexsort(up[joined[2 + arity]].T[::-1])
         most = max(1, BLOCK // prod(kind.sizes))
         for start in range(0, len(order), most):
-            own = joined.some(order[start : start + most])
-            row = np.arange(len(own.number))
-            up[own.number] = np.stack([np.full_like(row, len(drafts)), row], axis=1)
-            placed = []
-            for (form, axes), factors in zip(kind.packs, own.factors, strict=True):
+            own = joined[:, order[start : start + most]]
+            row, placed = np.arange(own.shape[1]), []
+            at = 2 + arity + len(kind.children)
+            for form, axes in kind.packs:
                 placed.append((form, lengths[form], axes))
-                held[form].append(np.column_stack([own.variables[:, 0], own.component, factors]))
+                packs[form].append(np.stack([own[2], own[1], *own[at : at + members[form]]]))
                 lengths[form] += len(row)
-            drafts.append((kind, own, tuple(placed), len(sizes_down)))
-            for child in own.children.T:
+                at += members[form]
+            up[own[0]] = np.stack([np.full_like(row, len(drafts)), row], axis=1)
+            drafts.append((kind, own, placed, len(sizes_down)))
+            for child in own[2 + arity : 2 + arity + len(kind.children)]:
                 down[child] = np.stack([np.full_like(row, len(sizes_down)), row], axis=1)
                 sizes_down.append(len(row))
-    sizes_up = [len(own.number) for _, own, _, _ in drafts]
+    sizes_up = [own.shape[1] for _, own, _, _ in drafts]
     batches: list[CliqueBatch] = []
     read: set[int] = set()
-    for kind, own, packs, first in drafts:
+    for kind, own, placed, first in drafts:
         above = None
-        if down[own.number[0], 0] >= 0:
-            above = Pieces.of(down[own.number], sizes_down, device)
+        if down[own[0, 0], 0] >= 0:
+            above = Pieces.of(down[own[0]], sizes_down, device)
         # Batches are gone through from the last on the way down: the first to name a stack is the
         # last to read it.
         stacks = {stack for stack, _ in above.parts} if above else set()
-        places = [Pieces.of(up[child], sizes_up, device) for child in own.children.T]
+        end = 2 + len(kind.sizes)
+        children = [
+            (axes, Pieces.of(up[child], sizes_up, device))
+            for axes, child in zip(kind.children, own[end:], strict=False)
+        ]
+        component, *variables = torch.as_tensor(own[1:end], device=device)
         batches.append(
             CliqueBatch(
                 kind.sizes,
-                packs,
-                tuple(zip(kind.children, places, strict=True)),
+                tuple(placed),
+                tuple(children),
                 above,
                 first,
                 tuple(stacks - read),
-                torch.as_tensor(own.variables, device=device),
-                torch.as_tensor(own.component, device=device),
+                torch.stack(variables),
+                component,
             )
         )
         read |= stacks
-    found = [_packs(form, np.concatenate(held[k]), device) for form, k in forms.items()]
+    found = []
+    for form, k in forms.items():
+        columns = torch.as_tensor(np.concatenate(packs[k], axis=1), device=device)
+        found.append(Packs(form, columns[0], columns[1], tuple(columns[2:])))
     owner = [own.component for own in found] + [own.component for own in batches]
     return Schedule(tuple(found), tuple(batches), len(sizes_down), torch.cat(owner))
 
 
 def _cliques(
-    plan: EliminationPlan, replicas: Replicas, first: int, forms: dict[_Form, int]
-) -> Iterator[tuple[_Kind, _Cliques]]:
-    """The cliques of every step of an elimination, numbered from `first` on."""
+    plan: EliminationPlan, replicas: Replicas, first: int, forms: dict[PackForm, int]
+) -> Iterator[tuple[_Kind, Numbers]]:
+    """The cliques of every step of an elimination, numbered from `first` on, one column each.
+
+    Its rows: the number, the component, the variables, the children, the factors of all packs.
+    """
     component = replicas.components.cpu().numpy()
-    variables = replicas.variables.cpu().numpy()
-    factors = [own.cpu().numpy() for own in replicas.factors]
+    variables = replicas.variables.cpu().numpy().T
+    factors = [own.cpu().numpy().T for own in replicas.factors]
     replica, heights = np.arange(len(component)), plan.elimination.heights
     for k, step in enumerate(plan.steps):
         children = sorted((_within(plan.steps[c].axes[1:], step.axes), c) for c in step.children)
         packs, members = [], []
         for axes, inside in step.packs:
-            form = _Form(
-                tuple(step.sizes[i] for i in _within(axes, step.axes)),
-                tuple(
-                    (replicas.places[f][0], plan.orders[f], _within(plan.factor_axes[f], axes))
-                    for f in inside
-                ),
+            place = _within(axes, step.axes)
+            of_factors = tuple(
+                (replicas.places[f][0], plan.orders[f], _within(plan.factor_axes[f], axes))
+                for f in inside
             )
-            packs.append((forms.setdefault(form, len(forms)), _within(axes, step.axes)))
-            columns = [
-                factors[group][:, place]
-                for group, place in map(replicas.places.__getitem__, inside)
-            ]
-            members.append(
-                np.stack(columns, axis=1)
-                if columns
-                else np.empty((len(replica), 0), dtype=np.int64)
-            )
+            form = PackForm(tuple(step.sizes[i] for i in place), of_factors)
+            packs.append((forms.setdefault(form, len(forms)), place))
+            members += [factors[g][i] for g, i in (replicas.places[f] for f in inside)]
         kind = _Kind(heights[k], step.sizes, tuple(packs), tuple(axes for axes, _ in children))
-        below = [first + c * len(replica) + replica for _, c in children]
-        yield (
-            kind,
-            _Cliques(
-                first + k * len(replica) + replica,
-                component,
-                variables[:, plan.elimination.cliques[k]],
-                np.stack(below, axis=1) if below else np.empty((len(replica), 0), dtype=np.int64),
-                tuple(members),
-            ),
-        )
+        numbers = [first + c * len(replica) + replica for c in (k, *(c for _, c in children))]
+        own = variables[list(plan.elimination.cliques[k])]
+        yield kind, np.stack([numbers[0], component, *own, *numbers[1:], *members])
 
 
 def _within(axes: Axes, whole: Axes) -> Axes:
     """The places of some axes among all."""
     return tuple(whole.index(axis) for axis in axes)
-
-
-def _packs(form: _Form, rows: Numbers, device: torch.device) -> Packs:
-    variable, component, *factors = torch.as_tensor(rows, device=device).unbind(1)
-    members = tuple(Member(*own, factor) for own, factor in zip(form.members, factors, strict=True))
-    return Packs(form.sizes, members, variable, component)
 
 
 def make_schedules(graph: FactorGraph, memory_limit: int) -> list[Schedule]:

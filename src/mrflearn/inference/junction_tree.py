@@ -121,7 +121,7 @@ class CliqueTree:
     ) -> None:
         """Fills in the states of all variables, each chosen by its log-odds given those before."""
         for batch in reversed(self.schedule.batches):
-            own, *above = batch.variables.T
+            own, *above = batch.variables
             chosen = [states.index_select(0, variables) for variables in above]
             odds = sum(
                 _given(table, [chosen[axis - 1] for axis in axes[1:]], states.shape[1])
