@@ -22,7 +22,6 @@ from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Beliefs, Decoding, insist_possible, with_gradient
 from mrflearn.kernels import chain_search, chain_sums
-from mrflearn.kernels import chain_search as chain_sampling
 from mrflearn.kernels.chain_sums import Steps
 
 # How a graph made of paths is walked: found once a graph, without a loop over its variables.
@@ -236,7 +235,7 @@ class Chain:
         unary, transition = _scores(potentials, plan)
         value = chain_sums.log_partition(unary, transition, plan.steps)
         insist_possible(value, plan.owner)
-        drawn = chain_sampling.sample(unary, transition, plan.steps, count, generator)
+        drawn = chain_search.sample(unary, transition, plan.steps, count, generator)
         return drawn[:, plan.row]
 
     def _plan(self, graph: FactorGraph) -> ChainPlan:

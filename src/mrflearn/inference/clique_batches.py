@@ -235,9 +235,9 @@ def make_schedule(
         )
         read |= stacks
     found = []
-    for form, k in forms.items():
-        columns = torch.as_tensor(np.concatenate(packs[k], axis=1), device=device)
-        found.append(Packs(form, columns[0], columns[1], tuple(columns[2:])))
+    for known, arrays in zip(forms, packs, strict=True):  # forms are numbered as they came
+        rows = torch.as_tensor(np.concatenate(arrays, axis=1), device=device)
+        found.append(Packs(known, rows[0], rows[1], tuple(rows[2:])))
     owner = [own.component for own in found] + [own.component for own in batches]
     return Schedule(tuple(found), tuple(batches), len(sizes_down), torch.cat(owner))
 
