@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class SampleTable:
         return len(self.values)
 
 
-def range_problem(values: NDArray[np.int64]) -> str | None:
+def range_problem(values: NDArray[np.integer[Any]]) -> str | None:
     """What is wrong with a table of states; None where nothing is."""
     if not values.size or (values.min() >= MISSING and values.max() <= LARGEST_STATE):
         return None
