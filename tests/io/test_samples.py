@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.io.samples import SampleTable, read_sample_chunks, read_samples, write_samples
+from mrflearn.io.sample_rows import SampleTable
+from mrflearn.io.samples import read_sample_chunks, read_samples, write_samples
 
 NAMES = ("alpha", "b, quoted", 'c "said"', "O'Connor", "é")
 

@@ -262,3 +262,19 @@ def test_an_estimate_without_any_information_has_no_weight() -> None:
     assert bool(found.isfinite().all())
     assert bool((found >= 0).all())
     assert float(found.max()) < 1e-6 * float(known.min())
+
+
+def test_problems_that_fail_are_counted_in_the_outcome() -> None:
+    graph = chain(3)
+    rows = torch.randint(2, (200, 3), generator=torch.Generator().manual_seed(0))
+    plan, samples = LocalPlan.of(blankets(graph)), Samples.of(rows)
+    blocks = []
+    for block in plan.blocks:
+        counts = samples.count(block.scope, plan.shapes[block.shape].sizes)
+        blocks.append(replace(block, counts=counts))
+    counts[0, 0] = torch.nan  # of one problem: neither its value nor its Hessian is a number
+    task = SolveBlock(plan.shapes, LocalNewton(l2=0.1), weigh=True)
+    outcome = fit_locally(graph, replace(plan, blocks=tuple(blocks)), task)
+    assert outcome.failed
+    assert "1 of 3 local problems" in outcome.reason
+    assert all(bool(values.isfinite().all()) for values in outcome.model.values)

@@ -104,9 +104,10 @@ class _Surroundings:
         ends = np.concatenate([[0], linked.sum(axis=2).cumsum()]).astype(np.int32)
         nodes = csr_array((np.ones(len(joined), dtype=np.int8), joined, ends), (len(ends) - 1,) * 2)
         found, labels = connected_components(nodes, directed=False)
-        first: Integers = np.empty(found, dtype=np.int64)
+        first = np.empty(found, dtype=np.int64)
         first[labels[::-1]] = np.arange(len(labels))[::-1]  # the last to be written is the first
-        return first[labels].reshape(count, width) - start
+        places: Integers = first[labels].reshape(count, width) - start
+        return places
 
     def summary(self, labels: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """What each component touches inside, and whether it goes on beyond the ball."""

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import NamedTuple, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,42 @@ LARGEST_STATE = 2**31 - 1
 DOWN = -(2**62)  # a cell that says -1, before it is known to be a spin
 
 
-class Chunk(NamedTuple):
-    """Some rows of a file: the names of its columns, states, and whether they were spins."""
+@dataclass(frozen=True, eq=False)
+class SampleTable:
+    """Samples in rows, variables in columns; -1 is a missing value.
+
+    With `spins`, states 0 and 1 stand for -1 and 1, and are written so.
+    """
 
     names: tuple[str, ...] | None
-    values: States
+    values: NDArray[np.int64]
     spins: bool = False
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
+            raise DataError(
+                f"a sample table is a matrix of whole numbers (samples x variables), not "
+                f"{self.values.dtype} of shape {self.values.shape}."
+            )
+        problem = range_problem(self.values)
+        if problem:
+            raise DataError(problem)
+        object.__setattr__(self, "values", self.values.astype(np.int64, copy=False))
+        if self.names is not None and len(self.names) != self.values.shape[1]:
+            raise DataError(
+                f"{len(self.names)} names for a sample table of {self.values.shape[1]} columns."
+            )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def range_problem(values: NDArray[np.integer[Any]]) -> str | None:
+    """What is wrong with a table of states; None where nothing is."""
+    if not values.size or (values.min() >= MISSING and values.max() <= LARGEST_STATE):
+        return None
+    wrong = values.min() if values.min() < MISSING else values.max()
+    return f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
 
 
 @final
@@ -66,7 +96,7 @@ class Signs:
 
 def cell_chunks(
     lines: Lines, path: PathLike, rows: int, columns: Columns | None, *, separator: str | None
-) -> Iterator[Chunk]:
+) -> Iterator[SampleTable]:
     """Names and values of lines of separated cells; the first line may be a header."""
     numbered: Iterator[tuple[int, list[str]]] = (
         (number, _cells(line, path, number, separator)) for number, line in lines
@@ -85,7 +115,7 @@ def cell_chunks(
     chunk = list(islice(numbered, rows))
     while True:
         values = signs.resolve(_states(chunk, width, picked, path), [line for line, _ in chunk])
-        yield Chunk(names, values, signs.down)
+        yield SampleTable(names, values, signs.down)
         chunk = list(islice(numbered, rows))
         if not chunk:
             return
@@ -93,7 +123,7 @@ def cell_chunks(
 
 def digit_chunks(
     lines: Lines, path: PathLike, rows: int, columns: Columns | None
-) -> Iterator[Chunk]:
+) -> Iterator[SampleTable]:
     """Values of lines that have one character a variable."""
     width = 0
     while chunk := [(number, line.strip()) for number, line in islice(lines, rows)]:
@@ -104,7 +134,7 @@ def digit_chunks(
                 raise DataError(_digits_problem(line, width), path=path, line=number)
         joined = "".join([line for _, line in chunk]).encode()
         values = np.frombuffer(joined, dtype=np.uint8).reshape(-1, width) - ord("0")
-        yield Chunk(None, values[:, picked].astype(np.int64))
+        yield SampleTable(None, values[:, picked].astype(np.int64))
 
 
 def choose(

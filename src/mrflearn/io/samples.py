@@ -15,7 +15,6 @@ import math
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -29,49 +28,20 @@ from mrflearn.io.sample_rows import (
     DOWN,
     LARGEST_STATE,
     MISSING,
-    Chunk,
     Columns,
+    SampleTable,
     Signs,
     cell_chunks,
     choose,
     digit_chunks,
     header_problem,
+    range_problem,
     whole_numbers,
 )
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 CHUNK_ROWS = 1 << 16
 LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
-
-
-@dataclass(frozen=True, eq=False)
-class SampleTable:
-    """Samples in rows, variables in columns; -1 is a missing value.
-
-    With `spins`, states 0 and 1 stand for -1 and 1, and are written so.
-    """
-
-    names: tuple[str, ...] | None
-    values: NDArray[np.int64]
-    spins: bool = False
-
-    def __post_init__(self) -> None:
-        if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
-            raise DataError(
-                f"a sample table is a matrix of whole numbers (samples x variables), not "
-                f"{self.values.dtype} of shape {self.values.shape}."
-            )
-        problem = _range_problem(self.values)
-        if problem:
-            raise DataError(problem)
-        object.__setattr__(self, "values", self.values.astype(np.int64, copy=False))
-        if self.names is not None and len(self.names) != self.values.shape[1]:
-            raise DataError(
-                f"{len(self.names)} names for a sample table of {self.values.shape[1]} columns."
-            )
-
-    def __len__(self) -> int:
-        return len(self.values)
 
 
 def read_samples(
@@ -111,12 +81,10 @@ def read_sample_chunks(
         )
         return
     if chosen == "parquet":
-        yield from (SampleTable(*chunk) for chunk in _parquet_chunks(path, rows, columns))
+        yield from _parquet_chunks(path, rows, columns)
         return
     with closing(read_lines(path)) as lines:
-        yield from (
-            SampleTable(*chunk) for chunk in _text_chunks(lines, path, rows, chosen, columns)
-        )
+        yield from _text_chunks(lines, path, rows, chosen, columns)
 
 
 def _text_chunks(
@@ -125,7 +93,7 @@ def _text_chunks(
     rows: int,
     chosen: Format,
     columns: Columns | None,
-) -> Iterator[Chunk]:
+) -> Iterator[SampleTable]:
     """The rows of lines of cells or digits."""
     filled = ((number, line) for number, line in numbered if line.strip())
     # numpy.savetxt and others put remarks above the rows.
@@ -199,7 +167,7 @@ def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
     if found is None:
         raise _no_table(dtype, shape, path)
     whole, spins = found
-    problem = _range_problem(whole)
+    problem = range_problem(whole)
     if problem:
         raise DataError(problem, path=path)
     return whole.astype(np.int64), spins
@@ -258,13 +226,6 @@ def _read_array_header(
         raise DataError(f"not a readable npy file: {error}.", path=path) from error
 
 
-def _range_problem(values: NDArray[np.int64]) -> str | None:
-    if not values.size or (values.min() >= MISSING and values.max() <= LARGEST_STATE):
-        return None
-    wrong = values.min() if values.min() < MISSING else values.max()
-    return f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
-
-
 def _for_array(table: SampleTable, path: PathLike) -> NDArray[np.int64]:
     """The numbers that an npy file holds, where -1 can be a spin or a missing value, not both."""
     lost = (table.values == MISSING).any() if table.spins else are_spins(table.values)
@@ -309,13 +270,13 @@ def _write_cells(path: PathLike, table: SampleTable, separator: str) -> None:
 # Parquet files: one variable a column; only whole numbers, null is missing.
 
 
-def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:
+def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterator[SampleTable]:
     """Names and values, at most `rows` rows at a time; at least one chunk comes."""
     with _open_parquet(path) as file:
         yield from _readable(_batches(file, path, rows, columns), path)
 
 
-def _readable(chunks: Iterator[Chunk], path: PathLike) -> Iterator[Chunk]:
+def _readable(chunks: Iterator[SampleTable], path: PathLike) -> Iterator[SampleTable]:
     """The chunks; what pyarrow finds damaged on the way is a `DataError`."""
     from pyarrow import ArrowException
 
@@ -331,7 +292,9 @@ def _readable(chunks: Iterator[Chunk], path: PathLike) -> Iterator[Chunk]:
         yield chunk
 
 
-def _batches(file: Any, path: PathLike, rows: int, columns: Columns | None) -> Iterator[Chunk]:
+def _batches(
+    file: Any, path: PathLike, rows: int, columns: Columns | None
+) -> Iterator[SampleTable]:
     header = [str(name) for name in file.schema_arrow.names]
     picked = [header[i] for i in choose(columns, header, len(header), path, 1)]
     names, nothing = tuple(picked), np.zeros((0, len(picked)), dtype=np.int64)
@@ -341,9 +304,9 @@ def _batches(file: Any, path: PathLike, rows: int, columns: Columns | None) -> I
         values = np.stack(
             [_column_states(batch.column(name), name, path) for name in picked], axis=1
         )
-        yield Chunk(names, signs.resolve(values), signs.down)
+        yield SampleTable(names, signs.resolve(values), signs.down)
     if empty:
-        yield Chunk(names, nothing)
+        yield SampleTable(names, nothing)
 
 
 def _open_parquet(path: PathLike) -> Any:
