@@ -120,7 +120,8 @@ def _forests(potentials: ChartPotentials, *, best: bool) -> Iterator[tuple[int, 
     for batch in chart_batches(potentials.lengths, ELEMENTS, shape):
         scores = words[batch.tokens]
         b, n, _ = scores.shape
-        table = scores.new_full((b, shape.symbols, n + 1, n + 1), -torch.inf)
+        # In memory by width, as the best scores of spans are.
+        table = scores.new_full((n + 1, shape.symbols, n + 1, b), -torch.inf).permute(3, 1, 2, 0)
         table[:, : shape.phrases] = log_inside(scores, rules, shape, best=best).transpose(0, 1)
         table[:, shape.phrases :, :n, 1] = scores.transpose(1, 2)
         roots = (table[:, :, 0, n] + start).cpu().numpy()

@@ -199,8 +199,7 @@ class Chart:
 
     def _fill(self) -> None:
         words, spans, rules = self.words, self.inside, self.rules
-        n, plus = spans.length, rules.semiring.plus
-        two, up = rules.words.parent, rules.phrases.parent
+        n, two, up = spans.length, rules.words.parent, rules.phrases.parent
         value = two.apply(two.pairs(Splits.single(words[:, :-1], words[:, 1:])))
         spans.put(2, value, torch.zeros_like(spans.at(2)[1]))
         left, right = self.beside
@@ -209,16 +208,12 @@ class Chart:
             shorter, scale = spans.at(width - 1)
             after, before = shorter[:, 1:], shorter[:, :-1]
             if not spans.logs:
-                after, before = (
-                    _scaled(after, scale[:, 1:], top),
-                    _scaled(before, scale[:, :-1], top),
-                )
-            after, before = (
-                left.up(after, slice(0, n - width + 1)),
-                right.up(before, slice(width - 1, n)),
-            )
+                after = _scaled(after, scale[:, 1:], top)
+                before = _scaled(before, scale[:, :-1], top)
             value = up.apply(up.pairs(splits))
-            spans.put(width, plus(plus(value, after), before), top)
+            left.add_up(value, after, slice(0, n - width + 1))
+            right.add_up(value, before, slice(width - 1, n))
+            spans.put(width, value, top)
 
     def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, " b"]]:
         """The inside of whole sentences, and its scale."""
@@ -247,8 +242,8 @@ class Chart:
             value = rules.left.apply(pairs)
             value += rules.right.apply(rules.right.pairs(parents.as_right))
             above, top = outside.at(width + 1), parents.top
-            value[:, 1:] += left.down(_scaled(*above, top[:, 1:]), slice(0, n - width))
-            value[:, :-1] += right.down(_scaled(*above, top[:, :-1]), slice(width, n))
+            left.add_down(value[:, 1:], _scaled(*above, top[:, 1:]), slice(0, n - width))
+            right.add_down(value[:, :-1], _scaled(*above, top[:, :-1]), slice(width, n))
             # Phrases that cannot stand here must not decide the scale.
             outside.put(width, torch.where(here > 0, value, 0.0), top)
         return self._words(outside, counts, weight)

@@ -210,13 +210,13 @@ class DenseBeside:
 
     table: Float[Tensor, "b n a x"]
 
-    def up(self, other: Float[Tensor, "b m x"], words: slice) -> Float[Tensor, "b m a"]:
-        """From the other part to the parent."""
-        return (self.table[:, words] @ other.unsqueeze(-1))[..., 0]
+    def add_up(self, total: Float[Tensor, "b m a"], other: Tensor, words: slice) -> None:
+        """Adds to parents what the other part gives them."""
+        total += (self.table[:, words] @ other.unsqueeze(-1))[..., 0]
 
-    def down(self, parent: Float[Tensor, "b m a"], words: slice) -> Float[Tensor, "b m x"]:
-        """From the parent to the other part."""
-        return (self.table[:, words].transpose(-1, -2) @ parent.unsqueeze(-1))[..., 0]
+    def add_down(self, total: Float[Tensor, "b m x"], parent: Tensor, words: slice) -> None:
+        """Adds to the other part what parents give it."""
+        total += (self.table[:, words].transpose(-1, -2) @ parent.unsqueeze(-1))[..., 0]
 
 
 def dense_rules(shape: RuleShape, weight: Float[Tensor, " r"]) -> AppliedRules:
@@ -240,28 +240,27 @@ def dense_rules(shape: RuleShape, weight: Float[Tensor, " r"]) -> AppliedRules:
 
 @dataclass(frozen=True, eq=False)
 class SparseSums:
-    """Which sources each target sums, by compressed rows; `order` sorts the summands by target."""
+    """Summand r adds its weight times `source[r]` to `target[r]`; None: itself, unweighed."""
 
-    first: Int[Tensor, " y+1"]
-    source: Int[Tensor, " r"]
-    order: Int[Tensor, " r"]
+    target: Int[Tensor, " r"]
+    source: Int[Tensor, " r"] | None
+    targets: int
     sources: int
 
-    @classmethod
-    def of(
-        cls, target: Int[Tensor, " r"], source: Int[Tensor, " r"], targets: int, sources: int
-    ) -> SparseSums:
-        """Summand r adds its weight times `source[r]` to `target[r]`."""
-        order = torch.argsort(target, stable=True)
-        bounds = torch.arange(targets + 1, device=target.device)
-        first = torch.searchsorted(target[order], bounds)
-        # The libraries below want 32 bits, and would convert longer ones with every product.
-        return cls(first.int(), source[order].int(), order, sources)
-
     @cached_property
-    def target(self) -> Int[Tensor, "r 1 1"]:
-        """The target of each summand, in this order."""
-        return torch.repeat_interleave(self.first.diff().long())[:, None, None]
+    def _rows(self) -> tuple[Int[Tensor, " y+1"], Int[Tensor, " r"], Int[Tensor, " r"]]:
+        """Where the summands of each target begin, their sources, and the order that sorts them."""
+        order = torch.argsort(self.target, stable=True)
+        bounds = torch.arange(self.targets + 1, device=order.device)
+        first = torch.searchsorted(self.target[order], bounds)
+        source = order if self.source is None else self.source[order]
+        # The libraries below want 32 bits, and would convert longer ones with every product.
+        return first.int(), source.int(), order
+
+    def matrix(self, weight: Float[Tensor, " r"]) -> Tensor:
+        """The sums as a matrix of weights."""
+        first, source, order = self._rows
+        return compressed(first, source, weight[order], (self.targets, self.sources))
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,22 +294,18 @@ class ListedRole:
     @cached_property
     def gathered(self) -> SparseSums:
         """From pairs to the symbols of this role."""
-        return SparseSums.of(self.symbol, self.pair, self.sizes[0], len(self))
+        return SparseSums(self.symbol, self.pair, self.sizes[0], len(self))
 
     @cached_property
     def spread(self) -> SparseSums:
         """From symbols of this role to pairs."""
-        return SparseSums.of(self.pair, self.symbol, len(self), self.sizes[0])
+        return SparseSums(self.pair, self.symbol, len(self), self.sizes[0])
 
     @cached_property
     def ends(self) -> tuple[SparseSums, SparseSums]:
         """From pairs to the first symbol of each, and to the second."""
-        each = torch.arange(len(self), device=self.symbol.device)
-        first, second = (
-            SparseSums.of(target, each, size, len(self))
-            for target, size in zip(self.pairs, self.sizes[1:], strict=True)
-        )
-        return first, second
+        (first, second), (_, one, other) = self.pairs, self.sizes
+        return SparseSums(first, None, one, len(self)), SparseSums(second, None, other, len(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,57 +334,47 @@ class ListedBlock:
 class Semiring(NamedTuple):
     """Two ways to sum over parses: products and sums of numbers, or sums and maxima of logarithms.
 
-    `times_` and `add_products_` are in place; `prepare` and `apply` are for sums over rules.
+    `times_` and `add_products_` are in place; `prepare` and `apply` are for sums over rules, which
+    are added to a total if there is one.
     """
 
     zero: float
-    plus: Callable[[Tensor, Tensor], Tensor]
     times_: Callable[[Tensor, Tensor], Tensor]
     add_products_: Callable[[Tensor, Tensor, Tensor], Tensor]
     prepare: Callable[[SparseSums, Tensor], Any]
-    apply: Callable[[Any, Tensor], Tensor]
+    apply: Callable[[Any, Tensor, Tensor | None], Tensor]
 
 
-def _matrix(sums: SparseSums, weight: Float[Tensor, " r"]) -> Tensor:
-    """The sums as a matrix of weights."""
-    size = (len(sums.first) - 1, sums.sources)
-    return compressed(sums.first, sums.source, weight[sums.order], size)
-
-
-def _apply_matrix(matrix: Tensor, values: Float[Tensor, "q m b"]) -> Float[Tensor, "y m b"]:
+def _apply_matrix(
+    matrix: Tensor, values: Float[Tensor, "q m b"], total: Float[Tensor, "y m b"] | None
+) -> Float[Tensor, "y m b"]:
     size = len(matrix), *values.shape[1:]
     if not matrix.shape[1] or not values[0].numel():
-        return values.new_zeros(size)
-    return (matrix @ values.flatten(1)).view(size)
+        return values.new_zeros(size) if total is None else total
+    found = (matrix @ values.flatten(1)).view(size)
+    return found if total is None else total.add_(found)
 
 
-class _Maxima(NamedTuple):
-    """Summands by rising target: where they come from and go to, and what they add."""
-
-    source: Int[Tensor, " r"]
-    target: Int[Tensor, " r 1 1"]
-    weight: Float[Tensor, " r 1 1"]
-    targets: int
-
-
-def _maxima(sums: SparseSums, weight: Float[Tensor, " r"]) -> _Maxima:
-    weight = weight[sums.order][:, None, None]
-    return _Maxima(sums.source, sums.target, weight, len(sums.first) - 1)
-
-
-def _apply_maxima(sums: _Maxima, values: Float[Tensor, "q m b"]) -> Float[Tensor, "y m b"]:
-    scores = values.index_select(0, sums.source).add_(sums.weight)
-    found = values.new_full((sums.targets, *values.shape[1:]), -torch.inf)
-    return found.scatter_reduce_(0, sums.target.expand_as(scores), scores, "amax")
+def _apply_maxima(
+    sums: tuple[SparseSums, Float[Tensor, " r"]],
+    values: Float[Tensor, "q m b"],
+    total: Float[Tensor, "y m b"] | None,
+) -> Float[Tensor, "y m b"]:
+    listed, weight = sums
+    if listed.source is not None:
+        values = values.index_select(0, listed.source).add_(weight[:, None, None])
+    if total is None:
+        total = values.new_full((listed.targets, *values.shape[1:]), -torch.inf)
+    row = listed.target[:, None, None].expand_as(values)
+    return total.scatter_reduce_(0, row, values, "amax")
 
 
-SUM = Semiring(0.0, torch.add, Tensor.mul_, Tensor.addcmul_, _matrix, _apply_matrix)
+SUM = Semiring(0.0, Tensor.mul_, Tensor.addcmul_, SparseSums.matrix, _apply_matrix)
 MAX = Semiring(
     -torch.inf,
-    torch.maximum,
     Tensor.add_,
     lambda total, first, second: torch.maximum(total, first.add_(second), out=total),
-    _maxima,
+    lambda sums, weight: (sums, weight),
     _apply_maxima,
 )
 
@@ -420,8 +405,8 @@ class SparseRole:
     @cached_property
     def ends(self) -> tuple[Any, ...]:
         """From pairs to the symbols they are made of."""
-        one = self.weight.new_full((len(self.listed),), 0.0 if self.semiring.zero else 1.0)
-        return tuple(self.semiring.prepare(end, one) for end in self.listed.ends)
+        ones = self.weight.new_ones(len(self.listed))
+        return tuple(self.semiring.prepare(end, ones) for end in self.listed.ends)
 
     def pairs(self, splits: Splits) -> Float[Tensor, "q m b"]:
         """Products of the pairs that rules have, summed over splits."""
@@ -448,7 +433,7 @@ class SparseRole:
 
     def apply(self, pairs: Float[Tensor, "q m b"]) -> Float[Tensor, "b m x"]:
         """The weighed sum over the pairs of each symbol."""
-        return self.semiring.apply(self.gathered, pairs).permute(2, 1, 0)
+        return self.semiring.apply(self.gathered, pairs, None).permute(2, 1, 0)
 
     def count(
         self, own: Float[Tensor, "b m x"], pairs: Float[Tensor, "q m b"]
@@ -460,7 +445,7 @@ class SparseRole:
     def beside(self, words: Float[Tensor, "b n x"]) -> SparseBeside:
         """The numbers of all words in this role."""
         sums = self.semiring.prepare(self.listed.spread, self.weight)
-        return SparseBeside(self, self.semiring.apply(sums, _turned(words)))
+        return SparseBeside(self, self.semiring.apply(sums, _turned(words), None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -470,19 +455,19 @@ class SparseBeside:
     role: SparseRole
     table: Float[Tensor, "q n b"]
 
-    def up(self, other: Float[Tensor, "b m x"], words: slice) -> Float[Tensor, "b m a"]:
-        """From the other part to the parent."""
-        return self._through(other, words, 1, 0)
+    def add_up(self, total: Float[Tensor, "b m a"], other: Tensor, words: slice) -> None:
+        """Adds to parents what the other part gives them."""
+        self._add(total, other, words, 1, 0)
 
-    def down(self, parent: Float[Tensor, "b m a"], words: slice) -> Float[Tensor, "b m x"]:
-        """From the parent to the other part."""
-        return self._through(parent, words, 0, 1)
+    def add_down(self, total: Float[Tensor, "b m x"], parent: Tensor, words: slice) -> None:
+        """Adds to the other part what parents give it."""
+        self._add(total, parent, words, 0, 1)
 
-    def _through(self, values: Tensor, words: slice, start: int, end: int) -> Tensor:
+    def _add(self, total: Tensor, values: Tensor, words: slice, start: int, end: int) -> None:
         role, semiring = self.role, self.role.semiring
         pairs = _turned(values).index_select(0, role.listed.pairs[start])
         semiring.times_(pairs, self.table[:, words])
-        return semiring.apply(role.ends[end], pairs).permute(2, 1, 0)
+        semiring.apply(role.ends[end], pairs, _turned(total))
 
 
 def _groups(splits: int, elements: int, at_once: int) -> Iterator[tuple[int, int]]:
@@ -515,14 +500,16 @@ def sparse_rules(
     if at_once is None:
         at_once = AT_ONCE if weight.is_cuda and semiring is SUM else 0
 
+    weights = [weight[block.rule] for block in shape.blocks]
+
     def flat(counts: BlockCounts) -> Float[Tensor, " r"]:
         total = torch.zeros_like(weight)
-        for block, own in zip(shape.blocks, counts, strict=True):
-            total[block.rule] = own * weight[block.rule]
+        for block, count, own in zip(shape.blocks, counts, weights, strict=True):
+            total[block.rule] = count * own
         return total
 
     blocks = [
-        Block(*(SparseRole(role, weight[block.rule], semiring, at_once) for role in block.roles))
-        for block in shape.blocks
+        Block(*(SparseRole(role, own, semiring, at_once) for role in block.roles))
+        for block, own in zip(shape.blocks, weights, strict=True)
     ]
     return AppliedRules(True, semiring, flat, *blocks)
