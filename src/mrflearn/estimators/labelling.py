@@ -39,6 +39,8 @@ def chunk_f1(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> f
 
 def accuracy(gold: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> float:
     """The share of tokens whose label is right."""
+    if len(gold) != len(found):
+        raise DataError(f"X has {len(found)} sequences and y has {len(gold)}.")
     right = total = 0
     for number, (true, guess) in enumerate(zip(gold, found, strict=True)):
         if len(true) != len(guess):

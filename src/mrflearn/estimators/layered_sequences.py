@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.field_crf import FieldCRF
+from mrflearn.estimators.labelling import marginal_dicts
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import FactorTemplate
@@ -146,10 +147,7 @@ class LayeredSequences(FieldCRF):
         """For each sequence, layer and token the marginal of every label."""
         names = [list(own) for own in self.names_]
         return [
-            [
-                [dict(zip(own, row, strict=True)) for row in table.tolist()]
-                for own, table in zip(names, tables, strict=True)
-            ]
+            [marginal_dicts([table], own)[0] for own, table in zip(names, tables, strict=True)]
             for tables in self._arrays(batch, known)
         ]
 

@@ -36,6 +36,7 @@ from mrflearn.features.labels import CompiledLabels
 MARK = "\x01edge\x01"  # no text has this: scripts that know nothing of edges mean the same as ever
 BIAS = "(bias)"  # the name of the constant that every factor has
 ATTRIBUTES_AT_ONCE = 2**18
+FACTORS_AT_ONCE = 2**15
 CELLS_AT_ONCE = 2**22
 NONE = torch.zeros(0, dtype=torch.int64)
 Pairs = tuple[Int64[Tensor, " w"], Int64[Tensor, " w"]]
@@ -199,8 +200,8 @@ def _met(
 ) -> Iterator[tuple[Int64[Tensor, " n"], Int64[Tensor, " n"]]]:
     """Factors and the cells their labels allow, in parts."""
     sure = (labels.states != UNKNOWN)[scope].all(dim=1)
-    factor = sure.nonzero().squeeze(1)
-    yield factor, cells_of(labels.states[scope[factor]], shape)
+    for some in sure.nonzero().squeeze(1).split(FACTORS_AT_ONCE):
+        yield some, cells_of(labels.states[scope[some]], shape)
     if bool(sure.all()):
         return
     allowed = labels.allowed_states()
@@ -274,18 +275,19 @@ def chain_templates(
 ) -> tuple[tuple[FactorTemplate, ...], CompiledFeatures]:
     """The templates, and the features renumbered so that only weighted attributes remain."""
     marked, shape = edge_names(features.names), (max(len(labels.names), 1),) * 2
-    tokens, moves = (neighbours(features.lengths, count) for count in (1, 2))
+    tokens = torch.arange(features.tokens)
     attribute, label = weighted_pairs(
         features,
-        tokens[:, 0],
         tokens,
+        tokens[:, None],
         shape[:1],
         labels,
         min_freq=min_freq,
         everything=all_states,
     )
     attribute, label = (part[~marked[attribute]] for part in (attribute, label))
-    pairs, edges = _label_pairs(labels, moves, shape, min_freq, all_transitions), (NONE, NONE)
+    moves, edges = neighbours(features.lengths, 2), (NONE, NONE)
+    pairs = _label_pairs(labels, moves, shape, min_freq, all_transitions)
     own = marked.nonzero().squeeze(1)
     if len(own):
         if order != 1:
@@ -429,4 +431,5 @@ def _triples(
     states = labels.states[neighbours(lengths, 3)]
     seen = cells_of(states[(states != UNKNOWN).all(dim=1)], (size,) * 3).unique()
     both = torch.isin(torch.stack([seen.div(size, rounding_mode="floor"), seen % size**2]), pairs)
-    return seen[both.all(dim=0)]
+    kept: Tensor = seen[both.all(dim=0)]
+    return kept

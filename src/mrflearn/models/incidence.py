@@ -177,7 +177,7 @@ class Singles:
 
 
 @dataclass(frozen=True, eq=False)
-class Incidence:
+class WeightIncidence:
     """The weights that the scores of rows are made of: rows of a table, and single weights.
 
     `back` has the rows of the table in use, and a bag over the rows here for each of them.
@@ -188,7 +188,7 @@ class Incidence:
     back: tuple[Int64[Tensor, " u"], Bags] | None = None
 
     @classmethod
-    def of(cls, plan: WeightPlan, tokens: CompiledFeatures, dtype: torch.dtype) -> Incidence:
+    def of(cls, plan: WeightPlan, tokens: CompiledFeatures, dtype: torch.dtype) -> WeightIncidence:
         """The incidence of every row of features, without a way back."""
         kind = _index_type(max(len(tokens.attributes), tokens.tokens * plan.labels))
         row, owner = plan.row[tokens.attributes], tokens.owner
@@ -214,7 +214,9 @@ class Incidence:
         return cls(bags, singles)
 
     @classmethod
-    def joined(cls, parts: Sequence[Incidence], begins: Sequence[int], labels: int) -> Incidence:
+    def joined(
+        cls, parts: Sequence[WeightIncidence], begins: Sequence[int], labels: int
+    ) -> WeightIncidence:
         """Several incidences as one, that of part i beginning at row begins[i]."""
         bags, singles = [own.bags for own in parts], [own.singles for own in parts]
         kind = _index_type(max(sum(len(own.index) for own in bags), (begins[-1] + 1) * labels))
@@ -234,17 +236,17 @@ class Incidence:
             ),
         )
 
-    def with_back(self, longest: int | None = None) -> Incidence:
+    def with_back(self, longest: int | None = None) -> WeightIncidence:
         """The same with its way back, in pieces no longer than this."""
         used, bags = self.bags.transposed()
         back = bags if longest is None else bags.in_pieces(longest)
         return replace(self, back=(used, back))
 
-    def only_back(self, longest: int | None = None) -> Incidence:
+    def only_back(self, longest: int | None = None) -> WeightIncidence:
         """The way back alone, single weights in the order in which gradients add them up."""
         nothing = self.bags.index[:0]
         back = self.with_back(longest).back
-        return Incidence(Bags(nothing, nothing, None), self.singles.sorted(), back)
+        return WeightIncidence(Bags(nothing, nothing, None), self.singles.sorted(), back)
 
     def scores(
         self, weights: Float[Tensor, " f"], table: Float[Tensor, "r s"]
@@ -267,12 +269,12 @@ class Incidence:
             table.index_add_(0, used, bags.sums(gradient))
         self.singles.add_gradient(gradient, weights)
 
-    def to(self, device: torch.device) -> Incidence:
+    def to(self, device: torch.device) -> WeightIncidence:
         """The same on another device."""
         back = None
         if self.back is not None:
             back = self.back[0].to(device), self.back[1].to(device)
-        return Incidence(self.bags.to(device), self.singles.to(device), back)
+        return WeightIncidence(self.bags.to(device), self.singles.to(device), back)
 
 
 def _cat(values: list[Tensor | None]) -> Tensor | None:

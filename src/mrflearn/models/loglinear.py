@@ -39,7 +39,7 @@ from mrflearn.features.index import (
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.kernels.chain_sums import Steps
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.incidence import Incidence, WeightPlan
+from mrflearn.models.incidence import WeightIncidence, WeightPlan
 from mrflearn.models.label_chain import ChainPotentials, LabelChain, label_chain
 
 # Scores of some axes of a template's factors, the states on the other axes being given.
@@ -109,7 +109,7 @@ class SlicePlan:
         dense = None
         if features.dense is not None:
             dense = features.dense[members.row].to(dtype)
-        incidence = Incidence.of(self.weights, bag, dtype).with_back()
+        incidence = WeightIncidence.of(self.weights, bag, dtype).with_back()
         return FeatureIncidence(self, incidence, dense, members)
 
 
@@ -131,7 +131,7 @@ class FeatureIncidence:
     """The weights that problems read, dense ones too, and the way their gradients take back."""
 
     plan: SlicePlan
-    incidence: Incidence
+    incidence: WeightIncidence
     dense: Float[Tensor, "k d"] | None
     members: Members
 
@@ -331,7 +331,7 @@ class LogLinearField:
         yield from features.split(number.unique_consecutive(return_counts=True)[1].tolist())
 
     def _row_scores(self, index: int, features: CompiledFeatures) -> Float[Tensor, "k l"]:
-        incidence = Incidence.of(self.plans.whole[index].weights, features, self.dtype)
+        incidence = WeightIncidence.of(self.plans.whole[index].weights, features, self.dtype)
         return incidence.to(self.device).scores(self.weights[index], self._tables[index])
 
     @cached_property

@@ -17,7 +17,7 @@ r: rows of features; z: their attributes.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -157,11 +157,9 @@ def sequence_batch(
     Groups without a factor are left out, and with `only` those of other names.  Without `labels`
     every variable may be in any state.
     """
-    laid = _Laid(wiring, with_bias(features))
-    groups = laid.groups(skips)
     kept = [
         (group, own)
-        for group, own in groups
+        for group, own in _groups(wiring, with_bias(features), skips)
         if (len(group) if only is None else group.name in only)
     ]
     layers = len(wiring.labels)
@@ -197,59 +195,39 @@ def with_bias(features: CompiledFeatures) -> CompiledFeatures:
     return replace(features, names=names, ends=ends, attributes=attributes, values=values)
 
 
-@dataclass(frozen=True, eq=False)
-class _Laid:
-    """Tokens end to end with their features, and the groups of factors over them."""
+def _groups(
+    wiring: SequenceWiring, features: CompiledFeatures, skips: Int64[Tensor, "n 2"] | None
+) -> list[tuple[FactorGroup, CompiledFeatures]]:
+    """All groups, each with the record of features that its tables name rows of."""
+    layers, lengths = len(wiring.labels), features.lengths
+    tokens, (before, after) = torch.arange(features.tokens), neighbours(lengths, 2).t()
+    name, alone = "unary", tokens
+    if wiring.features_on == "edges":  # only the last token of a sequence has no edge that leaves
+        name, alone = "end", lengths.cumsum(0)[lengths > 0] - 1
 
-    wiring: SequenceWiring
-    features: CompiledFeatures
-    tokens: Int64[Tensor, " k"] = field(init=False)
-    last: Bool[Tensor, " k"] = field(init=False)  # whether a token is the last of its sequence
-
-    def __post_init__(self) -> None:
-        lengths = self.features.lengths
-        last = torch.zeros(self.features.tokens, dtype=torch.bool)
-        last[lengths.cumsum(0)[lengths > 0] - 1] = True
-        object.__setattr__(self, "tokens", torch.arange(len(last)))
-        object.__setattr__(self, "last", last)
-
-    def groups(self, skips: Tensor | None) -> list[tuple[FactorGroup, CompiledFeatures]]:
-        """All groups, each with the record of features that its tables name rows of."""
-        on_edges = self.wiring.features_on == "edges"
-        name, single = ("end", self.tokens[self.last]) if on_edges else ("unary", self.tokens)
-        before = self.tokens[~self.last]
-        layers = range(len(self.wiring.labels))
-        found = [self._group(f"{name} {i}", [(single, i)], single, on=True) for i in layers]
-        on = self.wiring.features_on != "nodes"
-        for i in layers:
-            ends = [(before, i), (before + 1, i)]
-            found.append(self._group(f"pairwise {i}", ends, before, on))
-        for i, j in self.wiring.coupled:
-            ends = [(self.tokens, i), (self.tokens, j)]
-            found.append(self._group(f"cotemporal {i},{j}", ends, self.tokens, on))
-        if skips is not None:
-            found += self._skips(skips, on)
-        return found
-
-    def _group(
-        self, name: str, ends: list[tuple[Tensor, int]], rows: Tensor, on: bool
-    ) -> tuple[FactorGroup, CompiledFeatures]:
-        scope = self._scope(ends)
-        if on:
-            return FactorGroup(name, scope, rows), self.features
-        return FactorGroup.tied(name, scope), constant()
-
-    def _skips(self, skips: Tensor, on: bool) -> list[tuple[FactorGroup, CompiledFeatures]]:
-        own = joined_rows(self.features, skips) if on else constant()
-        rows = torch.arange(len(skips)) if on else torch.zeros(len(skips), dtype=torch.int64)
-        return [
-            (FactorGroup(f"skip {i}", self._scope([(skips[:, 0], i), (skips[:, 1], i)]), rows), own)
-            for i in range(len(self.wiring.labels))
-        ]
-
-    def _scope(self, ends: list[tuple[Tensor, int]]) -> Int64[Tensor, "f a"]:
-        layers = len(self.wiring.labels)
+    def scope(*ends: tuple[Tensor, int]) -> Int64[Tensor, "f a"]:
         return torch.stack([token * layers + layer for token, layer in ends], dim=1)
+
+    def joint(
+        name: str, own: Tensor, rows: Tensor, rows_of: CompiledFeatures = features
+    ) -> tuple[FactorGroup, CompiledFeatures]:
+        if wiring.features_on == "nodes":
+            return FactorGroup.tied(name, own), constant()
+        return FactorGroup(name, own, rows), rows_of
+
+    found = [
+        *((FactorGroup(f"{name} {i}", scope((alone, i)), alone), features) for i in range(layers)),
+        *(joint(f"pairwise {i}", scope((before, i), (after, i)), before) for i in range(layers)),
+        *(
+            joint(f"cotemporal {i},{j}", scope((tokens, i), (tokens, j)), tokens)
+            for i, j in wiring.coupled
+        ),
+    ]
+    if skips is not None:
+        (one, other), rows = skips.t(), torch.arange(len(skips))
+        own = joined_rows(features, skips)
+        found += [joint(f"skip {i}", scope((one, i), (other, i)), rows, own) for i in range(layers)]
+    return found
 
 
 def joined_rows(features: CompiledFeatures, pairs: Int64[Tensor, "n 2"]) -> CompiledFeatures:

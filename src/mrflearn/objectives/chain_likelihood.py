@@ -38,7 +38,7 @@ from mrflearn.features.features import UNKNOWN
 from mrflearn.kernels import chain_pieces, chain_search, chain_sums
 from mrflearn.kernels.chain_pieces import PieceSide
 from mrflearn.kernels.chain_sums import Steps, scores_along
-from mrflearn.models.incidence import LONGEST_PIECE, Incidence
+from mrflearn.models.incidence import LONGEST_PIECE, WeightIncidence
 from mrflearn.models.label_chain import LabelChain
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, LogLinearField
 from mrflearn.models.sequence_batches import ChainBatch
@@ -55,11 +55,11 @@ class ChainBlock:
 
     rows: slice  # within the shard
     steps: Steps
-    tokens: Incidence
+    tokens: WeightIncidence
     gold: Int64[Tensor, " r"] | None
     allowed: Bool[Tensor, "r p"] | None
     weight: Float[Tensor, " b"] | None
-    moves: Incidence | None  # None: all rows share one transition table
+    moves: WeightIncidence | None  # None: all rows share one transition table
     states: int
 
     @cached_property
@@ -74,16 +74,19 @@ class ChainBlock:
         """The known states before and after every row."""
         return chain_pieces.sides(_known(self), self.steps, self.amount, self.states)
 
-    def subtract(self, path: Int64[Tensor, " r"], single: Tensor, pair: Tensor) -> None:
-        """Takes the counts of a path of states off those of states and pairs, in place."""
-        steps, amount = self.steps, self.amount
-        single.scatter_add_(1, path[:, None], -amount.to(single.dtype)[:, None])
-        before, after, own = path[steps.previous], path[steps.starting :], amount[steps.starting :]
-        if pair.ndim == 2:
-            code = before * pair.shape[1] + after
-            pair.view(-1).index_add_(0, code, own.to(pair.dtype), alpha=-1)
-        else:
-            pair[torch.arange(len(pair), device=pair.device), before, after] -= own.to(pair.dtype)
+    @cached_property
+    def observed(self) -> tuple[Int64[Tensor, " r"], Int64[Tensor, " n"], Float[Tensor, " n"]]:
+        """Where the known states stand among those of all rows, and their steps, each counted."""
+        rows, steps = self.places(_known(self))
+        codes, place = steps.unique(return_inverse=True)
+        counts = torch.zeros(len(codes), dtype=torch.float64, device=codes.device)
+        return rows, codes, counts.index_add_(0, place, self.amount[self.steps.starting :].double())
+
+    def places(self, path: Int64[Tensor, " r"]) -> tuple[Int64[Tensor, " r"], Int64[Tensor, " q"]]:
+        """row * states + state of a path, and state before * states + state of its steps."""
+        row = torch.arange(len(path), device=path.device)
+        before, after = path[self.steps.previous], path[self.steps.starting :]
+        return row * self.states + path, before * self.states + after
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,7 @@ class Shard:
 
     blocks: tuple[ChainBlock, ...]
     rows: int
-    tokens: Incidence
+    tokens: WeightIncidence
     dense: Float[Tensor, "k d"] | None
 
 
@@ -124,12 +127,12 @@ def _shard(model: LogLinearField, batch: ChainBatch, groups: list[Tensor]) -> Sh
     for group in groups:
         steps = Steps.of(features.lengths[group])
         order = starts[group][steps.sequence] + _position(steps)
-        part = Incidence.of(plan, features.taken(order), model.dtype)
+        part = WeightIncidence.of(plan, features.taken(order), model.dtype)
         blocks.append(_block(model, batch, group, steps, order, begins[-1], part))
         parts.append(part)
         orders.append(order)
         begins.append(begins[-1] + len(order))
-    joined = Incidence.joined(parts, begins[:-1], plan.labels)
+    joined = WeightIncidence.joined(parts, begins[:-1], plan.labels)
     joined = joined.only_back(None if device.type == "cpu" else LONGEST_PIECE)
     dense = None
     if features.dense is not None:
@@ -144,7 +147,7 @@ def _block(
     steps: Steps,
     order: Tensor,
     begin: int,
-    part: Incidence,
+    part: WeightIncidence,
 ) -> ChainBlock:
     device, chain = model.device, model.plans.chain
     states = batch.states[order]
@@ -157,7 +160,7 @@ def _block(
     if not model.plans.shared_table:
         joint = batch.joint[0].taken(order[steps.starting :])
         if len(joint.attributes) > joint.tokens:  # more than the constant
-            own = Incidence.of(model.plans.whole[1].weights, joint, model.dtype)
+            own = WeightIncidence.of(model.plans.whole[1].weights, joint, model.dtype)
             moves = own.with_back().to(device)
     return ChainBlock(
         slice(begin, begin + len(order)),
@@ -258,7 +261,12 @@ def likelihood(
     if block.gold is not None:
         own = _path_scores(unary, table, block.gold, block.steps)
         value, single, pair = _moments(unary - own[:, None], table, block)
-        block.subtract(block.gold, single, pair)
+        rows, codes, counts = block.observed
+        _subtract(single, rows, block.amount)
+        if pair.ndim == 2:
+            _subtract(pair, codes, counts)
+        else:
+            _subtract_steps(pair, block.gold, block)
         return ChainLoss(value, single, pair)
     assert block.allowed is not None  # noqa: S101 - a block has either
     value, single, pair = _moments(unary, table, block)
@@ -274,8 +282,13 @@ def perceptron(
     best, score = chain_search.viterbi(unary, table, steps)
     loss = score.double() - steps.totals(_path_scores(unary, table, gold, steps).double())
     single, pair = torch.zeros_like(unary), torch.zeros_like(table)
-    block.subtract(gold, single, pair)
-    block.subtract(best, single.neg_(), pair.neg_())
+    for path in (gold, best):
+        rows, codes = block.places(path)
+        _subtract(single.neg_(), rows, block.amount)
+        if pair.ndim == 2:
+            _subtract(pair.neg_(), codes, block.amount[steps.starting :])
+        else:
+            _subtract_steps(pair.neg_(), path, block)
     return ChainLoss(_total(loss, block), single.neg_(), pair.neg_())
 
 
@@ -292,6 +305,18 @@ def piecewise_pseudolikelihood(
 ) -> ChainLoss:
     """Each token of such a piece given the other [Sutton and McCallum 2009, eq. 36, 37]."""
     return ChainLoss(*chain_pieces.given_neighbours(unary, table, _known(block), *block.sides))
+
+
+def _subtract(counts: Tensor, place: Tensor, amount: Tensor) -> None:
+    """Takes amounts off the entries of a table at these flat places, in place."""
+    counts.view(-1).index_add_(0, place, amount.to(counts.dtype), alpha=-1)
+
+
+def _subtract_steps(pair: Float[Tensor, "q p p"], path: Tensor, block: ChainBlock) -> None:
+    """Takes the steps of a path off the tables of their rows, in place."""
+    _, code = block.places(path)
+    row = torch.arange(len(pair), device=pair.device)
+    _subtract(pair, row * block.states**2 + code, block.amount[block.steps.starting :])
 
 
 def _moments(unary: Tensor, table: Tensor, block: ChainBlock) -> tuple[Tensor, Tensor, Tensor]:

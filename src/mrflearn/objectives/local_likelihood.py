@@ -26,7 +26,7 @@ from torch import Tensor
 
 from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.incidence import Bags, Incidence, Singles
+from mrflearn.models.incidence import Bags, Singles, WeightIncidence
 from mrflearn.models.loglinear import (
     DENSE,
     SHARES,
@@ -74,7 +74,7 @@ class Pool:
         counts = torch.bincount(members.problem, minlength=members.problems)
         bags = Bags(row, (counts.cumsum(0) - counts).int(), None)
         none = Singles(row[:0], row[:0], None)
-        return FeatureIncidence(self.plan, Incidence(bags, none).with_back(), None, members)
+        return FeatureIncidence(self.plan, WeightIncidence(bags, none).with_back(), None, members)
 
 
 def find_pools(
@@ -188,19 +188,15 @@ def lay_out(
     With `merge`, problems that read the same scores become one that counts so many times.
     """
     plans: dict[Key, SlicePlan] = {}
-    members: list[list[Members]] = []
-    for own in problems:
+    used: dict[Key, list[Members]] = {}
+    members: list[list[Members]] = [[] for _ in problems]
+    for own, inside in zip(problems, members, strict=True):
         for part in own.parts:
             key = Key(part.group, part.free)
             if key not in plans:
                 plans[key] = SlicePlan.of(model.templates[part.group], part.free)
-        members.append(
-            [_members(batch, part, plans[Key(part.group, part.free)]) for part in own.parts]
-        )
-    used: dict[Key, list[Members]] = {}
-    for own, inside in zip(problems, members, strict=True):
-        for part, member in zip(own.parts, inside, strict=True):
-            used.setdefault(Key(part.group, part.free), []).append(member)
+            inside.append(_members(batch, part, plans[key]))
+            used.setdefault(key, []).append(inside[-1])
     pools = find_pools(model, batch, plans, used) if merge else {}
     blocks: list[LocalBlock] = []
     for number, (own, inside) in enumerate(zip(problems, members, strict=True)):
