@@ -291,7 +291,7 @@ FIRST_RATIO = 0.087  # the weight of each offset over that of the one before it
 FEW_STATES = 4096
 STEPS_UNSEEN = 4  # on a GPU, where a recorded evaluation cannot look
 DRIFT_UNSEEN = 5e-5  # what is left of the error of a recorded evaluation, at most
-QUICK_STEPS, SURE_STEPS = 100, 10  # of certificates, in the scores' own precision and in double
+QUICK_STEPS = 100  # of certificates in the scores' own precision, at most
 
 
 class Pursuit(NamedTuple):
@@ -324,6 +324,7 @@ class Spectral(LiftedInference[P]):
     """
 
     tolerance: ClassVar[float]  # of certificates
+    sure_steps: ClassVar[int] = 10  # of them in double precision, at most
 
     @abstractmethod
     def matrices(self, potentials: P) -> PositiveMatrices:
@@ -345,10 +346,16 @@ class Spectral(LiftedInference[P]):
         """How closely vectors are followed."""
         return Pursuit.of(vectors.left)
 
+    def approach(self, matrices: PositiveMatrices, vectors: PerronVectors) -> PerronVectors:  # noqa: ARG002
+        """Vectors from which to begin to follow."""
+        return vectors
+
     def begin(self, potentials: P) -> PerronVectors:
         ones = self.ones(potentials)
         way = self.pursuit(ones)
-        return follow(self.matrices(potentials), ones, way.tolerance, way.most, way.gap)[0]
+        matrices = self.matrices(potentials)
+        ones = self.approach(matrices, ones)
+        return follow(matrices, ones, way.tolerance, way.most, way.gap)[0]
 
     def __call__(
         self,
@@ -358,7 +365,7 @@ class Spectral(LiftedInference[P]):
         thorough: bool = True,
     ) -> RingBeliefs:
         matrices = self.matrices(potentials)
-        warm = self.begin(potentials) if warm is None else warm
+        warm = self.approach(matrices, self.begin(potentials) if warm is None else warm)
         way, drift, converged = self.pursuit(warm), math.inf, True
         if self.recorded:
             vectors, growth = power_steps(matrices, warm, STEPS_UNSEEN)
@@ -382,7 +389,7 @@ class Spectral(LiftedInference[P]):
         start = (self.ones(potentials) if warm is None else warm).right
         own, sure = self.matrices(potentials), self.proof().matrices(potentials.double())
         rough = certify(own, start, tolerance=self.tolerance / 2, most=QUICK_STEPS)
-        found = certify(sure, rough.right.double(), tolerance=self.tolerance, most=SURE_STEPS)
+        found = certify(sure, rough.right.double(), tolerance=self.tolerance, most=self.sure_steps)
         rings = self.proof().rings(potentials)
         return LogPartitionBound(found.upper, found.upper - found.lower, *rings)
 
@@ -465,6 +472,7 @@ class TagChains(Spectral[TagPotentials]):
 
     parts: tuple[Subfield, ...]
     tolerance: ClassVar[float] = 1e-9
+    sure_steps: ClassVar[int] = 500
 
     @classmethod
     def exact(cls, places: Sequence[int]) -> TagChains:
@@ -526,9 +534,10 @@ class TagChains(Spectral[TagPotentials]):
         shape = len(self.parts), potentials.tags**2
         return PerronVectors.ones(potentials.transitions.new_zeros(shape, dtype=torch.float64))
 
-    def pursuit(self, vectors: PerronVectors) -> Pursuit:  # noqa: ARG002
-        """Steps cost next to nothing beside the sums over words, so gradients are exact."""
-        return Pursuit(tolerance=1e-10, gap=1e-11, most=200)
+    def approach(self, matrices: PositiveMatrices, vectors: PerronVectors) -> PerronVectors:
+        """Steps cost little beside the sums over words: they go on until gradients are exact."""
+        assert isinstance(matrices, TripleMatrices)  # noqa: S101 - of `matrices`
+        return matrices.approach(vectors, tolerance=1e-10, most=200)
 
     def rings(self, potentials: TagPotentials) -> Rings:
         second = len(potentials.transitions) > 1
