@@ -342,39 +342,31 @@ class Spectral(LiftedInference[P]):
         """The same in double precision."""
         return self
 
-    def pursuit(self, vectors: PerronVectors) -> Pursuit:
-        """How closely vectors are followed."""
-        return Pursuit.of(vectors.left)
-
-    def approach(self, matrices: PositiveMatrices, vectors: PerronVectors) -> PerronVectors:  # noqa: ARG002
-        """Vectors from which to begin to follow."""
-        return vectors
+    def follow(
+        self, matrices: PositiveMatrices, warm: PerronVectors, *, thorough: bool
+    ) -> tuple[PerronVectors, Float[Tensor, "_ k"], bool]:
+        """Vectors after power steps, what log lambda was on the way, whether they converged."""
+        way = Pursuit.of(warm.left)
+        if thorough or not way.in_two:
+            return *follow(matrices, warm, way.tolerance, way.most, way.gap), True
+        vectors, growth = follow(matrices, warm, way.tolerance, way.hasty)
+        excess = float((growth[2] - growth[0]) @ matrices.weights)
+        return vectors, growth, excess <= way.gap
 
     def begin(self, potentials: P) -> PerronVectors:
-        ones = self.ones(potentials)
-        way = self.pursuit(ones)
-        matrices = self.matrices(potentials)
-        ones = self.approach(matrices, ones)
-        return follow(matrices, ones, way.tolerance, way.most, way.gap)[0]
+        return self.follow(self.matrices(potentials), self.ones(potentials), thorough=True)[0]
 
     def __call__(
-        self,
-        potentials: P,
-        warm: PerronVectors | None = None,
-        *,
-        thorough: bool = True,
+        self, potentials: P, warm: PerronVectors | None = None, *, thorough: bool = True
     ) -> RingBeliefs:
-        matrices = self.matrices(potentials)
-        warm = self.approach(matrices, self.begin(potentials) if warm is None else warm)
-        way, drift, converged = self.pursuit(warm), math.inf, True
+        matrices, drift, converged = self.matrices(potentials), math.inf, True
+        warm = self.begin(potentials) if warm is None else warm
         if self.recorded:
             vectors, growth = power_steps(matrices, warm, STEPS_UNSEEN)
-            drift = DRIFT_UNSEEN if warm.left.dtype == torch.float32 else way.tolerance
-        elif thorough or not way.in_two:
-            vectors, growth = follow(matrices, warm, way.tolerance, way.most, way.gap)
+            single = warm.left.dtype == torch.float32
+            drift = DRIFT_UNSEEN if single else Pursuit.of(warm.left).tolerance
         else:
-            vectors, growth = follow(matrices, warm, way.tolerance, way.hasty)
-            converged = float((growth[2] - growth[0]) @ matrices.weights) <= way.gap
+            vectors, growth, converged = self.follow(matrices, warm, thorough=thorough)
         overlap = vectors.overlap()
         leaves = (own.detach().requires_grad_(True) for own in (vectors.left, vectors.right))
         vectors = PerronVectors(*leaves)
@@ -534,10 +526,14 @@ class TagChains(Spectral[TagPotentials]):
         shape = len(self.parts), potentials.tags**2
         return PerronVectors.ones(potentials.transitions.new_zeros(shape, dtype=torch.float64))
 
-    def approach(self, matrices: PositiveMatrices, vectors: PerronVectors) -> PerronVectors:
+    def follow(
+        self, matrices: PositiveMatrices, warm: PerronVectors, *, thorough: bool
+    ) -> tuple[PerronVectors, Float[Tensor, "_ k"], bool]:
         """Steps cost little beside the sums over words: they go on until gradients are exact."""
+        del thorough
         assert isinstance(matrices, TripleMatrices)  # noqa: S101 - of `matrices`
-        return matrices.approach(vectors, tolerance=1e-10, most=200)
+        vectors = matrices.approach(warm, tolerance=1e-10, most=200)
+        return *power_steps(matrices, vectors, 1), True
 
     def rings(self, potentials: TagPotentials) -> Rings:
         second = len(potentials.transitions) > 1
