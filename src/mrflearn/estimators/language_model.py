@@ -25,9 +25,9 @@ from mrflearn.estimators.lifted_training import (
     train_on_best_weights,
 )
 from mrflearn.estimators.text_likelihood import Learned, likelihood, restore, sentence_bounds, store
-from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
 from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
 from mrflearn.estimators.word_vectors import WordSpace
+from mrflearn.features.counting import checked_moments, counted, moments_of
 from mrflearn.features.moments import Moments
 from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.transfer import exact_sentences, gibbs_sentences
