@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from texts import Split
 from torch import Tensor
 
@@ -18,7 +17,7 @@ from mrflearn.features.moments import Moments
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.io.corpus import Vocabulary, count_corpus
 from mrflearn.models.storage import StoredModel, read_model, write_model
-from mrflearn.objectives.lifted_bound import Frequencies
+from mrflearn.objectives.lifted import WordFrequencies
 
 CONTEXT = 2
 PARTS = ("unary", "left", "right")
@@ -70,6 +69,5 @@ def _story(fit: LiftedFit, valid: Moments) -> dict[str, Any]:
 def certified(fit: LiftedFit, valid: Moments) -> float:
     """The proven lower bound on the validation text's log-likelihood, nats a position."""
     scores = fit.model.potentials().double()
-    seen = Frequencies.of(valid, torch.zeros(1, dtype=torch.float64, device=scores.unary.device))
-    mean = float(seen.mean_score(scores))
-    return mean - fit.ceiling.per_position(valid.positions, valid.states)
+    mean = float(WordFrequencies.of(valid, scores.unary).mean_score(scores))
+    return mean - fit.ceiling.per_position(valid.positions)

@@ -14,10 +14,11 @@ from mrflearn.errors import (
     OutOfMemoryError,
     StorageError,
 )
-from mrflearn.estimators import language_model, lifted_training, text_moments
+from mrflearn.estimators import language_model, lifted_training
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.estimators.loading import load
 from mrflearn.execution import memory
+from mrflearn.features import counting
 from mrflearn.features.moments import merge
 from mrflearn.inference.transfer import ring_log_partition
 from mrflearn.io.corpus import encode_corpus
@@ -106,7 +107,7 @@ def test_a_text_is_encoded_once(fitted, method, monkeypatch):
         calls.append(given)
         return encode_corpus(*given)
 
-    for module in (language_model, text_moments):
+    for module in (language_model, counting):
         monkeypatch.setattr(module, "encode_corpus", counted)
     fitted.log_likelihood(iter(sentences(10)), method)
     fitted.score_samples(iter(sentences(10)))

@@ -20,15 +20,14 @@ from mrflearn.estimators.lifted_training import (
     LiftedFit,
     LiftedSettings,
     NumberType,
-    Start,
     train_direct,
     train_lifted,
     train_on_best_weights,
 )
 from mrflearn.estimators.text_likelihood import Learned, likelihood, restore, sentence_bounds, store
-from mrflearn.estimators.text_moments import checked_moments, counted, moments_of
 from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
 from mrflearn.estimators.word_vectors import WordSpace
+from mrflearn.features.counting import checked_moments, counted, moments_of
 from mrflearn.features.moments import Moments
 from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.transfer import exact_sentences, gibbs_sentences
@@ -36,6 +35,7 @@ from mrflearn.io.corpus import Text, Vocabulary, encode_corpus, hold
 from mrflearn.io.files import PathLike
 from mrflearn.models.lifted import (
     BilinearPairs,
+    Dualised,
     ExplicitPairs,
     LowRankPairs,
     NeighbourModel,
@@ -212,7 +212,7 @@ class LanguageModel(WordSpace, ScoresText):
             progress=self.verbose,
             checkpoint=checkpoint,
             resume=resume,
-            start=None if earlier is None else Start(earlier.model, earlier.duals),
+            start=None if earlier is None else earlier.trained,
             **{name: getattr(self, name) for name in SETTINGS},
         )
         fitted = self._train(text, moments, settings, held_out)
@@ -220,7 +220,7 @@ class LanguageModel(WordSpace, ScoresText):
         lengths = np.stack([moments.lengths, moments.length_counts])
         assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
         self._learned = Learned(
-            fitted.model, fitted.duals["duals"], fitted.ceiling, moments.vocabulary, lengths
+            Dualised(fitted.model, fitted.duals), fitted.ceiling, moments.vocabulary, lengths
         )
         self.bound_ = self.log_likelihood(moments).per_position
         self.validation_bound_ = (
@@ -332,7 +332,7 @@ class LanguageModel(WordSpace, ScoresText):
         line = torch.tensor([*edge, *known.tolist(), *edge])
         at = gaps[0] + context
         before, after = line[at - context : at].flip(0), line[at + 1 : at + 1 + context]
-        potentials = learned.model.to(torch.float64, torch.device("cpu")).potentials()
+        potentials = learned.trained.to(torch.float64, torch.device("cpu")).model.potentials()
         scores = potentials.conditional(before[None], after[None])[0]
         scores[vocabulary.separator] = -torch.inf
         chances, best = scores.softmax(0).topk(min(n, len(scores) - 1))

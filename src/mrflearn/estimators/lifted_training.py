@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, final
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -175,19 +174,13 @@ def number_type(name: NumberType | None, words: int) -> torch.dtype:
     return torch.float64 if double else torch.float32
 
 
-class Start(NamedTuple):
-    """A model, and the duals of its bound, that training goes on from."""
-
-    model: NeighbourModel
-    duals: Float[Tensor, "k c"]
-
-
 @final
 @dataclass(frozen=True)
 class LiftedSettings:
     """What to learn and for how long; see `LanguageModel` for each of them.
 
-    `max_evaluations` limits evaluations of the bound besides; None sets no such limit.
+    `max_evaluations` limits evaluations of the bound besides; None sets no such limit.  `start` is
+    what training goes on from.
     """
 
     bound: BoundName = "chains"
@@ -206,7 +199,7 @@ class LiftedSettings:
     progress: bool = False
     checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
-    start: Start | None = None
+    start: Dualised[NeighbourModel] | None = None
 
 
 def train_lifted(
@@ -220,9 +213,8 @@ def train_lifted(
     start = starting_point(moments, settings, weights)
 
     def objective_in(dtype: torch.dtype) -> LiftedLikelihood[Dualised[NeighbourModel]]:
-        model, duals = start.model.to(dtype, device), start.duals.to(device, dtype)
-        frequencies = WordFrequencies.of(moments, duals)
-        return LiftedLikelihood(Dualised(model, {"duals": duals}), None, frequencies, bound)
+        own = start.to(dtype, device)
+        return LiftedLikelihood(own, None, WordFrequencies.of(moments, own.model.unary), bound)
 
     objective = objective_in(start.model.unary.dtype)
     callbacks = []
@@ -279,23 +271,24 @@ def train_on_best_weights(
     return max(fits, key=validation_bound)
 
 
-def starting_point(moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]) -> Start:
+def starting_point(
+    moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]
+) -> Dualised[NeighbourModel]:
     """Where training begins: at an earlier model if one is given, else near the best."""
     if settings.start is None:
         model = starting_model(moments, settings, weights)
         if settings.triples:
             model = replace(model, triples=model.unary.new_zeros((model.states,) * 3))
-        return Start(model, model.unary.new_zeros(model.offsets, model.states))
-    start = settings.start
-    shape = len(moments.offsets), moments.states
-    if tuple(start.duals.shape) != shape:
+        return Dualised(model, {"duals": model.unary.new_zeros(model.offsets, model.states)})
+    earlier, shape = settings.start.model, (len(moments.offsets), moments.states)
+    if (earlier.offsets, earlier.states) != shape:
         raise SettingsError(
-            f"the earlier model has {start.model.states:,} words and {start.model.offsets} "
-            f"offsets, the text {shape[1]:,} and {shape[0]}: training cannot go on from it."
+            f"the earlier model has {earlier.states:,} words and {earlier.offsets} offsets, the "
+            f"text {shape[1]:,} and {shape[0]}: training cannot go on from it."
         )
-    if (start.model.triples is not None) != settings.triples:
+    if (earlier.triples is not None) != settings.triples:
         raise SettingsError("the earlier model and this one differ in their scores of triples.")
-    return start
+    return settings.start
 
 
 def starting_model(
@@ -357,7 +350,7 @@ def train_direct(
     usual = torch.float64 if estimator == "ml" else torch.float32
     kind = usual if settings.dtype is None else number_type(settings.dtype, moments.states)
     device = choose_device(settings.device)
-    start = starting_point(moments, settings, weights).model.to(kind, device)
+    start = starting_point(moments, settings, weights).to(kind, device).model
     objective: Objective[NeighbourModel]
     strength, optimiser = settings.l2, _optimiser(estimator, settings)
     if estimator == "ml":

@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -23,7 +22,13 @@ from mrflearn.inference.transfer import (
     sentence_score,
 )
 from mrflearn.io.corpus import LINE_END_ID, Vocabulary
-from mrflearn.models.lifted import BilinearPairs, ExplicitPairs, LowRankPairs, NeighbourModel
+from mrflearn.models.lifted import (
+    BilinearPairs,
+    Dualised,
+    ExplicitPairs,
+    LowRankPairs,
+    NeighbourModel,
+)
 from mrflearn.models.storage import record, texts
 from mrflearn.objectives.lifted import Gaps, WordFrequencies, log_conditionals
 
@@ -40,20 +45,23 @@ FORMS: dict[str, Any] = {
 @final
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A model, the duals and normaliser of its bound, words, and sentence lengths with counts."""
+    """A model with duals, its bound on log Z, words, and sentence lengths with counts."""
 
-    model: NeighbourModel
-    duals: Float[Tensor, "k c"]
+    trained: Dualised[NeighbourModel]
     ceiling: LogPartitionBound
     vocabulary: Vocabulary
     lengths: NDArray[np.int64]
+
+    @property
+    def model(self) -> NeighbourModel:
+        """The model alone."""
+        return self.trained.model
 
 
 def store(learned: Learned) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The plain values and the tensors to keep."""
     values = {"ceiling": asdict(learned.ceiling), "words": list(learned.vocabulary.words)}
-    own = {"duals": learned.duals, "lengths": torch.from_numpy(learned.lengths)}
-    return values, {**learned.model.parameters(), **own}
+    return values, {**learned.trained.parameters(), "lengths": torch.from_numpy(learned.lengths)}
 
 
 def restore(form: str, kept: dict[str, Any], tensors: dict[str, Tensor]) -> Learned:
@@ -66,7 +74,8 @@ def restore(form: str, kept: dict[str, Any], tensors: dict[str, Tensor]) -> Lear
     model = NeighbourModel(unary, FORMS[form](**scores), triples)
     if len(vocabulary) != model.states or duals.shape != (model.offsets, model.states):
         raise DataError("words, duals and scores differ in number")
-    return Learned(model, duals, ceiling, vocabulary, lengths.cpu().numpy())
+    trained = Dualised(model, {"duals": duals})
+    return Learned(trained, ceiling, vocabulary, lengths.cpu().numpy())
 
 
 # How probable a text is under a neighbour model: a proven bound, exact, or an estimate.

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.text_moments import checked_moments, counted
 from mrflearn.execution.executor import Executor, Serial
-from mrflearn.features.counting import count_text_shards
+from mrflearn.features.counting import checked_moments, count_text_shards, counted
 from mrflearn.features.log_ratios import (
     harmonic_weights,
     mixed_frequencies,

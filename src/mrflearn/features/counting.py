@@ -5,6 +5,7 @@ Sentences meet separators alone on both sides, so the counts of files are those 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,7 +24,16 @@ from mrflearn.features.moments import (
     TripleCounts,
     sum_by_key,
 )
-from mrflearn.io.corpus import LINE_END_ID, Vocabulary, count_words, read_blocks
+from mrflearn.io.corpus import (
+    LINE_END_ID,
+    Text,
+    Vocabulary,
+    count_corpus,
+    count_words,
+    encode_corpus,
+    hold,
+    read_blocks,
+)
 from mrflearn.io.files import PathLike
 
 # One streaming pass over text into moments; memory follows distinct pairs, not the corpus.
@@ -145,6 +155,56 @@ class _Runs:
         keys = np.concatenate([run[0] for run in last]).astype(np.int64)
         counts = np.concatenate([run[1] for run in last]).astype(np.int64)
         self._runs[-number:] = [sum_by_key(keys, counts)]
+
+
+# The moments a language model reads, of whatever its user hands over.
+
+
+def checked_moments(moments: Moments, context: int) -> Moments:
+    """The same moments, if a language model of this context can be learned from them."""
+    if moments.vocabulary is None:
+        raise DataError("these moments have no vocabulary; a language model needs its words.")
+    if moments.context != context:
+        raise DataError(
+            f"the moments were counted with a context of {moments.context}, this model has "
+            f"{context}; try context={moments.context}."
+        )
+    return moments
+
+
+def counted(text: Text, context: int, *, size: int | None = None, min_count: int = 1) -> Moments:
+    """The moments of a text over its own vocabulary."""
+    held = hold(text)
+    words = count_corpus(held)
+    vocabulary = Vocabulary.from_counts(words, size=size, min_count=min_count)
+    return moments_of(held, vocabulary, context)
+
+
+def moments_of(
+    text: Text | Moments,
+    vocabulary: Vocabulary | None,
+    context: int,
+    ids: NDArray[np.int32] | None = None,
+) -> Moments:
+    """The moments of a text over a vocabulary, or given moments if they are over that one.
+
+    `ids` are those of the text, where it has been encoded before.
+    """
+    if isinstance(text, Moments):
+        if text.vocabulary != vocabulary or text.context != context:
+            raise DataError(
+                "these moments have another vocabulary or context than the model; count the text "
+                "with the model's own."
+            )
+        return text
+    assert vocabulary is not None  # noqa: S101 - a language model has its words
+    counter = MomentsCounter(vocabulary, context)
+    counter.add(encode_corpus(hold(text), vocabulary) if ids is None else ids)
+    moments = counter.moments()
+    if not moments.words:
+        name = f"{text}: " if isinstance(text, (str, os.PathLike)) else ""
+        raise DataError(f"{name}there are no words in this text. Is the file empty?")
+    return moments
 
 
 # Moments of a text that lies in many files, counted wherever an executor runs.

@@ -291,7 +291,7 @@ FIRST_RATIO = 0.087  # the weight of each offset over that of the one before it
 FEW_STATES = 4096
 STEPS_UNSEEN = 4  # on a GPU, where a recorded evaluation cannot look
 DRIFT_UNSEEN = 5e-5  # what is left of the error of a recorded evaluation, at most
-QUICK_STEPS, SURE_STEPS = 100, 10  # of certificates, in the scores' own precision and in double
+QUICK_STEPS = 100  # of certificates in the scores' own precision, at most
 
 
 class Pursuit(NamedTuple):
@@ -324,6 +324,7 @@ class Spectral(LiftedInference[P]):
     """
 
     tolerance: ClassVar[float]  # of certificates
+    sure_steps: ClassVar[int] = 10  # of them in double precision, at most
 
     @abstractmethod
     def matrices(self, potentials: P) -> PositiveMatrices:
@@ -341,33 +342,31 @@ class Spectral(LiftedInference[P]):
         """The same in double precision."""
         return self
 
-    def pursuit(self, vectors: PerronVectors) -> Pursuit:
-        """How closely vectors are followed."""
-        return Pursuit.of(vectors.left)
+    def follow(
+        self, matrices: PositiveMatrices, warm: PerronVectors, *, thorough: bool
+    ) -> tuple[PerronVectors, Float[Tensor, "_ k"], bool]:
+        """Vectors after power steps, what log lambda was on the way, whether they converged."""
+        way = Pursuit.of(warm.left)
+        if thorough or not way.in_two:
+            return *follow(matrices, warm, way.tolerance, way.most, way.gap), True
+        vectors, growth = follow(matrices, warm, way.tolerance, way.hasty)
+        excess = float((growth[2] - growth[0]) @ matrices.weights)
+        return vectors, growth, excess <= way.gap
 
     def begin(self, potentials: P) -> PerronVectors:
-        ones = self.ones(potentials)
-        way = self.pursuit(ones)
-        return follow(self.matrices(potentials), ones, way.tolerance, way.most, way.gap)[0]
+        return self.follow(self.matrices(potentials), self.ones(potentials), thorough=True)[0]
 
     def __call__(
-        self,
-        potentials: P,
-        warm: PerronVectors | None = None,
-        *,
-        thorough: bool = True,
+        self, potentials: P, warm: PerronVectors | None = None, *, thorough: bool = True
     ) -> RingBeliefs:
-        matrices = self.matrices(potentials)
+        matrices, drift, converged = self.matrices(potentials), math.inf, True
         warm = self.begin(potentials) if warm is None else warm
-        way, drift, converged = self.pursuit(warm), math.inf, True
         if self.recorded:
             vectors, growth = power_steps(matrices, warm, STEPS_UNSEEN)
-            drift = DRIFT_UNSEEN if warm.left.dtype == torch.float32 else way.tolerance
-        elif thorough or not way.in_two:
-            vectors, growth = follow(matrices, warm, way.tolerance, way.most, way.gap)
+            single = warm.left.dtype == torch.float32
+            drift = DRIFT_UNSEEN if single else Pursuit.of(warm.left).tolerance
         else:
-            vectors, growth = follow(matrices, warm, way.tolerance, way.hasty)
-            converged = float((growth[2] - growth[0]) @ matrices.weights) <= way.gap
+            vectors, growth, converged = self.follow(matrices, warm, thorough=thorough)
         overlap = vectors.overlap()
         leaves = (own.detach().requires_grad_(True) for own in (vectors.left, vectors.right))
         vectors = PerronVectors(*leaves)
@@ -382,7 +381,7 @@ class Spectral(LiftedInference[P]):
         start = (self.ones(potentials) if warm is None else warm).right
         own, sure = self.matrices(potentials), self.proof().matrices(potentials.double())
         rough = certify(own, start, tolerance=self.tolerance / 2, most=QUICK_STEPS)
-        found = certify(sure, rough.right.double(), tolerance=self.tolerance, most=SURE_STEPS)
+        found = certify(sure, rough.right.double(), tolerance=self.tolerance, most=self.sure_steps)
         rings = self.proof().rings(potentials)
         return LogPartitionBound(found.upper, found.upper - found.lower, *rings)
 
@@ -465,6 +464,7 @@ class TagChains(Spectral[TagPotentials]):
 
     parts: tuple[Subfield, ...]
     tolerance: ClassVar[float] = 1e-9
+    sure_steps: ClassVar[int] = 500
 
     @classmethod
     def exact(cls, places: Sequence[int]) -> TagChains:
@@ -526,9 +526,14 @@ class TagChains(Spectral[TagPotentials]):
         shape = len(self.parts), potentials.tags**2
         return PerronVectors.ones(potentials.transitions.new_zeros(shape, dtype=torch.float64))
 
-    def pursuit(self, vectors: PerronVectors) -> Pursuit:  # noqa: ARG002
-        """Steps cost next to nothing beside the sums over words, so gradients are exact."""
-        return Pursuit(tolerance=1e-10, gap=1e-11, most=200)
+    def follow(
+        self, matrices: PositiveMatrices, warm: PerronVectors, *, thorough: bool
+    ) -> tuple[PerronVectors, Float[Tensor, "_ k"], bool]:
+        """Steps cost little beside the sums over words: they go on until gradients are exact."""
+        del thorough
+        assert isinstance(matrices, TripleMatrices)  # noqa: S101 - of `matrices`
+        vectors = matrices.approach(warm, tolerance=1e-10, most=200)
+        return *power_steps(matrices, vectors, 1), True
 
     def rings(self, potentials: TagPotentials) -> Rings:
         second = len(potentials.transitions) > 1

@@ -144,11 +144,6 @@ class NeighbourModel:
         """The names of the parameters that a penalty keeps small: all but scores of words."""
         return tuple(name for name in self.parameters() if name != "unary")
 
-    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> NeighbourModel:
-        """The same model in other numbers, or elsewhere."""
-        moved = {name: value.to(device, dtype) for name, value in self.parameters().items()}
-        return self.with_parameters(moved)
-
     def potentials(self, batch: None = None) -> WordPotentials:  # noqa: ARG002 - a ring is whole
         """What inference reads."""
         return WordPotentials(self.unary, *self.pairs.factors(), self.triples)
@@ -271,6 +266,11 @@ class Dualised(Generic[M]):
         own = dict(parameters)
         duals = {name: own.pop(name) for name in self.duals}
         return Dualised(self.model.with_parameters(own), duals)
+
+    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Dualised[M]:
+        """The same in other numbers, or elsewhere."""
+        moved = {name: value.to(device, dtype) for name, value in self.parameters().items()}
+        return self.with_parameters(moved)
 
     def potentials(self, batch: Any) -> Any:
         """The potentials of the model, with these duals."""
