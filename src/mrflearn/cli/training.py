@@ -94,22 +94,20 @@ class Job:
 
         Options that it does not have are refused where the reason `why` is given.
         """
-        own = estimators(self.noun)[kind or self.noun]
-        told = {name: value for name, value in self.given.items() if value is not None}
-        if why:
-            for name in {name for rows in estimators(self.noun).values() for name in rows} & {
-                *told
-            }:
-                if name not in own:
-                    raise typer.BadParameter(f"{option_name(name)}: {why}")
-                forms = own[name][0].split("|")
-                if is_choice(forms) and str(told[name]) not in forms:
-                    raise typer.BadParameter(f"{option_name(name)} {told[name]} {why}")
+        kinds = estimators(self.noun)
+        own = kinds[kind or self.noun]
+        names = {name for rows in kinds.values() for name in rows}
+        told = {name: self.given[name] for name in names if self.given.get(name) is not None}
+        for name, value in told.items() if why else ():
+            if name not in own:
+                raise typer.BadParameter(f"{option_name(name)}: {why}")
+            forms = own[name][0].split("|")
+            if is_choice(forms) and str(value) not in forms:
+                raise typer.BadParameter(f"{option_name(name)} {value} {why}")
         found: dict[str, Any] = {"n_jobs": -1} if self.noun in ALL_CORES else {}
-        found |= {
-            name: None if told[name] == "none" else told[name] for name in own if name in told
-        }
-        return found | ({"verbose": not self.given["quiet"]} if "verbose" in own else {})
+        found |= {"verbose": not self.given["quiet"]} if "verbose" in own else {}
+        given = {name: value for name, value in told.items() if name in own}
+        return found | {name: None if own == "none" else own for name, own in given.items()}
 
     def only(self, kind: str) -> list[str]:
         """The arguments that no other estimator of the noun has."""
@@ -198,8 +196,11 @@ def _report(job: Job, learned: Learned, output: Path) -> None:
         ended = f"after {outcome.iterations} iterations: {outcome.reason}"
         lines.insert(0, f"objective {outcome.value:.6g} nats {ended}")
     if given.get("plot") is not None:
-        for block in describe(model).training():
-            keep(block.figure(), given["plot"])
+        drawn = describe(model).training()
+        if drawn:
+            keep(drawn[0].figure(), given["plot"])
+        else:
+            remark("no picture: training took no steps to draw a curve of.")
     facts["seconds"] = round(job.seconds, 4)
     write_report(model, output, facts, quiet=given["quiet"])
     if given["as_json"]:
