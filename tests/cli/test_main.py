@@ -13,7 +13,7 @@ from typer.main import get_command
 
 import mrflearn
 from mrflearn import load
-from mrflearn.cli import demo_text
+from mrflearn.cli import demo
 from mrflearn.cli.main import app
 from mrflearn.models.storage import StoredModel, write_model
 from support.command import run
@@ -122,7 +122,7 @@ def test_the_module_is_the_command_and_survives_a_closed_pipe(tmp_path: Path) ->
 def test_the_demo_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The whole flow, from less text.
     for name, smaller in (("LESSONS", 12), ("TESTS", 2), ("MOST_WORDS", 9), ("WORDS", 300)):
-        monkeypatch.setattr(demo_text, name, smaller)
+        monkeypatch.setattr(demo, name, smaller)
     found = run("demo", "-o", str(tmp_path / "out"))
     assert found.code == 0, found.err
     assert "held-out nats" in found.out

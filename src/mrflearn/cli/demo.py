@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mrflearn.cli.answers import say, say_table
+from mrflearn import plots
+from mrflearn.cli.answers import say
 from mrflearn.cli.options import Seed
+from mrflearn.describe.blocks import Block, Picture, Table, Text
 
 if TYPE_CHECKING:
     from mrflearn.estimators.field_training import FieldCriterion
-    from mrflearn.graph.potentials import Potentials
     from mrflearn.inference.beliefs import Inference
-    from mrflearn.plots.page import Page
 
-SIDE, TRAIN, HELD_OUT = 5, 20_000, 5_000
+Told = tuple[list[Block], list[Block]]  # in the terminal and on the page, and on the page alone
 BIG_SIDE = 16
+SIDE, TRAIN, HELD_OUT = 5, 20_000, 5_000
+PACKAGES = ("numpy", "scipy")
+ASKED = ("array", "returns", "first", "matrix")
+GAP = "the _ of the matrix"
+WORDS = 1_500  # of the language model
+LESSONS, TESTS = 60, 10  # documents
+MOST_WORDS = 15  # of a sentence that the grammar is learned from
 
 
 def demo(
@@ -33,32 +40,30 @@ def demo(
 
     Example: mrflearn demo -o demo-output
     """
-    from mrflearn.cli.demo_text import show_composite, show_language_model, show_tagger
-    from mrflearn.plots.page import Page
+    from mrflearn.describe.render import add_blocks, as_text
 
     started = time.perf_counter()
-    page = Page("What mrflearn does")
+    page = plots.Page("What mrflearn does")
     page.text(
         "Everything on this page was learned a moment ago, on this machine, from data that come "
         "with the library. The models lie beside it, and answer questions on a page of their own:"
     )
     ask = " ".join(str(output / name) for name in ("language-model", "tagger", "grid-model"))
     page.lines(f"mrflearn serve {ask}")
-    _infer_a_large_grid(page, seed)
-    say()
-    truth = _learn_a_small_grid(output, page, seed)
-    _use_the_saved_model(output, truth)
-    for show in (show_language_model, show_tagger, show_composite):
-        say()
-        show(output, page, seed)
+    for number, (title, show) in enumerate(STEPS.items(), start=1):
+        say(f"{number}. {title}")
         sys.stdout.flush()
+        told, drawn = show(output, seed)
+        say(as_text(told) + "\n")
+        page.heading(title)
+        add_blocks(page, [*told, *drawn])
     page.write(output / "report.html")
-    say()
     say(f"Done in {time.perf_counter() - started:.1f} s. Open {output / 'report.html'}; or ask:")
     say(f"   mrflearn serve {ask}")
 
 
-def _infer_a_large_grid(page: Page, seed: int) -> None:
+def _large_grid(output: Path, seed: int) -> Told:
+    """Inferences that are exact, approximate, an upper and a lower bound."""
     from mrflearn.graph.builders import grid
     from mrflearn.graph.gauges import random_ising
     from mrflearn.inference.belief_propagation import BeliefPropagation
@@ -66,16 +71,15 @@ def _infer_a_large_grid(page: Page, seed: int) -> None:
     from mrflearn.inference.mean_field import MeanField
     from mrflearn.inference.tree_reweighted import TreeReweighted
 
-    say(f"1. Inference: log Z of a random {BIG_SIDE} x {BIG_SIDE} Ising grid")
+    del output
     field = random_ising(grid(BIG_SIDE, BIG_SIDE), scale=1.0, seed=seed)
-    exact = None
-    rows = []
     methods: dict[str, Inference] = {
         "junction tree": JunctionTree(),
         "belief propagation": BeliefPropagation(damping=0.5, max_sweeps=1000),
         "tree-reweighted": TreeReweighted(damping=0.5, max_sweeps=1000),
         "mean field": MeanField(),
     }
+    exact, rows = None, []
     for name, method in methods.items():
         begun = time.perf_counter()
         beliefs = method(field)
@@ -83,80 +87,150 @@ def _infer_a_large_grid(page: Page, seed: int) -> None:
         exact = beliefs if exact is None else exact
         error = float((beliefs.variables - exact.variables).abs().max())
         value = float(beliefs.log_partition.sum())
-        rows.append([name, f"{value:.4f}", beliefs.kind, f"{error:.4f}", f"{seconds:.2f}"])
-    header = ["method", "log Z", "kind", "worst marginal error", "seconds"]
-    say_table(header, rows)
-    page.heading("Inference")
-    page.text(f"log Z of a random {BIG_SIDE} x {BIG_SIDE} Ising grid; each answer says what it is.")
-    page.table(header, rows)
+        rows.append((name, value, beliefs.kind, error, seconds))
+    header = ("method", "log Z", "kind", "worst marginal error", "seconds")
+    what = f"log Z of a random {BIG_SIDE} x {BIG_SIDE} Ising grid; each answer says what it is."
+    return [Text(what), Table(header, rows)], []
 
 
-@dataclass(frozen=True)
-class _Truth:
-    potentials: Potentials
-    held_out: Any
-
-
-def _learn_a_small_grid(output: Path, page: Page, seed: int) -> _Truth:
+def _small_grid(output: Path, seed: int) -> Told:
+    """A field learned from samples by two estimators, saved, loaded and asked."""
     import numpy as np
 
     from mrflearn.estimators.field import MarkovField
+    from mrflearn.estimators.loading import load
     from mrflearn.evaluation.recovery import recovery
     from mrflearn.graph.builders import grid
     from mrflearn.graph.gauges import ising_parameters, random_ising
+    from mrflearn.inference.junction_tree import JunctionTree
     from mrflearn.inference.sampling import Drawing
-    from mrflearn.plots.couplings import draw_heat_map
-    from mrflearn.plots.lattice import draw_lattices, draw_recovery
 
     field = random_ising(grid(SIDE, SIDE), scale=1.0, seed=seed)
     drawn = Drawing()(field, TRAIN + HELD_OUT, seed=seed)
-    rows_seen, held_out = drawn.samples[:TRAIN].numpy(), drawn.samples[TRAIN:].numpy()
-    say(f"2. Learning: {TRAIN:,} samples of a {SIDE} x {SIDE} Ising grid, drawn {drawn.method}")
+    seen, held_out = drawn.samples[:TRAIN].numpy(), drawn.samples[TRAIN:]
     known = ising_parameters(field)
-    truth = np.concatenate([known.fields.numpy(), known.couplings.numpy()])
     lattices = {"truth": (known.fields.numpy(), known.couplings.numpy())}
-    estimates, rows = {}, []
+    rows = []
     estimators: dict[str, FieldCriterion] = {"maximum likelihood": "ml", "pseudolikelihood": "pl"}
     for name, estimator in estimators.items():
-        model = MarkovField(f"grid:{SIDE}x{SIDE}", estimator=estimator).fit(rows_seen)
-        estimates[name] = np.concatenate([model.fields_, model.couplings_])
+        model = MarkovField(f"grid:{SIDE}x{SIDE}", estimator=estimator).fit(seen)
         lattices[name] = (model.fields_, model.couplings_)
-        error = recovery(estimates[name], truth)
-        effort = [str(model.outcome_.evaluations), f"{model.outcome_.seconds:.2f}"]
-        errors = [f"{error.relative:.4f}", f"{error.largest:.4f}"]
-        rows.append([name, *errors, f"{model.score(held_out):.5f}", *effort])
+        error = recovery(np.concatenate(lattices[name]), np.concatenate(lattices["truth"]))
+        effort = (model.outcome_.evaluations, model.outcome_.seconds)
+        rows.append((name, error.relative, error.largest, model.score(held_out.numpy()), *effort))
         if estimator == "ml":
             model.save(output / "grid-model", overwrite=True)
-    header = ["estimator", "relative error", "largest", "held-out nats", "evaluations", "seconds"]
-    say_table(header, rows)
-    page.heading("Learning a field from samples")
-    page.table(header, rows)
-    page.picture(
-        draw_lattices(lattices, model.edges_, SIDE),
-        f"The true field and couplings of a {SIDE} x {SIDE} Ising grid, and what two estimators "
-        f"learned from {TRAIN:,} samples.",
+    estimates = {name: np.concatenate(own) for name, own in lattices.items()}
+    truth = estimates.pop("truth")
+    again = load(output / "grid-model")
+    best = float((field.score(held_out) - JunctionTree()(field).log_partition).mean())
+    sample = again.sample(1, random_state=1)[0].reshape(SIDE, SIDE)
+    drawing = "\n".join(" ".join("#" if state else "." for state in line) for line in sample)
+    header = ("estimator", "relative error", "largest", "held-out nats", "evaluations", "seconds")
+    told: list[Block] = [
+        Text(f"{TRAIN:,} samples of a {SIDE} x {SIDE} Ising grid, drawn {drawn.method}"),
+        Table(header, rows, floats=".5f"),
+        Text(
+            f"{output / 'grid-model'}, loaded again: {again.score(held_out.numpy()):.5f} nats "
+            f"(the true field itself: {best:.5f}); one sample:\n{drawing}"
+        ),
+    ]
+    figures: dict[str, Callable[[], Any]] = {
+        "The true field and couplings, and what two estimators learned.": lambda: (
+            plots.draw_lattices(lattices, model.edges_, SIDE)
+        ),
+        "Learned against true parameters: on the line is right.": lambda: plots.draw_recovery(
+            truth, estimates
+        ),
+        "The same couplings as a matrix: who is coupled to whom, how much.": lambda: (
+            plots.draw_heat_map(model.strength_matrix_)
+        ),
+    }
+    return told, [Picture(draw, caption=caption) for caption, draw in figures.items()]
+
+
+def _language_model(output: Path, seed: int) -> Told:
+    """A language model of docstrings: a gap filled, neighbours, a map."""
+    from mrflearn.datasets.docstrings import docstring_sentences
+    from mrflearn.describe import describe
+    from mrflearn.estimators.language_model import LanguageModel
+
+    text = [list(words) for words in docstring_sentences(PACKAGES)]
+    model = LanguageModel(20, 2, vocabulary_size=WORDS, max_iterations=100, random_state=seed)
+    model.fit([words for i, words in enumerate(text) if i % 10], validation=text[::10])
+    model.save(output / "language-model", overwrite=True)
+    source = f"{sum(map(len, text)):,} tokens of the docstrings of {' and '.join(PACKAGES)}"
+    lines = [
+        f"{source}, {WORDS:,} words, learned in {model.outcome_.seconds:.1f} s",
+        f"held-out text: at least {model.validation_bound_:.3f} nats per position (proven)",
+    ]
+    for word in ASKED:
+        near = ", ".join(other for other, _ in model.neighbors(word, 5))
+        lines.append(f"nearest to {word}: {near}")
+    filled = ", ".join(f"{word} {chance:.2f}" for word, chance in model.fill(GAP.split(), 4))
+    return [Text("\n".join([*lines, f"{GAP}: {filled}"]))], describe(model).report()
+
+
+def _tagger(output: Path, seed: int) -> Told:
+    """Tags learned from built-in English, and where they are wrong."""
+    from mrflearn.datasets.english import sample_documents
+    from mrflearn.estimators.tagger import JointTagger
+    from mrflearn.evaluation.tagging import confusion
+
+    documents = sample_documents(LESSONS + TESTS, seed=seed)
+    sentences = [s for document in documents for s in document.sentences]
+    cut = sum(len(document.sentences) for document in documents[:LESSONS])
+    words, tags = [list(s.words) for s in sentences], [list(s.tags) for s in sentences]
+    begun = time.perf_counter()
+    model = JointTagger(max_iterations=40, random_state=seed).fit(words[:cut], tags[:cut])
+    seconds = time.perf_counter() - begun
+    model.save(output / "tagger", overwrite=True)
+    found, accuracy = model.predict(words[cut:]), model.score(words[cut:], tags[cut:])
+    shown = " ".join(f"{w}/{t}" for w, t in zip(words[cut], found[0], strict=True))
+    told = Text(
+        f"a joint field of words and tags from {cut:,} sentences in {seconds:.1f} s\n"
+        f"{100 * accuracy:.2f} % of the tags of {len(words) - cut} new sentences are right, such "
+        f"as:\n{shown}"
     )
-    page.picture(
-        draw_recovery(truth, estimates), "Learned against true parameters: on the line is right."
+    caption = "True tags down, predicted ones across; what lies beside the diagonal is wrong."
+    table = confusion(tags[cut:], found)
+    return [told], [Picture(lambda: plots.draw_confusion(table), caption=caption)]
+
+
+def _composite(output: Path, seed: int) -> Told:
+    """N-grams, grammar and topics learned together; a new sentence parsed."""
+    from mrflearn.datasets.english import sample_documents
+    from mrflearn.describe import describe
+    from mrflearn.estimators.composite import CompositeLanguageModel
+
+    short = [
+        [s for s in document.sentences if len(s.words) <= MOST_WORDS]
+        for document in sample_documents(LESSONS + TESTS, seed=seed + 1)
+    ]
+    text = [[list(s.words) for s in sentences] for sentences in short]
+    trees = [s.tree for sentences in short[:LESSONS] for s in sentences]
+    begun = time.perf_counter()
+    model = CompositeLanguageModel(
+        3, grammar=trees, topics=6, max_iterations=6, rounds=1, random_state=seed
     )
-    page.picture(
-        draw_heat_map(model.strength_matrix_),
-        "The same couplings as a matrix: who is coupled to whom, how much.",
+    model.fit(text[:LESSONS])
+    seconds = time.perf_counter() - begun
+    model.save(output / "composite-model", overwrite=True)
+    alone = CompositeLanguageModel(3).fit(text[:LESSONS])
+    both, trigram = model.perplexity(text[LESSONS:]), alone.perplexity(text[LESSONS:])
+    (tree,) = model.parse([text[LESSONS][0]])
+    told = Text(
+        f"a treebank grammar, trigrams and 6 topics, learned in {seconds:.1f} s\n"
+        f"perplexity of new documents per token: {both:.1f} (trigrams alone: {trigram:.1f})\n"
+        f"the most probable tree of a new sentence:\n{tree}"
     )
-    return _Truth(field, held_out)
+    return [told], describe(model).report()
 
 
-def _use_the_saved_model(output: Path, truth: _Truth) -> None:
-    from mrflearn.estimators.loading import load
-    from mrflearn.inference.junction_tree import JunctionTree
-
-    model = load(output / "grid-model")
-    say(f"   {output / 'grid-model'}, loaded again:")
-    import torch
-
-    scores = truth.potentials.score(torch.as_tensor(truth.held_out))
-    best = float((scores - JunctionTree()(truth.potentials).log_partition).mean())
-    say(f"   held-out nats: {model.score(truth.held_out):.5f} (the true field itself: {best:.5f})")
-    say("   one sample:")
-    for line in model.sample(1, random_state=1)[0].reshape(SIDE, SIDE):
-        say("     " + " ".join("#" if state else "." for state in line))
+STEPS = {
+    "Inference": _large_grid,
+    "Learning a field from samples": _small_grid,
+    "A language model that sees both sides of a word": _language_model,
+    "Parts of speech": _tagger,
+    "Trigrams, grammar and topics in one model": _composite,
+}

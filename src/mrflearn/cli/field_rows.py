@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOSTLY = 0.5  # of the sequences
 
 
-Molecule = StrEnum("Molecule", ["protein", "rna", "dna"])
+Molecule = StrEnum("Molecule", {"protein": "protein", "rna": "rna", "dna": "dna"})
 Letters = Annotated[Molecule, typer.Option("--molecule", help="For alignments: their letters.")]
 DropInserts = Annotated[
     bool, typer.Option("--drop-inserts", help="For alignments: leave out lower case and dots.")

@@ -117,7 +117,7 @@ def _family(job: Job, rows: Rows, settings: dict[str, Any]) -> Learned:
 
     model = job.fit(PottsField(**settings), rows.values, **job.saved)
     remark(f"{len(rows.values)} sequences count as {model.n_effective_:.1f}")
-    return _learned(model, len(rows.values))
+    return _learned(model, len(rows.values), estimator="pl")
 
 
 def _found(rows: Rows, settings: dict[str, Any]) -> FactorGraph:
@@ -141,8 +141,8 @@ def _keep_edges(graph: FactorGraph, output: Path) -> Path:
     return path
 
 
-def _learned(model: Any, samples: int | None = None) -> Learned:
+def _learned(model: Any, samples: int | None = None, **more: Any) -> Learned:
     edges = len(model.edges_)
-    facts = {"samples": samples, "variables": model.n_features_in_, "edges": edges}
+    facts = {"samples": samples, "variables": model.n_features_in_, "edges": edges, **more}
     source = "" if samples is None else f" from {samples} samples"
     return Learned(model, facts, f"{model.n_features_in_} variables, {edges} edges", source=source)

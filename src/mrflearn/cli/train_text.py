@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mrflearn import plots
 from mrflearn.cli.answers import remark
 from mrflearn.cli.inputs import holds_moments, input_argument, input_option
 from mrflearn.cli.options import Engine, shard_paths
@@ -91,9 +90,7 @@ def lm(
     ]
     lines += ["(proven lower bounds; positions count words and the separators before sentences)"]
     size = f"{len(model.vocabulary_):,} words, {model.bound}"
-    return Learned(
-        model, facts, size, lines, curve=lambda: plots.bound_curve(model.outcome_.history)
-    )
+    return Learned(model, facts, size, lines)
 
 
 def vectors(job: Job, text: TextOrMoments) -> Learned:
@@ -225,4 +222,4 @@ def composite(
     steps = f"{len(history)} steps of EM in {model.rounds} rounds"
     lines = [steps, *_perplexity(model, facts, validation)]
     size = f"{len(model.vocabulary_):,} words"
-    return Learned(model, facts, size, lines, curve=lambda: plots.em_curve(history))
+    return Learned(model, facts, size, lines)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mrflearn import plots
 from mrflearn.cli.answers import Json, remark, say, say_json
+from mrflearn.cli.asking import refuse_idle
 from mrflearn.cli.generated import (
     ALL_CORES,
     as_arguments,
@@ -28,6 +28,7 @@ from mrflearn.cli.generated import (
 from mrflearn.cli.options import Engine, Output, Overwrite, Quiet, check_place, place_to_run
 from mrflearn.cli.pictures import keep, picture_of
 from mrflearn.cli.report import write_report
+from mrflearn.describe import describe
 
 if TYPE_CHECKING:
     from mrflearn.execution.executor import Executor
@@ -93,22 +94,20 @@ class Job:
 
         Options that it does not have are refused where the reason `why` is given.
         """
-        own = estimators(self.noun)[kind or self.noun]
-        told = {name: value for name, value in self.given.items() if value is not None}
-        if why:
-            for name in {name for rows in estimators(self.noun).values() for name in rows} & {
-                *told
-            }:
-                if name not in own:
-                    raise typer.BadParameter(f"{option_name(name)}: {why}")
-                forms = own[name][0].split("|")
-                if is_choice(forms) and str(told[name]) not in forms:
-                    raise typer.BadParameter(f"{option_name(name)} {told[name]} {why}")
+        kinds = estimators(self.noun)
+        own = kinds[kind or self.noun]
+        names = {name for rows in kinds.values() for name in rows}
+        told = {name: self.given[name] for name in names if self.given.get(name) is not None}
+        for name, value in told.items() if why else ():
+            if name not in own:
+                raise typer.BadParameter(f"{option_name(name)}: {why}")
+            forms = own[name][0].split("|")
+            if is_choice(forms) and str(value) not in forms:
+                raise typer.BadParameter(f"{option_name(name)} {value} {why}")
         found: dict[str, Any] = {"n_jobs": -1} if self.noun in ALL_CORES else {}
-        found |= {
-            name: None if told[name] == "none" else told[name] for name in own if name in told
-        }
-        return found | ({"verbose": not self.given["quiet"]} if "verbose" in own else {})
+        found |= {"verbose": not self.given["quiet"]} if "verbose" in own else {}
+        given = {name: value for name, value in told.items() if name in own}
+        return found | {name: None if own == "none" else own for name, own in given.items()}
 
     def only(self, kind: str) -> list[str]:
         """The arguments that no other estimator of the noun has."""
@@ -118,10 +117,7 @@ class Job:
 
     def refuse(self, reason: str, *names: str) -> None:
         """An error where one of these options was given."""
-        for parameter in self.command.command.params:
-            source = self.command.get_parameter_source(parameter.name or "")
-            if parameter.name in names and source is not None and source.name == "COMMANDLINE":
-                raise typer.BadParameter(f"{parameter.opts[0]}: {reason}")
+        refuse_idle(self.command, dict.fromkeys(names, reason))
 
     def fit(self, model: Any, *data: Any, **more: Any) -> Any:
         """The fitted model; the time it took is reported."""
@@ -145,7 +141,7 @@ class Learned:
     """A fitted model, and what is reported of it beside how training went.
 
     `facts` are for --json and the report; `size` and `source` are what people are told first, then
-    `lines`.  `curve` draws what --plot shows, in place of the objective.
+    `lines`.
     """
 
     model: Any
@@ -153,7 +149,6 @@ class Learned:
     size: str
     lines: Sequence[str] = ()
     source: str = ""
-    curve: Callable[[], Any] | None = None
 
 
 def training_command(learn: Callable[..., Learned], shared: Sequence[str]) -> Callable[..., None]:
@@ -201,7 +196,11 @@ def _report(job: Job, learned: Learned, output: Path) -> None:
         ended = f"after {outcome.iterations} iterations: {outcome.reason}"
         lines.insert(0, f"objective {outcome.value:.6g} nats {ended}")
     if given.get("plot") is not None:
-        keep(learned.curve() if learned.curve else _curve(model.outcome_), given["plot"])
+        drawn = describe(model).training()
+        if drawn:
+            keep(drawn[0].figure(), given["plot"])
+        else:
+            remark("no picture: training took no steps to draw a curve of.")
     facts["seconds"] = round(job.seconds, 4)
     write_report(model, output, facts, quiet=given["quiet"])
     if given["as_json"]:
@@ -215,12 +214,6 @@ def _report(job: Job, learned: Learned, output: Path) -> None:
         how = "failed" if outcome.failed else "was interrupted"
         remark(f"training {how}; the model that was saved is where it got to.")
         raise typer.Exit(1 if outcome.failed else INTERRUPTED)
-
-
-def _curve(outcome: Any) -> Any:
-    passes, values = zip(*((row.evaluations, row.value) for row in outcome.history), strict=True)
-    curves = {"training": (passes, values)}
-    return plots.draw_curves(curves, across="evaluations", upward="objective, nats")
 
 
 def _learned_by(model: Any, *, quiet: bool) -> str:
