@@ -105,8 +105,7 @@ def _learn_a_small_grid(output: Path, page: Page, seed: int) -> _Truth:
     from mrflearn.graph.builders import grid
     from mrflearn.graph.gauges import ising_parameters, random_ising
     from mrflearn.inference.sampling import Drawing
-    from mrflearn.plots.couplings import draw_heat_map
-    from mrflearn.plots.lattice import draw_lattices, draw_recovery
+    from mrflearn.plots.fields import draw_heat_map, draw_lattices, draw_recovery
 
     field = random_ising(grid(SIDE, SIDE), scale=1.0, seed=seed)
     drawn = Drawing()(field, TRAIN + HELD_OUT, seed=seed)

@@ -54,7 +54,7 @@ def show_tagger(output: Path, page: Page, seed: int) -> None:
     from mrflearn.datasets.english import sample_documents
     from mrflearn.estimators.tagger import JointTagger
     from mrflearn.evaluation.tagging import confusion
-    from mrflearn.plots.confusion import draw_confusion
+    from mrflearn.plots.labels import draw_confusion
 
     documents = sample_documents(LESSONS + TESTS, seed=seed)
     sentences = [s for document in documents for s in document.sentences]
