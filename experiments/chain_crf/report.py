@@ -9,8 +9,8 @@ from typing import Any
 from measure import from_plain
 
 from mrflearn.evaluation.rows import Rows
-from mrflearn.plots.calibration import draw_reliability
 from mrflearn.plots.figure import COLOURS, panels, save
+from mrflearn.plots.labels import draw_reliability
 
 HERE = Path(__file__).parent
 CONDITIONS = (

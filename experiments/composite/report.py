@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mrflearn.evaluation.rows import Rows
-from mrflearn.plots.composite import em_curve, perplexity_bars, topic_bars
 from mrflearn.plots.figure import save
+from mrflearn.plots.text import em_curve, perplexity_bars, topic_bars
 from mrflearn.training.outcome import Row
 
 

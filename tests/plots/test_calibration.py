@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mrflearn.evaluation.calibration import reliability
-from mrflearn.plots.calibration import draw_reliability
 from mrflearn.plots.figure import save
+from mrflearn.plots.labels import draw_reliability
 
 
 def test_a_panel_shows_the_accuracy_of_each_full_bin(tmp_path: Path) -> None:

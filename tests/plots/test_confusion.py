@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrflearn.evaluation.tagging import confusion
-from mrflearn.plots.confusion import draw_confusion
+from mrflearn.plots.labels import draw_confusion
 
 TRUTH = [["a", "a", "b", "c"]]
 GUESS = [["a", "b", "b", "c"]]

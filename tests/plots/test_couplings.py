@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mrflearn.plots.couplings import draw_graph, draw_heat_map
-from mrflearn.plots.moments import draw_moments
+from mrflearn.plots.fields import draw_graph, draw_heat_map, draw_moments
 
 
 def test_a_heat_map_shows_the_matrix_around_zero_if_it_has_signs() -> None:

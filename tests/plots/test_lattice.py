@@ -9,7 +9,7 @@ import pytest
 
 from mrflearn.errors import MissingExtraError
 from mrflearn.plots import figure
-from mrflearn.plots.lattice import draw_lattices, draw_recovery
+from mrflearn.plots.fields import draw_lattices, draw_recovery
 
 EDGES = np.array([[0, 1], [0, 2], [1, 3], [2, 3]])
 

@@ -1,1 +1,1 @@
-"""One file a verb: parse, call, print; no arithmetic."""
+"""The command line: parse, call, print; no arithmetic."""

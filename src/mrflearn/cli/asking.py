@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
@@ -16,11 +16,11 @@ from typer.core import TyperCommand
 from mrflearn.cli.answers import remark, say, say_json
 from mrflearn.cli.pictures import keep
 from mrflearn.cli.report import write_page
+from mrflearn.describe import DESCRIPTIONS, described_by
+from mrflearn.describe.blocks import Block, Note, answer
+from mrflearn.describe.description import VERBS, Description, OptionError
+from mrflearn.describe.render import as_text
 from mrflearn.errors import DataError, SettingsError
-
-if TYPE_CHECKING:
-    from mrflearn.describe.blocks import Block
-    from mrflearn.describe.description import Description
 
 ROWS = ("columns", "molecule", "drop_inserts")  # options that say how rows are read
 HELP = {"-h", "--help"}
@@ -66,7 +66,6 @@ def ask(
 
     Options that were given and that it does not read are refused; so are verbs it has no answer to.
     """
-    from mrflearn.describe.description import VERBS, OptionError
     from mrflearn.estimators.loading import load
 
     loaded = load(model)
@@ -74,13 +73,14 @@ def ask(
     own = _description(verb, kind, f"{model} holds a {kind}")
     read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
     refuse_idle(context, {name: reason for name in asked if name not in read})
-    answer = getattr(own(loaded), VERBS[verb])
+    method = getattr(own(loaded), VERBS[verb])
     given = {name: getattr(value, "value", value) for name, value in asked.items()}
     given |= {"as_json": as_json, "rows": partial(_rows, asked)}
     try:
-        found = answer(**{name: given[name] for name in signature(answer).parameters})
+        found = method(**{name: given[name] for name in signature(method).parameters})
         for blocks in [found] if isinstance(found, list) else found:
-            _show(blocks, as_json, asked.get("plot"))
+            _draw(blocks, asked.get("plot"))
+            _show(blocks, as_json)
         if asked.get("html") is not None:
             write_page(loaded, model.resolve().name, asked["html"])
             remark(f"report: {asked['html']}")
@@ -94,9 +94,6 @@ def ask(
 
 def _description(verb: str, kind: str, holder: str) -> type[Description]:
     """The class that answers a verb for a kind of model; an error that says what else to ask."""
-    from mrflearn.describe import DESCRIPTIONS, described_by
-    from mrflearn.describe.description import VERBS
-
     hint = "Ask it in Python."
     if kind in DESCRIPTIONS:
         own = described_by(kind)
@@ -110,8 +107,6 @@ def _description(verb: str, kind: str, holder: str) -> type[Description]:
 
 def _reads(verb: str, own: type[Description]) -> set[str]:
     """The arguments and options of a verb that a description reads."""
-    from mrflearn.describe.description import VERBS
-
     read = {*signature(getattr(own, VERBS[verb])).parameters, "as_json", "html"}
     read |= {"plot"} if verb in own.pictures else set()
     return read | ({*ROWS, "file"} if "rows" in read else set())
@@ -137,19 +132,21 @@ def _rows(asked: Mapping[str, Any]) -> tuple[Any, int]:
     return whole, len(rows.values) - len(whole)
 
 
-def _show(blocks: Iterable[Block], as_json: bool, plot: Path | None) -> None:
-    """One answer: remarks first, a picture where one is asked for, then text or JSON."""
-    from mrflearn.describe.blocks import Note, answer
-    from mrflearn.describe.render import as_text
+def _draw(blocks: Sequence[Block], plot: Path | None) -> None:
+    """Keeps the first figure of an answer, where a picture is asked for."""
+    if plot is not None and not all(isinstance(block, Note) for block in blocks):
+        figures = (block.figure() for block in blocks)
+        figure = next((own for own in figures if own is not None), None)
+        if figure is None:
+            raise OptionError(f"--plot: there is nothing to draw in {plot}.")
+        keep(figure, plot)
 
+
+def _show(blocks: Sequence[Block], as_json: bool) -> None:
+    """One answer: remarks first, then text or JSON."""
     notes = [block.text for block in blocks if isinstance(block, Note)]
     for note in notes:
         remark(note)
-    if plot is not None:
-        figures = (block.figure() for block in blocks)
-        figure = next((own for own in figures if own is not None), None)
-        if figure is not None:
-            keep(figure, plot)
     if as_json and len(notes) < len(blocks):
         say_json(answer(blocks))
     elif text := as_text(blocks):

@@ -111,7 +111,7 @@ class Matrix(Block):
         return {**super().shown(), "rows": self.rows.tolist()}
 
     def figure(self) -> Any:
-        from mrflearn.plots.couplings import draw_heat_map
+        from mrflearn.plots.fields import draw_heat_map
 
         return draw_heat_map(self.rows, self.names, self.meaning, first=self.first)
 
@@ -134,7 +134,7 @@ class Network(Block):
         }
 
     def figure(self) -> Any:
-        from mrflearn.plots.couplings import draw_graph
+        from mrflearn.plots.fields import draw_graph
 
         return draw_graph(self.edges, self.strengths, self.names, self.meaning, signed=self.signed)
 

@@ -110,13 +110,13 @@ class Labeller(Description):
                     document = example.document
                     cells = [DOCUMENT_MARK, "-X-", *["O"] * (len(example.rows[0]) - 1)]
                     found.append(Text(" ".join(cells) + "\n"))
-                yield [*found, *(blocks or self._shown(example, best, own))]
+                yield [*found, *(blocks or self._shown(example, best, own, n))]
 
-    def _shown(self, example: Any, best: list[Labelling], sure: Any) -> list[Block]:
-        """Rows with the labels of each labelling, best first."""
+    def _shown(self, example: Any, best: list[Labelling], sure: Any, n: int) -> list[Block]:
+        """Rows with the labels of each labelling, best first; of several each has a headline."""
         found: list[Block] = []
         for rank, own in enumerate(best):
-            if len(best) > 1:
+            if n > 1:
                 found.append(Text(f"# {rank} {own.figure:.6f}"))
             found.append(Tokens(self._rows(example), own.layers, sure, self.tabs))
         return found
@@ -431,12 +431,12 @@ class TaggerDescription(Labeller):
         found = self.model.predict_marginals([example.words for example in part])
         return [[own] for own in found]
 
-    def _shown(self, example: Any, best: list[Labelling], sure: Any) -> list[Block]:
+    def _shown(self, example: Any, best: list[Labelling], sure: Any, n: int) -> list[Block]:
         if example.sentence is None:
-            return super()._shown(example, best, sure)
+            return super()._shown(example, best, sure, n)
         column = self._source().column
         column = column if column in ("upos", "xpos") else "upos"
-        return [Text(_conllu(example.sentence, best, sure, column))]
+        return [Text(_conllu(example.sentence, best, sure, column, headlines=n > 1))]
 
 
 def _labellings(
@@ -461,12 +461,14 @@ def _spans(example: Any, spans: Sequence[Any]) -> list[Block]:
     return [Data({"spans": [own._asdict() for own in spans]}), Text("\n".join([*lines, ""]))]
 
 
-def _conllu(sentence: Any, best: list[Labelling], sure: Any, column: str) -> str:
+def _conllu(
+    sentence: Any, best: list[Labelling], sure: Any, column: str, *, headlines: bool
+) -> str:
     """The sentence of CoNLL-U with its column of tags filled, once for each tagging."""
     lines: list[str] = []
     for rank, own in enumerate(best):
         lines += sentence.comments
-        if len(best) > 1:
+        if headlines:
             lines += [f"# nbest = {rank}", f"# probability = {own.figure:.6f}"]
         tokens = iter(zip(own.labels, sure[0] if sure else [{}] * len(own.labels), strict=True))
         for row in sentence.rows:

@@ -5,49 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-from jaxtyping import Int
+from sklearn.metrics import v_measure_score
+from sklearn.metrics.cluster import contingency_matrix
 
-from mrflearn.evaluation.tagging import confusion
+from mrflearn.evaluation.chunks import paired
 
 
 def many_to_one(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> float:
     """The share of right tokens when every found tag stands for the true one it meets most."""
-    counts = confusion_of_clusters(truth, found)
-    total = int(counts.sum())
-    return int(counts.max(axis=0, initial=0).sum()) / total if total else math.nan
+    tokens = _tokens(truth, found)
+    if not tokens[0]:
+        return math.nan
+    return float(contingency_matrix(*tokens).max(axis=0).sum()) / len(tokens[0])
 
 
 def v_measure(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> float:
     """The harmonic mean of homogeneity and completeness [Rosenberg, Hirschberg 2007]."""
-    counts = confusion_of_clusters(truth, found)
-    if not counts.sum():
-        return math.nan
-    joint = counts / counts.sum()
-    shared = _entropy(joint.sum(1)) + _entropy(joint.sum(0)) - _entropy(joint.ravel())
-    homogeneity = _share(shared, _entropy(joint.sum(1)))
-    completeness = _share(shared, _entropy(joint.sum(0)))
-    both = homogeneity + completeness
-    return 2 * homogeneity * completeness / both if both else 0.0
+    tokens = _tokens(truth, found)
+    return float(v_measure_score(*tokens)) if tokens[0] else math.nan
 
 
-def confusion_of_clusters(
+def _tokens(
     truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]
-) -> Int[np.ndarray, "s c"]:
-    """Tokens by true tag (rows) and found tag (columns); the names of both may be the same."""
-    marked = ([f"found {tag}" for tag in tags] for tags in found)
-    named = ([f"true {tag}" for tag in tags] for tags in truth)
-    table = confusion(named, marked)
-    rows = [i for i, label in enumerate(table.labels) if label.startswith("true ")]
-    columns = [i for i, label in enumerate(table.labels) if label.startswith("found ")]
-    return table.counts[np.ix_(rows, columns)]
-
-
-def _entropy(shares: np.ndarray) -> float:
-    some = shares[shares > 0]
-    return float(-(some * np.log(some)).sum())
-
-
-def _share(part: float, whole: float) -> float:
-    """How much of the whole; all of nothing."""
-    return part / whole if whole > 0 else 1.0
+) -> tuple[list[str], list[str]]:
+    """The true and the found tags of all sentences end to end."""
+    pairs = list(paired(truth, found))
+    return [tag for own, _ in pairs for tag in own], [tag for _, own in pairs for tag in own]

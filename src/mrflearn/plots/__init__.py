@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.plots.calibration import draw_reliability
-    from mrflearn.plots.composite import em_curve, perplexity_bars, topic_bars
-    from mrflearn.plots.confusion import draw_confusion
-    from mrflearn.plots.couplings import draw_graph, draw_heat_map
     from mrflearn.plots.curves import Curve, Panel, draw_curves, draw_panels
-    from mrflearn.plots.language_model import bound_curve, vector_map
-    from mrflearn.plots.lattice import draw_lattices, draw_recovery
-    from mrflearn.plots.moments import draw_moments
+    from mrflearn.plots.fields import (
+        draw_graph,
+        draw_heat_map,
+        draw_lattices,
+        draw_moments,
+        draw_recovery,
+    )
+    from mrflearn.plots.labels import draw_confusion, draw_reliability
     from mrflearn.plots.page import Page
+    from mrflearn.plots.text import bound_curve, em_curve, perplexity_bars, topic_bars, vector_map
 
 __all__ = [
     "Curve",
@@ -43,19 +45,19 @@ __getattr__, __dir__ = lazy(
         "Curve": ".curves",
         "Page": ".page",
         "Panel": ".curves",
-        "bound_curve": ".language_model",
-        "draw_confusion": ".confusion",
+        "bound_curve": ".text",
+        "draw_confusion": ".labels",
         "draw_curves": ".curves",
-        "draw_graph": ".couplings",
-        "draw_heat_map": ".couplings",
-        "draw_lattices": ".lattice",
-        "draw_moments": ".moments",
+        "draw_graph": ".fields",
+        "draw_heat_map": ".fields",
+        "draw_lattices": ".fields",
+        "draw_moments": ".fields",
         "draw_panels": ".curves",
-        "draw_recovery": ".lattice",
-        "draw_reliability": ".calibration",
-        "em_curve": ".composite",
-        "perplexity_bars": ".composite",
-        "topic_bars": ".composite",
-        "vector_map": ".language_model",
+        "draw_recovery": ".fields",
+        "draw_reliability": ".labels",
+        "em_curve": ".text",
+        "perplexity_bars": ".text",
+        "topic_bars": ".text",
+        "vector_map": ".text",
     },
 )

@@ -1,14 +1,14 @@
-"""Couplings of a field: as a matrix of colours, and as a graph."""
+"""Fields drawn: couplings as a matrix, as a network and on a lattice, and moments against data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrflearn.plots.figure import INK, panels
+from mrflearn.plots.figure import COLOURS, INK, panels
 
 Array = NDArray[np.float64]
 MOST_NAMES = 40  # more would overlap
@@ -82,3 +82,49 @@ def _colours(strengths: Array, signed: bool) -> tuple[str, float, float]:
     """The colour map and its ends: two-sided around zero, or from zero upwards."""
     limit = (float(np.abs(strengths).max()) if strengths.size else 0.0) or 1.0
     return ("RdBu_r", -limit, limit) if signed else ("Blues", 0.0, limit)
+
+
+def draw_lattices(
+    fields: Mapping[str, tuple[Array, Array]], edges: NDArray[np.int64], columns: int
+) -> Any:
+    """One panel a field: (spin fields, spin couplings) as coloured nodes and edges of a grid."""
+    from matplotlib.collections import LineCollection
+
+    figure, axes = panels(len(fields), width=3.3, height=3.6)
+    limit = max(np.abs(np.concatenate([np.concatenate(pair) for pair in fields.values()])).max(), 1)
+    look: dict[str, Any] = {"cmap": "RdBu_r", "clim": (-limit, limit)}
+    variables = len(next(iter(fields.values()))[0])
+    places = np.stack([np.arange(variables) % columns, -(np.arange(variables) // columns)], axis=1)
+    for axis, (title, (own, couplings)) in zip(axes, fields.items(), strict=True):
+        axis.add_collection(LineCollection(list(places[edges]), array=couplings, lw=6, **look))
+        dots = axis.scatter(*places.T, c=own, s=220, edgecolors=INK, linewidths=0.8, zorder=2)
+        dots.set(**look)
+        axis.set(title=title, aspect="equal")
+        axis.margins(0.12)
+        axis.axis("off")
+    bar = figure.colorbar(dots, ax=axes, location="bottom", shrink=0.5, aspect=40, pad=0.04)
+    bar.set_label("field (node) and coupling (edge): blue pushes down or apart, red up or together")
+    return figure
+
+
+def draw_recovery(truth: Array, estimates: Mapping[str, Array]) -> Any:
+    """Estimates against true parameters; a perfect estimator lies on the diagonal."""
+    figure, axes = panels(1, width=4.6, height=4.4)
+    axis = axes[0]
+    reach = float(np.abs(truth).max()) * 1.15
+    axis.plot([-reach, reach], [-reach, reach], color=INK, lw=0.8, zorder=1)
+    for (name, values), colour, marker in zip(estimates.items(), COLOURS, "o^sDv", strict=False):
+        axis.scatter(truth, values, s=26, color=colour, marker=marker, alpha=0.75, label=name)
+    axis.set(xlabel="true parameter", ylabel="learned parameter", aspect="equal")
+    axis.legend(frameon=False)
+    return figure
+
+
+def draw_moments(matches: Mapping[str, tuple[Array, Array]]) -> Any:
+    """One panel a kind of frequency: (in the data, in the field)."""
+    figure, axes = panels(len(matches), width=4.2, height=4.0)
+    for axis, (title, (data, field)), colour in zip(axes, matches.items(), COLOURS, strict=False):
+        axis.plot([0, 1], [0, 1], color=INK, lw=0.8, zorder=1)
+        axis.scatter(data, field, s=10, color=colour, alpha=0.5, rasterized=len(data) > 5000)
+        axis.set(title=title, xlabel="in the data", ylabel="in the field", aspect="equal")
+    return figure
