@@ -51,9 +51,7 @@ def potts_pseudolikelihood(
         flat = slice(block.start * states, block.stop * states)
         scores = times(matrix[:, flat].contiguous()).view(len(rows), -1, states)
         scores = scores.add_(fields[block])
-        seen = rows.codes[:, block].long() - states * torch.arange(
-            block.start, block.stop, device=fields.device
-        )
+        seen = rows.codes[:, block].long() % states
         losses[block] = _loss(scores, seen.unsqueeze(-1), weights)
         field_gradient[block] = scores.sum(dim=0)
         gradient[:, flat] = transposed_times(scores.view(len(rows), -1))

@@ -172,10 +172,14 @@ class Lasso:
         column = self.frequencies.reshape(-1, 1)
         matrix = point.couplings.reshape(len(column), -1)
         fields = (point.fields.reshape(1, -1) - column.t() @ matrix).view_as(point.fields)
-        parts = [potts_pseudolikelihood(fields, point.couplings, *part) for part in self.parts]
-        losses, fields, couplings = (sum(values) for values in zip(*parts, strict=True))
-        couplings -= (column * fields.reshape(1, -1)).view_as(couplings)
-        return losses, Regressions(fields, couplings)
+        losses, gradient, couplings = potts_pseudolikelihood(
+            fields, point.couplings, *self.parts[0]
+        )
+        for part in self.parts[1:]:
+            more = potts_pseudolikelihood(fields, point.couplings, *part)
+            losses, gradient, couplings = losses + more[0], gradient + more[1], couplings + more[2]
+        couplings -= (column * gradient.reshape(1, -1)).view_as(couplings)
+        return losses, Regressions(gradient, couplings)
 
     def solve(
         self, start: Regressions, strength: float, most: int = 500, tolerance: float = 1e-5
