@@ -26,7 +26,6 @@ from mrflearn.inference.spans import (
 )
 from mrflearn.io.spans import Scheme
 from mrflearn.kernels import chain_search, chain_sums
-from mrflearn.kernels import chain_search as chain_sampling
 from mrflearn.kernels.chain_sums import scores_along
 from mrflearn.models.label_chain import ChainPotentials
 
@@ -106,7 +105,7 @@ def samples(
     chains: ChainPotentials, labels: Labels, count: int, generator: torch.Generator
 ) -> list[list[list[str]]]:
     """`count` draws for each sequence."""
-    drawn = chain_sampling.sample(chains.unary, chains.table, chains.steps, count, generator)
+    drawn = chain_search.sample(chains.unary, chains.table, chains.steps, count, generator)
     draws = [_named(chains.chain.label(states), chains, labels) for states in drawn]
     return [list(own) for own in zip(*draws, strict=True)]
 

@@ -83,8 +83,11 @@ class FieldAnswer:
 
     def put(self, asked: Question, variables: Tensor, value: Tensor, how: Any) -> None:
         """Writes down what was found for some examples, in place."""
-        widths = tuple(slice(width) for width in variables.shape[1:])
-        self.variables[(asked.variables, *widths)] = variables.to(self.variables.dtype)
+        found = variables.to(self.variables.dtype)
+        if found.ndim > 1:  # some examples may have variables of fewer states
+            lacking = self.variables.shape[1] - found.shape[1]
+            found = torch.nn.functional.pad(found, (0, lacking))
+        self.variables[asked.variables] = found
         self.value[asked.examples], self.converged[asked.examples] = value.double(), how.converged
         for example in asked.examples.tolist():
             self.kind[example] = how.kind

@@ -213,7 +213,7 @@ def _solved(
     if not masks:
         return []
     # Always as many together, so that one graph, planned once, serves every round.
-    together = min(potentials.graph.variables, PROBLEMS_AT_ONCE)
+    together = max(1, min(potentials.graph.variables, PROBLEMS_AT_ONCE))
     field = Potentials(potentials.graph.planned(_repeated, together), potentials.tables)
     candidates: list[_Candidate] = []
     for start in range(0, len(masks), together):

@@ -126,7 +126,7 @@ def whole_pieces(
     scaled = after * scale
     gradient.index_add_(0, steps.previous, (scaled @ kernel.t()).mul_(before))
     pair = (before.t() @ scaled).mul_(kernel).double()
-    for some in lost.split(max(1, CELLS_AT_ONCE // table.numel())):
+    for some in lost.split(max(1, CELLS_AT_ONCE // table.numel())) if len(lost) else ():
         earlier, later = steps.previous[some], some + steps.starting
         ends = [unary[rows] - peak[rows] for rows in (earlier, later)]
         tables = (ends[0][:, :, None] + below + ends[1][:, None, :]).double()
@@ -141,7 +141,7 @@ def whole_pieces(
     found = weight[lone].sum(dim=1)
     value += torch.dot(found.log().double(), amount[lone].double())
     gradient[lone] = weight[lone] * (amount[lone] / found)[:, None]
-    pair -= known_steps(gold, steps, amount.double(), len(table))
+    pair -= known_steps(gold, steps, amount, len(table))
     return PieceSums(value, _less_known(gradient, gold, times), pair)
 
 

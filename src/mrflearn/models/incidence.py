@@ -221,20 +221,18 @@ class WeightIncidence:
         bags, singles = [own.bags for own in parts], [own.singles for own in parts]
         kind = _index_type(max(sum(len(own.index) for own in bags), (begins[-1] + 1) * labels))
         shift = np.cumsum([0, *(len(own.index) for own in bags)]).tolist()
-        begin = [own.begin.to(kind) + n for own, n in zip(bags, shift, strict=False)]
-        place = [own.place.to(kind) + n * labels for own, n in zip(singles, begins, strict=True)]
-        return cls(
-            Bags(
-                torch.cat([own.index for own in bags]),
-                torch.cat(begin),
-                _cat([own.value for own in bags]),
-            ),
-            Singles(
-                torch.cat(place),
-                torch.cat([own.weight for own in singles]),
-                _cat([own.value for own in singles]),
-            ),
+        wide = Bags(
+            torch.cat([own.index for own in bags]),
+            torch.cat([own.begin.to(kind) + n for own, n in zip(bags, shift, strict=False)]),
+            _cat([own.value for own in bags]),
         )
+        place = [own.place.to(kind) + n * labels for own, n in zip(singles, begins, strict=True)]
+        narrow = Singles(
+            torch.cat(place),
+            torch.cat([own.weight for own in singles]),
+            _cat([own.value for own in singles]),
+        )
+        return cls(wide, narrow)
 
     def with_back(self, longest: int | None = None) -> WeightIncidence:
         """The same with its way back, in pieces no longer than this."""

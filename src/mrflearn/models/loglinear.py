@@ -242,9 +242,9 @@ class LogLinearField:
         device: torch.device | str = "cpu",
     ) -> LogLinearField:
         """Every labelling equally likely."""
-        plans, kind = FieldPlans(tuple(templates)), {"dtype": dtype, "device": device}
-        weights = (torch.zeros(len(own), **kind) for own in plans.templates)
-        dense = (torch.zeros(len(own.columns), own.cells, **kind) for own in plans.templates)
+        plans, none = FieldPlans(tuple(templates)), torch.zeros(0, dtype=dtype, device=device)
+        weights = (none.new_zeros(len(own)) for own in plans.templates)
+        dense = (none.new_zeros(len(own.columns), own.cells) for own in plans.templates)
         return cls(plans, tuple(weights), tuple(dense))
 
     @property

@@ -132,12 +132,12 @@ def _shard(model: LogLinearField, batch: ChainBatch, groups: list[Tensor]) -> Sh
         parts.append(part)
         orders.append(order)
         begins.append(begins[-1] + len(order))
-    joined = WeightIncidence.joined(parts, begins[:-1], plan.labels)
-    joined = joined.only_back(None if device.type == "cpu" else LONGEST_PIECE)
+    longest = None if device.type == "cpu" else LONGEST_PIECE
+    back = WeightIncidence.joined(parts, begins[:-1], plan.labels).only_back(longest)
     dense = None
     if features.dense is not None:
         dense = features.dense[torch.cat(orders)].to(device, model.dtype)
-    return Shard(tuple(blocks), begins[-1], joined.to(device), dense)
+    return Shard(tuple(blocks), begins[-1], back.to(device), dense)
 
 
 def _block(
