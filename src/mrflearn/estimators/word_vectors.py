@@ -129,7 +129,8 @@ class WordSpace(Estimator):
     def _unit_vectors(self) -> NDArray[np.float32]:
         vectors = self._vectors()
         sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.maximum(sizes, np.finfo(np.float32).tiny)
+        unit: NDArray[np.float32] = vectors / np.maximum(sizes, np.finfo(np.float32).tiny)
+        return unit
 
     def _place(self, word: str) -> int:
         if word not in self._words():

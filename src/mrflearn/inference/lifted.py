@@ -342,19 +342,20 @@ class Spectral(LiftedInference[P]):
         """The same in double precision."""
         return self
 
-    def follow(
+    def pursue(
         self, matrices: PositiveMatrices, warm: PerronVectors, *, thorough: bool
     ) -> tuple[PerronVectors, Float[Tensor, "_ k"], bool]:
         """Vectors after power steps, what log lambda was on the way, whether they converged."""
         way = Pursuit.of(warm.left)
         if thorough or not way.in_two:
-            return *follow(matrices, warm, way.tolerance, way.most, way.gap), True
+            vectors, growth = follow(matrices, warm, way.tolerance, way.most, way.gap)
+            return vectors, growth, True
         vectors, growth = follow(matrices, warm, way.tolerance, way.hasty)
         excess = float((growth[2] - growth[0]) @ matrices.weights)
         return vectors, growth, excess <= way.gap
 
     def begin(self, potentials: P) -> PerronVectors:
-        return self.follow(self.matrices(potentials), self.ones(potentials), thorough=True)[0]
+        return self.pursue(self.matrices(potentials), self.ones(potentials), thorough=True)[0]
 
     def __call__(
         self, potentials: P, warm: PerronVectors | None = None, *, thorough: bool = True
@@ -366,7 +367,7 @@ class Spectral(LiftedInference[P]):
             single = warm.left.dtype == torch.float32
             drift = DRIFT_UNSEEN if single else Pursuit.of(warm.left).tolerance
         else:
-            vectors, growth, converged = self.follow(matrices, warm, thorough=thorough)
+            vectors, growth, converged = self.pursue(matrices, warm, thorough=thorough)
         overlap = vectors.overlap()
         leaves = (own.detach().requires_grad_(True) for own in (vectors.left, vectors.right))
         vectors = PerronVectors(*leaves)
@@ -526,14 +527,15 @@ class TagChains(Spectral[TagPotentials]):
         shape = len(self.parts), potentials.tags**2
         return PerronVectors.ones(potentials.transitions.new_zeros(shape, dtype=torch.float64))
 
-    def follow(
+    def pursue(
         self, matrices: PositiveMatrices, warm: PerronVectors, *, thorough: bool
     ) -> tuple[PerronVectors, Float[Tensor, "_ k"], bool]:
         """Steps cost little beside the sums over words: they go on until gradients are exact."""
         del thorough
         assert isinstance(matrices, TripleMatrices)  # noqa: S101 - of `matrices`
-        vectors = matrices.approach(warm, tolerance=1e-10, most=200)
-        return *power_steps(matrices, vectors, 1), True
+        near = matrices.approach(warm, tolerance=1e-10, most=200)
+        vectors, growth = power_steps(matrices, near, 1)
+        return vectors, growth, True
 
     def rings(self, potentials: TagPotentials) -> Rings:
         second = len(potentials.transitions) > 1
