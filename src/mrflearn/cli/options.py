@@ -47,7 +47,6 @@ Overwrite = Annotated[
     typer.Option("--overwrite", is_eager=True, help="Replace a model that is there already."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda or auto.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Number = Annotated[int, typer.Option("--number", "-n", min=1, help="How many words to show.")]
 EngineOption = Annotated[Engine, typer.Option("--engine", help="local: this machine; or spark.")]
