@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LABELS_SHOWN = 4  # of each token on the page, most probable first
-Cell = str | int | float | None
 
 
 class Percent(float):
@@ -85,7 +84,7 @@ class Table(Block):
     """Rows below a header; with a `key` they are data too, `records` as objects."""
 
     header: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[Any]]  # texts, numbers, None
     key: str = field(default="", kw_only=True)
     records: bool = field(default=False, kw_only=True)
     floats: str = field(default=".4f", kw_only=True)  # how numbers that are not whole are written

@@ -29,7 +29,7 @@ from mrflearn.evaluation.chunks import ChunkScore, chunk_report
 from mrflearn.evaluation.tagging import confusion, tagging_report
 from mrflearn.features.recipes import LabelledSequence
 from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence
-from mrflearn.io.spans import are_chunk_tags
+from mrflearn.io.spans import Scheme, are_chunk_tags
 from mrflearn.io.tag_files import TagExample, TagSource
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class ChainDescription(RecipeLabeller):
 
     pictures: ClassVar = frozenset({"inspect", "evaluate"})
 
-    def __init__(self, model: Any, scheme: str | None = None) -> None:
+    def __init__(self, model: Any, scheme: Scheme | None = None) -> None:
         from mrflearn.estimators.crf_answers import Constraints
 
         super().__init__(model)
@@ -296,7 +296,7 @@ class ChainDescription(RecipeLabeller):
         n: int,
         marginals: bool,
         spans: bool,
-        scheme: str | None,
+        scheme: Scheme | None,
         file_format: str | None,
         batch: int,
         as_json: bool,
@@ -320,7 +320,7 @@ class ChainDescription(RecipeLabeller):
         )
 
     def evaluate(
-        self, file: Path, train: Path | None, scheme: str | None, n: int, calibration: bool
+        self, file: Path, train: Path | None, scheme: Scheme | None, n: int, calibration: bool
     ) -> list[Block]:
         """Accuracy of tokens and, for chunk tags, precision, recall and F1 as conlleval counts."""
         known = None
