@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.errors import SettingsError
+from mrflearn.errors import InferenceError, SettingsError
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.memory import require_memory
 from mrflearn.features.moments import MOST_STATES, Moments
@@ -23,7 +23,7 @@ from mrflearn.inference.lifted import (
     Windows,
     default_weights,
 )
-from mrflearn.inference.transfer import ExactRing, check_windows
+from mrflearn.inference.transfer import ExactRing, too_many_windows
 from mrflearn.io.files import PathLike
 from mrflearn.models.lifted import (
     BilinearPairs,
@@ -94,7 +94,6 @@ def train_bound(
 BoundName = Literal["stars", "chains", "windows"]
 WINDOW_START = (0.7, 0.3)  # of the two offsets, where training by windows begins
 # Work grows with the cube of the words: beyond these a step takes minutes, or fills the memory.
-MOST_WORDS = {"cpu": 4_000, "cuda": 20_000}
 
 
 def chosen_bound(
@@ -112,17 +111,10 @@ def chosen_bound(
         return Chains(rho, recorded=device.type == "cuda"), weights
     if name != "windows":
         raise SettingsError(f"bound {name!r} is not one of 'chains', 'stars', 'windows'.")
-    if moments.offsets != ((1,), (2,)):
-        raise SettingsError(
-            f"windows of two words are for a context of 2, not of {moments.context}. Try "
-            "chains: for a context of 1 they are as exact."
-        )
-    most = MOST_WORDS[device.type]
-    if moments.states > most:
-        raise SettingsError(
-            f"{moments.states:,} words are too many for windows of two (at most {most:,} here). "
-            "Try a GPU (device cuda), a smaller vocabulary, or chains."
-        )
+    context = len(moments.offsets) if moments.offsets == ((1,), (2,)) else moments.context
+    reason = Windows.refuses_size(context, moments.states, device)
+    if reason is not None:
+        raise SettingsError(reason)
     return Windows(), WINDOW_START
 
 
@@ -346,7 +338,9 @@ def train_direct(
     bound, weights = chosen_bound(settings, moments)
     if estimator == "ml":
         instead = "Try estimator='bound' or 'pl', or a smaller vocabulary."
-        check_windows(moments.states, len(moments.offsets), instead)
+        reason = too_many_windows(moments.states, len(moments.offsets), instead)
+        if reason is not None:
+            raise InferenceError(reason)
     usual = torch.float64 if estimator == "ml" else torch.float32
     kind = usual if settings.dtype is None else number_type(settings.dtype, moments.states)
     device = choose_device(settings.device)

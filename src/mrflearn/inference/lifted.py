@@ -159,6 +159,10 @@ class LiftedInference(ABC, Generic[P]):
     recorded: bool = False
     weights: Float[Tensor, " k"] | None = None
 
+    def refuses(self, potentials: P) -> str | None:  # noqa: ARG002
+        """Why these potentials cannot be handled (and what to try instead), or None."""
+        return None
+
     def duals(self, potentials: P) -> dict[str, Tensor]:  # noqa: ARG002
         """The dual variables, by the names that potentials have for them: theirs, or zeros."""
         return {}
@@ -430,6 +434,26 @@ class Windows(Spectral[WordPotentials]):
     """The windows of two words of a text of context 2; they have duals, but do not read them."""
 
     tolerance: ClassVar[float] = 1e-6
+    most_words: ClassVar[dict[str, int]] = {"cpu": 4_000, "cuda": 20_000}
+
+    def refuses(self, potentials: WordPotentials) -> str | None:
+        return self.refuses_size(potentials.offsets, potentials.states, potentials.unary.device)
+
+    @classmethod
+    def refuses_size(cls, offsets: int, states: int, device: torch.device) -> str | None:
+        """Why texts of this context and vocabulary cannot be handled, or None."""
+        if offsets != 2:
+            return (
+                f"windows of two words are for a context of 2, not of {offsets}. Try chains: for "
+                "a context of 1 they are as exact."
+            )
+        most = cls.most_words[device.type]
+        if states <= most:
+            return None
+        return (
+            f"{states:,} words are too many for windows of two (at most {most:,} here). Try a GPU "
+            "(device cuda), a smaller vocabulary, or chains."
+        )
 
     def duals(self, potentials: WordPotentials) -> dict[str, Tensor]:
         return _word_duals(potentials)

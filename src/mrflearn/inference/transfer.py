@@ -54,21 +54,26 @@ def ring_log_partition(potentials: WordPotentials, positions: int) -> Float[Tens
     return log_scale + result.trace().log()
 
 
-def check_windows(states: int, offsets: int, instead: str = "Try method='ais' or 'bound'.") -> int:
-    """How many windows of `offsets` words there are; an error where they are too many."""
+def too_many_windows(
+    states: int, offsets: int, instead: str = "Try method='ais' or 'bound'."
+) -> str | None:
+    """Why windows of `offsets` words are too many to be exact; None where they are not."""
     windows: int = states**offsets
-    if windows > MOST_WINDOW_STATES:
-        raise InferenceError(
-            f"{states} words and {offsets} neighbours make {windows} windows, over "
-            f"{MOST_WINDOW_STATES}: too many to be exact. {instead}"
-        )
-    return windows
+    if windows <= MOST_WINDOW_STATES:
+        return None
+    return (
+        f"{states} words and {offsets} neighbours make {windows} windows, over "
+        f"{MOST_WINDOW_STATES}: too many to be exact. {instead}"
+    )
 
 
 def window_moves(potentials: WordPotentials) -> Float[Tensor, "w w"]:
     """log T: from the window x_1..x_K to x_2..x_K y the score of y given the window, else -inf."""
     states, device = potentials.states, potentials.unary.device
-    windows = check_windows(states, potentials.offsets)
+    reason = too_many_windows(states, potentials.offsets)
+    if reason is not None:
+        raise InferenceError(reason)
+    windows = states**potentials.offsets
     scores = _next_scores(potentials).reshape(windows, states)
     source = torch.arange(windows, device=device).unsqueeze(1)
     target = (source * states + torch.arange(states, device=device)) % windows
@@ -81,6 +86,9 @@ class ExactRing(LiftedInference[WordPotentials]):
     """log Z / N of a ring of so many words: there is nothing to warm."""
 
     positions: int
+
+    def refuses(self, potentials: WordPotentials) -> str | None:
+        return too_many_windows(potentials.states, potentials.offsets)
 
     def __call__(
         self, potentials: WordPotentials, warm: object = None, *, thorough: bool = True
