@@ -16,7 +16,7 @@ from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import inside_outside
 from mrflearn.models.composite_lm import PLSA, CompositeModel, common_weights, document_counts
 from mrflearn.objectives.expected_counts import Batch, RulePrior
-from mrflearn.training.composite import Trial, text_step, weight_step
+from mrflearn.training.composite import FoldTrial, text_step, weight_step
 from mrflearn.training.composite_start import NgramScores, batches
 from mrflearn.training.em import EM, StepFunction
 from support.composites import STATES, batch_of, random_model, text_of
@@ -54,7 +54,7 @@ def test_the_likelihood_never_falls(
     values = [row.value for row in outcome.history]
     assert values[-1] <= values[0]
     other = random_model(documents, levels, seed=seed + 1, grammar=(2, 2) if grammar else None)
-    trials = [Trial(each, SHARES, train) for each in (model, other)]
+    trials = [FoldTrial(each, SHARES, train) for each in (model, other)]
     weigh = weight_step(trials, Serial(), model.weights, 2.0, tied=tied, seen=[])
     begun = common_weights(model.weights, 1.0) if tied else model.weights
     found = EM(6, 0.0).fit(weigh, {"weights": begun})

@@ -30,7 +30,7 @@ Columns = Annotated[
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SampleRows:
     """States, the columns' names where the file has them, and how many states it can hold.
 
     `spins`: they stand in the file as -1 and 1, and estimators see them so.
@@ -64,7 +64,9 @@ def is_alignment(path: Path) -> bool:
     return holds_alignment(path)
 
 
-def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool) -> Rows:
+def read_rows(
+    path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool
+) -> SampleRows:
     """All rows of a file of either kind."""
     import numpy as np
 
@@ -82,16 +84,16 @@ def read_rows(path: Path, columns: str | None, molecule: Molecule, drop_inserts:
                 f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
                 "where lower case marks insertions, --drop-inserts leaves them out"
             )
-        return Rows(alignment.values.astype(np.int64), states=len(alignment.alphabet))
+        return SampleRows(alignment.values.astype(np.int64), states=len(alignment.alphabet))
     from mrflearn.io.samples import read_samples
 
     if drop_inserts or molecule is not Molecule.protein:
         raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")
     table = read_samples(path, columns=picked(columns))
-    return Rows(table.values, table.names, spins=table.spins)
+    return SampleRows(table.values, table.names, spins=table.spins)
 
 
-def whole_rows(rows: Rows, path: Path) -> NDArray[np.int64]:
+def whole_rows(rows: SampleRows, path: Path) -> NDArray[np.int64]:
     """The rows without missing values; a remark says how many were left out."""
     whole = rows.values[(rows.values >= 0).all(axis=1)]
     if len(whole) < len(rows.values):

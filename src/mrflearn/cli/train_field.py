@@ -13,7 +13,7 @@ from mrflearn.cli.field_rows import (
     DropInserts,
     Letters,
     Molecule,
-    Rows,
+    SampleRows,
     is_alignment,
     picked,
     read_rows,
@@ -112,7 +112,7 @@ def _refuse_idle(
         job.refuse("only where edges are found: --graph learn", *job.only("--graph learn"))
 
 
-def _family(job: Job, rows: Rows, settings: dict[str, Any]) -> Learned:
+def _family(job: Job, rows: SampleRows, settings: dict[str, Any]) -> Learned:
     from mrflearn.estimators.potts import PottsField
 
     model = job.fit(PottsField(**settings), rows.values, **job.saved)
@@ -120,7 +120,7 @@ def _family(job: Job, rows: Rows, settings: dict[str, Any]) -> Learned:
     return _learned(model, len(rows.values), estimator="pl")
 
 
-def _found(rows: Rows, settings: dict[str, Any]) -> FactorGraph:
+def _found(rows: SampleRows, settings: dict[str, Any]) -> FactorGraph:
     """The graph that the rows themselves suggest."""
     from mrflearn.estimators.structure import FieldStructure
 

@@ -184,7 +184,7 @@ class Tokens(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class Parse(Block):
+class TreeDrawing(Block):
     """A tree over a sentence; None where there is none."""
 
     tree: Any

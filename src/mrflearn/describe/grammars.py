@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mrflearn.describe.blocks import Block, Data, Facts, Note, Parse, Percent, Table, Text
+from mrflearn.describe.blocks import Block, Data, Facts, Note, Percent, Table, Text, TreeDrawing
 from mrflearn.describe.description import Answers, Task
 from mrflearn.describe.language_models import NextWordDescription, perplexity
 from mrflearn.errors import DataError
@@ -66,7 +66,7 @@ class ParserDescription(NextWordDescription):
                 for words, tree in zip(sentences, trees, strict=True):
                     missing += tree is None
                     data = {"words": words, "tree": None if tree is None else str(tree)}
-                    yield [Data(data), Parse(tree)]
+                    yield [Data(data), TreeDrawing(tree)]
         if missing:
             yield [Note(f"{missing} {WITHOUT} have no tree")]
 
@@ -118,10 +118,10 @@ class GrammarDescription(ParserDescription):
         def parse(words: list[str]) -> list[Block]:
             (found,) = self.model.n_best([words], TREES)
             trees: list[Block] = [
-                Parse(tree, title=f"tree {number}, probability {share:.3f} given the words")
+                TreeDrawing(tree, title=f"tree {number}, probability {share:.3f} given the words")
                 for number, (tree, share) in enumerate(found, start=1)
             ]
-            return trees or [Parse(None)]
+            return trees or [TreeDrawing(None)]
 
         return [
             Task("parse", "a sentence", " ".join(example), parse, most=MOST_WORDS),
@@ -207,7 +207,7 @@ class CompositeDescription(ParserDescription):
         example = usual[0]
 
         def parse(words: list[str]) -> list[Block]:
-            return [Parse(*model.parse([words]), title="most probable tree")]
+            return [TreeDrawing(*model.parse([words]), title="most probable tree")]
 
         def topics(_: list[str]) -> list[Block]:
             return self._topics(model.topic_words(10))

@@ -7,7 +7,17 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mrflearn.describe.blocks import Block, Facts, Nats, Note, Parse, Percent, Table, Text, Tokens
+from mrflearn.describe.blocks import (
+    Block,
+    Facts,
+    Nats,
+    Note,
+    Percent,
+    Table,
+    Text,
+    Tokens,
+    TreeDrawing,
+)
 
 if TYPE_CHECKING:
     from mrflearn.plots.page import Page
@@ -41,7 +51,7 @@ def _lines(block: Block) -> list[str]:
             return columns([list(block.header), *written], right) if block.rows else []
         case Tokens():
             return [*block.lines(), ""]
-        case Parse(tree):
+        case TreeDrawing(tree):
             return ["()" if tree is None else str(tree)]
     return []
 
@@ -104,7 +114,7 @@ def add_blocks(page: Page, blocks: Sequence[Block]) -> None:
             case Table():
                 rows = [[_cell(cell) for cell in row] for row in block.rows]
                 page.table(block.header, rows, floats=block.floats)
-            case Text() | Tokens() | Parse():
+            case Text() | Tokens() | TreeDrawing():
                 page.lines("\n".join(_lines(block)))
             case _ if (figure := block.figure()) is not None:
                 page.picture(figure, block.caption)

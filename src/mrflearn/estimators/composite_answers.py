@@ -235,7 +235,7 @@ def _preterminals(model: CompositeModel, generator: np.random.Generator) -> Iter
 # Parses of a chart as trees with names, as a treebank has them.
 
 
-class Spans(Protocol):
+class BestSpans(Protocol):
     """A parse: (start, end, symbol) of every constituent, parents first, left before right."""
 
     @property
@@ -243,7 +243,7 @@ class Spans(Protocol):
 
 
 def tree_of(
-    parse: Spans | None, words: Sequence[str], names: Sequence[str], binarised: bool
+    parse: BestSpans | None, words: Sequence[str], names: Sequence[str], binarised: bool
 ) -> Tree | None:
     """The tree of a parse; the nodes that binarisation put into treebank trees are taken out."""
     if parse is None or not parse.spans:

@@ -81,7 +81,7 @@ class FieldAnswer:
         value, converged = torch.zeros(count, dtype=torch.float64), torch.ones(count).bool()
         return cls(variables, value, [""] * count, converged)
 
-    def put(self, asked: Question, variables: Tensor, value: Tensor, how: Any) -> None:
+    def put(self, asked: FieldQuestion, variables: Tensor, value: Tensor, how: Any) -> None:
         """Writes down what was found for some examples, in place."""
         found = variables.to(self.variables.dtype)
         if found.ndim > 1:  # some examples may have variables of fewer states
@@ -144,7 +144,7 @@ def best_lists(
     return [found[example] for example in range(batch.graph.components)]
 
 
-class Question(NamedTuple):
+class FieldQuestion(NamedTuple):
     """Some examples, their variables, their field and who answers for it."""
 
     examples: Int64[Tensor, " n"]
@@ -154,7 +154,7 @@ class Question(NamedTuple):
 
 
 @torch.no_grad()
-def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator[Question]:
+def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator[FieldQuestion]:
     """The examples in parts that fit in memory, each with the method that answers for it."""
     if method not in get_args(Method):
         raise InferenceError(f"inference '{method}' is not one of {', '.join(get_args(Method))}.")
@@ -167,7 +167,7 @@ def _asked(model: LogLinearField, batch: FieldBatch, method: Method) -> Iterator
 
 def _part(
     model: LogLinearField, batch: FieldBatch, examples: Int64[Tensor, " b"], method: Method
-) -> Iterator[Question]:
+) -> Iterator[FieldQuestion]:
     own = batch.examples(examples)
     allowed = own.allowed_states()
     restricted = not bool((allowed == own.graph.legal()).all())
@@ -188,7 +188,7 @@ def _part(
     inside = torch.zeros(batch.graph.components, dtype=torch.bool)
     inside[examples] = True
     variables = inside[batch.graph.component].nonzero().squeeze(1)
-    yield Question(examples, variables, potentials, answering)
+    yield FieldQuestion(examples, variables, potentials, answering)
 
 
 def _chosen(graph: FactorGraph, method: Method) -> Answering:

@@ -47,9 +47,9 @@ from mrflearn.objectives.pseudolikelihood import (
 from mrflearn.objectives.scaling import Cholesky
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lap import (
-    Block,
     LocalPlan,
     Mapper,
+    ProblemBlock,
     SolveBlock,
     fit_locally,
     lap_refuses,
@@ -203,7 +203,7 @@ class FieldTraining:
 
         task = SolveBlock(plan.shapes, self.newton, missing=count.missing)
 
-        def solved(_: object, blocks: Iterable[Block]) -> Iterable[LocalSolution]:
+        def solved(_: object, blocks: Iterable[ProblemBlock]) -> Iterable[LocalSolution]:
             held = list(blocks)
             scopes = [(block.scope, plan.shapes[block.shape].sizes) for block in held]
             finish = partial(_solve_counted, task, held)
@@ -268,7 +268,7 @@ class FieldTraining:
 
 
 def _solve_counted(
-    task: SolveBlock, blocks: Sequence[Block], summed: tuple[int, Tensor]
+    task: SolveBlock, blocks: Sequence[ProblemBlock], summed: tuple[int, Tensor]
 ) -> LocalSolution:
     """The solution of the block of a given number, from what all files together have seen."""
     number, counts = summed

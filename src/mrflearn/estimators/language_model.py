@@ -24,7 +24,13 @@ from mrflearn.estimators.lifted_training import (
     train_lifted,
     train_on_best_weights,
 )
-from mrflearn.estimators.text_likelihood import Learned, likelihood, restore, sentence_bounds, store
+from mrflearn.estimators.text_likelihood import (
+    LearnedText,
+    likelihood,
+    restore,
+    sentence_bounds,
+    store,
+)
 from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
 from mrflearn.estimators.word_vectors import WordSpace
 from mrflearn.features.counting import checked_moments, counted, moments_of
@@ -219,7 +225,7 @@ class LanguageModel(WordSpace, ScoresText):
         self.outcome_ = replace(fitted.outcome, model=fitted.model)
         lengths = np.stack([moments.lengths, moments.length_counts])
         assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
-        self._learned = Learned(
+        self._learned = LearnedText(
             Dualised(fitted.model, fitted.duals), fitted.ceiling, moments.vocabulary, lengths
         )
         self.bound_ = self.log_likelihood(moments).per_position
@@ -441,6 +447,6 @@ class LanguageModel(WordSpace, ScoresText):
     def _chooses_weights(self) -> bool:
         return isinstance(self.weights, str) and self.bound == "chains"
 
-    def _fitted(self) -> Learned:
-        learned: Learned = self._after_fit("_learned")
+    def _fitted(self) -> LearnedText:
+        learned: LearnedText = self._after_fit("_learned")
         return learned

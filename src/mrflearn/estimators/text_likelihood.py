@@ -44,7 +44,7 @@ FORMS: dict[str, Any] = {
 
 @final
 @dataclass(frozen=True, eq=False)
-class Learned:
+class LearnedText:
     """A model with duals, its bound on log Z, words, and sentence lengths with counts."""
 
     trained: Dualised[NeighbourModel]
@@ -58,13 +58,13 @@ class Learned:
         return self.trained.model
 
 
-def store(learned: Learned) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def store(learned: LearnedText) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The plain values and the tensors to keep."""
     values = {"ceiling": asdict(learned.ceiling), "words": list(learned.vocabulary.words)}
     return values, {**learned.trained.parameters(), "lengths": torch.from_numpy(learned.lengths)}
 
 
-def restore(form: str, kept: dict[str, Any], tensors: dict[str, Tensor]) -> Learned:
+def restore(form: str, kept: dict[str, Any], tensors: dict[str, Tensor]) -> LearnedText:
     """A model of this form, as `store` was given it."""
     scores = dict(tensors)
     ceiling = record(LogPartitionBound, kept["ceiling"])
@@ -75,7 +75,7 @@ def restore(form: str, kept: dict[str, Any], tensors: dict[str, Tensor]) -> Lear
     if len(vocabulary) != model.states or duals.shape != (model.offsets, model.states):
         raise DataError("words, duals and scores differ in number")
     trained = Dualised(model, {"duals": duals})
-    return Learned(trained, ceiling, vocabulary, lengths.cpu().numpy())
+    return LearnedText(trained, ceiling, vocabulary, lengths.cpu().numpy())
 
 
 # How probable a text is under a neighbour model: a proven bound, exact, or an estimate.
@@ -86,7 +86,7 @@ POSITIONS_AT_A_TIME = 1024
 
 
 def likelihood(
-    learned: Learned,
+    learned: LearnedText,
     moments: Moments,
     ids: NDArray[np.int32] | None,
     method: TextScoreKind,
@@ -126,7 +126,7 @@ def likelihood(
 
 @torch.no_grad()
 def sentence_bounds(
-    learned: Learned, moments: Moments, ids: NDArray[np.int32]
+    learned: LearnedText, moments: Moments, ids: NDArray[np.int32]
 ) -> NDArray[np.float64]:
     """The share of each sentence in the lower bound; the shares add up to the bound of the text.
 
@@ -154,7 +154,7 @@ def sentence_bounds(
     return np.asarray(shares + (whole.log_likelihood - shares.sum()) / len(shares))
 
 
-def _bounded(learned: Learned, moments: Moments) -> Moments:
+def _bounded(learned: LearnedText, moments: Moments) -> Moments:
     """The ring that the bound is of: stars need a multiple of K + 1 positions."""
     multiple = learned.ceiling.multiple
     return moments.rounded_up(multiple) if multiple > 1 else moments
@@ -168,7 +168,7 @@ def _counted(method: TextScoreKind, total: float, moments: Moments) -> TextScore
     )
 
 
-def _of_sentences(learned: Learned, ids: NDArray[np.int32]) -> float:
+def _of_sentences(learned: LearnedText, ids: NDArray[np.int32]) -> float:
     potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
     _check_small(potentials)
     words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
@@ -181,7 +181,7 @@ def _of_sentences(learned: Learned, ids: NDArray[np.int32]) -> float:
 
 
 @torch.no_grad()
-def _of_gaps(learned: Learned, ids: NDArray[np.int32]) -> float:
+def _of_gaps(learned: LearnedText, ids: NDArray[np.int32]) -> float:
     scores, separator = learned.model.potentials(), learned.vocabulary.separator
     gaps = Gaps.of(ids, separator, scores.offsets)
     return sum(

@@ -27,7 +27,7 @@ Number = TypeVar("Number", int, float)
 LARGEST_COUNT = 2**31 - 1  # no count, state or variable number in any such file is larger
 
 
-class Tokens:
+class UAITokens:
     """The tokens of one file and a position among them."""
 
     def __init__(self, path: PathLike) -> None:
@@ -162,7 +162,7 @@ class UaiNetwork:
 
 def read_network(path: PathLike) -> UaiNetwork:
     """The network in a `.uai` file."""
-    tokens = Tokens(path)
+    tokens = UAITokens(path)
     kind = _read_kind(tokens)
     variables = tokens.integer("number of variables")
     states = tuple(tokens.integers(variables, "state counts", least=1))
@@ -196,7 +196,7 @@ def read_evidence(path: PathLike, states: Sequence[int] | None = None) -> dict[i
     then be 1; a lone `0` is none.  Where the `states` of the network are given, the variables
     and states named must exist in it.
     """
-    tokens = Tokens(path)
+    tokens = UAITokens(path)
     count = tokens.integer("number of observations")
     # The forms cannot be confused: the newer has an odd number of tokens, the older an even one.
     if count == 1 and tokens.left % 2:
@@ -233,7 +233,7 @@ def read_partition(path: PathLike) -> float:
     has been put in (no renormalising), and its published answers are that.  Some programs write
     natural logarithms instead, or a bound on Z, under the same name; the file does not say which.
     """
-    tokens = Tokens(path)
+    tokens = UAITokens(path)
     _expect_word(tokens, "PR")
     value = float(tokens.numbers(1, "log of the partition function")[0])
     if math.isnan(value) or value == math.inf:
@@ -250,7 +250,7 @@ def write_partition(path: PathLike, value: float) -> None:
 
 def read_marginals(path: PathLike) -> tuple[Table, ...]:
     """The marginal distribution of every variable in a `.MAR` file."""
-    tokens = Tokens(path)
+    tokens = UAITokens(path)
     _expect_word(tokens, "MAR")
     marginals = []
     for variable in range(tokens.integer("number of variables")):
@@ -278,7 +278,7 @@ def _line(table: Table) -> str:
     return " ".join(map(repr, table.ravel().tolist())) + "\n"
 
 
-def _read_kind(tokens: Tokens) -> Kind:
+def _read_kind(tokens: UAITokens) -> Kind:
     kind = tokens.word("MARKOV or BAYES")
     if kind == "MARKOV":
         return "MARKOV"
@@ -287,7 +287,7 @@ def _read_kind(tokens: Tokens) -> Kind:
     raise tokens.complaint(f"a network starts with MARKOV or BAYES, not with {kind[:40]!r}.")
 
 
-def _expect_word(tokens: Tokens, word: str) -> None:
+def _expect_word(tokens: UAITokens, word: str) -> None:
     seen = tokens.word(word)
     if seen != word:
         raise tokens.complaint(f"the file should start with {word}, not with {seen[:40]!r}.")
@@ -314,7 +314,7 @@ def _scope_problem(scope: Sequence[int], states: Sequence[int]) -> str | None:
     return None
 
 
-def _read_scope(tokens: Tokens, factor: int, states: Sequence[int]) -> tuple[int, ...]:
+def _read_scope(tokens: UAITokens, factor: int, states: Sequence[int]) -> tuple[int, ...]:
     arity = tokens.integer(f"number of variables of factor {factor}")
     scope = tokens.integers(arity, f"variables of factor {factor}")
     problem = _scope_problem(scope, states)
@@ -323,7 +323,7 @@ def _read_scope(tokens: Tokens, factor: int, states: Sequence[int]) -> tuple[int
     return tuple(scope)
 
 
-def _read_tables(tokens: Tokens, shapes: Sequence[tuple[int, ...]]) -> tuple[Table, ...]:
+def _read_tables(tokens: UAITokens, shapes: Sequence[tuple[int, ...]]) -> tuple[Table, ...]:
     """Tables, as views of one long array: a network may have very many of them."""
     sizes = [math.prod(shape) for shape in shapes]
     first = tokens.position
@@ -350,7 +350,7 @@ def _size_problem(values: Table, shape: tuple[int, ...]) -> str:
     return f"has {size} entries, but only {left} figures are left. Is the file cut short?"
 
 
-def _check_figures(tokens: Tokens, values: Table, what: str) -> None:
+def _check_figures(tokens: UAITokens, values: Table, what: str) -> None:
     """Complains where one of the figures just taken is not a finite number of at least 0."""
     wrong = ~(values >= 0) | (values == math.inf)
     if wrong.any():

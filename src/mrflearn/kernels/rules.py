@@ -44,7 +44,7 @@ class Splits(NamedTuple):
         return cls(first.unsqueeze(2), second.unsqueeze(2), None)
 
 
-class Block(NamedTuple):
+class RuleBlock(NamedTuple):
     """The three roles in rules whose parts are of two certain sorts."""
 
     parent: DenseRole | SparseRole
@@ -72,10 +72,10 @@ class AppliedRules:
     symbols_first: bool
     semiring: Semiring
     flat: Callable[[BlockCounts], Float[Tensor, " r"]]
-    phrases: Block
-    word_left: Block
-    word_right: Block
-    words: Block
+    phrases: RuleBlock
+    word_left: RuleBlock
+    word_right: RuleBlock
+    words: RuleBlock
 
 
 # Which binary rules a grammar has: the wiring of a chart, without any probabilities.
@@ -230,7 +230,7 @@ def dense_rules(shape: RuleShape, weight: Float[Tensor, " r"]) -> AppliedRules:
         rows = torch.cat([every, left], dim=1), torch.cat([right, words], dim=1)
         return torch.cat(rows, dim=2).flatten()
 
-    blocks = [Block(*(DenseRole(own, role) for role in range(3))) for own in tables]
+    blocks = [RuleBlock(*(DenseRole(own, role) for role in range(3))) for own in tables]
     return AppliedRules(False, SUM, flat, *blocks)
 
 
@@ -509,7 +509,7 @@ def sparse_rules(
         return total
 
     blocks = [
-        Block(*(SparseRole(role, own, semiring, at_once) for role in block.roles))
+        RuleBlock(*(SparseRole(role, own, semiring, at_once) for role in block.roles))
         for block, own in zip(shape.blocks, weights, strict=True)
     ]
     return AppliedRules(True, semiring, flat, *blocks)

@@ -76,7 +76,7 @@ def text_step(
     return -found.log_likelihood - prior.log_density(model), new
 
 
-class Trial(NamedTuple):
+class FoldTrial(NamedTuple):
     """Text for which a model is to have the right weights, and its topic shares."""
 
     model: CompositeModel
@@ -85,7 +85,7 @@ class Trial(NamedTuple):
 
 
 def level_uses(
-    weights: Float[Tensor, "b a l"], trials: Sequence[Trial], executor: Executor
+    weights: Float[Tensor, "b a l"], trials: Sequence[FoldTrial], executor: Executor
 ) -> tuple[float, Float[Tensor, "b a l"]]:
     """(log-likelihood, how often levels are used) over all trials with these weights."""
     value, used = 0.0, torch.zeros_like(weights)
@@ -96,7 +96,7 @@ def level_uses(
 
 
 def weight_step(
-    trials: Sequence[Trial],
+    trials: Sequence[FoldTrial],
     executor: Executor,
     centre: Float[Tensor, "b a l"],
     prior: float,
@@ -216,7 +216,7 @@ class CompositeSettings:
 
 @final
 @dataclass(frozen=True, eq=False)
-class State:
+class CompositeState:
     """Everything that training moves."""
 
     model: CompositeModel
@@ -231,11 +231,11 @@ class State:
         own = {"documents": self.documents, "tag_of_word": self.tag_of_word, "common": self.common}
         return {**self.model.tensors(), **own, "strength": strength}
 
-    def with_tensors(self, tensors: Parameters) -> State:
+    def with_tensors(self, tensors: Parameters) -> CompositeState:
         """The same with other numbers."""
         documents, tags, common = (tensors[n] for n in ("documents", "tag_of_word", "common"))
         model, strength = self.model.with_tensors(tensors), float(tensors["strength"])
-        return State(model, documents, tags, common, strength)
+        return CompositeState(model, documents, tags, common, strength)
 
     @property
     def prior(self) -> Figures:
@@ -249,8 +249,8 @@ class State:
 class Progress:
     """What training has come to: the one record that a checkpoint holds."""
 
-    state: State
-    best: State  # as it was when the folds were most probable
+    state: CompositeState
+    best: CompositeState  # as it was when the folds were most probable
     held: tuple[float, ...] = ()  # log-likelihoods of the folds after each fit of weights
     history: tuple[Row, ...] = ()
     reason: str = ""
@@ -300,7 +300,7 @@ class Trainer:
         scores = self.folds.scores(tag_of_word)
         return [own for _, own in batches(self.folds.text, scores, self.shape, self._longest)]
 
-    def deleted_models(self, state: State) -> tuple[State, list[Trial]]:
+    def deleted_models(self, state: CompositeState) -> tuple[CompositeState, list[FoldTrial]]:
         """Folds of the text, each with the model of the others, and which words have which tags.
 
         Topic shares are those that the sentences before in a document tell.
@@ -317,7 +317,7 @@ class Trainer:
             ready.append(list(batches(fold.text, own, self.shape, self._longest, rows)))
         strength, shares = best_strength(models, texts, ready, state.prior)
         trials = [
-            Trial(model, torch.from_numpy(own).to(state.documents), _derived(pairs))
+            FoldTrial(model, torch.from_numpy(own).to(state.documents), _derived(pairs))
             for model, own, pairs in zip(models, shares, ready, strict=True)
         ]
         tag_of_word = self._tag_shares(tags)
@@ -396,7 +396,7 @@ class Trainer:
         """The most words of a sentence with a derivation; without a grammar there are none."""
         return None if self.shape.grammar is None else self.settings.longest
 
-    def _counts(self, state: State, fold: Fold) -> Expected:
+    def _counts(self, state: CompositeState, fold: Fold) -> Expected:
         """The expected counts of one fold, with topic shares of each document."""
         scores = fold.scores(state.tag_of_word)
         own = [batch for _, batch in batches(fold.text, scores, self.shape, self._longest)]
@@ -478,7 +478,7 @@ def _begin(
     folds: Folds,
     topics: PLSA,
     start: GrammarStart,
-) -> tuple[Trainer, State]:
+) -> tuple[Trainer, CompositeState]:
     """A training before its first step."""
     guess = start.tag_of_word.clone()
     if shape.grammar is not None:
@@ -491,10 +491,10 @@ def _begin(
     treebank = shape.grammar is not None and not shape.grammar.dense
     prior = RulePrior.around(model, TREEBANK_USES if treebank else 0.0)
     trainer = Trainer(settings, executor, folds, model.shape, prior)
-    return trainer, State(model, shares, guess, model.weights, 10.0)
+    return trainer, CompositeState(model, shares, guess, model.weights, 10.0)
 
 
-def _promise(trainer: Trainer, state: State) -> float:
+def _promise(trainer: Trainer, state: CompositeState) -> float:
     """How improbable some of the text is after a few steps."""
     train = trainer.text_batches(state.tag_of_word)
     some = ([batch for batch in train if batch.charted] or train)[:SOME_BATCHES]

@@ -65,7 +65,7 @@ UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ProblemBlock:
     """Some problems of the plan's shape of that number, with their counts where these are known.
 
     `factors` are those whose parameters are learned from these problems, the first to touch them.
@@ -85,7 +85,7 @@ class LocalPlan:
     """
 
     shapes: tuple[LocalShape, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[ProblemBlock, ...]
 
     @classmethod
     def of(
@@ -98,10 +98,10 @@ class LocalPlan:
             # In memory of their own: with a view, the whole would travel to other processes.
             size = _problems_at_once(group, missing)
             parts = zip(group.scope.split(size), factors.split(size), strict=True)
-            blocks += [Block(number, scope.clone(), kept.clone()) for scope, kept in parts]
+            blocks += [ProblemBlock(number, scope.clone(), kept.clone()) for scope, kept in parts]
         return cls(tuple(group.shape for group in problems), tuple(blocks))
 
-    def places(self, layout: ParameterLayout, block: Block) -> Int[Tensor, "p q"]:
+    def places(self, layout: ParameterLayout, block: ProblemBlock) -> Int[Tensor, "p q"]:
         """Where the parameters learned from a block stand in the flat vector of all."""
         return layout.terms(self.shapes[block.shape], block.factors)
 
@@ -137,7 +137,7 @@ class SolveBlock:
         return {}
 
     @torch.inference_mode()  # a fifth of the time of many short operations
-    def __call__(self, block: Block) -> LocalSolution:
+    def __call__(self, block: ProblemBlock) -> LocalSolution:
         shape, counts = self.shapes[block.shape], block.counts
         if counts is None:
             assert self.samples is not None  # noqa: S101 - one of the two is given
@@ -216,7 +216,7 @@ def check_untied(graph: FactorGraph) -> None:
 def fit_locally(
     graph: FactorGraph,
     plan: LocalPlan,
-    task: Callable[[Block], LocalSolution],
+    task: Callable[[ProblemBlock], LocalSolution],
     mapper: Mapper = map,
     checkpoint: Checkpoint | None = None,
     resume: bool = False,
