@@ -85,7 +85,7 @@ def test_everything_has_a_place_on_a_page() -> None:
         b.Table(("share",), [(b.Percent(0.5),)]),
         b.Table(("nothing",), [], title="Empty"),
         b.Tokens([("dog",)], [["NN"]]),
-        b.Parse(Leaf()),
+        b.TreeDrawing(Leaf()),
         b.Matrix(np.array([[0.0, 1.0]]), ("left", "right"), caption="seen"),
     ]
     add_blocks(page, parts)
@@ -93,4 +93,4 @@ def test_everything_has_a_place_on_a_page() -> None:
     for part in ("1 &lt; 2", "a note", "50.00 %", "dog NN", "(NN dog)", "<img"):
         assert part in text
     assert "Empty" not in text
-    assert b.Parse(Leaf()).shown()["tree"] == ["NN", "dog"]
+    assert b.TreeDrawing(Leaf()).shown()["tree"] == ["NN", "dog"]

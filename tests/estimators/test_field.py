@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import mrflearn
 from mrflearn import FieldStructure, MarkovField, PottsField
-from mrflearn.cli.field_rows import Rows
+from mrflearn.cli.field_rows import SampleRows
 from mrflearn.errors import (
     DataError,
     DataWarning,
@@ -105,7 +105,7 @@ def test_the_graph_that_was_given_stays_a_setting(graph: object, tmp_path: Path)
 
 @pytest.mark.parametrize("kind", [MarkovField, PottsField, FieldStructure])
 def test_what_fit_has_set_survives(kind: type, tmp_path: Path) -> None:
-    rows = Rows(np.random.default_rng(0).integers(1, 4, (50, 3)), ("a", "b", "c"))
+    rows = SampleRows(np.random.default_rng(0).integers(1, 4, (50, 3)), ("a", "b", "c"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         model = kind().fit(rows)
