@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
+from mrflearn.io import samples
 from mrflearn.io.sample_rows import SampleTable
 from mrflearn.io.samples import read_sample_chunks, read_samples, write_samples
 
@@ -359,3 +360,16 @@ def test_one_name_twice_among_very_many_is_found_at_once(tmp_path: Path) -> None
     (tmp_path / "wide.csv").write_text(",".join([*names, names[-1]]) + "\n")
     with pytest.raises(DataError, match=r"wide\.csv:1: .*'x59999'"):
         read_samples(tmp_path / "wide.csv")
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.txt", "digits"])
+def test_wide_rows_come_in_fewer_at_a_time(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However wide rows are, a chunk of them takes no more memory."""
+    monkeypatch.setattr(samples, "CHUNK_CHARACTERS", 1000)
+    border = {"s.csv": ",", "s.txt": " ", "digits": ""}[name]
+    (tmp_path / name).write_text("".join(border.join("01" * 100) + "\n" for _ in range(20)))
+    chunks = list(read_sample_chunks(tmp_path / name))
+    assert all(len(chunk.values) * 200 <= 1000 for chunk in chunks)
+    assert sum(len(chunk.values) for chunk in chunks) == 20

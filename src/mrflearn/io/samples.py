@@ -41,6 +41,7 @@ from mrflearn.io.sample_rows import (
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 CHUNK_ROWS = 1 << 16
+CHUNK_CHARACTERS = 1 << 23  # of the lines of one chunk: a row may have 100,000 variables
 LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
 
 
@@ -102,6 +103,7 @@ def _text_chunks(
         raise DataError("holds no samples: every line is blank, or a remark.", path=path)
     chosen = _by_line(first[1]) if chosen == "auto" else chosen
     lines = chain([first], filled)
+    rows = max(1, min(rows, CHUNK_CHARACTERS // len(first[1])))
     if chosen == "digits":
         return digit_chunks(lines, path, rows, columns)
     separator = _border(first[1]) if chosen == "csv" else None
