@@ -153,8 +153,8 @@ def _language_model(output: Path, seed: int) -> Told:
     """A language model of docstrings: a gap filled, neighbours, a map."""
     from mrflearn.datasets.docstrings import docstring_sentences
     from mrflearn.describe import describe
+    from mrflearn.describe.language_models import known
     from mrflearn.estimators.language_model import LanguageModel
-    from mrflearn.io.corpus import UNKNOWN
 
     text = [list(words) for words in docstring_sentences(PACKAGES)]
     model = LanguageModel(20, 2, vocabulary_size=WORDS, max_iterations=100, random_state=seed)
@@ -168,7 +168,7 @@ def _language_model(output: Path, seed: int) -> Told:
     for word in ASKED:
         near = ", ".join(other for other, _ in model.neighbors(word, 5))
         lines.append(f"nearest to {word}: {near}")
-    best = [pair for pair in model.fill(GAP.split(), 5) if pair[0] != UNKNOWN][:4]
+    best = known(lambda n: model.fill(GAP.split(), n), 4)
     filled = ", ".join(f"{word} {chance:.2f}" for word, chance in best)
     return [Text("\n".join([*lines, f"{GAP}: {filled}"]))], describe(model).report()
 

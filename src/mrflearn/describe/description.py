@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -58,7 +59,7 @@ class Task:
         return self.answer(words)
 
 
-class Description:
+class Description(ABC):
     """A fitted model, described: a method for each verb that it answers.
 
     Such a method gives an answer, or several one by one; its parameters are the arguments and
@@ -74,13 +75,13 @@ class Description:
         self.model = model
         self.kind = type(model).__name__
 
+    @abstractmethod
     def learned(self, n: int) -> list[Block]:
         """What was learned, with at most `n` entries in each table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tasks(self) -> list[Task]:
         """What can be asked on a page."""
-        raise NotImplementedError
 
     def training(self) -> list[Block]:
         """How training went, where it took steps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -65,21 +66,21 @@ class Labeller(Description):
     counted: ClassVar = ("sentences", "tokens")
     tabs: ClassVar = False  # between the cells of a row
 
+    @abstractmethod
     def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
         """The examples of a file, one at a time."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
         """The `n` best labellings of each example."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _marginals(self, part: list[Any]) -> list[Any]:
         """The probability of each label: for each example a list of layers, of tokens."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _truth(self, example: Any, number: int) -> Layers:
         """The true labels of each layer; an error where there are none."""
-        raise NotImplementedError
 
     def _rows(self, example: Any) -> Layers:
         """The cells of each token, as they stand in the file."""
