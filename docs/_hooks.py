@@ -1,7 +1,9 @@
 """Puts what the source says of itself into pages.
 
-`<!-- files: PACKAGE -->` becomes a table of the files of a package, `<!-- names: MODULE -->` a list
-of the public names of a package or module, each with the first sentence of its docstring.
+`<!-- files: PACKAGE -->` becomes a table of the files of a package, `<!-- api: MODULE -->` the
+documentation of every public name of a package or module, by mkdocstrings.  The scripts of
+docs/gallery become pages: the module's docstring is title and introduction, a comment `# %%` begins
+a paragraph, and what follows is code.
 """
 
 from __future__ import annotations
@@ -13,12 +15,40 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).parent.parent / "src"
-MARK = re.compile(r"<!-- (files|names): ([\w.]+) -->")
+GALLERY = Path(__file__).parent / "gallery"
+MARK = re.compile(r"<!-- (files|api): ([\w.]+) -->")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The page with its tables and lists, read off the source as it stands."""
     return MARK.sub(lambda found: MAKERS[found[1]](found[2]), markdown)
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """A page for each script of the gallery."""
+    from mkdocs.structure.files import File
+
+    for script in sorted(GALLERY.glob("*.py")):
+        name = f"gallery/{script.stem}.md"
+        files.append(File.generated(config, name, content=page_of(script)))
+    return files
+
+
+def page_of(script: Path) -> str:
+    """A script as a page: prose and code in turn."""
+    source = script.read_text(encoding="utf-8")
+    title, _, introduction = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
+    parts = [f"# {title}", introduction]
+    for cell in source.split("\n# %% ")[1:]:
+        lines = cell.splitlines()
+        prose = [lines.pop(0)]
+        while lines and lines[0].startswith("# "):
+            prose += ["", lines.pop(0)[2:]]
+        pictures = [line for line in prose if line.startswith("![")]
+        text = "\n".join(line for line in prose if line not in pictures)
+        code = "\n".join(lines).strip()
+        parts += [text, f"```python\n{code}\n```", *pictures]
+    return "\n\n".join([*parts, f"The script: `docs/gallery/{script.name}`."])
 
 
 def files_of(package: str) -> str:
@@ -32,24 +62,20 @@ def files_of(package: str) -> str:
     return "\n".join(rows)
 
 
-def names_of(module: str) -> str:
-    """A list of the public names of a module and the first sentence of each."""
+def api_of(module: str) -> str:
+    """What mkdocstrings shows of each public name of a module."""
+    lines = [f"## {module}", "", _first(_parsed(_file(module))), ""]
+    for home, name in public_names(module):
+        if name != "__version__":
+            lines += [f"::: {home}.{name}", ""]
+    return "\n".join(lines)
+
+
+def public_names(module: str) -> list[tuple[str, str]]:
+    """The module that defines each public name, and the name, in the order of `__all__`."""
     tree = _parsed(_file(module))
-    defined = {node.name: node for node in tree.body if isinstance(node, Documented)}
     homes = dict(_imported(tree))
-    lines = []
-    for name in _public(tree):
-        if name in homes:
-            own = {node.name: node for node in _definitions(homes[name])}
-            lines.append(f"- `{name}`: {_first(own[name])}")
-        elif name in defined:
-            lines.append(f"- `{name}`: {_first(defined[name])}")
-        else:
-            lines.append(f"- `{name}`: the version of the library")
-    return "\n".join([_first(tree), "", *lines])
-
-
-Documented = ast.ClassDef | ast.FunctionDef
+    return [(homes.get(name, module), name) for name in _public(tree)]
 
 
 def _public(tree: ast.Module) -> list[str]:
@@ -70,10 +96,6 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
                     yield from ((own.name, node.module or "") for own in node.names)
 
 
-def _definitions(module: str) -> list[ast.ClassDef | ast.FunctionDef]:
-    return [node for node in _parsed(_file(module)).body if isinstance(node, Documented)]
-
-
 def _file(module: str) -> Path:
     path = SOURCE.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
@@ -88,4 +110,4 @@ def _first(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
     return " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
 
 
-MAKERS = {"files": files_of, "names": names_of}
+MAKERS = {"files": files_of, "api": api_of}

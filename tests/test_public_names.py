@@ -57,7 +57,7 @@ MODULES = [
     "mrflearn.errors",
 ]
 ROOT = Path(__file__).parent.parent
-REFERENCE = ROOT / "docs" / "reference.md"
+REFERENCE = ROOT / "docs" / "reference"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -95,16 +95,33 @@ def modules_in(folder: str) -> list[Path]:
     return [path for path in Path(folder).iterdir() if path.suffix == ".py" or path.is_dir()]
 
 
-def test_the_reference_has_a_section_for_every_module() -> None:
-    found = re.findall(r"^## (\S+)\n\n<!-- names: (\S+) -->$", REFERENCE.read_text("utf-8"), re.M)
-    assert found == [(name, name) for name in MODULES]
+def test_the_reference_has_every_module() -> None:
+    shown = {page: page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md")}
+    found = [name for text in shown.values() for name in re.findall(r"<!-- api: (\S+) -->", text)]
+    assert sorted(found) == sorted(MODULES)
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_what_is_listed_is_documented(name: str) -> None:
-    entries = re.findall(r"^- `(\w+)`: (.*)$", hooks().names_of(name), re.M)
-    assert [own for own, _ in entries] == import_module(name).__all__
-    assert all(len(sentence) > 10 for _, sentence in entries)
+    public = hooks().public_names(name)
+    assert [own for _, own in public] == import_module(name).__all__
+    for home, own in public:
+        assert own == "__version__" or len(getattr(import_module(home), own).__doc__) > 10
+    shown = hooks().api_of(name)
+    assert all(f"::: {home}.{own}\n" in shown for home, own in public if own != "__version__")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_name_has_an_example(name: str) -> None:
+    """The pages of the reference run (see test_readme), and use every name they document."""
+    page = next(
+        text
+        for path in sorted(REFERENCE.glob("*.md"))
+        if f"<!-- api: {name} -->" in (text := path.read_text(encoding="utf-8"))
+    )
+    code = "".join(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
+    used = set(re.findall(r"\w+", code if name != "mrflearn.spark" else page))
+    assert set(import_module(name).__all__) - used <= {"__version__"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

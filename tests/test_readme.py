@@ -12,10 +12,16 @@ import pytest
 from support.command import run
 
 ROOT = Path(__file__).parent.parent
-SHOWN = ("start", "flow", "extend")
+SHOWN = ("start", "flow", "extend", "reference", "migrate")
+NO_CODE = {"index.md"}
 PAGES = [
     ROOT / "README.md",
-    *(page for folder in SHOWN for page in sorted((ROOT / "docs" / folder).glob("*.md"))),
+    *(
+        page
+        for folder in SHOWN
+        for page in sorted((ROOT / "docs" / folder).glob("*.md"))
+        if page.name not in NO_CODE
+    ),
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ mrflearn (.*)$", re.MULTILINE)

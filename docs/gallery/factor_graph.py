@@ -1,0 +1,58 @@
+"""A factor graph by hand
+
+The classic network of a sprinkler: it may rain, the sprinkler may be on, the grass may be wet. Four tables, and every question
+about them: marginals, evidence, the most probable state, samples, files for other programs.
+"""
+
+# %% Tables of conditional probabilities, as logarithms. The last axis of each is the variable that the others influence.
+import numpy as np
+import torch
+
+from mrflearn.graph import condition, dense_potentials, expand_beliefs, to_uai
+from mrflearn.inference import Drawing, JunctionTree, best_list
+from mrflearn.io import write_network
+from mrflearn.plots import draw_graph
+
+NAMES = ["cloudy", "sprinkler", "rain", "wet grass"]
+CLOUDY, SPRINKLER, RAIN, WET = range(4)
+network = dense_potentials(
+    [2, 2, 2, 2],
+    [
+        ([CLOUDY], torch.tensor([0.5, 0.5]).log()),
+        ([CLOUDY, SPRINKLER], torch.tensor([[0.5, 0.5], [0.9, 0.1]]).log()),
+        ([CLOUDY, RAIN], torch.tensor([[0.8, 0.2], [0.2, 0.8]]).log()),
+        (
+            [SPRINKLER, RAIN, WET],
+            torch.tensor([[[1.0, 0.0], [0.1, 0.9]], [[0.1, 0.9], [0.01, 0.99]]]).log(),
+        ),
+    ],
+)
+
+# %% Before anything is seen, and after the grass was found wet.
+for evidence in ({}, {WET: 1}, {WET: 1, CLOUDY: 1}):
+    answer = JunctionTree()(condition(network, evidence))
+    chances = expand_beliefs(network.graph, answer.variables, evidence)
+    seen = ", ".join(f"{NAMES[v]} = {s}" for v, s in evidence.items()) or "nothing"
+    print(f"given {seen}:", {name: round(own[1], 3) for name, own in zip(NAMES, chances)})
+
+# %% The evidence itself has a probability, the difference of two log Z.
+together = (
+    JunctionTree()(condition(network, {WET: 1})).log_partition
+    - JunctionTree()(network).log_partition
+)
+print("p(wet grass) =", round(float(together.exp()), 4))
+
+# %% The most probable states in order, and samples.
+for assignment, score in best_list(network, 3, JunctionTree()):
+    print(dict(zip(NAMES, assignment.tolist())), round(np.exp(score), 4))
+print(Drawing()(network, 1000, seed=0).samples.double().mean(dim=0))
+
+# %% Who is connected to whom: every pair that stands in a factor.
+# ![The four variables and their edges](../pictures/gallery/factor-graph.png)
+edges = np.array(
+    [[CLOUDY, SPRINKLER], [CLOUDY, RAIN], [SPRINKLER, RAIN], [SPRINKLER, WET], [RAIN, WET]]
+)
+draw_graph(edges, np.ones(len(edges)), NAMES, label="in one factor", signed=False).savefig(
+    "factor-graph.png", dpi=120
+)
+write_network("sprinkler.uai", to_uai(network))  # for `mrflearn infer` and other programs
