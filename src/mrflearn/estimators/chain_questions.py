@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators import crf_answers as answers
 from mrflearn.estimators import crf_weights as weights
-from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.crf_answers import (
     Constraints,
     Given,
@@ -21,29 +20,27 @@ from mrflearn.estimators.crf_answers import (
     at_temperature,
     scored_spans,
 )
+from mrflearn.estimators.crf_training import LogLinearLabeller
 from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
 from mrflearn.execution.threads import one_thread
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import MARK, FactorTemplate
 from mrflearn.features.labels import compile_labels
 from mrflearn.models.label_chain import ChainPotentials
-from mrflearn.models.loglinear import LogLinearField
 from mrflearn.training.temperature import fit_temperature
 
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 
 
-class ChainQuestions(Estimator):
+class ChainQuestions(LogLinearLabeller):
     """What every fitted chain CRF can be asked; `model_` holds what it has learned.
 
     X is a list of sequences or a generator of them, each a list of items as `fit` takes them, or
     what `compile_features` made of them; attributes never seen in training count for nothing.
     """
 
-    model_: LogLinearField
     labels_: Numbering
     temperature_: float
-    random_state: int
 
     @property
     def classes_(self) -> list[str]:
@@ -330,10 +327,6 @@ class ChainQuestions(Estimator):
             raise SettingsError(
                 f"there is no label '{label}'; there are {', '.join(self.classes_)}."
             )
-
-    def _fitted(self) -> LogLinearField:
-        model: LogLinearField = self._after_fit("model_")
-        return model
 
 
 def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFeatures]:

@@ -144,7 +144,8 @@ class GraphCRF(FieldCRF):
         if self.connected:
             graphs.insist_on_connection(batch.graph)
         batch = graphs.labelled(batch, labels, names)
-        self._learn(batch, None, executor, checkpoint, resume, mirrored=graphs.mirrored)
+        how = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
+        self._train(batch, mirrored=graphs.mirrored, **how)
         self.mirrored_, self.labels_ = graphs.mirrored, names
         return self
 

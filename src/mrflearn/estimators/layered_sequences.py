@@ -82,16 +82,22 @@ class LayeredSequences(FieldCRF):
         if sample_weight is not None:
             given = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
             weight = sequence_weights(features.lengths, labels[0], None, given)
+
+        def learn(
+            model: Self, skips: Int64[Tensor, "n 2"] | None, start: LogLinearField | None
+        ) -> LogLinearField:
+            batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
+            checkpoint, resume = saved.next()
+            how = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
+            return model._train(batch, start, **how).model_
+
         start: LogLinearField | None = None
         if from_chain:
             # [Sutton and McCallum 2009, 5.1.3] From uniform weights loopy BP may not converge.
-            alone = sequence_batch(wiring, features, labels, weight=weight)
             self._tell("first without skip edges, by maximum likelihood:")
-            chain = clone(self).set_params(estimator="ml")
-            start = chain._learn(alone, None, executor, *saved.next()).model_
+            start = learn(clone(self).set_params(estimator="ml"), None, None)
             self._tell(f"now with skip edges, by {self.estimator}:")
-        batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
-        self._learn(batch, start, executor, *saved.next())
+        learn(self, skips, start)
         for own in labels:
             own.names.closed = True
         self.names_, self.wiring_ = tuple(own.names for own in labels), wiring
