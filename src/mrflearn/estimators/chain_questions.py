@@ -18,6 +18,7 @@ from mrflearn.estimators.crf_answers import (
     Given,
     ScoredSpan,
     at_temperature,
+    fit_temperature,
     scored_spans,
 )
 from mrflearn.estimators.crf_training import LogLinearLabeller
@@ -26,8 +27,7 @@ from mrflearn.execution.threads import one_thread
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import MARK, FactorTemplate
 from mrflearn.features.labels import compile_labels
-from mrflearn.models.label_chain import ChainPotentials
-from mrflearn.training.temperature import fit_temperature
+from mrflearn.models.chains import ChainPotentials
 
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 

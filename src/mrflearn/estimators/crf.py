@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators import crf_storage, crf_weights
+from mrflearn.estimators import crf_weights
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.chain_questions import ChainQuestions
 from mrflearn.estimators.crf_training import (
@@ -36,8 +36,8 @@ from mrflearn.features.labels import (
 from mrflearn.features.recipes import Recipe
 from mrflearn.io.crfsuite_text import AttributeSequence
 from mrflearn.io.files import PathLike
+from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.models.storage import figure
 from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
@@ -334,14 +334,14 @@ class CRF(ChainQuestions):
         return self._train(start, batch, labels.names, pull=earlier is not None)
 
     def _learned_parts(self) -> Parts:
-        learned, tensors = crf_storage.stored_chain(self._fitted(), self.classes_)
+        learned, tensors = crf_weights.stored_chain(self._fitted(), self.classes_)
         recipe: Recipe | None = getattr(self, "recipe_", None)
         learned["temperature"] = getattr(self, "temperature_", 1.0)
         learned["recipe"] = None if recipe is None else recipe.settings()
         return {**learned, **self._training_parts()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_, self.labels_ = crf_storage.restored_chain(learned, tensors)
+        self.model_, self.labels_ = crf_weights.restored_chain(learned, tensors)
         self.temperature_ = figure(learned["temperature"])
         if learned["recipe"] is not None:
             self.recipe_ = Recipe.from_settings(learned["recipe"])

@@ -30,10 +30,10 @@ from mrflearn.features.index import FactorTemplate
 from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
 from mrflearn.io.spans import are_chunk_tags
+from mrflearn.models.chains import ChainBatch
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, SHARES, FieldPlans, LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.objectives.base import Objective, Reparametrised, Sum
 from mrflearn.objectives.chain_likelihood import (
     NUMBERS_IN_BLOCK,
@@ -42,7 +42,6 @@ from mrflearn.objectives.chain_likelihood import (
     perceptron,
 )
 from mrflearn.objectives.distributed import Distributed
-from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import (
     Criterion,
     Pieces,
@@ -50,6 +49,7 @@ from mrflearn.objectives.field_objectives import (
     field_objective,
     natural_pieces,
 )
+from mrflearn.objectives.likelihood import FieldLikelihood
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.reweighted import Shares, with_shares
 from mrflearn.training.callbacks import Callback, Watcher

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import InferenceError, SettingsError
-from mrflearn.estimators import crf_storage
+from mrflearn.estimators import crf_weights
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.crf_training import LogLinearLabeller, Wanted, choose_for_graphs
 from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
@@ -35,8 +35,8 @@ from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.tree_reweighted import TreeReweighted
 from mrflearn.models.field_batch import FieldBatch, find_templates
 from mrflearn.models.loglinear import LogLinearField, weights_of
-from mrflearn.objectives.field_likelihood import spans_of
 from mrflearn.objectives.field_objectives import Criterion, Pieces
+from mrflearn.objectives.likelihood import spans_of
 from mrflearn.objectives.reweighted import Shares
 from mrflearn.training.callbacks import Callback, Watcher
 
@@ -240,11 +240,11 @@ class FieldCRF(LogLinearLabeller):
     verbose: bool = False
 
     def _learned_parts(self) -> Parts:
-        learned, tensors = crf_storage.stored(self._fitted())
+        learned, tensors = crf_weights.stored(self._fitted())
         return {**learned, **self._training_parts(), **self._state()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_ = crf_storage.restored(learned, tensors)
+        self.model_ = crf_weights.restored(learned, tensors)
         self._restore_training(self.model_, learned, get_args(Criterion))
         self._restore_inputs(learned)
 
