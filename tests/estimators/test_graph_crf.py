@@ -95,7 +95,7 @@ def test_directed_edges_have_a_sense() -> None:
 
 def test_answers_agree_with_enumeration(fitted: GraphCRF) -> None:
     graph = picture(7, side=3)[0]
-    _, batch, _ = fitted._asked([graph], None)
+    _, batch = fitted._asked([graph])
     potentials = fitted.model_.potentials(batch)
     listed, scores = Enumeration().n_best(potentials, 6)
     best = fitted.decode([graph])[0]

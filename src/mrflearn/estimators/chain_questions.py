@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn.errors import DataError, SettingsError
+from mrflearn.errors import DataError
 from mrflearn.estimators import crf_answers as answers
 from mrflearn.estimators import crf_weights as weights
 from mrflearn.estimators.crf_answers import (
@@ -22,7 +22,7 @@ from mrflearn.estimators.crf_answers import (
     scored_spans,
 )
 from mrflearn.estimators.crf_training import LogLinearLabeller
-from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
+from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.threads import one_thread
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import MARK, FactorTemplate
@@ -280,7 +280,7 @@ class ChainQuestions(LogLinearLabeller):
 
         """
         found = self.state_features_
-        self._check_label(label)
+        check_label(label, self.labels_)
         rows = [(a, s, w) for (a, s), w in found.items() if label is None or s == label]
         return sorted(rows, key=lambda row: (-abs(row[2]), row[0], row[1]))[:n]
 
@@ -306,7 +306,7 @@ class ChainQuestions(LogLinearLabeller):
             raise DataError(f"position {position} is not within the {len(items)} items.")
         if label is None:
             label = self.predict_single(items)[position]
-        self._check_label(label)
+        check_label(label, self.labels_)
         template = model.templates[0]
         compiled = compile_features([items], template.names, template.columns)
         number = self.labels_[label]
@@ -321,12 +321,6 @@ class ChainQuestions(LogLinearLabeller):
                 chains = obeyed.part(first, first + len(features)).apply(chains, labels)
             yield chains
             first += len(features)
-
-    def _check_label(self, label: str | None) -> None:
-        if label is not None and label not in self.classes_:
-            raise SettingsError(
-                f"there is no label '{label}'; there are {', '.join(self.classes_)}."
-            )
 
 
 def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFeatures]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -16,12 +16,12 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from mrflearn.errors import InferenceError, SettingsError
+from mrflearn.errors import InferenceError
 from mrflearn.estimators import crf_weights
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.crf_training import LogLinearLabeller, Wanted, choose_for_graphs
 from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
-from mrflearn.estimators.labelling import check_n
+from mrflearn.estimators.labelling import check_label, check_n
 from mrflearn.execution.device import choose_dtype
 from mrflearn.features.index import FactorTemplate
 from mrflearn.graph.evidence import restrict, with_masks
@@ -189,15 +189,6 @@ def _chosen(graph: FactorGraph, method: Method) -> Answering:
     return found
 
 
-def log_probabilities(
-    model: LogLinearField, batch: FieldBatch, method: Method = "auto"
-) -> list[float]:
-    """log p of the allowed labels of each example: that of its labels where they are known."""
-    free = marginals(model, batch.unlabelled(), method).value
-    bound = marginals(model, batch, method).value
-    return [float(value) for value in bound - free]
-
-
 # What all CRFs on graphs share: training, answers and storage of a log-linear field.
 
 
@@ -278,7 +269,10 @@ class FieldCRF(LogLinearLabeller):
         list of (factors, attribute, labels, weight)
 
         """
-        self._check_label(label)
+        templates = self._fitted().templates
+        check_label(
+            label, {a for own in templates for axis in self._axis_labels(own) for a in axis}
+        )
         found = [
             TopFeature(factors, attribute, tuple(labels), weight)
             for factors, weights in self.feature_weights().items()
@@ -286,14 +280,6 @@ class FieldCRF(LogLinearLabeller):
             if label is None or label in labels
         ]
         return nlargest(n, found, key=lambda own: abs(own.weight))
-
-    def _check_label(self, label: str | None) -> None:
-        templates = self._fitted().templates
-        known = {name for own in templates for axis in self._axis_labels(own) for name in axis}
-        if label is not None and label not in known:
-            raise SettingsError(
-                f"there is no label '{label}'; there are {', '.join(sorted(known))}."
-            )
 
     @abstractmethod
     def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
@@ -341,24 +327,25 @@ class FieldCRF(LogLinearLabeller):
         self._learn(first, batch, **how)
         return self
 
-    def _decode(self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None) -> FieldAnswer:
-        """The best labels of unlabelled examples, among the allowed ones."""
-        return best_states(self._fitted(), _open(batch, allowed), self.inference)
+    def _decoded(self, batch: FieldBatch) -> Iterator[tuple[Int64[Tensor, " v"], Any, Any, Any]]:
+        """For each example its best states, their score, how they were found and whether it ended.
 
-    def _marginals(
-        self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None
-    ) -> FieldAnswer:
-        """The probabilities of all labels of unlabelled examples."""
-        return marginals(self._fitted(), _open(batch, allowed), self.inference)
+        Only labels that the batch allows come into question.
+        """
+        found = best_states(self._fitted(), batch, self.inference)
+        parts = found.variables.split(batch.sizes.tolist())
+        return zip(parts, found.value.tolist(), found.kind, found.converged.tolist(), strict=True)
 
-    def _best(
-        self, batch: FieldBatch, n: int, allowed: Bool[Tensor, "v s"] | None
-    ) -> list[list[tuple[Int64[Tensor, " v"], float]]]:
-        """The n best (states, score) of unlabelled examples, exactly."""
+    def _marginals(self, batch: FieldBatch) -> FieldAnswer:
+        """The probabilities of all labels that the batch allows."""
+        return marginals(self._fitted(), batch, self.inference)
+
+    def _listed(self, batch: FieldBatch, n: int) -> list[list[tuple[Int64[Tensor, " v"], float]]]:
+        """The n best (states, score) of each example, exactly."""
         check_n(n)
-        return best_lists(self._fitted(), _open(batch, allowed), n)
+        return best_lists(self._fitted(), batch, n)
 
-
-def _open(batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None) -> FieldBatch:
-    batch = batch.unlabelled()
-    return batch if allowed is None else replace(batch, allowed=batch.allowed & allowed)
+    def _log_prob(self, batch: FieldBatch) -> list[float]:
+        """log p of the labels that the batch allows, of each example: of its own where known."""
+        free = self._marginals(batch.unlabelled()).value
+        return [float(value) for value in self._marginals(batch).value - free]

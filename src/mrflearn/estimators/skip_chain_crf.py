@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.crf_answers import Given, known_labels
-from mrflearn.estimators.field_crf import log_probabilities
 from mrflearn.estimators.labelling import accuracy
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Words, joined_tokens
 from mrflearn.execution.executor import Executor
@@ -146,7 +145,7 @@ class SkipChainCRF(LayeredSequences):
         list of (layers, score, kind, converged)
 
         """
-        return self._decoded(self._documents(X, words), _as_layers(known_labels(constraints)))
+        return self._best(self._documents(X, words, known_labels(constraints)))
 
     def predict_marginals(
         self, X: Iterable[Any], constraints: Given = None, *, words: Words | None = None
@@ -163,8 +162,8 @@ class SkipChainCRF(LayeredSequences):
         list of lists of {label: probability}
 
         """
-        known = _as_layers(known_labels(constraints))
-        return [own for (own,) in self._dicts(self._documents(X, words), known)]
+        batch = self._documents(X, words, known_labels(constraints))
+        return [own for (own,) in self._dicts(batch)]
 
     def predict_proba(
         self, X: Iterable[Any], constraints: Given = None, *, words: Words | None = None
@@ -181,8 +180,8 @@ class SkipChainCRF(LayeredSequences):
         list of arrays, tokens x labels in the order of `classes_`
 
         """
-        known = _as_layers(known_labels(constraints))
-        return [own for (own,) in self._arrays(self._documents(X, words), known)]
+        batch = self._documents(X, words, known_labels(constraints))
+        return [own for (own,) in self._arrays(batch)]
 
     def n_best(
         self,
@@ -206,15 +205,13 @@ class SkipChainCRF(LayeredSequences):
         for each document a list of (layers, score, kind, converged), best first
 
         """
-        known = _as_layers(known_labels(constraints))
-        return self._listed(self._documents(X, words), n, known)
+        return self._ranked(self._documents(X, words, known_labels(constraints)), n)
 
     def log_prob(
         self, X: Iterable[Any], y: Iterable[Any], *, words: Words | None = None
     ) -> list[float]:
         """log p(y | x) of each document, in nats, by the inference that `inference` names."""
-        batch = self._documents(X, words, _as_layers(y))
-        return log_probabilities(self._fitted(), batch, self.inference)
+        return self._log_prob(self._documents(X, words, y))
 
     def score(self, X: Iterable[Any], y: Iterable[Any], *, words: Words | None = None) -> float:
         """The share of tokens whose label is right."""
@@ -268,7 +265,7 @@ class SkipChainCRF(LayeredSequences):
     ) -> FieldBatch:
         self._fitted()
         documents, pairs = self._read(X, words)
-        return self._asked(documents, pairs, y)
+        return self._asked(documents, None if y is None else [[own] for own in y], pairs)
 
     def _read(self, X: Iterable[Any], words: Words | None) -> tuple[list[Any], list[Skips]]:
         """The documents, and the pairs of positions that the rule joins in each."""
@@ -331,10 +328,6 @@ class NamedWord:
             f"an item has no word: neither {{{self.name!r}: WORD}} nor '{self.name}=WORD' is in "
             f"{item!r:.80}. Name the feature that is the word with word=..., or give words=..."
         )
-
-
-def _as_layers(labels: Iterable[Any] | None) -> list[list[Any]] | None:
-    return None if labels is None else [[own] for own in labels]
 
 
 # Which tokens of a document are joined: rules from words to pairs of positions.
