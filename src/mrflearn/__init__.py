@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mrflearn.estimators.tagger import JointTagger
     from mrflearn.estimators.word_vectors import WordVectors
     from mrflearn.features.index import edge
-    from mrflearn.features.word_features import word_features
+    from mrflearn.features.recipes import word_features
 
 __version__ = "0.1.0"
 
@@ -74,7 +74,7 @@ _HOMES = {
     "Constraints": "mrflearn.estimators.crf_answers",
     "edge": "mrflearn.features.index",
     "load": "mrflearn.estimators.loading",
-    "word_features": "mrflearn.features.word_features",
+    "word_features": "mrflearn.features.recipes",
 }
 
 _MODULES = (

@@ -20,8 +20,8 @@ from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.messages import Field, Wiring
 from mrflearn.objectives import distributed
 from mrflearn.objectives.distributed import Distributed
-from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
+from mrflearn.objectives.likelihood import FieldLikelihood
 from mrflearn.objectives.local_problems import named_pieces, split_batch
 from mrflearn.objectives.reweighted import with_shares
 from support.labelled_fields import (

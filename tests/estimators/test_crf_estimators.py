@@ -12,9 +12,9 @@ from mrflearn.execution.threads import Threads
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
+from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.objectives.base import Objective
 from mrflearn.objectives.chain_likelihood import ChainObjective
 from mrflearn.objectives.field_objectives import (

@@ -12,7 +12,6 @@ import torch
 import mrflearn
 from mrflearn import GraphCRF
 from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, SettingsError
-from mrflearn.estimators.crf_training import CRFSettings, Training, train
 from mrflearn.estimators.graph_inputs import Graphs
 from mrflearn.execution.processes import Processes
 from mrflearn.features.features import Numbering
@@ -96,7 +95,7 @@ def test_directed_edges_have_a_sense() -> None:
 
 def test_answers_agree_with_enumeration(fitted: GraphCRF) -> None:
     graph = picture(7, side=3)[0]
-    _, batch, _ = fitted._asked([graph], None)
+    _, batch = fitted._asked([graph])
     potentials = fitted.model_.potentials(batch)
     listed, scores = Enumeration().n_best(potentials, 6)
     best = fitted.decode([graph])[0]
@@ -179,12 +178,13 @@ def test_graphs_without_edges_and_without_nodes(estimator: str) -> None:
 
 def test_training_says_where_messages_did_not_rest() -> None:
     hasty = BeliefPropagation(max_sweeps=1)
-    settings = Training(Principle("bp", bp=hasty), CRFSettings(max_iterations=2))
     graphs = Graphs.of(pictures(0, 2)[0])
     names = Numbering(["land", "sea"], closed=True)
     batch = graphs.labelled(graphs.batch(2), pictures(0, 2)[1], names)
     start = LogLinearField.zeros(find_templates(batch), torch.float64)
-    assert "did not converge" in train(start, batch, settings).reason
+    model = GraphCRF(max_iterations=2)
+    outcome = model._optimise(start, batch, Principle("bp", bp=hasty))
+    assert "did not converge" in outcome.reason
 
 
 def test_factor_graphs_with_factors_of_three() -> None:

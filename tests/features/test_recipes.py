@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mrflearn.errors import DataError, StorageError
-from mrflearn.features.recipes import Recipe
-from mrflearn.features.word_features import word_features
+from mrflearn.features.recipes import Recipe, word_features
 
 COLUMNS = "The DT B-NP\ncat NN I-NP\nsat VBD B-VP\n\nDogs NNS B-NP\n"
 CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t0\troot\t_\t_\n\n"

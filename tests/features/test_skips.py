@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.skips import SKIP_RULES, apply_rule, same_capitalised_word, same_word
+from mrflearn.estimators.skip_chain_crf import (
+    SKIP_RULES,
+    apply_rule,
+    same_capitalised_word,
+    same_word,
+)
 
 words = st.lists(st.sampled_from(["Ann", "ann", "Bo", ",", "7", "É"]), max_size=12)
 

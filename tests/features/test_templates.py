@@ -8,8 +8,7 @@ import pytest
 
 from mrflearn.errors import DataError
 from mrflearn.features.index import edge
-from mrflearn.features.templates import Templates, read_template
-from mrflearn.features.word_features import word_features, word_shape
+from mrflearn.features.recipes import Templates, read_template, word_features, word_shape
 
 WORDS = ("He", "reckons", "the")
 TAGS = ("PRP", "VBZ", "DT")

@@ -9,8 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.kernels import second_order
-from mrflearn.kernels import second_order as second_order_sums
+from mrflearn.kernels import chain_search, second_order
 from mrflearn.kernels.chain_sums import Steps
 
 LENGTHS = torch.tensor([3, 0, 1, 5, 2])
@@ -40,7 +39,7 @@ def by_sequence(unary, near, far):
 
 def test_log_partition_and_its_gradients():
     steps, (unary, near, far) = Steps.of(LENGTHS), tables()
-    found = second_order_sums.log_partition(steps.pack(unary), near, far, steps)
+    found = second_order.log_partition(steps.pack(unary), near, far, steps)
     truth = [
         torch.tensor([s for s, _ in own]).double().logsumexp(0)
         for own in by_sequence(unary, near, far)
@@ -48,14 +47,14 @@ def test_log_partition_and_its_gradients():
     torch.testing.assert_close(found, torch.stack(truth), rtol=1e-6, atol=1e-6)
     leaves = [part.clone().requires_grad_() for part in (steps.pack(unary), near, far)]
     assert torch.autograd.gradcheck(
-        lambda *own: second_order_sums.log_partition(*own, steps), leaves, atol=1e-6
+        lambda *own: second_order.log_partition(*own, steps), leaves, atol=1e-6
     )
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("block", [10, 2**20])
 def test_best_assignments(count, block, monkeypatch):
-    monkeypatch.setattr(second_order, "LARGEST_BLOCK", block)
+    monkeypatch.setattr(chain_search, "LARGEST_BLOCK", block)
     steps, (unary, near, far) = Steps.of(LENGTHS), tables(seed=1)
     paths, scores = second_order.n_best(steps.pack(unary), near, far, steps, count)
     by_token = steps.unpack(paths, len(unary)).split(LENGTHS.tolist())
@@ -78,7 +77,7 @@ def test_viterbi_is_the_first_of_the_best():
 def test_no_sequences_at_all():
     steps = Steps.of(torch.zeros(2, dtype=torch.int64))
     none, table = torch.zeros(0, STATES), torch.zeros(STATES, STATES)
-    assert second_order_sums.log_partition(none, table, table, steps).tolist() == [0, 0]
+    assert second_order.log_partition(none, table, table, steps).tolist() == [0, 0]
     assert second_order.viterbi(none, table, table, steps)[1].tolist() == [0, 0]
 
 
@@ -97,7 +96,7 @@ def test_any_range_and_any_impossible_scores(seed, scale, forbidden, dtype):
         own.append((scale * table).masked_fill(hidden, -torch.inf).to(dtype))
     unary, near, far = own
     leaves = [part.clone().requires_grad_() for part in (steps.pack(unary), near, far)]
-    found = second_order_sums.log_partition(*leaves, steps)
+    found = second_order.log_partition(*leaves, steps)
     truth = torch.stack(
         [
             torch.tensor([s for s, _ in rows], dtype=torch.float64).logsumexp(0)
@@ -117,11 +116,11 @@ def test_any_range_and_any_impossible_scores(seed, scale, forbidden, dtype):
 def test_the_twin_in_log_space():
     unary, near, far = tables(seed=3)
     for own in unary.split(LENGTHS.tolist()):
-        slow = second_order_sums.log_partition_reference(own, near, far)
+        slow = second_order.log_partition_reference(own, near, far)
         steps = Steps.of(torch.tensor([len(own)]))
-        fast = second_order_sums.log_partition(own, near, far, steps)
+        fast = second_order.log_partition(own, near, far, steps)
         torch.testing.assert_close(slow, fast[0])
     assert torch.autograd.gradcheck(
-        second_order_sums.log_partition_reference,
+        second_order.log_partition_reference,
         [part.clone().requires_grad_() for part in (unary[:4], near, far)],
     )

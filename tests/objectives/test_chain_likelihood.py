@@ -19,9 +19,9 @@ from mrflearn.execution.threads import Threads
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
+from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.objectives import chain_likelihood
 from mrflearn.objectives.chain_likelihood import ChainObjective, make_shards, perceptron
 from support.tagged_items import all_paths, log_sum, path_score, random_data, with_edges

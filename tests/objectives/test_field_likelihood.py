@@ -8,8 +8,8 @@ import torch
 from mrflearn.execution.threads import Threads
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Principle, field_objective
+from mrflearn.objectives.likelihood import FieldLikelihood
 from support.labelled_fields import Labelled, labelled
 
 TOKENS = 2000

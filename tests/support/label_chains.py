@@ -11,7 +11,7 @@ from mrflearn.estimators.crf_answers import path_scores
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
-from mrflearn.models.label_chain import ChainPotentials
+from mrflearn.models.chains import ChainPotentials
 from mrflearn.models.loglinear import LogLinearField
 
 

@@ -32,8 +32,7 @@ from mrflearn.features.moments_file import (
     write_mrflm,
     write_mrflm_vocabulary,
 )
-from mrflearn.features.recipes import Recipe
-from mrflearn.features.templates import read_template
+from mrflearn.features.recipes import Recipe, read_template
 from mrflearn.graph.builders import from_edge_file
 from mrflearn.io.contacts import read_contacts
 from mrflearn.io.corpus import Vocabulary, read_blocks, read_documents

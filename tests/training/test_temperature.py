@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
+from mrflearn.estimators.crf_answers import fit_temperature
 from mrflearn.kernels import chain_search, chain_sums
 from mrflearn.kernels.chain_sums import Steps
-from mrflearn.training.temperature import fit_temperature
 
 
 @pytest.mark.parametrize("true_temperature", [0.5, 1.0, 3.0])

@@ -10,40 +10,37 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn.errors import DataError, SettingsError
+from mrflearn.errors import DataError
 from mrflearn.estimators import crf_answers as answers
 from mrflearn.estimators import crf_weights as weights
-from mrflearn.estimators.base import Estimator
 from mrflearn.estimators.crf_answers import (
     Constraints,
     Given,
     ScoredSpan,
     at_temperature,
+    fit_temperature,
     scored_spans,
 )
-from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts
+from mrflearn.estimators.crf_training import LogLinearLabeller
+from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.threads import one_thread
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import MARK, FactorTemplate
 from mrflearn.features.labels import compile_labels
-from mrflearn.models.label_chain import ChainPotentials
-from mrflearn.models.loglinear import LogLinearField
-from mrflearn.training.temperature import fit_temperature
+from mrflearn.models.chains import ChainPotentials
 
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 
 
-class ChainQuestions(Estimator):
+class ChainQuestions(LogLinearLabeller):
     """What every fitted chain CRF can be asked; `model_` holds what it has learned.
 
     X is a list of sequences or a generator of them, each a list of items as `fit` takes them, or
     what `compile_features` made of them; attributes never seen in training count for nothing.
     """
 
-    model_: LogLinearField
     labels_: Numbering
     temperature_: float
-    random_state: int
 
     @property
     def classes_(self) -> list[str]:
@@ -283,7 +280,7 @@ class ChainQuestions(Estimator):
 
         """
         found = self.state_features_
-        self._check_label(label)
+        check_label(label, self.labels_)
         rows = [(a, s, w) for (a, s), w in found.items() if label is None or s == label]
         return sorted(rows, key=lambda row: (-abs(row[2]), row[0], row[1]))[:n]
 
@@ -309,7 +306,7 @@ class ChainQuestions(Estimator):
             raise DataError(f"position {position} is not within the {len(items)} items.")
         if label is None:
             label = self.predict_single(items)[position]
-        self._check_label(label)
+        check_label(label, self.labels_)
         template = model.templates[0]
         compiled = compile_features([items], template.names, template.columns)
         number = self.labels_[label]
@@ -324,16 +321,6 @@ class ChainQuestions(Estimator):
                 chains = obeyed.part(first, first + len(features)).apply(chains, labels)
             yield chains
             first += len(features)
-
-    def _check_label(self, label: str | None) -> None:
-        if label is not None and label not in self.classes_:
-            raise SettingsError(
-                f"there is no label '{label}'; there are {', '.join(self.classes_)}."
-            )
-
-    def _fitted(self) -> LogLinearField:
-        model: LogLinearField = self._after_fit("model_")
-        return model
 
 
 def _compiled(X: Iterable[Any], template: FactorTemplate) -> Iterator[CompiledFeatures]:

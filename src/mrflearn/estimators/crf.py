@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -15,18 +13,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators import crf_storage, crf_weights
+from mrflearn.estimators import crf_weights
 from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.chain_questions import ChainQuestions
 from mrflearn.estimators.crf_training import (
-    CRFSettings,
-    Training,
-    Validation,
     Wanted,
     choose_for_chains,
     estimate_memory,
-    estimator_of,
-    train,
+    held_out_score,
 )
 from mrflearn.estimators.labelling import HeldOut, pair_of
 from mrflearn.execution.cores import count_cores
@@ -42,13 +36,12 @@ from mrflearn.features.labels import (
 from mrflearn.features.recipes import Recipe
 from mrflearn.io.crfsuite_text import AttributeSequence
 from mrflearn.io.files import PathLike
+from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.models.storage import figure
-from mrflearn.objectives.field_objectives import Criterion, Principle, natural_pieces
+from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.outcome import Outcome
 
 # What users hand to a chain CRF, as features and labels by number.
 
@@ -298,10 +291,12 @@ class CRF(ChainQuestions):
             start = self._zeros(templates)
         weight = self._weights(features, labels, sample_weight)
         batch = ChainBatch.of(templates, features, labels, weight)
-        rated = None
+        watchers = []
         if held_out is not None:
-            rated = Validation.of(*held_out, templates[0], labels.names)
-        return self._train(start, batch, labels.names, rated, False, checkpoint, resume)
+            rated = held_out_score(*held_out, templates[0], labels.names)
+            watchers.append(EarlyStopping(rated, patience=self.patience))
+        how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
+        return self._train(start, batch, labels.names, **how)
 
     def partial_fit(
         self, X: Iterable[Any], y: Iterable[Any] | None = None, classes: Sequence[str] = ()
@@ -336,17 +331,17 @@ class CRF(ChainQuestions):
             number = [names.get(name, UNKNOWN) for name in features.names]
             features = features.renumbered(torch.tensor(number), names)
         batch = ChainBatch.of(templates, features, labels, self._weights(features, labels, None))
-        return self._train(start, batch, labels.names, None, earlier is not None)
+        return self._train(start, batch, labels.names, pull=earlier is not None)
 
     def _learned_parts(self) -> Parts:
-        learned, tensors = crf_storage.stored_chain(self._fitted(), self.classes_)
+        learned, tensors = crf_weights.stored_chain(self._fitted(), self.classes_)
         recipe: Recipe | None = getattr(self, "recipe_", None)
         learned["temperature"] = getattr(self, "temperature_", 1.0)
         learned["recipe"] = None if recipe is None else recipe.settings()
         return {**learned, **self._training_parts()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_, self.labels_ = crf_storage.restored_chain(learned, tensors)
+        self.model_, self.labels_ = crf_weights.restored_chain(learned, tensors)
         self.temperature_ = figure(learned["temperature"])
         if learned["recipe"] is not None:
             self.recipe_ = Recipe.from_settings(learned["recipe"])
@@ -354,8 +349,7 @@ class CRF(ChainQuestions):
 
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
-        for name in ("callbacks", "model_filename"):
-            del own[name]
+        del own["model_filename"]
         if isinstance(self.class_weight, Mapping):
             own["class_weight"] = dict(self.class_weight)
         return own
@@ -394,26 +388,12 @@ class CRF(ChainQuestions):
         return self
 
     def _train(
-        self,
-        start: LogLinearField,
-        batch: ChainBatch,
-        labels: Numbering,
-        validation: Validation | None,
-        pull: bool,
-        checkpoint: PathLike | Checkpoint | None = None,
-        resume: bool = False,
+        self, start: LogLinearField, batch: ChainBatch, labels: Numbering, **how: Any
     ) -> Self:
-        choice = self._choice(start, batch)
-        settings = self._settings(validation, estimator_of(self, choice))
-        settings = replace(settings, checkpoint=checkpoint, resume=resume)
-        if self.verbose:
-            sys.stderr.write(estimate_memory(start, batch, settings) + "\n")
-        principle = Principle(settings.estimator, natural_pieces(settings.estimator))
-        training = Training(principle, settings, pull=pull)
-        self.outcome_: Outcome[LogLinearField] = train(start, batch, training)
-        self.model_, self.temperature_ = self.outcome_.model, 1.0
-        self.labels_ = Numbering(labels, closed=True)
-        self._keep_choice(choice)
+        memories = self.num_memories if self.algorithm == "lbfgs" else 0
+        self._tell(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
+        self._learn(start, batch, **how)
+        self.temperature_, self.labels_ = 1.0, Numbering(labels, closed=True)
         if self.model_filename is not None:
             self.save(self.model_filename, overwrite=True)  # as sklearn-crfsuite does
         return self
@@ -444,30 +424,9 @@ class CRF(ChainQuestions):
             own = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
         return sequence_weights(features.lengths, labels, self.class_weight, own)
 
-    def _choice(self, start: LogLinearField, batch: ChainBatch) -> Choice[Criterion] | None:
-        """With `estimator="auto"` the estimator that suits the data."""
-        if self.estimator != "auto":
-            return None
-        return choose_for_chains(
-            start.plans,
-            batch.features.tokens,
-            algorithm=self.algorithm,
-            device=start.device.type,
-        )
-
-    def _settings(self, validation: Validation | None, estimator: Criterion) -> CRFSettings:
-        callbacks = list(self.callbacks)
-        if validation is not None:
-            callbacks.append(EarlyStopping(validation, patience=self.patience))
-        own = CRFSettings.__dataclass_fields__.keys() & self.get_params().keys()
-        return CRFSettings(
-            **{name: getattr(self, name) for name in own - {"callbacks", "estimator"}},
-            estimator=estimator,
-            cores=count_cores(self.n_jobs),
-            seed=self.random_state,
-            progress=self.verbose,
-            callbacks=callbacks,
-        )
+    def _choose(self, start: LogLinearField, batch: ChainBatch) -> Choice[Criterion]:
+        device, tokens = start.device.type, batch.features.tokens
+        return choose_for_chains(start.plans, tokens, algorithm=self.algorithm, device=device)
 
 
 def _check_options(given: Mapping[str, Any]) -> None:

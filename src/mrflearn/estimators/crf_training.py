@@ -7,9 +7,11 @@ close to it, and are best on loops; their pseudolikelihood costs the states of o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,20 +19,21 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
-from mrflearn.estimators.base import Choice
+from mrflearn.estimators.base import Choice, Estimator
 from mrflearn.estimators.crf_answers import best_labels
 from mrflearn.estimators.labelling import accuracy, chunk_f1
+from mrflearn.execution.cores import count_cores
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.threads import Threads
-from mrflearn.features.features import CompiledFeatures, compile_features
+from mrflearn.features.features import compile_features
 from mrflearn.features.index import FactorTemplate
 from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
 from mrflearn.io.spans import are_chunk_tags
+from mrflearn.models.chains import ChainBatch
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, SHARES, FieldPlans, LogLinearField
 from mrflearn.models.parameters import Layout
-from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.objectives.base import Objective, Reparametrised, Sum
 from mrflearn.objectives.chain_likelihood import (
     NUMBERS_IN_BLOCK,
@@ -39,15 +42,16 @@ from mrflearn.objectives.chain_likelihood import (
     perceptron,
 )
 from mrflearn.objectives.distributed import Distributed
-from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import (
     Criterion,
     Pieces,
     Principle,
     field_objective,
+    natural_pieces,
 )
+from mrflearn.objectives.likelihood import FieldLikelihood
 from mrflearn.objectives.penalty import Penalty
-from mrflearn.objectives.reweighted import with_shares
+from mrflearn.objectives.reweighted import Shares, with_shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
@@ -65,189 +69,207 @@ ALGORITHMS = ("lbfgs", "l2sgd", "ap")
 LIMITS = {"lbfgs": 1_000_000_000, "l2sgd": 1000, "ap": 100}
 NOT_CONVERGED = "In the last evaluation belief propagation did not converge on every graph."
 PARTITIONS = 8  # of the examples, where an executor adds them up
+Batch = FieldBatch | ChainBatch
+Wanted = Criterion | Literal["auto"]
 
 
-@dataclass(frozen=True)
-class CRFSettings:
-    """The settings of one training; names and meaning are CRFsuite's where it has them."""
+class LogLinearLabeller(Estimator):
+    """A log-linear field that labels, whatever its graphs are: how it is trained.
 
-    algorithm: str = "lbfgs"
-    estimator: Criterion = "ml"
-    c1: float = 0.0
-    c2: float = 1.0
-    max_iterations: int | None = None
-    num_memories: int = 6
-    epsilon: float = 1e-5
-    period: int = 10
-    delta: float = 1e-5
+    An estimator turns what its users have into a batch; `CRF` and `GraphCRF` document the settings.
+    """
+
+    estimator: Wanted
+    pieces: Pieces | None = None  # None: as suits the estimator
+    shares: Shares = "uniform"
+    c1: float
+    c2: float
+    algorithm: str
+    max_iterations: int | None
+    num_memories: int
+    epsilon: float
+    period: int
+    delta: float
     calibration_eta: float = 0.1
     calibration_rate: float = 2.0
     calibration_samples: int = 1000
     calibration_candidates: int = 10
-    batch_size: int = 32
-    cores: int = 1
-    seed: int = 0
-    progress: bool = False
-    callbacks: Sequence[Callback | Watcher] = ()
-    checkpoint: PathLike | Checkpoint | None = None
-    resume: bool = False
+    batch_size: int
+    callbacks: Sequence[Callback | Watcher]
+    n_jobs: int | None
+    random_state: int
+    verbose: bool
 
-    def __post_init__(self) -> None:
+    model_: LogLinearField
+    outcome_: Outcome[LogLinearField]
+    choice_: Choice[Criterion]  # of estimator="auto": which it took, and why
+
+    @abstractmethod
+    def _choose(self, start: LogLinearField, batch: Any) -> Choice[Criterion]:
+        """The estimator that suits a batch: what `estimator="auto"` takes."""
+
+    def _learn(self, start: LogLinearField, batch: Batch, **how: Any) -> None:
+        """Trains the field, from the weights of `start`; `how` as `_optimise` takes it."""
+        choice = self._choose(start, batch) if self.estimator == "auto" else None
+        estimator: Any = self.estimator if choice is None else choice.estimator
+        pieces = natural_pieces(estimator) if self.pieces is None else self.pieces
+        self.outcome_ = self._optimise(
+            start, batch, Principle(estimator, pieces, self.shares), **how
+        )
+        self.model_ = self.outcome_.model
+        self._keep_choice(choice)
+
+    def _optimise(
+        self,
+        start: LogLinearField,
+        batch: Batch,
+        principle: Principle,
+        *,
+        executor: Executor | None = None,
+        tie: Int64[Tensor, " p"] | None = None,
+        pull: bool = False,
+        watchers: Sequence[Callback | Watcher] = (),
+        checkpoint: PathLike | Checkpoint | None = None,
+        resume: bool = False,
+    ) -> Outcome[LogLinearField]:
+        """The trained field.
+
+        With `tie`, weight i of all is free weight `tie[i]`.  With `pull` the penalty is on the
+        distance from the weights training starts from, not on the weights themselves: new data
+        moves them only as far as it has evidence [Chelba & Acero 2006].
+        """
+        self._check_algorithm(principle)
+        if tie is not None and principle.shares == "optimised":
+            raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
+        start = with_shares(start, principle.shares)
+        with Threads(count_cores(self.n_jobs)) as threads:
+
+            def objective(begin: LogLinearField) -> Objective[LogLinearField]:
+                return self._objective(begin, batch, principle, threads, executor)
+
+            whole = objective(start)
+            origin = whole.start if pull else None
+
+            def freed(given: Objective[LogLinearField]) -> Objective[LogLinearField]:
+                if tie is not None:
+                    return Reparametrised(given, _FreeWeights(given.model, tie), tie)
+                return given if origin is None else Reparametrised(given, given.model, shift=origin)
+
+            def in_double() -> Objective[LogLinearField]:
+                doubled = {name: own.double() for name, own in start.parameters().items()}
+                return freed(objective(start.with_parameters(doubled)))
+
+            free = freed(whole)
+            penalised = [name for name in free.layout.names if name != SHARES]
+            strengths = (0.0, 0.0) if self.algorithm == "ap" else (self.c1, self.c2)
+            outcome: Outcome[LogLinearField] = minimise(
+                free,
+                self._optimiser(whole),
+                penalty=Penalty(*(dict.fromkeys(penalised, own) for own in strengths)),
+                callbacks=[*self.callbacks, *watchers],
+                progress=self.verbose,
+                checkpoint=checkpoint,
+                resume=resume,
+                seed=self.random_state,
+                in_double=in_double if self.algorithm == "lbfgs" else None,
+            )
+        if isinstance(whole, FieldLikelihood | Distributed) and not whole.converged:
+            return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
+        return outcome
+
+    def _check_algorithm(self, principle: Principle) -> None:
         if self.algorithm not in ALGORITHMS:
             raise SettingsError(
                 f"algorithm {self.algorithm!r} is not one of {', '.join(ALGORITHMS)}. CRFsuite's "
                 "'pa' and 'arow' are not offered: try 'ap', or 'lbfgs' for good probabilities."
             )
-        if self.algorithm == "ap" and self.estimator != "ml":
+        if self.algorithm == "ap" and principle.estimator != "ml":
             raise SettingsError(
                 f"the perceptron (algorithm='ap') follows errors of whole sequences and takes no "
-                f"estimator='{self.estimator}'; try algorithm='lbfgs'."
+                f"estimator='{principle.estimator}'; try algorithm='lbfgs'."
             )
         if self.algorithm != "lbfgs" and self.c1:
             raise SettingsError(f"c1={self.c1} (L1) needs algorithm='lbfgs'.")
 
-    @property
-    def limit(self) -> int:
-        """The most iterations, or epochs."""
-        given = self.max_iterations
-        return LIMITS[self.algorithm] if given is None else given
-
-
-@dataclass(frozen=True)
-class Training:
-    """What is made small (`principle`), by what (`settings`), and where (None: here).
-
-    With `tie`, weight i of all is free weight `tie[i]`.  With `pull` the penalty is on the distance
-    from the weights training starts from, not on the weights themselves: new data moves them only
-    as far as it has evidence [Chelba & Acero 2006].
-    """
-
-    principle: Principle
-    settings: CRFSettings
-    executor: Executor | None = None
-    tie: Int64[Tensor, " p"] | None = None
-    pull: bool = False
-
-
-def train(
-    start: LogLinearField, batch: FieldBatch | ChainBatch, training: Training
-) -> Outcome[LogLinearField]:
-    """The trained field, starting from `start`."""
-    settings, principle = training.settings, training.principle
-    start = with_shares(start, principle.shares)
-    with Threads(settings.cores) as threads:
-        if settings.algorithm == "lbfgs":
-            objective = _whole(start, batch, training, threads)
-
-            def in_double() -> Objective[LogLinearField]:
-                doubled = {name: own.double() for name, own in start.parameters().items()}
-                return _whole(start.with_parameters(doubled), batch, training, threads)
-
-            outcome = _run(objective, quasi_newton(settings), training, in_double)
-            if isinstance(objective, FieldLikelihood | Distributed) and not objective.converged:
-                return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
-            return outcome
-        if training.executor is not None:
+    def _objective(
+        self,
+        start: LogLinearField,
+        batch: Batch,
+        principle: Principle,
+        threads: Threads,
+        executor: Executor | None,
+    ) -> Objective[LogLinearField]:
+        """What is minimised; of algorithms other than L-BFGS a sum over minibatches."""
+        if self.algorithm == "lbfgs" and executor is None:
+            return field_objective(start, batch, principle, threads)
+        if self.algorithm == "lbfgs":
+            assert isinstance(batch, FieldBatch)  # noqa: S101 - `CRF` has no executor
+            return Distributed(start, principle, list(batch.parts(PARTITIONS)), executor)
+        if executor is not None:
             raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
-        parts = _minibatches(batch, settings)
-        if settings.algorithm == "ap":
-            losses = Sum([_perceptron_loss(start, part, threads) for part in parts])
-            return _run(losses, _perceptron(settings), training)
-        losses = Sum([field_objective(start, part, principle, threads) for part in parts])
-        return _run(losses, descent(settings, calibrate(losses, settings)), training)
+        if self.algorithm == "ap" and isinstance(batch, FieldBatch):
+            raise SettingsError(
+                "algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here."
+            )
+        # Examples in a random order, so many at a time; empty ones in none.
+        draw = np.random.default_rng(self.random_state)
+        order = torch.from_numpy(draw.permutation(len(batch.sizes)))
+        parts = map(batch.examples, order[batch.sizes[order] > 0].split(self.batch_size))
+        if self.algorithm == "ap":
+            return Sum(
+                [
+                    ChainObjective(start, make_shards(start, part, 1), threads, perceptron)
+                    for part in parts
+                ]
+            )
+        return Sum([field_objective(start, part, principle, threads) for part in parts])
 
+    def _optimiser(self, objective: Objective[LogLinearField]) -> Optimiser[Any]:
+        given = self.max_iterations
+        limit = LIMITS[self.algorithm] if given is None else given
+        if self.algorithm == "ap":
+            return SGD(rate=1.0, epochs=limit, average_from=1, period=self.period)
+        if self.algorithm == "l2sgd":
+            rate = self._calibrated_rate(objective)
+            # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
+            decay = 2 * self.c2 * rate
+            return SGD(rate, limit, decay, period=self.period, delta=self.delta)
+        return (OWLQN if self.c1 else LBFGS)(
+            max_iterations=limit,
+            tolerance=self.epsilon,
+            history=self.num_memories,
+            period=self.period,
+            delta=self.delta,
+        )
 
-def _perceptron_loss(
-    start: LogLinearField, batch: FieldBatch | ChainBatch, threads: Threads
-) -> Objective[LogLinearField]:
-    if not isinstance(batch, ChainBatch):
-        raise SettingsError("algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here.")
-    return ChainObjective(start, make_shards(start, batch, 1), threads, perceptron)
+    def _calibrated_rate(self, objective: Objective[LogLinearField]) -> float:
+        """The learning rate that lowers the loss of some batches most in one pass over them."""
+        some = max(1, min(self.calibration_samples // self.batch_size, objective.parts))
+        trials: dict[float, float] = {}
+        rate, factor = self.calibration_eta, self.calibration_rate
+        for _ in range(self.calibration_candidates):
+            trials[rate] = _trial(objective, some, rate)
+            best = min(trials, key=lambda tried: trials[tried])
+            # On past the best so far; when that gets worse, on the other side of the first.
+            if trials[rate] > trials[best] and factor > 1:
+                rate, factor = self.calibration_eta, 1 / factor
+            elif trials[rate] > trials[best]:
+                break
+            rate *= factor
+        return min(trials, key=lambda tried: trials[tried])
 
+    def _tell(self, remark: str) -> None:
+        if self.verbose:
+            sys.stderr.write(remark + "\n")
 
-def _whole(
-    start: LogLinearField, batch: FieldBatch | ChainBatch, training: Training, threads: Threads
-) -> Objective[LogLinearField]:
-    if training.executor is None:
-        return field_objective(start, batch, training.principle, threads)
-    assert isinstance(batch, FieldBatch)  # noqa: S101 - `CRF` has no executor
-    parts = list(batch.parts(PARTITIONS))
-    return Distributed(start, training.principle, parts, training.executor)
+    def _stored_settings(self) -> dict[str, Any]:
+        own = super()._stored_settings()
+        del own["callbacks"]
+        return own
 
-
-def _minibatches(
-    batch: FieldBatch | ChainBatch, settings: CRFSettings
-) -> Iterator[FieldBatch | ChainBatch]:
-    """Examples in a random order, so many at a time; empty ones in none."""
-    order = torch.from_numpy(np.random.default_rng(settings.seed).permutation(len(batch.sizes)))
-    for chosen in order[batch.sizes[order] > 0].split(settings.batch_size):
-        yield batch.examples(chosen)
-
-
-def estimate_memory(model: LogLinearField, batch: ChainBatch, settings: CRFSettings) -> str:
-    """In words, how large the problem is and how much memory training will take beside the data."""
-    features, size, plans = batch.features, model.dtype.itemsize, model.plans
-    labels, states = batch.labels, plans.chain.states
-    weights = sum(part.numel() for part in model.parameters().values())
-    vectors = 9 + (2 * settings.num_memories if settings.algorithm == "lbfgs" else 0)
-    values = 0 if features.values is None else 2 * features.values.nbytes
-    blocks = 8 * settings.cores * min(features.tokens * states, NUMBERS_IN_BLOCK)
-    tables = (settings.cores + 1) * plans.whole[0].weights.rows * labels
-    if not plans.shared_table:
-        tables += (settings.cores + 1) * plans.whole[1].weights.rows * labels**2
-        blocks += 4 * settings.cores * min(features.tokens * labels**2, NUMBERS_IN_TABLES)
-    numbers = vectors * weights + features.tokens * labels + blocks + tables
-    # Laying the data out takes some 36 bytes an attribute for a moment, of which 12 stay.
-    total = features.nbytes + 36 * len(features.attributes) + values + size * numbers
-    return (
-        f"{len(features):,} sequences, {features.tokens:,} tokens, {labels} labels, "
-        f"{weights:,} weights; training takes about {total / 2**20:,.0f} MB."
-    )
-
-
-def quasi_newton(settings: CRFSettings) -> Optimiser[Any]:
-    """L-BFGS, or where there is L1 its orthant-wise kin."""
-    kind = OWLQN if settings.c1 else LBFGS
-    return kind(
-        max_iterations=settings.limit,
-        tolerance=settings.epsilon,
-        history=settings.num_memories,
-        period=settings.period,
-        delta=settings.delta,
-    )
-
-
-def _perceptron(settings: CRFSettings) -> Optimiser[Any]:
-    return SGD(rate=1.0, epochs=settings.limit, average_from=1, period=settings.period)
-
-
-def descent(settings: CRFSettings, rate: float) -> Optimiser[Any]:
-    """Stochastic gradient descent at a rate that falls from epoch to epoch."""
-    # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
-    return SGD(
-        rate=rate,
-        epochs=settings.limit,
-        decay=2 * settings.c2 * rate,
-        period=settings.period,
-        delta=settings.delta,
-    )
-
-
-def calibrate(objective: Objective[Any], settings: CRFSettings) -> float:
-    """The learning rate that lowers the loss of some batches most in one pass over them."""
-    some = max(1, min(settings.calibration_samples // settings.batch_size, objective.parts))
-    trials: dict[float, float] = {}
-    rate, factor = settings.calibration_eta, settings.calibration_rate
-    for _ in range(settings.calibration_candidates):
-        trials[rate] = _trial(objective, some, rate)
-        best = min(trials, key=lambda tried: trials[tried])
-        # On past the best so far; when that gets worse, on the other side of the first.
-        if trials[rate] > trials[best] and factor > 1:
-            rate, factor = settings.calibration_eta, 1 / factor
-        elif trials[rate] > trials[best]:
-            break
-        rate *= factor
-    return min(trials, key=lambda tried: trials[tried])
+    def _fitted(self) -> LogLinearField:
+        model: LogLinearField = self._after_fit("model_")
+        return model
 
 
 def _trial(objective: Objective[Any], some: int, rate: float) -> float:
@@ -276,43 +298,29 @@ class _FreeWeights:
         return self.field.with_parameters(layout.unflatten(parameters["weights"][self.tie]))
 
 
-def _run(
-    objective: Objective[LogLinearField],
-    optimiser: Optimiser[Any],
-    training: Training,
-    in_double: Callable[[], Objective[LogLinearField]] | None = None,
-) -> Outcome[LogLinearField]:
-    settings, tie = training.settings, training.tie
-    if tie is not None and objective.model.shares is not None:
-        raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
-    origin = objective.start if training.pull else None
-
-    def freed(given: Objective[LogLinearField]) -> Objective[LogLinearField]:
-        if tie is not None:
-            return Reparametrised(given, _FreeWeights(given.model, tie), tie)
-        return given if origin is None else Reparametrised(given, given.model, shift=origin)
-
-    free, strengths = freed(objective), (settings.c1, settings.c2)
-    if settings.algorithm == "ap":
-        strengths = (0.0, 0.0)
-    penalised = [name for name in free.layout.names if name != SHARES]
-    return minimise(
-        free,
-        optimiser,
-        penalty=Penalty(*(dict.fromkeys(penalised, own) for own in strengths)),
-        callbacks=settings.callbacks,
-        progress=settings.progress,
-        checkpoint=settings.checkpoint,
-        resume=settings.resume,
-        seed=settings.seed,
-        in_double=None if in_double is None else lambda: freed(in_double()),
+def estimate_memory(model: LogLinearField, batch: ChainBatch, memories: int, cores: int) -> str:
+    """In words, how large the problem is and how much memory training will take beside the data."""
+    features, size, plans = batch.features, model.dtype.itemsize, model.plans
+    labels, states = batch.labels, plans.chain.states
+    weights = sum(part.numel() for part in model.parameters().values())
+    values = 0 if features.values is None else 2 * features.values.nbytes
+    blocks = 8 * cores * min(features.tokens * states, NUMBERS_IN_BLOCK)
+    tables = (cores + 1) * plans.whole[0].weights.rows * labels
+    if not plans.shared_table:
+        tables += (cores + 1) * plans.whole[1].weights.rows * labels**2
+        blocks += 4 * cores * min(features.tokens * labels**2, NUMBERS_IN_TABLES)
+    numbers = (9 + 2 * memories) * weights + features.tokens * labels + blocks + tables
+    # Laying the data out takes some 36 bytes an attribute for a moment, of which 12 stay.
+    total = features.nbytes + 36 * len(features.attributes) + values + size * numbers
+    return (
+        f"{len(features):,} sequences, {features.tokens:,} tokens, {labels} labels, "
+        f"{weights:,} weights; training takes about {total / 2**20:,.0f} MB."
     )
 
 
 # Which estimator suits a CRF, and why: what `estimator="auto"` does.
 
 
-Wanted = Criterion | Literal["auto"]
 MANY_CELLS = 50_000_000  # of all tables: exact likelihood then takes over half a second at a time
 
 
@@ -340,7 +348,9 @@ def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice
     """The estimator for labelled graphs, and for pieces where they are named."""
     if pieces not in (None, "factors"):
         return Choice("pw", "pieces are named")
-    cells = cells_of_tables(batch)
+    graph = batch.graph
+    groups = [group for group in graph.groups if group.arity > 1]
+    cells = sum(int(graph.states[group.scope].prod(dim=1).sum()) for group in groups)
     if cells >= MANY_CELLS:
         return Choice(
             "pwpl", f"the factors have {cells:,} joint states, and it needs few of them at a time"
@@ -350,54 +360,30 @@ def choose_for_graphs(batch: FieldBatch, pieces: Pieces | None = None) -> Choice
     return Choice("pw", "the graphs have loops, where pieces did best")
 
 
-def estimator_of(model: Any, choice: Choice[Criterion] | None) -> Criterion:
-    """The estimator that was chosen, or else the one that the model's user asked for."""
-    estimator: Criterion = model.estimator if choice is None else choice.estimator
-    return estimator
-
-
-def cells_of_tables(batch: FieldBatch) -> int:
-    """How many joint states the factors of several variables have, all together."""
-    graph = batch.graph
-    groups = [group for group in graph.groups if group.arity > 1]
-    return sum(int(graph.states[group.scope].prod(dim=1).sum()) for group in groups)
-
-
 # How good a chain CRF is on held-out sequences while it trains.
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Validation:
-    """Held-out sequences, compiled once; `chunks`: the score is F1 over chunks, not accuracy."""
+def held_out_score(
+    X: Iterable[Any],
+    y: Iterable[Sequence[str]],
+    template: FactorTemplate,
+    names: Collection[str],
+) -> Callable[[LogLinearField], float]:
+    """The score of a model, between 0 and 1: F1 over chunks where labels are such, else accuracy.
 
-    features: CompiledFeatures
-    labels: Sequence[Sequence[str]]
-    names: Sequence[str]
-    chunks: bool
-
-    @classmethod
-    def of(
-        cls,
-        X: Iterable[Any],
-        y: Iterable[Sequence[str]],
-        template: FactorTemplate,
-        names: Collection[str],
-    ) -> Validation:
-        features = compile_features(X, template.names, template.columns)
-        labels = [list(own) for own in y]
-        lengths = features.lengths.tolist()
-        if [len(own) for own in labels] != lengths:
-            raise DataError(
-                "X and y of the validation set differ in their sequences' number or lengths."
-            )
-        return cls(features, labels, list(names), are_chunk_tags(names))
+    The sequences are compiled once.
+    """
+    features = compile_features(X, template.names, template.columns)
+    gold, labels = [list(own) for own in y], list(names)
+    if [len(own) for own in gold] != features.lengths.tolist():
+        raise DataError(
+            "X and y of the validation set differ in their sequences' number or lengths."
+        )
+    rated = chunk_f1 if are_chunk_tags(labels) else accuracy
 
     @torch.no_grad()
-    def __call__(self, model: LogLinearField) -> float:
-        """The score of a model, between 0 and 1."""
-        parts = model.parts(self.features)
-        found = [own for part in parts for own in best_labels(model.chains(part), self.names)]
-        if self.chunks:
-            return chunk_f1(self.labels, found)
-        return accuracy(self.labels, found)
+    def score(model: LogLinearField) -> float:
+        parts = model.parts(features)
+        return rated(gold, [own for k in parts for own in best_labels(model.chains(k), labels)])
+
+    return score

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_answers import Given, known_labels
-from mrflearn.estimators.field_crf import log_probabilities
 from mrflearn.estimators.labelling import accuracy
 from mrflearn.estimators.layered_sequences import (
     Decoded,
@@ -125,7 +124,7 @@ class FactorialCRF(LayeredSequences):
         list of (layers, score, kind, converged)
 
         """
-        return self._decoded(self._asked(X), known_labels(constraints))
+        return self._best(self._asked(X, known_labels(constraints)))
 
     def predict_marginals(
         self, X: Iterable[Any], constraints: Given = None
@@ -142,7 +141,7 @@ class FactorialCRF(LayeredSequences):
         for each sequence a list of layers, each a list of {label: probability}, one per token
 
         """
-        return self._dicts(self._asked(X), known_labels(constraints))
+        return self._dicts(self._asked(X, known_labels(constraints)))
 
     def predict_proba(self, X: Iterable[Any], constraints: Given = None) -> list[LayerArrays]:
         """The same marginals as arrays.
@@ -158,7 +157,7 @@ class FactorialCRF(LayeredSequences):
         `classes_[layer]`
 
         """
-        return self._arrays(self._asked(X), known_labels(constraints))
+        return self._arrays(self._asked(X, known_labels(constraints)))
 
     def n_best(
         self, X: Iterable[Any], n: int = 5, constraints: Given = None
@@ -177,11 +176,11 @@ class FactorialCRF(LayeredSequences):
         for each sequence a list of (layers, score, kind, converged), best first
 
         """
-        return self._listed(self._asked(X), n, known_labels(constraints))
+        return self._ranked(self._asked(X, known_labels(constraints)), n)
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
         """log p(y | x) of each sequence, in nats, by the inference that `inference` names."""
-        return log_probabilities(self._fitted(), self._asked(X, layers=y), self.inference)
+        return self._log_prob(self._asked(X, y))
 
     def score(self, X: Iterable[Any], y: Iterable[Any]) -> float:
         """The share of tokens that are right in every layer."""

@@ -6,10 +6,9 @@ Letters in shapes: v: variables; c: examples; s: states.
 from __future__ import annotations
 
 import math
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -17,22 +16,13 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from mrflearn.errors import InferenceError, SettingsError
-from mrflearn.estimators import crf_storage
-from mrflearn.estimators.base import Choice, Estimator, Parts
-from mrflearn.estimators.crf_training import (
-    CRFSettings,
-    Training,
-    Wanted,
-    choose_for_graphs,
-    estimator_of,
-    train,
-)
+from mrflearn.errors import InferenceError
+from mrflearn.estimators import crf_weights
+from mrflearn.estimators.base import Choice, Parts
+from mrflearn.estimators.crf_training import LogLinearLabeller, Wanted, choose_for_graphs
 from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
-from mrflearn.estimators.labelling import check_n
-from mrflearn.execution.cores import count_cores
+from mrflearn.estimators.labelling import check_label, check_n
 from mrflearn.execution.device import choose_dtype
-from mrflearn.execution.executor import Executor
 from mrflearn.features.index import FactorTemplate
 from mrflearn.graph.evidence import restrict, with_masks
 from mrflearn.graph.factor_graph import FactorGraph
@@ -43,15 +33,12 @@ from mrflearn.inference.chain import Chain
 from mrflearn.inference.decoding import best_list
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.tree_reweighted import TreeReweighted
-from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch, find_templates
 from mrflearn.models.loglinear import LogLinearField, weights_of
-from mrflearn.objectives.field_likelihood import spans_of
-from mrflearn.objectives.field_objectives import Criterion, Pieces, Principle, natural_pieces
+from mrflearn.objectives.field_objectives import Criterion, Pieces
+from mrflearn.objectives.likelihood import spans_of
 from mrflearn.objectives.reweighted import Shares
 from mrflearn.training.callbacks import Callback, Watcher
-from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.outcome import Outcome
 
 # Best labels and probabilities on any graphs, exact wherever the width allows.
 
@@ -202,15 +189,6 @@ def _chosen(graph: FactorGraph, method: Method) -> Answering:
     return found
 
 
-def log_probabilities(
-    model: LogLinearField, batch: FieldBatch, method: Method = "auto"
-) -> list[float]:
-    """log p of the allowed labels of each example: that of its labels where they are known."""
-    free = marginals(model, batch.unlabelled(), method).value
-    bound = marginals(model, batch, method).value
-    return [float(value) for value in bound - free]
-
-
 # What all CRFs on graphs share: training, answers and storage of a log-linear field.
 
 
@@ -224,7 +202,7 @@ class TopFeature(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # scikit-learn compares and shows estimators
-class FieldCRF(Estimator):
+class FieldCRF(LogLinearLabeller):
     """The part of a CRF that does not depend on where its graphs come from.
 
     An estimator derives from it, adds its own parameters to these (`GraphCRF` documents them), and
@@ -252,23 +230,14 @@ class FieldCRF(Estimator):
     random_state: int = 0
     verbose: bool = False
 
-    model_: LogLinearField = field(init=False)
-    outcome_: Outcome[LogLinearField] = field(init=False)
-    choice_: Choice[Criterion] = field(init=False)  # of estimator="auto": which it took, and why
-
     def _learned_parts(self) -> Parts:
-        learned, tensors = crf_storage.stored(self._fitted())
+        learned, tensors = crf_weights.stored(self._fitted())
         return {**learned, **self._training_parts(), **self._state()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.model_ = crf_storage.restored(learned, tensors)
+        self.model_ = crf_weights.restored(learned, tensors)
         self._restore_training(self.model_, learned, get_args(Criterion))
         self._restore_inputs(learned)
-
-    def _stored_settings(self) -> dict[str, Any]:
-        own = super()._stored_settings()
-        del own["callbacks"]
-        return own
 
     def feature_weights(self) -> dict[str, dict[tuple[str, ...], float]]:
         """For each kind of factor {(attribute, label, ...): weight} of all weights not 0."""
@@ -300,7 +269,10 @@ class FieldCRF(Estimator):
         list of (factors, attribute, labels, weight)
 
         """
-        self._check_label(label)
+        templates = self._fitted().templates
+        check_label(
+            label, {a for own in templates for axis in self._axis_labels(own) for a in axis}
+        )
         found = [
             TopFeature(factors, attribute, tuple(labels), weight)
             for factors, weights in self.feature_weights().items()
@@ -308,14 +280,6 @@ class FieldCRF(Estimator):
             if label is None or label in labels
         ]
         return nlargest(n, found, key=lambda own: abs(own.weight))
-
-    def _check_label(self, label: str | None) -> None:
-        templates = self._fitted().templates
-        known = {name for own in templates for axis in self._axis_labels(own) for name in axis}
-        if label is not None and label not in known:
-            raise SettingsError(
-                f"there is no label '{label}'; there are {', '.join(sorted(known))}."
-            )
 
     @abstractmethod
     def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
@@ -329,15 +293,17 @@ class FieldCRF(Estimator):
     def _restore_inputs(self, state: dict[str, Any]) -> None:
         """Takes back what `_state` gave."""
 
-    def _learn(
+    def _choose(self, start: LogLinearField, batch: FieldBatch) -> Choice[Criterion]:
+        del start
+        return choose_for_graphs(batch, self.pieces)
+
+    def _train(
         self,
         batch: FieldBatch,
         start: LogLinearField | None = None,
-        executor: Executor | None = None,
-        checkpoint: PathLike | Checkpoint | None = None,
-        resume: bool = False,
         *,
         mirrored: bool = False,
+        **how: Any,
     ) -> Self:
         """Trains the field, from the weights of `start` where it has them.
 
@@ -348,6 +314,7 @@ class FieldCRF(Estimator):
         )
         if mirrored:
             templates = mirrored_templates(templates)
+            how["tie"] = mirrored_tie(templates)
         first = LogLinearField.zeros(templates, choose_dtype(self.dtype))
         if start is not None:
             first = start.on(templates)
@@ -357,56 +324,28 @@ class FieldCRF(Estimator):
             f"{graph.components:,} examples, {graph.variables:,} variables, "
             f"{sum(map(len, graph.groups)):,} factors, {weights:,} weights."
         )
-        choice = choose_for_graphs(batch, self.pieces) if self.estimator == "auto" else None
-        optimisation = self._optimisation(choice)
-        optimisation = replace(optimisation, checkpoint=checkpoint, resume=resume)
-        tie = mirrored_tie(templates) if mirrored else None
-        principle = self._principle(optimisation.estimator)
-        self.outcome_ = train(first, batch, Training(principle, optimisation, executor, tie))
-        self.model_ = self.outcome_.model
-        self._keep_choice(choice)
+        self._learn(first, batch, **how)
         return self
 
-    def _tell(self, remark: str) -> None:
-        if self.verbose:
-            sys.stderr.write(remark + "\n")
+    def _decoded(self, batch: FieldBatch) -> Iterator[tuple[Int64[Tensor, " v"], Any, Any, Any]]:
+        """For each example its best states, their score, how they were found and whether it ended.
 
-    def _decode(self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None) -> FieldAnswer:
-        """The best labels of unlabelled examples, among the allowed ones."""
-        return best_states(self._fitted(), _open(batch, allowed), self.inference)
+        Only labels that the batch allows come into question.
+        """
+        found = best_states(self._fitted(), batch, self.inference)
+        parts = found.variables.split(batch.sizes.tolist())
+        return zip(parts, found.value.tolist(), found.kind, found.converged.tolist(), strict=True)
 
-    def _marginals(
-        self, batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None = None
-    ) -> FieldAnswer:
-        """The probabilities of all labels of unlabelled examples."""
-        return marginals(self._fitted(), _open(batch, allowed), self.inference)
+    def _marginals(self, batch: FieldBatch) -> FieldAnswer:
+        """The probabilities of all labels that the batch allows."""
+        return marginals(self._fitted(), batch, self.inference)
 
-    def _best(
-        self, batch: FieldBatch, n: int, allowed: Bool[Tensor, "v s"] | None
-    ) -> list[list[tuple[Int64[Tensor, " v"], float]]]:
-        """The n best (states, score) of unlabelled examples, exactly."""
+    def _listed(self, batch: FieldBatch, n: int) -> list[list[tuple[Int64[Tensor, " v"], float]]]:
+        """The n best (states, score) of each example, exactly."""
         check_n(n)
-        return best_lists(self._fitted(), _open(batch, allowed), n)
+        return best_lists(self._fitted(), batch, n)
 
-    def _optimisation(self, choice: Choice[Criterion] | None) -> CRFSettings:
-        own = CRFSettings.__dataclass_fields__.keys() & self.get_params(deep=False).keys()
-        return CRFSettings(
-            **{name: getattr(self, name) for name in own - {"estimator"}},
-            estimator=estimator_of(self, choice),
-            cores=count_cores(self.n_jobs),
-            seed=self.random_state,
-            progress=self.verbose,
-        )
-
-    def _principle(self, estimator: Criterion) -> Principle:
-        pieces = natural_pieces(estimator) if self.pieces is None else self.pieces
-        return Principle(estimator, pieces, self.shares)
-
-    def _fitted(self) -> LogLinearField:
-        model: LogLinearField = self._after_fit("model_")
-        return model
-
-
-def _open(batch: FieldBatch, allowed: Bool[Tensor, "v s"] | None) -> FieldBatch:
-    batch = batch.unlabelled()
-    return batch if allowed is None else replace(batch, allowed=batch.allowed & allowed)
+    def _log_prob(self, batch: FieldBatch) -> list[float]:
+        """log p of the labels that the batch allows, of each example: of its own where known."""
+        free = self._marginals(batch.unlabelled()).value
+        return [float(value) for value in self._marginals(batch).value - free]

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.crf_answers import Given, known_labels
-from mrflearn.estimators.field_crf import FieldCRF, log_probabilities
-from mrflearn.estimators.graph_inputs import Graphs
+from mrflearn.estimators.field_crf import FieldCRF
+from mrflearn.estimators.graph_inputs import GraphExample, Graphs
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering
 from mrflearn.features.index import FactorTemplate
 from mrflearn.features.labels import warn_of_single_label
-from mrflearn.inference.spans import allowed_states
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.storage import texts
@@ -144,7 +142,8 @@ class GraphCRF(FieldCRF):
         if self.connected:
             graphs.insist_on_connection(batch.graph)
         batch = graphs.labelled(batch, labels, names)
-        self._learn(batch, None, executor, checkpoint, resume, mirrored=graphs.mirrored)
+        how = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
+        self._train(batch, mirrored=graphs.mirrored, **how)
         self.mirrored_, self.labels_ = graphs.mirrored, names
         return self
 
@@ -178,11 +177,9 @@ class GraphCRF(FieldCRF):
         list of `GraphAnswer`: labels, score, kind, converged
 
         """
-        graphs, batch, allowed = self._asked(X, constraints)
-        found = self._decode(batch, allowed)
-        labels = graphs.split(self._names(found.variables))
-        rows = zip(labels, found.value.tolist(), found.kind, found.converged.tolist(), strict=True)
-        return [GraphAnswer(*row) for row in rows]
+        graphs, batch = self._asked(X, known_labels(constraints))
+        rows = zip(graphs.examples, self._decoded(batch), strict=True)
+        return [GraphAnswer(own.named(self._names(found)), *how) for own, (found, *how) in rows]
 
     def predict_marginals(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
         """The marginal probability of every label at every node; `marginal_kinds` says how exact.
@@ -197,9 +194,11 @@ class GraphCRF(FieldCRF):
         list of {node: {label: probability}} (of lists of {label: probability} for factor graphs)
 
         """
-        graphs, rows = self._tables(X, constraints)
         names = self.classes_
-        return graphs.split([dict(zip(names, row, strict=True)) for row in rows.tolist()])
+        return [
+            own.named([dict(zip(names, row, strict=True)) for row in rows.tolist()])
+            for own, rows in self._tables(X, constraints)
+        ]
 
     def predict_proba(self, X: Iterable[Any], constraints: Given = None) -> list[Any]:
         """The same marginals as arrays.
@@ -215,14 +214,14 @@ class GraphCRF(FieldCRF):
         arrays, variables x labels)
 
         """
-        graphs, rows = self._tables(X, constraints)
-        parts = graphs.split(list(rows.numpy()))
-        return [own if isinstance(own, dict) else np.stack(own) for own in parts]
+        return [
+            rows.numpy() if own.nodes is None else own.named(list(rows.numpy()))
+            for own, rows in self._tables(X, constraints)
+        ]
 
     def marginal_kinds(self, X: Iterable[Any]) -> list[str]:
         """How the marginals of each graph are found: exact, a bound, or an approximation."""
-        _, batch, _ = self._asked(X, None)
-        return list(self._marginals(batch).kind)
+        return self._marginals(self._asked(X)[1]).kind
 
     def n_best(
         self, X: Iterable[Any], n: int = 5, constraints: Given = None
@@ -241,27 +240,24 @@ class GraphCRF(FieldCRF):
         for each graph a list of `GraphAnswer`, best first
 
         """
-        graphs, batch, allowed = self._asked(X, constraints)
-        alone = [Graphs((example,)) for example in graphs.examples]
+        graphs, batch = self._asked(X, known_labels(constraints))
         return [
             [
-                GraphAnswer(graph.split(self._names(states))[0], score, "exact", True)
+                GraphAnswer(example.named(self._names(states)), score, "exact", True)
                 for states, score in own
             ]
-            for graph, own in zip(alone, self._best(batch, n, allowed), strict=True)
+            for example, own in zip(graphs.examples, self._listed(batch, n), strict=True)
         ]
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
         """log p(y | graph) of each graph, in nats, by the inference that `inference` names."""
-        graphs, batch, _ = self._asked(X, None)
-        known = graphs.labelled(batch, y, self.labels_)
-        return log_probabilities(self._fitted(), known, self.inference)
+        return self._log_prob(self._asked(X, y)[1])
 
     def score(self, X: Iterable[Any], y: Iterable[Any]) -> float:
         """The share of nodes whose label is right; nodes without a label do not count."""
-        graphs, batch, _ = self._asked(X, None)
+        graphs, batch = self._asked(X)
         gold = [label for own in graphs.ordered(y) for label in own]
-        found = self._names(self._decode(batch).variables)
+        found = [name for states, *_ in self._decoded(batch) for name in self._names(states)]
         if len(gold) != len(found):
             raise DataError(f"X has {len(found)} nodes and y has {len(gold)} labels.")
         right: list[bool] = [
@@ -269,25 +265,23 @@ class GraphCRF(FieldCRF):
         ]
         return sum(right) / max(1, len(right))
 
-    def _asked(
-        self, X: Iterable[Any], constraints: Given
-    ) -> tuple[Graphs, FieldBatch, Bool[Tensor, "v s"] | None]:
+    def _asked(self, X: Iterable[Any], y: Iterable[Any] | None = None) -> tuple[Graphs, FieldBatch]:
+        """The graphs, and the batch of them, with the labels that are known."""
         model, graphs = self._fitted(), Graphs.of(X)
         if graphs.mirrored != self.mirrored_:
             raise DataError("trained on undirected graphs, asked about directed ones (or reverse).")
         batch = graphs.batch(len(self.labels_), model.templates)
         if self.connected:
             graphs.insist_on_connection(batch.graph)
-        known = known_labels(constraints)
-        if known is None:
-            return graphs, batch, None
-        choices = [choice for own in graphs.ordered(known) for choice in own]
-        return graphs, batch, allowed_states(self.classes_, choices)
+        return graphs, batch if y is None else graphs.labelled(batch, y, self.labels_)
 
-    def _tables(self, X: Iterable[Any], constraints: Given) -> tuple[Graphs, Float[Tensor, "v s"]]:
-        """The graphs, and the marginals of all their variables."""
-        graphs, batch, allowed = self._asked(X, constraints)
-        return graphs, self._marginals(batch, allowed).variables[:, : len(self.labels_)]
+    def _tables(
+        self, X: Iterable[Any], constraints: Given
+    ) -> Iterator[tuple[GraphExample, Float[Tensor, "v s"]]]:
+        """Every graph, and the marginals of its variables."""
+        graphs, batch = self._asked(X, known_labels(constraints))
+        found = self._marginals(batch).variables[:, : len(self.labels_)]
+        return zip(graphs.examples, found.split(batch.sizes.tolist()), strict=True)
 
     def _names(self, states: Int64[Tensor, " v"]) -> list[str]:
         names = self.classes_

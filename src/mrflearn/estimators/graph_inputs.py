@@ -41,6 +41,10 @@ class GraphExample:
     nodes: tuple[Any, ...] | None  # None: variables are known by their numbers
     directed: bool
 
+    def named(self, answers: list[Any]) -> Any:
+        """What was found for its variables: by node, or as the list it is."""
+        return answers if self.nodes is None else dict(zip(self.nodes, answers, strict=True))
+
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
@@ -110,16 +114,6 @@ class Graphs:
             _in_order(labels, own, number)
             for number, (labels, own) in enumerate(zip(given, self.examples, strict=True))
         ]
-
-    def split(self, answers: Sequence[Any]) -> list[Any]:
-        """What was found for all variables, example by example: by node, or as lists."""
-        found, begin = [], 0
-        for own in self.examples:
-            end = begin + own.graph.variables
-            part = list(answers[begin:end])
-            found.append(part if own.nodes is None else dict(zip(own.nodes, part, strict=True)))
-            begin = end
-        return found
 
 
 def _example(given: Any, number: int) -> GraphExample:

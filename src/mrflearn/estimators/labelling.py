@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,12 @@ def check_n(n: int) -> None:
     """`SettingsError` where somebody asks for no result at all."""
     if n < 1:
         raise SettingsError(f"n must be >= 1; got {n}.")
+
+
+def check_label(label: str | None, known: Collection[str]) -> None:
+    """`SettingsError` where a label is named that the model has not."""
+    if label is not None and label not in known:
+        raise SettingsError(f"there is no label '{label}'; there are {', '.join(sorted(known))}.")
 
 
 def chunk_f1(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> float:

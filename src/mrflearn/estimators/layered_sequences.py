@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from torch import Tensor
@@ -82,16 +82,22 @@ class LayeredSequences(FieldCRF):
         if sample_weight is not None:
             given = torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
             weight = sequence_weights(features.lengths, labels[0], None, given)
+
+        def learn(
+            model: Self, skips: Int64[Tensor, "n 2"] | None, start: LogLinearField | None
+        ) -> LogLinearField:
+            batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
+            checkpoint, resume = saved.next()
+            how = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
+            return model._train(batch, start, **how).model_
+
         start: LogLinearField | None = None
         if from_chain:
             # [Sutton and McCallum 2009, 5.1.3] From uniform weights loopy BP may not converge.
-            alone = sequence_batch(wiring, features, labels, weight=weight)
             self._tell("first without skip edges, by maximum likelihood:")
-            chain = clone(self).set_params(estimator="ml")
-            start = chain._learn(alone, None, executor, *saved.next()).model_
+            start = learn(clone(self).set_params(estimator="ml"), None, None)
             self._tell(f"now with skip edges, by {self.estimator}:")
-        batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
-        self._learn(batch, start, executor, *saved.next())
+        learn(self, skips, start)
         for own in labels:
             own.names.closed = True
         self.names_, self.wiring_ = tuple(own.names for own in labels), wiring
@@ -100,10 +106,10 @@ class LayeredSequences(FieldCRF):
     def _asked(
         self,
         X: Iterable[Any],
-        joined: Sequence[Any] | None = None,
         layers: Iterable[Any] | None = None,
+        joined: Sequence[Any] | None = None,
     ) -> FieldBatch:
-        """Sequences to be labelled, or with `layers` those whose labels are to be rated.
+        """Sequences to be labelled, and in `layers` the labels that are known.
 
         `joined` has the pairs of tokens of each sequence that skip edges join.
         """
@@ -111,23 +117,20 @@ class LayeredSequences(FieldCRF):
         first = model.templates[0]
         features = compile_features(X, first.names, first.columns)
         skips = None if joined is None else joined_tokens(joined, features.lengths)
-        only = [template.name for template in model.templates]
-        labels = None if layers is None else self._compiled(layers, features.lengths)
+        only, labels = [template.name for template in model.templates], None
+        if layers is not None:
+            pairs = zip(split_layers(layers, len(self.names_)), self.names_, strict=True)
+            labels = [compile_labels(own, features.lengths, names) for own, names in pairs]
         return sequence_batch(self.wiring_, features, labels, skips=skips, only=only)
 
-    def _decoded(self, batch: FieldBatch, known: Iterable[Any] | None) -> list[Decoded]:
-        found = self._decode(batch, self._allowed(batch, known))
-        parts = found.variables.split(batch.sizes.tolist())
-        rows = zip(parts, found.value.tolist(), found.kind, found.converged.tolist(), strict=True)
-        return [Decoded(self._named(states), *row) for states, *row in rows]
+    def _best(self, batch: FieldBatch) -> list[Decoded]:
+        return [Decoded(self._named(states), *how) for states, *how in self._decoded(batch)]
 
-    def _listed(
-        self, batch: FieldBatch, n: int, known: Iterable[Any] | None
-    ) -> list[list[Decoded]]:
+    def _ranked(self, batch: FieldBatch, n: int) -> list[list[Decoded]]:
         """The n best labellings of each sequence, exactly and in order."""
         return [
             [Decoded(self._named(states), score, "exact", True) for states, score in own]
-            for own in self._best(batch, n, self._allowed(batch, known))
+            for own in self._listed(batch, n)
         ]
 
     def _named(self, states: Int64[Tensor, " v"]) -> Layers:
@@ -135,43 +138,20 @@ class LayeredSequences(FieldCRF):
         names = [list(own) for own in self.names_]
         return [[own[k] for k in layer] for own, layer in zip(names, by_layer, strict=True)]
 
-    def _arrays(self, batch: FieldBatch, known: Iterable[Any] | None) -> list[LayerArrays]:
+    def _arrays(self, batch: FieldBatch) -> list[LayerArrays]:
         """For each sequence and layer the marginals, tokens x labels."""
-        found = self._marginals(batch, self._allowed(batch, known)).variables
-        by_layer = found.reshape(-1, len(self.names_), found.shape[1])
-        parts = by_layer.split(self._tokens(batch))
+        found, layers = self._marginals(batch).variables, len(self.names_)
+        parts = found.reshape(-1, layers, found.shape[1]).split((batch.sizes // layers).tolist())
         sizes = [len(own) for own in self.names_]
         return [[part[:, k, :size].numpy() for k, size in enumerate(sizes)] for part in parts]
 
-    def _dicts(self, batch: FieldBatch, known: Iterable[Any] | None) -> list[LayerMarginals]:
+    def _dicts(self, batch: FieldBatch) -> list[LayerMarginals]:
         """For each sequence, layer and token the marginal of every label."""
         names = [list(own) for own in self.names_]
         return [
             [marginal_dicts([table], own)[0] for own, table in zip(names, tables, strict=True)]
-            for tables in self._arrays(batch, known)
+            for tables in self._arrays(batch)
         ]
-
-    def _allowed(
-        self, batch: FieldBatch, known: Iterable[Any] | None
-    ) -> Bool[Tensor, "v s"] | None:
-        """Which labels are left where some are known; None, sets and labels as in training."""
-        if known is None:
-            return None
-        parts = self._compiled(known, torch.tensor(self._tokens(batch)))
-        most = batch.graph.most_states
-        masks = [part.allowed_states() for part in parts]
-        wide = [torch.nn.functional.pad(mask, (0, most - mask.shape[1])) for mask in masks]
-        return torch.stack(wide, dim=1).reshape(-1, most)
-
-    def _compiled(
-        self, layers: Iterable[Any], lengths: Int64[Tensor, " b"]
-    ) -> list[CompiledLabels]:
-        by_layer = split_layers(layers, len(self.names_))
-        pairs = zip(by_layer, self.names_, strict=True)
-        return [compile_labels(own, lengths, names) for own, names in pairs]
-
-    def _tokens(self, batch: FieldBatch) -> list[int]:
-        return (batch.sizes // len(self.names_)).tolist()
 
     def _axis_labels(self, template: FactorTemplate) -> list[list[str]]:
         """The labels along the axes of a group's factors; see `sequence_batches` for its name."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,17 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.crf_answers import Given, known_labels
-from mrflearn.estimators.field_crf import log_probabilities
 from mrflearn.estimators.labelling import accuracy
 from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Words, joined_tokens
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
-from mrflearn.features.skips import SKIP_RULES, SkipRule, Skips, apply_rule
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.training.checkpoint import Checkpoint, Stages
 
+Skips = list[tuple[int, int]]
+SkipRule = Callable[[Sequence[str]], Sequence[tuple[int, int]]]
 Rule = str | SkipRule
 WordOf = Callable[[Any], str]
 GIVEN = "given"  # what a stored CRF says of a rule that was a function
@@ -143,7 +145,7 @@ class SkipChainCRF(LayeredSequences):
         list of (layers, score, kind, converged)
 
         """
-        return self._decoded(self._documents(X, words), _as_layers(known_labels(constraints)))
+        return self._best(self._documents(X, words, known_labels(constraints)))
 
     def predict_marginals(
         self, X: Iterable[Any], constraints: Given = None, *, words: Words | None = None
@@ -160,8 +162,8 @@ class SkipChainCRF(LayeredSequences):
         list of lists of {label: probability}
 
         """
-        known = _as_layers(known_labels(constraints))
-        return [own for (own,) in self._dicts(self._documents(X, words), known)]
+        batch = self._documents(X, words, known_labels(constraints))
+        return [own for (own,) in self._dicts(batch)]
 
     def predict_proba(
         self, X: Iterable[Any], constraints: Given = None, *, words: Words | None = None
@@ -178,8 +180,8 @@ class SkipChainCRF(LayeredSequences):
         list of arrays, tokens x labels in the order of `classes_`
 
         """
-        known = _as_layers(known_labels(constraints))
-        return [own for (own,) in self._arrays(self._documents(X, words), known)]
+        batch = self._documents(X, words, known_labels(constraints))
+        return [own for (own,) in self._arrays(batch)]
 
     def n_best(
         self,
@@ -203,15 +205,13 @@ class SkipChainCRF(LayeredSequences):
         for each document a list of (layers, score, kind, converged), best first
 
         """
-        known = _as_layers(known_labels(constraints))
-        return self._listed(self._documents(X, words), n, known)
+        return self._ranked(self._documents(X, words, known_labels(constraints)), n)
 
     def log_prob(
         self, X: Iterable[Any], y: Iterable[Any], *, words: Words | None = None
     ) -> list[float]:
         """log p(y | x) of each document, in nats, by the inference that `inference` names."""
-        batch = self._documents(X, words, _as_layers(y))
-        return log_probabilities(self._fitted(), batch, self.inference)
+        return self._log_prob(self._documents(X, words, y))
 
     def score(self, X: Iterable[Any], y: Iterable[Any], *, words: Words | None = None) -> float:
         """The share of tokens whose label is right."""
@@ -265,7 +265,7 @@ class SkipChainCRF(LayeredSequences):
     ) -> FieldBatch:
         self._fitted()
         documents, pairs = self._read(X, words)
-        return self._asked(documents, pairs, y)
+        return self._asked(documents, None if y is None else [[own] for own in y], pairs)
 
     def _read(self, X: Iterable[Any], words: Words | None) -> tuple[list[Any], list[Skips]]:
         """The documents, and the pairs of positions that the rule joins in each."""
@@ -330,5 +330,39 @@ class NamedWord:
         )
 
 
-def _as_layers(labels: Iterable[Any] | None) -> list[list[Any]] | None:
-    return None if labels is None else [[own] for own in labels]
+# Which tokens of a document are joined: rules from words to pairs of positions.
+
+
+def same_capitalised_word(words: Sequence[str]) -> Skips:
+    """All pairs of positions where the same capitalised word stands [Sutton 2009, eq. 41]."""
+    return _joined(words, lambda word: word[:1].isupper())
+
+
+def same_word(words: Sequence[str]) -> Skips:
+    """All pairs of positions where the same word stands, if it has a letter or a digit."""
+    return _joined(words, lambda word: any(sign.isalnum() for sign in word))
+
+
+SKIP_RULES: dict[str, SkipRule] = {"capitalised": same_capitalised_word, "same-word": same_word}
+
+
+def apply_rule(rule: SkipRule, words: Sequence[str]) -> Skips:
+    """The pairs (u, v), u < v, that a rule gives, without neighbours, which the chain joins."""
+    pairs = set()
+    for u, v in rule(words):
+        if not (0 <= u < len(words) and 0 <= v < len(words)) or u == v:
+            raise DataError(
+                f"the skip rule joins positions {u} and {v} of {len(words)} words. A rule gives "
+                f"pairs of two different positions from 0 to {len(words) - 1}."
+            )
+        if abs(u - v) > 1:
+            pairs.add((min(u, v), max(u, v)))
+    return sorted(pairs)
+
+
+def _joined(words: Sequence[str], wanted: Callable[[str], bool]) -> Skips:
+    places: dict[str, list[int]] = defaultdict(list)
+    for position, word in enumerate(words):
+        if wanted(word):
+            places[word].append(position)
+    return [pair for found in places.values() for pair in combinations(found, 2)]

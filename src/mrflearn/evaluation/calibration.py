@@ -1,7 +1,7 @@
 """Whether probabilities mean what they say: of answers given with 0.8, do 8 in 10 hold?
 
 [Guo et al. 2017, On calibration of modern neural networks]: the reliability table, the expected
-calibration error (ECE, eq. 3) and the largest one (eq. 5).  `mrflearn.training.temperature` mends.
+calibration error (ECE, eq. 3) and the largest one (eq. 5).  `CRF.calibrate` mends.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ just as it was trained on them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -11,13 +12,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from mrflearn.errors import DataError, StorageError
-from mrflearn.features.templates import Templates, read_template
-from mrflearn.features.word_features import word_features
+from mrflearn.features.index import edge
 from mrflearn.io.columns import ColumnSentence
 from mrflearn.io.conversion import FORMATS, sentence_format
 from mrflearn.io.corpus import read_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite
-from mrflearn.io.files import PathLike
+from mrflearn.io.files import PathLike, read_lines
 from mrflearn.io.grmm import read_grmm
 from mrflearn.io.tag_files import first_columns, read_shaped
 
@@ -279,3 +279,174 @@ def _first(sentences: Iterable[ColumnSentence], path: PathLike) -> ColumnSentenc
     for sentence in sentences:
         return sentence
     raise DataError("there is no sentence in it.", path=path)
+
+
+# A small feature set for words: what most taggers and chunkers begin with.
+
+
+_SHAPE = ((re.compile(r"[A-Z]"), "A"), (re.compile(r"[a-z]"), "a"), (re.compile(r"[0-9]"), "0"))
+_RUN = re.compile(r"(.)\1+")
+LONGEST_AFFIX = 4
+WINDOW = (-2, -1, 0, 1, 2)
+
+
+def word_features(sentence: Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """The attributes of each token of a sentence.
+
+    A token is a word, or a sequence whose first cell is the word and whose other cells (a part of
+    speech, say) become features too.  For each token: the word two before to two after and its
+    pairs with its neighbours; its lower-case form, prefixes and suffixes of up to 4 letters,
+    shape, digits and capitals; every further column in the same window, with its pairs.
+    """
+    tokens = [(token,) if isinstance(token, str) else tuple(token) for token in sentence]
+    if not tokens:
+        return []
+    width = len(tokens[0])
+    if not width or any(len(token) != width for token in tokens):
+        raise DataError("every token needs the same number of cells, at least the word itself.")
+    columns = list(zip(*tokens, strict=True))
+    result = [["bias", *_spelling(word)] for word in columns[0]]
+    for number, column in enumerate(columns):
+        _add_window("w" if number == 0 else f"c{number}", column, result)
+    return result
+
+
+def _spelling(word: str) -> list[str]:
+    found = [f"lower={word.lower()}", f"shape={word_shape(word)}"]
+    for length in range(1, min(LONGEST_AFFIX, len(word) - 1) + 1):
+        found += (f"prefix={word[:length]}", f"suffix={word[-length:]}")
+    if any(letter.isdigit() for letter in word):
+        found.append("digit")
+    if "-" in word:
+        found.append("hyphen")
+    if word[:1].isupper():
+        found.append("capitals" if word.isupper() else "capital")
+    return found
+
+
+def word_shape(word: str) -> str:
+    """Capitals as A, small letters as a, digits as 0, runs of more than one cut to two."""
+    for pattern, sign in _SHAPE:
+        word = pattern.sub(sign, word)
+    return _RUN.sub(r"\1\1", word)
+
+
+def _add_window(name: str, column: Sequence[str], result: list[list[str]]) -> None:
+    last = len(column) - 1
+    for position, own in enumerate(result):
+        for offset in WINDOW:
+            place = position + offset
+            if 0 <= place <= last:
+                own.append(f"{name}[{offset}]={column[place]}")
+            elif abs(offset) == 1:
+                own.append(f"{name}[{offset}]=<end>" if offset > 0 else f"{name}[{offset}]=<start>")
+        if position:
+            own.append(f"{name}[-1,0]={column[position - 1]}|{column[position]}")
+        if position < last:
+            own.append(f"{name}[0,1]={column[position]}|{column[position + 1]}")
+
+
+# Feature templates of CRF++ and Wapiti, applied to columns.
+#
+# A template is a line such as `U05:%x[-1,0]/%x[0,0]` (CRF++) or `u:word=%x[-1,0]` (Wapiti): each
+# `%x[row,column]` stands for the cell so many tokens away.  Beyond the ends of a sequence stand the
+# marks of CRF++: `_B-1`, `_B-2` before it, `_B+1`, `_B+2` after it.  A line that begins with `B` or
+# `b` makes attributes of the transition into the token; if it reads no cells it asks for plain
+# transitions, which a chain always has.  Wapiti's `*` is `u` and `b` at once; `#` begins a comment.
+
+
+_CELL = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
+FARTHEST_DIGITS = 3  # of the distance to a row, and of the number of a column
+_OTHER = re.compile(r"%[a-zA-Z]")
+
+
+@dataclass(frozen=True)
+class FeatureTemplate:
+    """Texts around cells: text[0] cell[0] text[1] cell[1] ... text[n]; a cell is (row, column)."""
+
+    texts: tuple[str, ...]
+    cells: tuple[tuple[int, int], ...]
+
+    def __call__(self, columns: Sequence[Sequence[str]]) -> list[str]:
+        """The attribute of each token."""
+        length = len(columns[0])
+        if not self.cells:
+            return [self.texts[0]] * length
+        parts: list[Iterable[str]] = [_shifted(columns[c], row) for row, c in self.cells]
+        form = self.texts[0] + "".join(f"%s{text}" for text in self.texts[1:])
+        return [form % cells for cells in zip(*parts, strict=True)]
+
+
+@dataclass(frozen=True)
+class Templates:
+    """The templates of a file, in its order."""
+
+    templates: tuple[FeatureTemplate, ...]
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Templates:
+        """The templates that the lines of a file hold."""
+        return cls(tuple(made for line in lines for made in parse_template(line)))
+
+    @property
+    def columns(self) -> int:
+        """How many columns the templates need."""
+        return 1 + max((c for t in self.templates for _, c in t.cells), default=-1)
+
+    def __call__(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
+        """The attributes of each token of a sentence that is given by columns."""
+        if len(columns) < self.columns or not columns:
+            raise DataError(
+                f"the templates read column {self.columns - 1} (counted from 0), but there are "
+                f"{len(columns)} columns."
+            )
+        made = [template(columns) for template in self.templates]
+        return [list(own) for own in zip(*made, strict=True)] or [[] for _ in columns[0]]
+
+
+def read_template(path: PathLike) -> tuple[str, ...]:
+    """The lines of a CRF++ or Wapiti file, each of which is understood."""
+    lines = []
+    for number, line in read_lines(path):
+        try:
+            parse_template(line)
+        except DataError as error:
+            raise DataError(error.problem, path=path, line=number) from None
+        lines.append(line)
+    return tuple(lines)
+
+
+def parse_template(line: str) -> list[FeatureTemplate]:
+    """The templates of one line; none for blank lines, comments and plain transitions."""
+    text = line.strip()
+    if not text or text.startswith("#"):
+        return []
+    cells = tuple((_number(row), _number(column)) for row, column in _CELL.findall(text))
+    kind = text[0]
+    if kind not in "UuBb*":
+        raise DataError(f"'{text}' is no template: it should begin with U, u, B, b or *.")
+    texts = tuple(piece.replace("%", "%%") for piece in _CELL.split(text)[::3])
+    if other := _OTHER.search(_CELL.sub("", text)):
+        raise DataError(f"'{other.group()}' in '{text}': only %x[row,column] is understood.")
+    made = []
+    if kind in "Uu*":
+        made.append(FeatureTemplate(texts, cells) if cells else FeatureTemplate((text,), ()))
+    if kind in "Bb*" and cells:
+        made.append(FeatureTemplate((edge(texts[0]), *texts[1:]), cells))
+    return made
+
+
+def _number(text: str) -> int:
+    if len(text.lstrip("+-0")) > FARTHEST_DIGITS:
+        raise DataError(f"{text[:20]} in a template: rows and columns have three digits at most.")
+    return int(text)
+
+
+def _shifted(cells: Sequence[str], row: int) -> list[str]:
+    """The cell `row` tokens on from each token; marks beyond the ends."""
+    length = len(cells)
+    if row < 0:
+        before = [f"_B{position}" for position in range(row, 0)]
+        return [*before, *cells][:length]
+    after = [f"_B+{position}" for position in range(1, row + 1)]
+    return [*cells, *after][row : row + length]

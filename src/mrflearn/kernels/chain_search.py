@@ -1,8 +1,7 @@
 """Best and n-best paths of packed chains, and samples of paths.
 
-Letters in shapes as in `chain_scaled`; m: how many assignments are kept.
-
-Letters in shapes as in `chain_scaled`; d: draws.
+Letters in shapes as in `chain_sums`; m: how many assignments are kept; d: draws; k: rows of one
+step; a: states before.
 """
 
 from __future__ import annotations
@@ -91,15 +90,20 @@ def n_best(
             best[rows, :, 0] = unary[rows]
             continue
         before = best[steps.slices[t - 1]][: steps.sizes[t]]
-        _advance(before, steps.tables(transition, t), best[rows], came_from[rows])
+        advance(before, steps.tables(transition, t), best[rows], came_from[rows])
         best[rows] += unary[rows, :, None]
         if t % RELATIVE == 0:
             _make_relative(best[rows], far)
-    paths, scores = _trace(best, came_from, steps)
+    paths, scores = trace(best, came_from, steps)
     return paths, scores + far[_ranks(steps), None]
 
 
-def _advance(before: Tensor, tables: Tensor, best: Tensor, came_from: Tensor) -> None:
+def advance(
+    before: Float[Tensor, "k a m"],
+    tables: Float[Tensor, "*k a s"],
+    best: Float[Tensor, "k s m"],
+    came_from: Int[Tensor, "k s m"],
+) -> None:
     """The best m of all (state before, place in its list), numbered state * m + place."""
     states, count = before.shape[1:]
     # Lists are sorted, and are taken here in the order of their heads.  Entry b of list a has the
@@ -120,7 +124,10 @@ def _advance(before: Tensor, tables: Tensor, best: Tensor, came_from: Tensor) ->
         came_from[part] = number.gather(2, index)
 
 
-def _trace(best: Tensor, came_from: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
+def trace(
+    best: Float[Tensor, "r s m"], came_from: Int[Tensor, "r s m"], steps: Steps
+) -> tuple[Int[Tensor, "r m"], Float[Tensor, "b m"]]:
+    """The best paths, from the best lists of every row and where their entries came from."""
     count = best.shape[2]
     scores = best.new_zeros(len(steps.lengths), count)
     scores[:, 1:] = -torch.inf  # a sequence of length 0 has one assignment, the empty one

@@ -4,27 +4,23 @@
 
 The recursion runs over pairs of states, in linear space and in float64; a position costs s^3.
 Sequences that leave even that range, or have no possible assignment, are done again in log space.
-Letters in shapes: r: rows (tokens) laid out by `Steps`; s: states; b: sequences; n: tokens of one.
-
-Scores as in `second_order_sums`; a position costs s^3.  Letters in shapes: r: rows (tokens) laid
-out by `Steps`; s: states; b: sequences; k: sequences that reach a step; m: assignments kept.
+Letters in shapes: r: rows (tokens) packed by `Steps`; s: states; b: sequences; n: tokens of one;
+k: sequences that reach a step; m: assignments kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
+from mrflearn.kernels import chain_search
 from mrflearn.kernels.chain_sums import Steps
 from mrflearn.kernels.safe_logsumexp import safe_logsumexp
 
-# log Z of chains laid out by `Steps` in which each state also meets the one two places before
-# it.
+# log Z of packed chains in which each state also meets the one two places before it.
 
 
 # How much, in nats, may be lost on the way before it could show in the last digits of log Z.
@@ -95,9 +91,6 @@ def _scaled(
 # The best assignments of chains in which each state also meets the one two places before it.
 
 
-LARGEST_BLOCK = 2**18  # candidate scores held at once
-
-
 def viterbi(
     unary: Float[Tensor, "r s"], near: Float[Tensor, "s s"], far: Float[Tensor, "s s"], steps: Steps
 ) -> tuple[Int[Tensor, " r"], Float[Tensor, " b"]]:
@@ -142,7 +135,7 @@ def _beyond(far: Float[Tensor, "s s"], t: int) -> Float[Tensor, "a s"]:
 def _highest(before: Float[Tensor, "k a s"], far: Float[Tensor, "a s"]) -> Float[Tensor, "k s s"]:
     """The best way into each pair of states."""
     best = before.new_empty(len(before), before.shape[2], far.shape[1])
-    size = max(1, LARGEST_BLOCK // (far.numel() * before.shape[2]))
+    size = max(1, chain_search.LARGEST_BLOCK // (far.numel() * before.shape[2]))
     for first in range(0, len(before), size):
         part = slice(first, first + size)
         torch.amax(before[part].unsqueeze(3) + far.unsqueeze(1), dim=1, out=best[part])
@@ -160,76 +153,22 @@ def n_best(
 
     Where there are fewer, the rest score -inf and their states mean nothing.
     """
-    best: list[Tensor] = []  # by step: k, state before, state, place in its list
-    origin: list[Tensor] = []  # state two before * m + place there
+    states = unary.shape[1]
+    best = unary.new_full((len(unary), states, states, count), -torch.inf)
+    came_from = torch.zeros(best.shape, dtype=torch.int64, device=unary.device)
+    middle = torch.arange(states, device=unary.device)[:, None, None]
     for t, rows in enumerate(steps.slices):
-        if t == 0:
-            first = unary.new_full((steps.sizes[0], 1, unary.shape[1], count), -torch.inf)
-            first[:, 0, :, 0] = unary[rows]
-            best.append(first)
-            origin.append(torch.zeros_like(first, dtype=torch.int32))
+        if not t:
+            best[rows, 0, :, 0] = unary[rows]
             continue
-        moved, came_from = _advance(best[-1][: steps.sizes[t]], _beyond(far, t))
-        best.append(moved + (near + unary[rows].unsqueeze(1)).unsqueeze(3))
-        origin.append(came_from)
-    return _walk_back(best, origin, steps, count)
-
-
-def _advance(
-    before: Float[Tensor, "k a s m"], far: Float[Tensor, "a s"]
-) -> tuple[Float[Tensor, "k s s m"], Int[Tensor, "k s s m"]]:
-    """The best m of all (state two before, place in its list), for each pair of states."""
-    sequences, _, states, count = before.shape
-    best = before.new_empty(sequences, states, states, count)
-    came_from = torch.empty_like(best, dtype=torch.int32)
-    for part in _blocks(before):
-        # k, state before, state two before, place -> k, state before, state, candidates
-        lists = before[part].transpose(1, 2)
-        scores = (lists.unsqueeze(2) + far.t().unsqueeze(2)).flatten(3)
-        best[part], came_from[part] = _top(scores, count)
-    return best, came_from
-
-
-def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` highest of the last axis and where they are; -inf where there are fewer."""
-    found = scores.topk(min(count, scores.shape[-1]), dim=-1)
-    lacking = (0, count - found.values.shape[-1])
-    return pad(found.values, lacking, value=-torch.inf), pad(found.indices, lacking)
-
-
-def _blocks(before: Float[Tensor, "k a s m"]) -> Iterator[slice]:
-    size = max(1, LARGEST_BLOCK // (before[0].numel() * before.shape[2])) if len(before) else 1
-    for first in range(0, len(before), size):
-        yield slice(first, first + size)
-
-
-def _walk_back(
-    best: list[Tensor], origin: list[Tensor], steps: Steps, count: int
-) -> tuple[Int[Tensor, "r m"], Float[Tensor, "b m"]]:
-    device = steps.rank.device
-    paths = torch.zeros(len(steps), count, dtype=torch.int64, device=device)
-    scores = torch.full((len(steps.lengths), count), -torch.inf, dtype=torch.float64, device=device)
-    scores[:, 0] = 0.0  # a sequence of length 0 has one assignment, the empty one
-    chosen = torch.zeros(len(steps.lengths), count, 3, dtype=torch.int64, device=device)
-    sizes = (*steps.sizes, 0)
-    for t in range(len(steps.sizes) - 1, -1, -1):
-        going, size = sizes[t + 1], sizes[t]
-        if going:
-            chosen[:going] = _one_back(chosen[:going], origin[t + 1], count)
-        if size > going:
-            ending = best[t][going:]
-            values, index = _top(ending.flatten(1), count)
-            scores[steps.order[going:size]] = values.double()
-            chosen[going:size] = torch.stack(torch.unravel_index(index, ending.shape[1:]), dim=2)
-        paths[steps.slices[t]] = chosen[:size, :, 1]
-    return paths, scores
-
-
-def _one_back(
-    chosen: Int[Tensor, "k m 3"], origin: Int[Tensor, "k s s m"], count: int
-) -> Int[Tensor, "k m 3"]:
-    """(state before, state, place) one step earlier than the chosen ones."""
-    before, here, place = chosen.unbind(dim=2)
-    row = torch.arange(len(chosen), device=chosen.device).unsqueeze(1)
-    code = origin[row, before, here, place].long()
-    return torch.stack([code // count, before, code % count], dim=2)
+        beyond = _beyond(far, t)
+        lists = best[steps.slices[t - 1]][: steps.sizes[t], : len(beyond)].transpose(1, 2)
+        origin = came_from[rows]
+        chain_search.advance(
+            lists.flatten(0, 1), beyond, best[rows].flatten(0, 1), origin.flatten(0, 1)
+        )
+        best[rows] += (near + unary[rows].unsqueeze(1)).unsqueeze(3)
+        # Of (first, place) the pair (first, middle) and the place in its list.
+        origin += (origin // count * (states - 1) + middle) * count
+    paths, scores = chain_search.trace(best.flatten(1, 2), came_from.flatten(1, 2), steps)
+    return paths % states, scores.double()

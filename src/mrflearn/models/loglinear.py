@@ -38,9 +38,9 @@ from mrflearn.features.index import (
 )
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.kernels.chain_sums import Steps
+from mrflearn.models.chains import ChainPotentials, LabelChain, label_chain
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.incidence import WeightIncidence, WeightPlan
-from mrflearn.models.label_chain import ChainPotentials, LabelChain, label_chain
 
 # Scores of some axes of a template's factors, the states on the other axes being given.
 

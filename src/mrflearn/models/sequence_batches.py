@@ -1,6 +1,5 @@
 """Sequences with one or more layers of labels as factors of a log-linear field.
 
-`ChainBatch` has the data of linear-chain CRFs, `sequence_batch` makes the graphs of layered ones.
 Each layer is a chain; layers may be coupled where they stand at the same token, and tokens far
 apart joined by skip edges.  Where the features stand is a choice:
 
@@ -21,104 +20,22 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
 from mrflearn.features.index import (
     BIAS,
-    FactorTemplate,
     attributes_of,
     constant,
-    edge_numbers,
     neighbours,
-    transition_features,
 )
 from mrflearn.features.labels import CompiledLabels
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.models.field_batch import FieldBatch
 
 FeaturesOn = Literal["edges", "nodes", "both"]
-
-
-@dataclass(frozen=True, eq=False)
-class ChainBatch:
-    """Labelled sequences end to end, as linear-chain CRFs train on them.
-
-    `joint` has for each further template the features of its factors: row i those of the factor
-    that ends at token i, or one row for all.  `states`, `uncertain`, `allowed` and `weight` are as
-    in `FieldBatch`, with a token in place of a variable.
-    """
-
-    features: CompiledFeatures
-    joint: tuple[CompiledFeatures, ...]
-    labels: int
-    states: Int64[Tensor, " k"]
-    uncertain: Int64[Tensor, " m"]
-    allowed: Bool[Tensor, "m s"]
-    weight: Float[Tensor, " b"] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        templates: Sequence[FactorTemplate],
-        features: CompiledFeatures,
-        labels: CompiledLabels,
-        weight: Float[Tensor, " b"] | None = None,
-    ) -> ChainBatch:
-        """Sequences as factors of the templates of a linear chain."""
-        state, transition, *others = templates
-        number = edge_numbers(state.names, transition.names)
-        joint = transition_features(features, number, transition.names)
-        sure = (labels.states, labels.uncertain, labels.allowed)
-        sets = (joint, *(constant() for _ in others))
-        return cls(features, sets, state.cells, *sure, weight)
-
-    @property
-    def sizes(self) -> Int64[Tensor, " b"]:
-        """How many tokens each sequence has."""
-        return self.features.lengths
-
-    def examples(self, chosen: Int64[Tensor, " n"]) -> ChainBatch:
-        """These sequences alone, in the order in which they are named."""
-        own = self.sizes
-        lengths, begins = own[chosen], (own.cumsum(0) - own)[chosen]
-        shift = begins - (lengths.cumsum(0) - lengths)
-        tokens = torch.arange(int(lengths.sum())) + shift.repeat_interleave(lengths)
-        place = torch.full((self.features.tokens,), UNKNOWN)
-        place[self.uncertain] = torch.arange(len(self.uncertain))
-        unsure = place[tokens] != UNKNOWN
-        one_row = [own.tokens < self.features.tokens for own in self.joint]
-        return ChainBatch(
-            replace(self.features.taken(tokens), lengths=lengths),
-            tuple(
-                own if shared else own.taken(tokens)
-                for own, shared in zip(self.joint, one_row, strict=True)
-            ),
-            self.labels,
-            self.states[tokens],
-            unsure.nonzero().squeeze(1),
-            self.allowed[place[tokens][unsure]],
-            None if self.weight is None else self.weight[chosen],
-        )
-
-    def as_graph(self) -> FieldBatch:
-        """The same sequences as one graph of paths: a token is a variable."""
-        lengths, tokens = self.sizes, self.features.tokens
-        groups = [FactorGroup("state", neighbours(lengths, 1))]
-        for count, name, own in zip((2, 3), ("transition", "triple"), self.joint, strict=False):
-            scope = neighbours(lengths, count)
-            rows = scope[:, -1] if own.tokens == tokens else torch.zeros_like(scope[:, -1])
-            groups.append(FactorGroup(name, scope, rows))
-        graph = FactorGraph(
-            torch.full((tokens,), self.labels),
-            tuple(groups),
-            torch.arange(len(lengths)).repeat_interleave(lengths),
-            components=len(lengths),
-        )
-        features = (self.features, *self.joint)
-        return FieldBatch(graph, features, self.states, self.uncertain, self.allowed, self.weight)
 
 
 @dataclass(frozen=True)

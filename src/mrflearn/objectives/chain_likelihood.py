@@ -38,10 +38,9 @@ from mrflearn.features.features import UNKNOWN
 from mrflearn.kernels import chain_pieces, chain_search, chain_sums
 from mrflearn.kernels.chain_pieces import PieceSide
 from mrflearn.kernels.chain_sums import Steps, scores_along
+from mrflearn.models.chains import ChainBatch, LabelChain
 from mrflearn.models.incidence import LONGEST_PIECE, WeightIncidence
-from mrflearn.models.label_chain import LabelChain
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, LogLinearField
-from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.objectives.base import Evaluation, Objective, total
 
 NUMBERS_IN_BLOCK = 700_000  # rows times states: a handful of such arrays stays near the cores

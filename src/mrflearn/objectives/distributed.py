@@ -16,8 +16,8 @@ from mrflearn.execution.threads import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective, total
-from mrflearn.objectives.field_likelihood import FieldLikelihood
 from mrflearn.objectives.field_objectives import Principle, field_objective
+from mrflearn.objectives.likelihood import FieldLikelihood
 
 State = dict[str, Tensor]
 

@@ -10,9 +10,9 @@ from mrflearn.errors import InferenceError, SettingsError, TrainingError
 from mrflearn.execution.threads import Threads
 from mrflearn.inference.automatic import LOOPY_IN_TRAINING, choose
 from mrflearn.inference.belief_propagation import BeliefPropagation
+from mrflearn.models.chains import ChainBatch
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.sequence_batches import ChainBatch
 from mrflearn.objectives.base import Objective, Sum
 from mrflearn.objectives.chain_likelihood import (
     ChainObjective,
@@ -22,7 +22,7 @@ from mrflearn.objectives.chain_likelihood import (
     piecewise,
     piecewise_pseudolikelihood,
 )
-from mrflearn.objectives.field_likelihood import FieldLikelihood
+from mrflearn.objectives.likelihood import FieldLikelihood
 from mrflearn.objectives.local_likelihood import LocalLikelihood, lay_out
 from mrflearn.objectives.local_problems import Problems, find_problems, named_pieces, split_batch
 from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems

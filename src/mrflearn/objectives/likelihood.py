@@ -1,16 +1,40 @@
-"""Minus the log-likelihood, by whatever inference gives log Z."""
+"""Minus the log-likelihood, of counts or of labelled fields, by whatever inference gives log Z.
+
+Exact on chains and where the width is small; with belief propagation Bethe's value at the fixed
+point that messages come to from where training stands.  Where labels are not known for certain,
+log Z over the allowed ones takes the place of their score.
+
+A field may have several fixed points, and Bethe's value is a smooth function of the weights only
+along one of them.  So messages start from those of the last vector that training accepted, never
+from those of a trial it turned down: a trial far away may have fallen to another fixed point, and
+from there a line search never finds back to the value that it started from.
+
+Letters in shapes: p: all weights of a model; c: examples; v: variables.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol, final
 
 import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from mrflearn.execution.threads import Threads
 from mrflearn.features.observations import CliqueCounts
-from mrflearn.graph.potentials import Potentials
+from mrflearn.graph.evidence import restrict
+from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.beliefs import Inference
+from mrflearn.inference.messages import is_forest
+from mrflearn.models.field_batch import FieldBatch
+from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, whole_incidence
+from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.local_problems import observed_counts
+
+# Of a field whose potentials do not depend on the data.
 
 
 class FieldModel(Protocol):
@@ -36,3 +60,161 @@ class Likelihood:
             seen = torch.where(counts > 0, counts.to(scores.dtype) * scores, 0.0)
             loss = loss - seen.sum()
         return loss
+
+
+# Of labelled examples of a log-linear field.
+
+
+# log Z and the score of the labels are both large, and Bethe's value adds up thousands of terms of
+# both signs: in float32 what is left of them is off by more than the last falls of the value in
+# training, and a line search gets stuck.
+INFERENCE = torch.float64
+NUMBERS_IN_TABLES = 2**22  # entries of the tables of one part
+# Messages of a part are passed until those of all its examples rest: in small parts, few wait.
+NUMBERS_UNDER_MESSAGES = 2**17
+
+
+@dataclass(eq=False)
+class _Part:
+    """Examples worked on together; where inference starts from, and where it last ended."""
+
+    batch: FieldBatch
+    incidences: tuple[FeatureIncidence, ...]
+    restricted: bool  # to the allowed labels: counts with a minus
+    warm: Tensor | None = None
+    latest: Tensor | None = None
+    converged: bool = True
+
+    def potentials(self, model: LogLinearField) -> Potentials:
+        tables = (model.table(k, own) for k, own in enumerate(self.incidences))
+        found = Potentials(self.batch.graph, tuple(DenseTable(table) for table in tables))
+        return restrict(found, self.batch.allowed_states()) if self.restricted else found
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FieldLikelihood(Objective[LogLinearField]):
+    """-log p(y | x) as a function of the flat vector of weights."""
+
+    model: LogLinearField  # templates and type count; its weights do not
+    batch: FieldBatch
+    inference: Inference
+    threads: Threads
+    blocks: list[_Part] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model.check(self.batch)
+        object.__setattr__(self, "blocks", list(self._cut()))
+
+    @property
+    def converged(self) -> bool:
+        """Whether every inference of the last evaluation came to rest."""
+        return all(part.converged for part in self.blocks)
+
+    @cached_property
+    def branches(self) -> bool:
+        """Whether the value may depend on the messages that it began with."""
+        return self.inference.warm_starts and not self.batch.graph.planned(is_forest)
+
+    def commit(self) -> None:
+        """From now on messages start from those of the last evaluation."""
+        for part in self.blocks:
+            part.warm = part.latest
+
+    def state(self) -> dict[str, Tensor]:
+        """The messages that evaluations start from."""
+        held = ((str(k), part.warm) for k, part in enumerate(self.blocks))
+        return {name: warm for name, warm in held if warm is not None}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+        for k, part in enumerate(self.blocks):
+            part.warm = part.latest = state.get(str(k))
+
+    @cached_property
+    def observed(self) -> Float[Tensor, " p"]:
+        certain = ~_uncertain(self.batch)
+        groups = self.batch.graph.groups
+        counts = [
+            self.batch.factor_weight(k) * certain[self.batch.graph.component_of(group)]
+            for k, group in enumerate(groups)
+        ]
+        return observed_counts(self.model, self.batch, counts)
+
+    def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
+        """Nats, summed over the weights of the examples."""
+        value = -torch.dot(self.observed, vector.double())
+        gradient = -self.observed
+        for more, slope in self.threads.map(lambda part: self._solve(vector, part), self.blocks):
+            value = value + more
+            gradient = gradient + slope
+        return Evaluation(value, gradient.to(vector.dtype))
+
+    def _solve(self, vector: Float[Tensor, " p"], part: _Part) -> tuple[Tensor, Tensor]:
+        leaf = vector.detach().to(INFERENCE).requires_grad_(True)
+        with torch.enable_grad():
+            model = self.model.with_parameters(self.layout.unflatten(leaf))
+            total = self._log_partition(part.potentials(model), part).double()
+            if part.batch.weight is not None:
+                total = total * part.batch.weight
+            value = -total.sum() if part.restricted else total.sum()
+            slope = torch.autograd.grad(value, leaf)[0]
+        return value.detach(), slope.double()
+
+    def _log_partition(self, potentials: Potentials, part: _Part) -> Float[Tensor, " c"]:
+        beliefs = self.inference(potentials, part.warm)
+        part.latest, part.converged = beliefs.warm, beliefs.converged
+        return beliefs.log_partition
+
+    def _cut(self) -> Iterator[_Part]:
+        uncertain = _uncertain(self.batch)
+        most = NUMBERS_UNDER_MESSAGES if self.inference.warm_starts else NUMBERS_IN_TABLES
+        for first, end in spans_of(self.batch, self.threads.count, most=most):
+            own = self.batch.examples(torch.arange(first, end))
+            incidences = tuple(
+                whole_incidence(plan, features, INFERENCE)
+                for plan, features in zip(self.model.plans.whole, own.features, strict=True)
+            )
+            yield _Part(own, incidences, restricted=False)
+            if bool(uncertain[first:end].any()):
+                yield _Part(self._only_uncertain(own, uncertain[first:end]), incidences, True)
+
+    @staticmethod
+    def _only_uncertain(own: FieldBatch, uncertain: Bool[Tensor, " c"]) -> FieldBatch:
+        """The same examples, of which those with known labels count 0 times."""
+        weight = torch.ones(len(uncertain), dtype=torch.float64)
+        weight = weight if own.weight is None else own.weight.double()
+        return replace(own, weight=weight * uncertain)
+
+
+def _uncertain(batch: FieldBatch) -> Bool[Tensor, " c"]:
+    """The examples with a label that is not known for certain."""
+    found = torch.zeros(batch.graph.components, dtype=torch.bool)
+    found[batch.graph.component[batch.uncertain]] = True
+    return found
+
+
+def spans_of(
+    batch: FieldBatch,
+    cores: int,
+    order: Int64[Tensor, " c"] | None = None,
+    most: int = NUMBERS_IN_TABLES,
+) -> Iterator[tuple[int, int]]:
+    """Runs of examples whose tables fit in memory together, and enough runs for every core.
+
+    With an `order` the runs count the examples in that order.
+    """
+    graph = batch.graph
+    entries = torch.zeros(graph.components, dtype=torch.int64)
+    for group in graph.groups:
+        if len(group):
+            cells = int(graph.states[group.scope[0]].prod())
+            entries += cells * torch.bincount(graph.component_of(group), minlength=graph.components)
+    if order is not None:
+        entries = entries[order]
+    most = max(1, min(most, -(-int(entries.sum()) // max(1, cores))))
+    number = (entries.cumsum(0) - entries).div(most, rounding_mode="floor")
+    begin = 0
+    for count in number.unique_consecutive(return_counts=True)[1].tolist():
+        yield begin, begin + count
+        begin += count
