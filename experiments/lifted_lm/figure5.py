@@ -17,10 +17,9 @@ import torch
 from rows import Rows
 from torch import Tensor
 
-from mrflearn.graph.lifted import WordPotentials
 from mrflearn.inference.lifted import star_log_partition
 from mrflearn.inference.transfer import sentence_log_partitions, sentence_score
-from mrflearn.models.lifted import ExplicitPairs
+from mrflearn.models.lifted import NeighbourModel
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.base import Autograd
 from mrflearn.plots.curves import draw_curves
@@ -74,7 +73,7 @@ def _curves(seed: int, iterations: int) -> dict[str, Any]:
 
 def _exact(words: Tensor, unary: Tensor, tables: Tensor) -> Tensor:
     """log p(words | their number) [eq. 3]."""
-    potentials = WordPotentials(unary, *ExplicitPairs(tables).factors())
+    potentials = NeighbourModel(unary, {"table": tables}).potentials()
     normaliser = sentence_log_partitions(potentials, SEPARATOR, TOKENS)[TOKENS]
     return sentence_score(potentials, SEPARATOR, words) - normaliser
 
@@ -85,7 +84,7 @@ def _bound(words: Tensor, unary: Tensor, tables: Tensor, duals: Tensor) -> Tenso
     filler = words.new_full((positions - TOKENS,), SEPARATOR)
     ring = torch.cat([words, filler])
     score = unary[ring].sum() + tables[0][ring, ring.roll(-1)].sum()
-    potentials = WordPotentials(unary, *ExplicitPairs(tables).factors(), duals=duals)
+    potentials = NeighbourModel(unary, {"table": tables}, duals=duals).potentials()
     return score - positions * star_log_partition(potentials)
 
 

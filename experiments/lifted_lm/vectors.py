@@ -27,7 +27,7 @@ from mrflearn.estimators.lifted_training import LiftedSettings
 from mrflearn.evaluation.similarity import CosineSpace
 from mrflearn.features.counting import count_sentences
 from mrflearn.io.corpus import Vocabulary, count_corpus, encode_corpus
-from mrflearn.models.lifted import LowRankPairs, NeighbourModel, log_frequencies
+from mrflearn.models.lifted import NeighbourModel, log_frequencies
 from mrflearn.objectives.base import Autograd
 from mrflearn.objectives.lifted import Gaps, pseudolikelihood_loss
 from mrflearn.training.loop import minimise
@@ -135,7 +135,7 @@ def _pseudolikelihood(text: Split, dims: int, epochs: int, device: str) -> dict[
     left, *right = (
         0.1 * torch.randn(len(unary), dims, generator=generator) for _ in range(CONTEXT + 1)
     )
-    pairs = LowRankPairs(left.to(device), torch.stack(right).to(device))
+    pairs = {"left": left.to(device), "right": torch.stack(right).to(device)}
     every = Gaps.of(encode_corpus(text.train, vocabulary), vocabulary.separator, CONTEXT)
     order = torch.randperm(len(every.word), generator=generator)
     batches = Gaps(*(part[order] for part in every)).to(unary.device).split(BATCH)

@@ -321,7 +321,7 @@ def test_what_has_no_room_is_refused_before_it_is_made(monkeypatch):
         raise AssertionError("made before it was known to fit")
 
     monkeypatch.setattr(memory, "_of_system", lambda: 10**6)
-    monkeypatch.setattr(lifted_training.ExplicitPairs, "zeros", forbidden)
+    monkeypatch.setattr(lifted_training, "NeighbourModel", forbidden)
     with pytest.raises(OutOfMemoryError, match="words"):
         LanguageModel(form="explicit").fit(text)
     monkeypatch.setattr(lifted_training, "spectral_start", forbidden)

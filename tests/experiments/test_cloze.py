@@ -8,7 +8,7 @@ import torch
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import DataError
 from mrflearn.io.corpus import Vocabulary
-from mrflearn.models.lifted import ExplicitPairs, NeighbourModel
+from mrflearn.models.lifted import NeighbourModel
 from support.experiments import experiment_module
 
 CLOZE = experiment_module("lifted_lm", "cloze")
@@ -51,7 +51,7 @@ def test_a_model_of_both_sides_guesses_the_best_of_all_completions() -> None:
     generator = torch.Generator().manual_seed(0)
     table = torch.randn(2, 5, 5, generator=generator, dtype=torch.float64)
     unary = torch.randn(5, generator=generator, dtype=torch.float64)
-    model = NeighbourModel(unary, ExplicitPairs(table))
+    model = NeighbourModel(unary, {"table": table})
 
     def score(words: list[str]) -> float:
         ids = [0, 0, *vocabulary.encode(words).tolist(), 0, 0]

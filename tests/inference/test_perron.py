@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.inference.perron import LowRankMatrices, PerronVectors, WindowMatrix, certify, follow
+from mrflearn.inference.perron import LowRankMatrices, WindowMatrix, certify, follow, overlap
 
 
 def chain_of(table: torch.Tensor) -> LowRankMatrices:
@@ -14,8 +14,8 @@ def chain_of(table: torch.Tensor) -> LowRankMatrices:
     return LowRankMatrices(unit[None], table.T[None], zeros[None], table.new_ones(1))
 
 
-def value_of(chain: LowRankMatrices, vectors: PerronVectors) -> float:
-    return float(chain.quotients(vectors.left, vectors.right) - vectors.overlap())
+def value_of(chain: LowRankMatrices, vectors: torch.Tensor) -> float:
+    return float(chain.quotients(vectors) - overlap(vectors))
 
 
 def test_vectors_do_not_go_round_with_the_matrix():
@@ -23,9 +23,9 @@ def test_vectors_do_not_go_round_with_the_matrix():
     table[[0, 1, 2], [1, 2, 0]] = torch.tensor([1.0, -1.0, 0.5], dtype=torch.float64)
     chain = chain_of(table)
     start = torch.tensor([[3.0, 0.0, -3.0]], dtype=torch.float64)
-    found, _ = follow(chain, PerronVectors(start, start), tolerance=1e-12, most=400, gap=1e-9)
+    found, _ = follow(chain, torch.stack((start, start)), tolerance=1e-12, most=400, gap=1e-9)
     assert value_of(chain, found) == pytest.approx(0.5 / 3, abs=1e-6)
-    assert certify(chain, found.right).upper == pytest.approx(0.5 / 3, abs=1e-6)
+    assert certify(chain, found[1]).upper == pytest.approx(0.5 / 3, abs=1e-6)
 
 
 def test_a_gap_finds_states_that_vectors_hardly_reach():
@@ -33,9 +33,9 @@ def test_a_gap_finds_states_that_vectors_hardly_reach():
     table[0, 0], table[1, 1] = 0.0, 2.0
     chain = chain_of(table)
     lost = torch.tensor([[0.0, -60.0]], dtype=torch.float64)
-    still, _ = follow(chain, PerronVectors(lost, lost), tolerance=1e-9, most=400)
+    still, _ = follow(chain, torch.stack((lost, lost)), tolerance=1e-9, most=400)
     assert value_of(chain, still) == pytest.approx(0.0, abs=1e-6)
-    found, _ = follow(chain, PerronVectors(lost, lost), tolerance=1e-9, most=400, gap=1e-3)
+    found, _ = follow(chain, torch.stack((lost, lost)), tolerance=1e-9, most=400, gap=1e-3)
     assert value_of(chain, found) == pytest.approx(2.0, abs=1e-6)
 
 
@@ -55,7 +55,7 @@ def test_the_value_is_right_where_eigenvalues_are_nearly_as_large(dtype, seed):
     chain = chain_of(table.to(dtype))
     start = torch.full((1, states), -50.0, dtype=dtype)
     start[0, :10] = 0.0
-    found, _ = follow(chain, PerronVectors(start, start), tolerance=1e-6, most=30, gap=1e-2)
+    found, _ = follow(chain, torch.stack((start, start)), tolerance=1e-6, most=30, gap=1e-2)
     assert value_of(chain, found) == pytest.approx(float(largest), abs=1e-3)
 
 

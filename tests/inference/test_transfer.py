@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.lifted import WordPotentials
 from mrflearn.inference import transfer
-from mrflearn.models.lifted import ExplicitPairs
+from mrflearn.models.lifted import NeighbourModel
 from support.rings import all_rings, random_model, ring_log_partition, ring_scores, with_triples
 
 
@@ -27,8 +26,8 @@ def test_gradients_of_rings_are_marginals():
         model.unary.clone().requires_grad_(),
         model.potentials().tables().clone().requires_grad_(),
     )
-    factors = ExplicitPairs(tables).factors()
-    transfer.ring_log_partition(WordPotentials(unary, *factors), 6).backward()
+    potentials = NeighbourModel(unary, {"table": tables}).potentials()
+    transfer.ring_log_partition(potentials, 6).backward()
     rings = all_rings(3, 6)
     chance = ring_scores(model, rings).softmax(0)
     expected = torch.stack([(chance * (rings == x).sum(1)).sum() for x in range(3)])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.inference.lifted import Windows
-from mrflearn.inference.perron import PerronVectors, certify, follow
+from mrflearn.inference.perron import certify, follow, overlap
 from mrflearn.inference.transfer import ring_log_partition as exact_log_partition
 from mrflearn.models.lifted import NeighbourModel
 from support.rings import random_model, ring_log_partition, with_triples
@@ -68,17 +68,17 @@ def test_steps_are_products_with_the_whole_matrix(triples):
                 score += 0.0 if scores.triples is None else scores.triples[x, y, z]
                 whole[4 * x + y, 4 * y + z] = score.exp()
     left, right = torch.randn(2, 1, 16, dtype=torch.float64)
-    after = windows.both_steps(PerronVectors(left, right))
-    torch.testing.assert_close(after.right[0].exp(), whole @ right[0].exp())
-    torch.testing.assert_close(after.left[0].exp(), whole.T @ left[0].exp())
-    value = windows.quotients(left, right)
+    after = windows.both_steps(torch.stack((left, right)))
+    torch.testing.assert_close(after[1][0].exp(), whole @ right[0].exp())
+    torch.testing.assert_close(after[0][0].exp(), whole.T @ left[0].exp())
+    value = windows.quotients(torch.stack((left, right)))
     torch.testing.assert_close(value[0].exp(), left[0].exp() @ whole @ right[0].exp())
 
 
 def test_power_steps_end_at_the_largest_eigenvalue():
     windows = Windows().matrices(model_of(3, 1, 1.0, triples=True).potentials())
     begin = torch.zeros(1, 9, dtype=torch.float64)
-    found, _ = follow(windows, PerronVectors(begin, begin), tolerance=1e-13, most=500)
-    growth = windows.quotients(found.left, found.right) - found.overlap()
-    certified = certify(windows, found.right)
+    found, _ = follow(windows, torch.stack((begin, begin)), tolerance=1e-13, most=500)
+    growth = windows.quotients(found) - overlap(found)
+    certified = certify(windows, found[1])
     assert certified.lower - 1e-9 <= float(growth) <= certified.upper + 1e-9

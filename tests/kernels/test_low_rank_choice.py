@@ -5,13 +5,12 @@ import sys
 
 import torch
 
-from mrflearn.kernels import low_rank, low_rank_cpu
+from mrflearn.kernels import low_rank
 
 
-def test_a_cpu_gets_tiles():
+def test_a_cpu_gets_blocks():
     kernels = low_rank.choose(torch.zeros(1, 2, 3))
-    own = low_rank_cpu
-    assert kernels == (own.forward, own.backward, own.star, own.power_step)
+    assert kernels == (low_rank.rows_in_blocks, low_rank.star_in_blocks, low_rank.step_in_blocks)
 
 
 def test_triton_is_not_imported_for_a_cpu():

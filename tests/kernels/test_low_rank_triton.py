@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mrflearn.kernels import low_rank_cpu as tiles
+from mrflearn.kernels.low_rank import plain_backward, plain_forward
 from support.scores import random_scores
 
 pytest.importorskip("triton", reason="the package triton (extra: gpu) is not installed")
@@ -35,17 +35,21 @@ SHAPES = [(1, 1, 1, 1), (3, 5, 130, 7), (2, 77, 129, 30), (1, 200, 65, 100)]
 
 
 def on_the_gpu_and_exactly(inputs, weight):
-    """Values, means and gradients by Triton in float32, and by tiles in float64."""
+    """Values, means and gradients by Triton in float32, and by plain passes in float64."""
     from mrflearn.kernels import low_rank_triton as fused
 
-    found = run(fused, [value.to(DEVICE) for value in inputs], weight.to(DEVICE))
-    wanted = run(tiles, [value.double() for value in inputs], weight.double())
+    found = run(
+        fused.forward, fused.backward, [value.to(DEVICE) for value in inputs], weight.to(DEVICE)
+    )
+    wanted = run(
+        plain_forward, plain_backward, [value.double() for value in inputs], weight.double()
+    )
     return [value.cpu().double() for value in found], wanted
 
 
-def run(kernels, inputs, weight):
-    value, mean, saved = kernels.forward(*inputs, means=True)
-    return value, mean, *kernels.backward(value, weight, saved)
+def run(forward, backward, inputs, weight):
+    value, mean, saved = forward(*inputs, means=True)
+    return value, mean, *backward(value, weight, saved)
 
 
 def assert_close(found, wanted, tolerance=2e-6):
@@ -104,7 +108,7 @@ def test_values_alone():
 
     inputs, _ = random_inputs((2, 33, 70, 8), seed=5)
     value, mean, _ = fused.forward(*(tensor.to(DEVICE) for tensor in inputs), means=False)
-    exact, _, _ = tiles.forward(*(tensor.double() for tensor in inputs), means=False)
+    exact, _, _ = plain_forward(*(tensor.double() for tensor in inputs), means=False)
     assert mean.numel() == 0
     torch.testing.assert_close(value.cpu().double(), exact, rtol=1e-6, atol=1e-6)
 

@@ -5,9 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.kernels import low_rank_cpu as tiles
-from mrflearn.kernels.low_rank import in_two_passes, star_logsumexp, star_logsumexp_reference
-from support.scores import assert_same_value_and_gradient, random_scores, value_and_gradients
+from mrflearn.kernels import low_rank
+from mrflearn.kernels.low_rank import in_two_passes, star_logsumexp
+from support.scores import (
+    assert_same_value_and_gradient,
+    random_scores,
+    star_logsumexp_reference,
+    value_and_gradients,
+)
 
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(1, 5))
 seeds = st.integers(0, 2**31)
@@ -21,9 +26,9 @@ def random_stars(offsets, rows, columns, dims, *, seed, dtype):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(tiles, "LEAST_STAR_ROWS", 3)
-    monkeypatch.setattr(tiles, "MOST_STAR_ROWS", 3)
-    monkeypatch.setattr(tiles, "SMALLEST_SHARE", 5)
+    monkeypatch.setattr(low_rank, "LEAST_STAR_ROWS", 3)
+    monkeypatch.setattr(low_rank, "MOST_STAR_ROWS", 3)
+    monkeypatch.setattr(low_rank, "SMALLEST_SHARE", 5)
 
 
 @pytest.mark.usefixtures("small_blocks", "threads")
@@ -42,8 +47,10 @@ def test_one_pass_agrees_with_the_whole_array(dtype, tolerance, shape, seed):
 def test_two_passes_agree_with_one(shape, seed):
     left, right, bias, centre = random_stars(*shape, seed=seed, dtype=torch.float64)
     left = left.expand(shape[0], -1, -1)
-    once = tiles.star(left, right, bias, centre)
-    twice = in_two_passes(tiles).star(left, right, bias, centre)
+    once = low_rank.star_in_blocks(left, right, bias, centre)
+    twice = in_two_passes(low_rank.plain_forward, low_rank.plain_backward).star(
+        left, right, bias, centre
+    )
     for found, wanted in zip(twice, once, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
 

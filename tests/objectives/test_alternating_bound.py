@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from mrflearn.features.moments import lattice_moments
 from mrflearn.inference.lifted import Stars
-from mrflearn.models.lifted import Dualised, ExplicitPairs, NeighbourModel
+from mrflearn.models.lifted import NeighbourModel
 from mrflearn.objectives.lifted import LiftedLikelihood, WordFrequencies
 from mrflearn.training.lbfgs import LBFGS
 from support.alternating_bound import AlternatingBound
@@ -19,10 +21,10 @@ def test_both_loops_find_the_same_bound(inner):
     ring = torch.randint(3, (600,), generator=torch.Generator().manual_seed(1)).numpy()
     ring[1::3] = ring[::3]
     moments = lattice_moments(ring, offsets=((1,), (2,)))
-    model = NeighbourModel(torch.zeros(3).double(), ExplicitPairs.zeros(2, 3))
+    model = NeighbourModel(torch.zeros(3).double(), {"table": torch.zeros(2, 3, 3).double()})
     frequencies = WordFrequencies.of(moments, model.unary)
     search = LBFGS(max_iterations=60, tolerance=1e-7, delta=None)
-    both = Dualised(model, {"duals": torch.zeros(2, 3).double()})
+    both = replace(model, duals=torch.zeros(2, 3).double())
     joint = LiftedLikelihood(both, None, frequencies, Stars())
     expected = minimise(joint, joint.start, search)
     loop = AlternatingBound(model, frequencies, inner=inner, steps=60)

@@ -11,13 +11,7 @@ import torch
 from mrflearn.errors import DataError
 from mrflearn.features.moments import Moments, PairCounts, TripleCounts
 from mrflearn.inference.lifted import Chains, Stars, Windows
-from mrflearn.models.lifted import (
-    BilinearPairs,
-    Dualised,
-    ExplicitPairs,
-    LowRankPairs,
-    NeighbourModel,
-)
+from mrflearn.models.lifted import FORMS, NeighbourModel
 from mrflearn.objectives.base import Evaluation
 from mrflearn.objectives.lifted import LiftedLikelihood, WordFrequencies
 from mrflearn.training.lbfgs import LBFGS
@@ -52,11 +46,16 @@ def model_of(form: str, states: int, offsets: int) -> NeighbourModel:
         return 0.3 * torch.randn(shape, generator=generator, dtype=torch.float64)
 
     pairs = {
-        "explicit": ExplicitPairs(normal(offsets, states, states)),
-        "low-rank": LowRankPairs(normal(states, 2), normal(offsets, states, 2)),
-        "bilinear": BilinearPairs(normal(states, 2), normal(offsets, 2, 2), normal(states, 2)),
+        "explicit": [normal(offsets, states, states)],
+        "low-rank": [normal(states, 2), normal(offsets, states, 2)],
+        "bilinear": [normal(states, 2), normal(offsets, 2, 2), normal(states, 2)],
     }[form]
-    return NeighbourModel(normal(states), pairs)
+    return NeighbourModel(normal(states), dict(zip(FORMS[form], pairs, strict=True)))
+
+
+def free_tables(offsets: int, states: int, dtype: torch.dtype = torch.float64) -> NeighbourModel:
+    table = torch.zeros(offsets, states, states, dtype=dtype)
+    return NeighbourModel(torch.zeros(states, dtype=dtype), {"table": table})
 
 
 def bound_of(
@@ -70,7 +69,7 @@ def bound_of(
         "chains": Chains(rho / rho.sum()),
         "recorded chains": Chains(rho / rho.sum(), recorded=True),
     }[kind]
-    own = Dualised(model, {"duals": duals})
+    own = replace(model, duals=duals)
     return LiftedLikelihood(own, None, WordFrequencies.of(moments, LIKE), inference)
 
 
@@ -125,9 +124,7 @@ def test_gradients_with_triples_are_slopes():
 def test_free_triples_reach_the_entropy_of_a_word_given_two():
     moments = triple_counts(3, 6000, seed=5)
     three = moments.triples.count.reshape(3, 3, 3) / moments.positions  # strictly positive
-    model = NeighbourModel(
-        torch.zeros(3).double(), ExplicitPairs.zeros(2, 3), torch.zeros(3, 3, 3).double()
-    )
+    model = replace(free_tables(2, 3), triples=torch.zeros(3, 3, 3).double())
     bound = bound_of("windows", model, moments)
     outcome = minimise(bound, bound.start, LBFGS(max_iterations=500, tolerance=1e-9, delta=None))
     assert outcome.value == pytest.approx(entropy(three) - entropy(three.sum(2)), abs=1e-6)
@@ -159,7 +156,7 @@ def test_free_tables_reach_the_closed_form(kind, offsets):
     chain_weights = [0.7, 0.3] if offsets == 2 else [1]
     weights = [1 / (offsets + 1)] * offsets if kind == "stars" else chain_weights
     expected = entropy(single) - sum(w * i for w, i in zip(weights, shared, strict=True))
-    model = NeighbourModel(torch.zeros(4).double(), ExplicitPairs.zeros(offsets, 4))
+    model = free_tables(offsets, 4)
     bound = bound_of(kind, model, moments)
     search = LBFGS(max_iterations=500, tolerance=1e-9, delta=None)
     outcome = minimise(bound, bound.start, search)
@@ -212,11 +209,11 @@ def test_a_restored_bound_goes_on_to_the_same_bits(kind):
 def test_values_do_not_leap_where_eigenvalues_cross(dtype):
     """One word's step to itself overtakes all others: no value along the way is lost sight of."""
     moments = ring_moments(12, 400, 1, seed=4)
-    model = NeighbourModel(torch.zeros(12).to(dtype), ExplicitPairs.zeros(1, 12, dtype))
+    model = free_tables(1, 12, dtype)
     duals = torch.zeros(1, 12, dtype=dtype)
     like = torch.zeros(1, dtype=dtype)
     bound = LiftedLikelihood(
-        Dualised(model, {"duals": duals}),
+        replace(model, duals=duals),
         None,
         WordFrequencies.of(moments, like),
         Chains(torch.ones(1, dtype=dtype)),

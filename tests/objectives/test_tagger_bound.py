@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,7 @@ from mrflearn.features.tagged_sentences import TaggedSentences
 from mrflearn.graph.lifted import PLACES
 from mrflearn.inference.lifted import Stars, TagChains, star_spacing
 from mrflearn.kernels.sparse_product import SparseMatrix
-from mrflearn.models.lifted import Dualised, JointTaggerModel
+from mrflearn.models.lifted import JointTaggerModel
 from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies
 from mrflearn.training.lbfgs import LBFGS
 from support.functions import minimise
@@ -32,7 +34,7 @@ def bound_of(name: str, distances: int, words: int, text=TEXT, vocabulary=WORDS)
     features = {p: SparseMatrix.of(t.matrix, LIKE.dtype, LIKE.device) for p, t in spelling.items()}
     sizes = {place: len(table.number) for place, table in spelling.items()}
     model = JointTaggerModel.zeros(3, distances, sizes, LIKE)
-    both = Dualised(model, own[name].duals(model.potentials(features)))
+    both = replace(model, duals=own[name].duals(model.potentials(features)))
     return LiftedLikelihood(both, features, TagFrequencies.of(moments, LIKE), own[name])
 
 

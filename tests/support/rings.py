@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from mrflearn.models.lifted import ExplicitPairs, NeighbourModel
+from mrflearn.models.lifted import NeighbourModel
 
 
 def random_model(offsets: int, states: int, seed: int, size: float = 1.0) -> NeighbourModel:
@@ -16,7 +16,7 @@ def random_model(offsets: int, states: int, seed: int, size: float = 1.0) -> Nei
     generator = torch.Generator().manual_seed(seed)
     unary = torch.randn(states, generator=generator, dtype=torch.float64)
     table = torch.randn(offsets, states, states, generator=generator, dtype=torch.float64)
-    return NeighbourModel(size * unary, ExplicitPairs(size * table))
+    return NeighbourModel(size * unary, {"table": size * table})
 
 
 def with_triples(model: NeighbourModel, seed: int, size: float = 1.0) -> NeighbourModel:

@@ -1,4 +1,4 @@
-"""Random low-rank scores, and the comparison of a kernel with its twin in float64."""
+"""Random low-rank scores, the slow twins of kernels, and their comparison in float64."""
 
 from __future__ import annotations
 
@@ -56,3 +56,30 @@ def assert_same_value_and_gradient(
 def _largest(value: Tensor) -> float:
     finite = value[value.isfinite()]
     return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def row_logsumexp_reference(
+    left: Tensor, right: Tensor, bias: Tensor, scale: float | Tensor = 1.0
+) -> Tensor:
+    """What `row_logsumexp` computes, from the whole array of scores; with gradients."""
+    factor = scale.view(-1, 1, 1) if isinstance(scale, Tensor) else scale
+    scores = (left * factor).expand(len(bias), -1, -1) @ right.mT + bias.unsqueeze(1)
+    empty = (bias == -torch.inf).all(1, keepdim=True)
+    # Twice `where`: the gradient of the branch that is not taken must be finite too.
+    value = torch.where(empty.unsqueeze(2), 0.0, scores).logsumexp(2)
+    return torch.where(empty, -torch.inf, value)
+
+
+def star_logsumexp_reference(
+    left: Tensor, right: Tensor, bias: Tensor, centre: Tensor, scale: float | Tensor = 1.0
+) -> Tensor:
+    """What `star_logsumexp` computes."""
+    return (centre + row_logsumexp_reference(left, right, bias, scale).sum(0)).logsumexp(0)
+
+
+def power_step_reference(
+    left: Tensor, right: Tensor, bias: Tensor, rows: Tensor, columns: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What `power_step` computes."""
+    scores = left @ right.mT + bias.unsqueeze(1)
+    return (scores + rows.unsqueeze(2)).logsumexp(1), (scores + columns.unsqueeze(1)).logsumexp(2)

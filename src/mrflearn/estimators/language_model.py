@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,13 +38,7 @@ from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.transfer import exact_sentences, gibbs_sentences
 from mrflearn.io.corpus import Text, Vocabulary, encode_corpus, hold
 from mrflearn.io.files import PathLike
-from mrflearn.models.lifted import (
-    BilinearPairs,
-    Dualised,
-    ExplicitPairs,
-    LowRankPairs,
-    NeighbourModel,
-)
+from mrflearn.models.lifted import NeighbourModel, moved
 from mrflearn.models.storage import figure
 from mrflearn.training.checkpoint import Checkpoint
 
@@ -218,16 +211,14 @@ class LanguageModel(WordSpace, ScoresText):
             progress=self.verbose,
             checkpoint=checkpoint,
             resume=resume,
-            start=None if earlier is None else earlier.trained,
+            start=None if earlier is None else earlier.model,
             **{name: getattr(self, name) for name in SETTINGS},
         )
         fitted = self._train(text, moments, settings, held_out)
-        self.outcome_ = replace(fitted.outcome, model=fitted.model)
+        self.outcome_ = fitted.outcome
         lengths = np.stack([moments.lengths, moments.length_counts])
         assert moments.vocabulary is not None  # noqa: S101 - _training_moments made sure
-        self._learned = LearnedText(
-            Dualised(fitted.model, fitted.duals), fitted.ceiling, moments.vocabulary, lengths
-        )
+        self._learned = LearnedText(fitted.model, fitted.ceiling, moments.vocabulary, lengths)
         self.bound_ = self.log_likelihood(moments).per_position
         self.validation_bound_ = (
             None if held_out is None else self.log_likelihood(held_out).per_position
@@ -338,7 +329,7 @@ class LanguageModel(WordSpace, ScoresText):
         line = torch.tensor([*edge, *known.tolist(), *edge])
         at = gaps[0] + context
         before, after = line[at - context : at].flip(0), line[at + 1 : at + 1 + context]
-        potentials = learned.trained.to(torch.float64, torch.device("cpu")).model.potentials()
+        potentials = moved(learned.model, torch.float64, torch.device("cpu")).potentials()
         scores = potentials.conditional(before[None], after[None])[0]
         scores[vocabulary.separator] = -torch.inf
         chances, best = scores.softmax(0).topk(min(n, len(scores) - 1))
@@ -438,10 +429,9 @@ class LanguageModel(WordSpace, ScoresText):
 
     def _vectors(self) -> NDArray[np.float32]:
         pairs = self._fitted().model.pairs
-        if isinstance(pairs, ExplicitPairs):
+        if "left" not in pairs:
             raise SettingsError("a model with explicit tables has no word vectors.")
-        assert isinstance(pairs, (LowRankPairs, BilinearPairs))  # noqa: S101 - the other forms
-        return np.asarray(pairs.left.cpu(), dtype=np.float32)
+        return np.asarray(pairs["left"].cpu(), dtype=np.float32)
 
     @property
     def _chooses_weights(self) -> bool:

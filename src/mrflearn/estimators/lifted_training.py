@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, final
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from mrflearn.errors import InferenceError, SettingsError
 from mrflearn.execution.device import choose_device
@@ -26,13 +25,11 @@ from mrflearn.inference.lifted import (
 from mrflearn.inference.transfer import ExactRing, too_many_windows
 from mrflearn.io.files import PathLike
 from mrflearn.models.lifted import (
-    BilinearPairs,
-    Dualised,
-    ExplicitPairs,
+    FORMS,
     JointTaggerModel,
-    LowRankPairs,
     NeighbourModel,
     log_frequencies,
+    moved,
     spectral_start,
 )
 from mrflearn.objectives.base import Autograd, Objective
@@ -58,34 +55,29 @@ M = TypeVar("M", NeighbourModel, JointTaggerModel)
 Bound: TypeAlias = Stars | Chains | Windows | TagChains
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class LiftedFit(Generic[M]):
-    """The model with the duals of its bound, log Z as certified, and how training went."""
+class LiftedFit(NamedTuple, Generic[M]):
+    """How training went, its model with the duals of the bound, and log Z as certified."""
 
-    model: M
-    duals: Mapping[str, Tensor]
+    outcome: Outcome[M]
     ceiling: LogPartitionBound
-    outcome: Outcome[Any]
+
+    @property
+    def model(self) -> M:
+        """What was trained."""
+        return self.outcome.model
 
 
 def train_bound(
-    objective_in: Callable[[torch.dtype], LiftedLikelihood[Dualised[M]]],
-    objective: LiftedLikelihood[Dualised[M]],
+    objective: LiftedLikelihood[M],
+    in_double: Callable[[], LiftedLikelihood[M]],
     bound: Bound,
     optimiser: LBFGS,
     **options: Any,
 ) -> LiftedFit[M]:
-    """The model whose bound is best.
-
-    `objective_in` makes the objective in double precision; further options are those of `minimise`.
-    """
-    outcome = minimise(
-        objective, optimiser, in_double=lambda: objective_in(torch.float64), **options
-    )
-    found = outcome.model
-    certified = bound.bound(found.potentials(objective.batch), objective.committed)
-    return LiftedFit(found.model, found.duals, certified, outcome)
+    """The model whose bound is best; the options are those of `minimise`."""
+    outcome = minimise(objective, optimiser, in_double=in_double, **options)
+    potentials: Any = outcome.model.potentials(objective.batch)
+    return LiftedFit(outcome, bound.bound(potentials, objective.committed))
 
 
 # Which bound a language model is learned by, and what that needs.
@@ -191,7 +183,7 @@ class LiftedSettings:
     progress: bool = False
     checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
-    start: Dualised[NeighbourModel] | None = None
+    start: NeighbourModel | None = None
 
 
 def train_lifted(
@@ -204,11 +196,11 @@ def train_lifted(
     device = choose_device(settings.device)
     start = starting_point(moments, settings, weights)
 
-    def objective_in(dtype: torch.dtype) -> LiftedLikelihood[Dualised[NeighbourModel]]:
-        own = start.to(dtype, device)
-        return LiftedLikelihood(own, None, WordFrequencies.of(moments, own.model.unary), bound)
+    def objective_in(dtype: torch.dtype) -> LiftedLikelihood[NeighbourModel]:
+        own = moved(start, dtype, device)
+        return LiftedLikelihood(own, None, WordFrequencies.of(moments, own.unary), bound)
 
-    objective = objective_in(start.model.unary.dtype)
+    objective = objective_in(start.unary.dtype)
     callbacks = []
     if valid is not None:
         seen = WordFrequencies.of(valid, objective.start)
@@ -225,11 +217,11 @@ def train_lifted(
         tolerance=TOLERANCE if settings.tolerance is None else settings.tolerance,
     )
     return train_bound(
-        objective_in,
         objective,
+        lambda: objective_in(torch.float64),
         bound,
         search,
-        penalty=Penalty(l2=dict.fromkeys(start.model.penalised(), settings.l2)),
+        penalty=Penalty(l2=dict.fromkeys(start.penalised(), settings.l2)),
         scaling=word_scaling(objective.model, moments, bound.weights),
         callbacks=callbacks,
         progress=settings.progress,
@@ -265,14 +257,13 @@ def train_on_best_weights(
 
 def starting_point(
     moments: Moments, settings: LiftedSettings, weights: tuple[float, ...]
-) -> Dualised[NeighbourModel]:
+) -> NeighbourModel:
     """Where training begins: at an earlier model if one is given, else near the best."""
-    if settings.start is None:
+    earlier, shape = settings.start, (len(moments.offsets), moments.states)
+    if earlier is None:
         model = starting_model(moments, settings, weights)
-        if settings.triples:
-            model = replace(model, triples=model.unary.new_zeros((model.states,) * 3))
-        return Dualised(model, {"duals": model.unary.new_zeros(model.offsets, model.states)})
-    earlier, shape = settings.start.model, (len(moments.offsets), moments.states)
+        triples = model.unary.new_zeros((model.states,) * 3) if settings.triples else None
+        return replace(model, triples=triples, duals=model.unary.new_zeros(shape))
     if (earlier.offsets, earlier.states) != shape:
         raise SettingsError(
             f"the earlier model has {earlier.states:,} words and {earlier.offsets} offsets, the "
@@ -280,7 +271,7 @@ def starting_point(
         )
     if (earlier.triples is not None) != settings.triples:
         raise SettingsError("the earlier model and this one differ in their scores of triples.")
-    return settings.start
+    return earlier
 
 
 def starting_model(
@@ -289,33 +280,26 @@ def starting_model(
     """Where training begins: half the spectral scores, or none for free tables."""
     offsets, states = len(moments.offsets), moments.states
     like = torch.zeros(1, dtype=number_type(settings.dtype, states))
+    if settings.form not in FORMS:
+        raise SettingsError(f"form {settings.form!r} is not one of {', '.join(FORMS)}.")
     if settings.form == "explicit":
-        exact = torch.float64 if settings.dtype is None else like.dtype
+        like = like.double() if settings.dtype is None else like
         require_memory(
-            exact.itemsize * states**2 * (offsets * LBFGS().vectors_held + 1),
+            like.itemsize * states**2 * (offsets * LBFGS().vectors_held + 1),
             f"training a free score for every pair of {states:,} words at {offsets} offsets",
             "Try form='low-rank', or a smaller vocabulary (vocabulary_size=...).",
             choose_device(settings.device),
         )
-        tables = ExplicitPairs.zeros(offsets, states, exact)
-        return NeighbourModel(log_frequencies(moments, tables.table), tables)
+        table = like.new_zeros(offsets, states, states)
+        return NeighbourModel(log_frequencies(moments, like), {"table": table})
     model = spectral_start(moments, settings.dims, torch.tensor(weights), settings.seed, like)
-    pairs = model.pairs
-    assert isinstance(pairs, LowRankPairs)  # noqa: S101 - what spectral_start makes
-    half = 0.5**0.5
-    pairs = replace(pairs, left=pairs.left * half, right=pairs.right * half)
+    left, right = (0.5**0.5 * model.pairs[name] for name in ("left", "right"))
     if settings.form == "low-rank":
-        return replace(model, pairs=pairs)
-    if settings.form != "bilinear":
-        raise SettingsError(
-            f"form {settings.form!r} is not one of 'low-rank', 'bilinear', 'explicit'."
-        )
+        return replace(model, pairs={"left": left, "right": right})
     # One right vector a word: the first offset's, and matrices that scale it for the others.
     rho = torch.tensor(weights) / weights[0]
-    unit = torch.eye(settings.dims).to(like)
-    return replace(
-        model, pairs=BilinearPairs(pairs.left, rho.view(-1, 1, 1) * unit, pairs.right[0])
-    )
+    scales = rho.view(-1, 1, 1) * torch.eye(settings.dims).to(like)
+    return replace(model, pairs={"left": left, "transitions": scales, "right": right[0]})
 
 
 # A fitted neighbour model by pseudolikelihood or, for small vocabularies, maximum likelihood.
@@ -343,8 +327,11 @@ def train_direct(
             raise InferenceError(reason)
     usual = torch.float64 if estimator == "ml" else torch.float32
     kind = usual if settings.dtype is None else number_type(settings.dtype, moments.states)
-    device = choose_device(settings.device)
-    start = starting_point(moments, settings, weights).to(kind, device).model
+    start = moved(
+        replace(starting_point(moments, settings, weights), duals=None),
+        kind,
+        choose_device(settings.device),
+    )
     objective: Objective[NeighbourModel]
     strength, optimiser = settings.l2, _optimiser(estimator, settings)
     if estimator == "ml":
@@ -352,7 +339,7 @@ def train_direct(
         objective = LiftedLikelihood(start, None, frequencies, ExactRing(moments.positions))
     else:
         assert ids is not None and moments.separator is not None  # noqa: S101, PT018
-        gaps = Gaps.of(ids, moments.separator, start.offsets).to(device)
+        gaps = Gaps.of(ids, moments.separator, start.offsets).to(start.unary.device)
         loss = pseudolikelihood_loss(moments.separator)
         objective = Autograd(start, gaps.split(WORDS_A_BATCH[estimator]), loss)
         strength *= moments.positions
@@ -363,9 +350,9 @@ def train_direct(
         progress=settings.progress,
         seed=settings.seed,
     )
-    model = outcome.model
-    duals = {"duals": model.unary.new_zeros(model.offsets, model.states)}
-    return LiftedFit(model, duals, bound.bound(model.potentials()), outcome)
+    duals = start.unary.new_zeros(start.offsets, start.states)
+    model = replace(outcome.model, duals=duals)
+    return LiftedFit(replace(outcome, model=model), bound.bound(model.potentials()))
 
 
 def _optimiser(estimator: Direct, settings: LiftedSettings) -> LBFGS | Adagrad:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.labelling import accuracy, check_n, marginal_dicts, pair_of
 from mrflearn.estimators.tagger_training import (
+    BOUNDS,
     LearnedTagger,
     Learning,
-    TaggerSettings,
+    TaggerBoundName,
     learn,
     restore,
     store,
@@ -28,19 +29,13 @@ from mrflearn.execution.threads import one_thread
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.features.tagged_sentences import Tags, check_tags
 from mrflearn.graph.lifted import PLACES
-from mrflearn.inference.lifted import LogPartitionBound, Stars, TagChains
+from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.sentence_tags import SentenceTags
 from mrflearn.io.files import PathLike
 from mrflearn.io.tag_files import TagSource
 from mrflearn.models.storage import figure
 from mrflearn.training.checkpoint import Checkpoint, Stages
 
-TaggerBoundName = Literal["exact", "chains", "stars"]
-BOUNDS: dict[TaggerBoundName, Callable[[tuple[int, ...]], Stars | TagChains]] = {
-    "exact": TagChains.exact,
-    "chains": TagChains.mixed,
-    "stars": lambda _: Stars(),
-}
 Sentences = Iterable[Sequence[str]]
 Held = tuple[list[Sequence[str]], list[Sequence[str]]]
 LARGEST_BATCH = 2**24  # scores of states held at once; bounds memory, changes no result
@@ -170,7 +165,7 @@ class JointTagger(Estimator):
         self._learned = found.learning.learned
         self.l2_, self.unlabelled_weight_ = found.l2, found.weight
         self.bound_ = found.learning.log_likelihood
-        self.outcome_ = replace(found.learning.fit.outcome, model=self._learned.model)
+        self.outcome_ = replace(found.learning.outcome, model=self._learned.model)
         warn_of_single_label(self.classes_)
         return self
 
@@ -306,7 +301,7 @@ class JointTagger(Estimator):
             raise SettingsError("to choose between settings fit needs validation=(X, y).")
         best: _Trial | None = None
         for l2, weight in choices:
-            found = learn(sentences, tags, self._settings(l2, weight, saved))
+            found = learn(sentences, tags, self, l2, weight, saved)
             reached = 0.0
             if held_out is not None:
                 reached = _accuracy(held_out[1], _best_tags(found.learned, held_out[0]))
@@ -314,24 +309,6 @@ class JointTagger(Estimator):
                 best = _Trial(found, l2, weight, reached)
         assert best is not None  # noqa: S101 - there are choices
         return best
-
-    def _settings(self, l2: float, weight: float, saved: Stages) -> TaggerSettings:
-        places = PLACES[self.words]
-        return TaggerSettings(
-            bound=BOUNDS[self.bound](places),
-            distances=self.context,
-            places=places,
-            l2=l2,
-            max_iterations=self.max_iterations,
-            tolerance=self.tolerance,
-            device=self.device,
-            progress=self.verbose,
-            tags=self.tags,
-            rounds=self.rounds,
-            weight=weight,
-            seed=self.random_state,
-            saved=saved,
-        )
 
     def _check_settings(self) -> None:
         if self.words not in PLACES:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.estimators.lifted_training import LiftedFit, train_bound
+from mrflearn.estimators.lifted_training import train_bound
 from mrflearn.execution.device import choose_device
 from mrflearn.features.joint_moments import JointMoments, count_joint
 from mrflearn.features.spelling import SpellingTable
@@ -30,88 +30,16 @@ from mrflearn.graph.lifted import CENTRE, PLACES, TagPotentials
 from mrflearn.inference.lifted import LogPartitionBound, Stars, TagChains, star_spacing
 from mrflearn.inference.sentence_tags import expected_moments
 from mrflearn.kernels.sparse_product import SparseMatrix
-from mrflearn.models.lifted import NAMES, TRANSITIONS, Dualised, JointTaggerModel, places_named
+from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel, places_named
 from mrflearn.models.storage import record, texts
 from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies, tag_scaling
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.checkpoint import Stages
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.outcome import Outcome
 
-# Joint moments in, a fitted tagger out.
-
-
-MILD = 0.1  # the penalty on transitions over that on features: there are few, all seen often
-
-
-@final
-@dataclass(frozen=True)
-class TaggerSettings:
-    """What to learn and for how long, and how to go on where tags are unknown.
-
-    See `JointTagger` for each of them.
-    """
-
-    bound: Stars | TagChains
-    distances: int
-    places: tuple[int, ...]
-    l2: float
-    max_iterations: int
-    tolerance: float
-    device: str
-    progress: bool
-    tags: int | None
-    rounds: int
-    weight: float
-    seed: int
-    saved: Stages
-
-
-def train_tagger(
-    moments: JointMoments,
-    spelling: Mapping[int, SpellingTable],
-    settings: TaggerSettings,
-    start: Mapping[str, Tensor] | None = None,
-) -> tuple[LiftedFit[JointTaggerModel], float]:
-    """The model whose bound is best, and that bound on the text per position.
-
-    `start` are parameters, and duals, to begin with.
-    """
-    places, bound = settings.places, settings.bound
-    if isinstance(bound, Stars):
-        moments = moments.rounded_up(star_spacing(moments.distances, len(places)))
-    device = choose_device(settings.device)
-    sizes = {place: len(spelling[place].number) for place in places}
-
-    def objective_in(dtype: torch.dtype) -> LiftedLikelihood[Dualised[JointTaggerModel]]:
-        like = torch.zeros(0, dtype=dtype, device=device)
-        features = {p: SparseMatrix.of(spelling[p].matrix, dtype, device) for p in places}
-        shape = moments.transitions.shape[-1], moments.distances
-        model = JointTaggerModel.zeros(*shape, sizes, like)
-        with torch.no_grad():
-            duals = bound.duals(model.potentials(features))
-        own = Dualised(model, duals)
-        begin = {name: value.to(like) for name, value in (start or {}).items()}
-        own = own.with_parameters({**own.parameters(), **begin})
-        return LiftedLikelihood(own, features, TagFrequencies.of(moments, like), bound)
-
-    objective = objective_in(torch.float32)
-    strength = settings.l2 / moments.positions
-    weights = dict.fromkeys((NAMES[place] for place in places), strength)
-    checkpoint, resume = settings.saved.next()
-    found = train_bound(
-        objective_in,
-        objective,
-        bound,
-        LBFGS(max_iterations=settings.max_iterations, tolerance=settings.tolerance),
-        penalty=Penalty(l2={TRANSITIONS: MILD * strength, **weights}),
-        scaling=tag_scaling(objective.model, moments, spelling),
-        progress=settings.progress,
-        checkpoint=checkpoint,
-        resume=resume,
-    )
-    mean = float(objective.frequencies.mean_score(found.model.potentials(objective.batch)))
-    return found, mean - found.ceiling.per_position(moments.positions)
-
+if TYPE_CHECKING:
+    from mrflearn.estimators.tagger import JointTagger
 
 # What a fitted tagger is, and the way there and back to what storage keeps.
 
@@ -226,6 +154,13 @@ def _check(learned: LearnedTagger) -> None:
 # Sentences in, a learned tagger out, whether all of their tags are known, some, or none.
 
 
+TaggerBoundName = Literal["exact", "chains", "stars"]
+BOUNDS: dict[TaggerBoundName, Callable[[tuple[int, ...]], Stars | TagChains]] = {
+    "exact": TagChains.exact,
+    "chains": TagChains.mixed,
+    "stars": lambda _: Stars(),
+}
+MILD = 0.1  # the penalty on transitions over that on features: there are few, all seen often
 RARE_COUNT = 5  # a word that comes at most so often is rare
 ROUND_ITERATIONS = 30  # of L-BFGS in a round, which begins where the one before it ended
 
@@ -234,7 +169,7 @@ class Learning(NamedTuple):
     """A learned tagger, how its last training went, and its bound on the text per position."""
 
     learned: LearnedTagger
-    fit: LiftedFit[JointTaggerModel]
+    outcome: Outcome[JointTaggerModel]
     log_likelihood: float
 
 
@@ -246,8 +181,10 @@ class Corpus:
     words: tuple[str, ...]
     tags: tuple[str, ...]
     read: TaggedSentences
-    settings: TaggerSettings
     spelling: dict[int, SpellingTable]
+    settings: JointTagger
+    l2: float
+    saved: Stages
 
     @classmethod
     def of(
@@ -255,45 +192,87 @@ class Corpus:
         sentences: Sequence[Sequence[str]],
         tags: Sequence[Tags],
         labels: tuple[str, ...],
-        settings: TaggerSettings,
+        settings: JointTagger,
+        *others: Any,
     ) -> Corpus:
         counts = Counter(word for sentence in sentences for word in sentence)
         words = (SEPARATOR, *sorted(counts, key=lambda word: (-counts[word], word)))
         read = number_sentences(sentences, tags, numbers(words), numbers(labels))
         rare_from = 1 + sum(count > RARE_COUNT for count in counts.values())
-        return cls(
-            words, labels, read, settings, spelling_tables(words, settings.places, rare_from)
-        )
+        spelling = spelling_tables(words, PLACES[settings.words], rare_from)
+        return cls(words, labels, read, spelling, settings, *others)
 
     def moments(self, read: TaggedSentences) -> JointMoments:
         """The counts of some of the sentences."""
         shape = len(self.words), len(self.tags)
-        return count_joint(read, shape, self.settings.distances, self.settings.places)
+        return count_joint(read, shape, self.settings.context, tuple(self.spelling))
 
     def train(
         self,
         moments: JointMoments,
-        settings: TaggerSettings,
         start: Mapping[str, Tensor] | None = None,
+        max_iterations: int | None = None,
     ) -> Learning:
-        """The tagger of these counts."""
-        fit, reached = train_tagger(moments, self.spelling, settings, start)
-        learned = LearnedTagger(self.words, self.tags, fit.model, fit.ceiling, self.spelling)
-        return Learning(learned, fit, reached)
+        """The tagger of these counts whose bound is best; `start` are parameters to begin with."""
+        settings, places = self.settings, tuple(self.spelling)
+        bound: Any = BOUNDS[settings.bound](places)
+        if isinstance(bound, Stars):
+            moments = moments.rounded_up(star_spacing(moments.distances, len(places)))
+        device = choose_device(settings.device)
+        sizes = {place: len(table.number) for place, table in self.spelling.items()}
+
+        def objective_in(dtype: torch.dtype) -> LiftedLikelihood[JointTaggerModel]:
+            like = torch.zeros(0, dtype=dtype, device=device)
+            features = {
+                p: SparseMatrix.of(t.matrix, dtype, device) for p, t in self.spelling.items()
+            }
+            model = JointTaggerModel.zeros(len(self.tags), moments.distances, sizes, like)
+            with torch.no_grad():
+                model = replace(model, duals=bound.duals(model.potentials(features)))
+            begin = {name: value.to(like) for name, value in (start or {}).items()}
+            model = model.with_parameters({**model.parameters(), **begin})
+            return LiftedLikelihood(model, features, TagFrequencies.of(moments, like), bound)
+
+        objective = objective_in(torch.float32)
+        strength = self.l2 / moments.positions
+        weights = dict.fromkeys((NAMES[place] for place in places), strength)
+        checkpoint, resume = self.saved.next()
+        outcome, ceiling = train_bound(
+            objective,
+            lambda: objective_in(torch.float64),
+            bound,
+            LBFGS(max_iterations or settings.max_iterations, tolerance=settings.tolerance),
+            penalty=Penalty(l2={TRANSITIONS: MILD * strength, **weights}),
+            scaling=tag_scaling(objective.model, moments, self.spelling),
+            progress=settings.verbose,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
+        model = outcome.model
+        mean = float(objective.frequencies.mean_score(model.potentials(objective.batch)))
+        reached = mean - ceiling.per_position(moments.positions)
+        bare = replace(model, duals={})
+        learned = LearnedTagger(self.words, self.tags, bare, ceiling, self.spelling)
+        return Learning(learned, outcome, reached)
 
 
 def learn(
-    sentences: Sequence[Sequence[str]], tags: Sequence[Tags], settings: TaggerSettings
+    sentences: Sequence[Sequence[str]],
+    tags: Sequence[Tags],
+    settings: JointTagger,
+    l2: float,
+    weight: float,
+    saved: Stages,
 ) -> Learning:
     """The tagger of sentences whose tags are known, or are summed out by expectation-maximisation.
 
     Each round trains on the counts of what is known and on those expected of the rest by the
-    tagger of the round before.
+    tagger of the round before, these with a weight.
     """
-    corpus = Corpus.of(sentences, tags, _labels(tags, settings.tags), settings)
+    corpus = Corpus.of(sentences, tags, _labels(tags, settings.tags), settings, l2, saved)
     whole = corpus.read.known
     base = _of_whole_sentences(sentences, tags, corpus) if whole.any() else None
-    if base is not None and (whole.all() or settings.weight == 0):
+    if base is not None and (whole.all() or weight == 0):
         return base
     known, open_ones = corpus.moments(corpus.read.part(whole)), corpus.read.part(~whole)
     start: Mapping[str, Tensor] | None
@@ -301,14 +280,12 @@ def learn(
         expected, start, weight = _first_guess(corpus), None, 1.0
     else:
         expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
-        start, weight = _carried_over(base, corpus.spelling), settings.weight
-    shorter = replace(settings, max_iterations=ROUND_ITERATIONS)
+        start = _carried_over(base.learned, corpus.spelling)
     for _ in range(settings.rounds):
-        learning = corpus.train(
-            known + expected * weight, settings if start is None else shorter, start
-        )
+        most = None if start is None else ROUND_ITERATIONS
+        learning = corpus.train(known + expected * weight, start, most)
         expected = expected_moments(learning.learned.potentials, open_ones)
-        start = learning.fit.outcome.model.parameters()
+        start = learning.outcome.model.parameters()
     return learning
 
 
@@ -330,32 +307,31 @@ def _of_whole_sentences(
     that they never come.
     """
     whole = corpus.read.known
-    pairs = [(s, t) for s, t, k in zip(sentences, tags, whole, strict=True) if k]
-    own = corpus
     if not whole.all():
-        own = Corpus.of([s for s, _ in pairs], [t for _, t in pairs], corpus.tags, corpus.settings)
-    return own.train(own.moments(own.read), own.settings)
+        some = (list(itertools.compress(own, whole)) for own in (sentences, tags))
+        corpus = Corpus.of(*some, corpus.tags, corpus.settings, corpus.l2, corpus.saved)
+    return corpus.train(corpus.moments(corpus.read))
 
 
 def _first_guess(corpus: Corpus) -> JointMoments:
     """The counts expected where no sentence is known: by the tags of some words, or by classes."""
     read = corpus.read
     if (read.tags != UNKNOWN).any():
-        return expected_moments(_nothing(corpus), read)
-    clusters = cluster_words(read, len(corpus.words), len(corpus.tags) - 1, corpus.settings.seed)
+        shape = len(corpus.words), len(corpus.tags)
+        words = {place: torch.zeros(shape) for place in corpus.spelling}
+        alike = torch.zeros(corpus.settings.context, shape[1], shape[1])
+        return expected_moments(TagPotentials(alike, words), read)
+    seed = corpus.settings.random_state
+    clusters = cluster_words(read, len(corpus.words), len(corpus.tags) - 1, seed)
     return corpus.moments(replace(read, tags=clusters[read.words] + 1))
 
 
-def _carried_over(base: Learning, spelling: dict[int, SpellingTable]) -> dict[str, Tensor]:
+def _carried_over(base: LearnedTagger, spelling: dict[int, SpellingTable]) -> dict[str, Tensor]:
     """A tagger's parameters in the places that a larger vocabulary has for them."""
-    start = {TRANSITIONS: base.learned.model.transitions}
-    for place, own in base.learned.model.weights.items():
-        number = spelling[place].number
-        kept = [
-            (row, number[name])
-            for name, row in base.learned.spelling[place].number.items()
-            if name in number
-        ]
+    start = {TRANSITIONS: base.model.transitions}
+    for place, own in base.model.weights.items():
+        number, before = spelling[place].number, base.spelling[place].number
+        kept = [(row, number[name]) for name, row in before.items() if name in number]
         old, new = torch.tensor(kept, device=own.device).unbind(dim=1)
         start[NAMES[place]] = own.new_zeros(len(number), own.shape[1]).index_copy(0, new, own[old])
     return start
@@ -366,10 +342,3 @@ def _for_words(base: LearnedTagger, words: tuple[str, ...]) -> TagPotentials:
     scores, found = base.read([words[1:]])
     rows = torch.cat([found.new_zeros(1), found])
     return TagPotentials(scores.transitions, {p: own[rows] for p, own in scores.words.items()})
-
-
-def _nothing(corpus: Corpus) -> TagPotentials:
-    """Scores under which all tags are alike."""
-    tags, settings = len(corpus.tags), corpus.settings
-    words = {place: torch.zeros(len(corpus.words), tags) for place in settings.places}
-    return TagPotentials(torch.zeros(settings.distances, tags, tags), words)

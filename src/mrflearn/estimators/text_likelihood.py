@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, final
+from dataclasses import asdict, dataclass
+from typing import Any, final, get_args
 
 import numpy as np
 import torch
@@ -22,24 +22,11 @@ from mrflearn.inference.transfer import (
     sentence_score,
 )
 from mrflearn.io.corpus import LINE_END_ID, Vocabulary
-from mrflearn.models.lifted import (
-    BilinearPairs,
-    Dualised,
-    ExplicitPairs,
-    LowRankPairs,
-    NeighbourModel,
-)
+from mrflearn.models.lifted import FORMS, NeighbourModel
 from mrflearn.models.storage import record, texts
 from mrflearn.objectives.lifted import Gaps, WordFrequencies, log_conditionals
 
 # What a fitted language model is, and the way there and back to what storage keeps.
-
-
-FORMS: dict[str, Any] = {
-    "low-rank": LowRankPairs,
-    "bilinear": BilinearPairs,
-    "explicit": ExplicitPairs,
-}
 
 
 @final
@@ -47,35 +34,30 @@ FORMS: dict[str, Any] = {
 class LearnedText:
     """A model with duals, its bound on log Z, words, and sentence lengths with counts."""
 
-    trained: Dualised[NeighbourModel]
+    model: NeighbourModel
     ceiling: LogPartitionBound
     vocabulary: Vocabulary
     lengths: NDArray[np.int64]
-
-    @property
-    def model(self) -> NeighbourModel:
-        """The model alone."""
-        return self.trained.model
 
 
 def store(learned: LearnedText) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The plain values and the tensors to keep."""
     values = {"ceiling": asdict(learned.ceiling), "words": list(learned.vocabulary.words)}
-    return values, {**learned.trained.parameters(), "lengths": torch.from_numpy(learned.lengths)}
+    return values, {**learned.model.parameters(), "lengths": torch.from_numpy(learned.lengths)}
 
 
 def restore(form: str, kept: dict[str, Any], tensors: dict[str, Tensor]) -> LearnedText:
     """A model of this form, as `store` was given it."""
-    scores = dict(tensors)
-    ceiling = record(LogPartitionBound, kept["ceiling"])
-    vocabulary = Vocabulary(texts(kept, "words"))
-    duals, lengths = scores.pop("duals"), scores.pop("lengths")
-    unary, triples = scores.pop("unary"), scores.pop("triples", None)
-    model = NeighbourModel(unary, FORMS[form](**scores), triples)
+    pairs = {name: tensors[name] for name in FORMS[form]}
+    duals, triples = tensors["duals"], tensors.get("triples")
+    model = NeighbourModel(tensors["unary"], pairs, triples, duals)
+    ceiling, vocabulary = (
+        record(LogPartitionBound, kept["ceiling"]),
+        Vocabulary(texts(kept, "words")),
+    )
     if len(vocabulary) != model.states or duals.shape != (model.offsets, model.states):
         raise DataError("words, duals and scores differ in number")
-    trained = Dualised(model, {"duals": duals})
-    return LearnedText(trained, ceiling, vocabulary, lengths.cpu().numpy())
+    return LearnedText(model, ceiling, vocabulary, tensors["lengths"].cpu().numpy())
 
 
 # How probable a text is under a neighbour model: a proven bound, exact, or an estimate.
@@ -93,6 +75,8 @@ def likelihood(
     seed: int,
 ) -> TextScore:
     """The log-likelihood of the text with these moments (and words, where a method needs them)."""
+    if method not in get_args(TextScoreKind):
+        raise SettingsError(f"method {method!r} is not one of {get_args(TextScoreKind)}.")
     if method in ("exact", "pl"):
         if ids is None:
             raise DataError(f"method {method!r} needs the text itself, not only its moments.")
@@ -101,27 +85,23 @@ def likelihood(
     if method == "bound":
         moments = _bounded(learned, moments)
     positions = moments.positions
-    potentials = learned.model.potentials().double()
-    mean = float(WordFrequencies.of(moments, potentials.unary).mean_score(potentials))
+    potentials, errors = learned.model.potentials().double(), {}
     if method == "bound":
         normaliser = learned.ceiling.per_position(positions)
     elif method == "ring":
         _check_small(potentials)
         normaliser = float(ring_log_partition(potentials, positions)) / positions
-    elif method == "ais":
+    else:
         generator = torch.Generator(device=potentials.unary.device).manual_seed(seed)
         estimate = annealed_ring(learned.model.potentials(), generator)
-        found = _counted(method, (mean - estimate.log_partition) * positions, moments)
-        return replace(
-            found,
-            standard_error=estimate.standard_error * positions,
-            effective_chains=estimate.effective_chains,
-            reliable=estimate.reliable,
-        )
-    else:
-        known = "'bound', 'exact', 'ring', 'ais', 'pl'"
-        raise SettingsError(f"method {method!r} is not one of {known}.")
-    return _counted(method, (mean - normaliser) * positions, moments)
+        normaliser = estimate.log_partition
+        errors = {
+            "standard_error": estimate.standard_error * positions,
+            "effective_chains": estimate.effective_chains,
+            "reliable": estimate.reliable,
+        }
+    mean = float(WordFrequencies.of(moments, potentials.unary).mean_score(potentials))
+    return _counted(method, (mean - normaliser) * positions, moments, **errors)
 
 
 @torch.no_grad()
@@ -160,12 +140,10 @@ def _bounded(learned: LearnedText, moments: Moments) -> Moments:
     return moments.rounded_up(multiple) if multiple > 1 else moments
 
 
-def _counted(method: TextScoreKind, total: float, moments: Moments) -> TextScore:
+def _counted(method: TextScoreKind, total: float, moments: Moments, **errors: Any) -> TextScore:
     assert moments.vocabulary is not None  # noqa: S101 - a language model has its words
-    unknown = int(moments.unary[moments.vocabulary.unknown])
-    return TextScore(
-        total, moments.words, moments.sentences, unknown, method, positions=moments.positions
-    )
+    counts = moments.words, moments.sentences, int(moments.unary[moments.vocabulary.unknown])
+    return TextScore(total, *counts, method, moments.positions, **errors)
 
 
 def _of_sentences(learned: LearnedText, ids: NDArray[np.int32]) -> float:

@@ -34,7 +34,7 @@ class Beliefs:
     factors: tuple[Float[Tensor, " f *shape"], ...]  # one stack a factor group
     kind: Kind
     sweeps: int = 0
-    residual: float = 0.0
+    residual: Tensor | float = 0.0
     converged: bool = True
     warm: Tensor | None = None
 

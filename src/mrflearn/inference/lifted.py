@@ -56,54 +56,27 @@ from mrflearn.graph.lifted import (
     TagPotentials,
     WordPotentials,
 )
+from mrflearn.inference.beliefs import Beliefs, Kind
 from mrflearn.inference.perron import (
     LowRankMatrices,
-    PerronVectors,
     PositiveMatrices,
     TripleMatrices,
+    Vectors,
     WindowMatrix,
     certify,
     follow,
+    overlap,
     power_steps,
 )
 from mrflearn.kernels.low_rank import star_logsumexp
 from mrflearn.kernels.word_sums import sum_out_words
 
-# What an inference on a ring hands back: an estimate to train with, and a proven bound to report.
+# What an inference on a ring hands back: beliefs to train with, and a proven bound to report.
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class RingBeliefs:
-    """log Z / N, from above or nearly so, with gradients to the potentials.
-
-    `noise` is what is left of the error of power iteration, at whose end are `vectors`, which have
-    gradients too.  Where it is above `drift`, or not `converged`, evaluating once more, thoroughly
-    and from there, helps.
-    """
-
-    log_partition: Float[Tensor, ""]
-    vectors: PerronVectors | None = None
-    noise: Tensor | float = 0.0
-    drift: float = math.inf
-    converged: bool = True
-
-    @property
-    def leaves(self) -> tuple[Tensor, ...]:
-        """The tensors whose gradients `onward` asks for."""
-        return () if self.vectors is None else (self.vectors.left, self.vectors.right)
-
-    def onward(self, gradients: Sequence[Tensor]) -> PerronVectors | None:
-        """The vectors after one more power step, which the gradients of log Z / N give for nothing.
-
-        The gradient by log u is rho u (M v) / u^T M v, and by log v the same with M^T u.
-        """
-        if self.vectors is None:
-            return None
-        # A word too rare for its type's smallest number keeps that number instead of dying out.
-        rows, columns = (g.clamp_min(torch.finfo(g.dtype).tiny).log() for g in gradients)
-        left, right = (leaf.detach() for leaf in self.leaves)
-        return PerronVectors(columns - right, rows - left).normalised()
+def ring_beliefs(log_partition: Float[Tensor, ""], kind: Kind, **ending: Any) -> Beliefs:
+    """log Z / N, with gradients to the potentials, which are all the marginals there are."""
+    return Beliefs(log_partition, log_partition.new_empty(0, 0), (), kind, **ending)
 
 
 @final
@@ -167,15 +140,23 @@ class LiftedInference(ABC, Generic[P]):
         """The dual variables, by the names that potentials have for them: theirs, or zeros."""
         return {}
 
-    def begin(self, potentials: P) -> PerronVectors | None:  # noqa: ARG002
+    def begin(self, potentials: P) -> Vectors | None:  # noqa: ARG002
         """A warm start for these potentials, from scratch."""
         return None
 
+    def drift(self, like: Tensor) -> float:  # noqa: ARG002
+        """The residual above which an evaluation is to be repeated from where it ended."""
+        return math.inf
+
     @abstractmethod
     def __call__(
-        self, potentials: P, warm: PerronVectors | None = None, *, thorough: bool = True
-    ) -> RingBeliefs:
-        """What is trained with; where it is not `thorough`, it may not have converged."""
+        self, potentials: P, warm: Vectors | None = None, *, thorough: bool = True
+    ) -> Beliefs:
+        """log Z / N to train with; where it is not `thorough`, it may not have converged.
+
+        `residual` is what is left of the error of power iteration; `warm` of the beliefs is where
+        it ended, with gradients.
+        """
 
 
 # Stars.
@@ -256,9 +237,9 @@ class Stars(LiftedInference[Any]):
 
     def __call__(
         self, potentials: LiftedPotentials, warm: object = None, *, thorough: bool = True
-    ) -> RingBeliefs:
+    ) -> Beliefs:
         del warm, thorough
-        return RingBeliefs(star_log_partition(potentials))
+        return ring_beliefs(star_log_partition(potentials), "upper bound")
 
     @torch.no_grad()
     def bound(self, potentials: LiftedPotentials, warm: object = None) -> LogPartitionBound:
@@ -293,30 +274,18 @@ def _tag_duals(potentials: TagPotentials, of_tags: int, of_words: int) -> dict[s
 
 FIRST_RATIO = 0.087  # the weight of each offset over that of the one before it
 FEW_STATES = 4096
+MOST_STEPS, HASTY_STEPS = 30, 8  # power steps of an evaluation, and of a first answer
 STEPS_UNSEEN = 4  # on a GPU, where a recorded evaluation cannot look
 DRIFT_UNSEEN = 5e-5  # what is left of the error of a recorded evaluation, at most
 QUICK_STEPS = 100  # of certificates in the scores' own precision, at most
 
 
-class Pursuit(NamedTuple):
-    """How closely Perron vectors follow the parameters; see `follow`.
-
-    Among many states steps cost much.  There a first answer does without the `gap`; only where it
-    would be accepted, and the gap is wider, vectors are followed until it is not.
-    """
-
-    tolerance: float
-    gap: float
-    in_two: bool = False
-    most: int = 30
-    hasty: int = 8  # steps of a first answer, at most
-
-    @classmethod
-    def of(cls, like: Float[Tensor, "k n"]) -> Pursuit:
-        single, few = like.dtype == torch.float32, like.shape[1] <= FEW_STATES
-        if few:
-            return cls(5e-5, 1e-3) if single else cls(1e-10, 1e-6)
-        return cls(2e-4, 1e-2, in_two=True) if single else cls(1e-7, 1e-4, in_two=True)
+def closeness(like: Vectors) -> tuple[float, float]:
+    """How closely Perron vectors follow the parameters: tolerance and gap of `follow`."""
+    few = like.shape[-1] <= FEW_STATES
+    if like.dtype == torch.float32:
+        return (5e-5, 1e-3) if few else (2e-4, 1e-2)
+    return (1e-10, 1e-6) if few else (1e-7, 1e-4)
 
 
 class Spectral(LiftedInference[P]):
@@ -335,7 +304,7 @@ class Spectral(LiftedInference[P]):
         """The matrices whose largest eigenvalues bound log Z."""
 
     @abstractmethod
-    def ones(self, potentials: P) -> PerronVectors:
+    def ones(self, potentials: P) -> Vectors:
         """Vectors of ones, as many and as long as the matrices need."""
 
     @abstractmethod
@@ -346,44 +315,50 @@ class Spectral(LiftedInference[P]):
         """The same in double precision."""
         return self
 
-    def pursue(
-        self, matrices: PositiveMatrices, warm: PerronVectors, *, thorough: bool
-    ) -> tuple[PerronVectors, Float[Tensor, "_ k"], bool]:
-        """Vectors after power steps, what log lambda was on the way, whether they converged."""
-        way = Pursuit.of(warm.left)
-        if thorough or not way.in_two:
-            vectors, growth = follow(matrices, warm, way.tolerance, way.most, way.gap)
-            return vectors, growth, True
-        vectors, growth = follow(matrices, warm, way.tolerance, way.hasty)
-        excess = float((growth[2] - growth[0]) @ matrices.weights)
-        return vectors, growth, excess <= way.gap
+    def drift(self, like: Tensor) -> float:
+        if not self.recorded:
+            return math.inf
+        return DRIFT_UNSEEN if like.dtype == torch.float32 else closeness(like)[0]
 
-    def begin(self, potentials: P) -> PerronVectors:
+    def pursue(
+        self, matrices: PositiveMatrices, warm: Vectors, *, thorough: bool
+    ) -> tuple[Vectors, Float[Tensor, "_ k"], bool]:
+        """Vectors after power steps, what log lambda was on the way, whether they converged.
+
+        Among many states steps cost much.  There a first answer does without the gap; only where
+        it would be accepted, and the gap is wider, vectors are followed until it is not.
+        """
+        tolerance, gap = closeness(warm)
+        if thorough or warm.shape[-1] <= FEW_STATES:
+            return *follow(matrices, warm, tolerance, MOST_STEPS, gap), True
+        vectors, growth = follow(matrices, warm, tolerance, HASTY_STEPS)
+        excess = float((growth[2] - growth[0]) @ matrices.weights)
+        return vectors, growth, excess <= gap
+
+    def begin(self, potentials: P) -> Vectors:
         return self.pursue(self.matrices(potentials), self.ones(potentials), thorough=True)[0]
 
     def __call__(
-        self, potentials: P, warm: PerronVectors | None = None, *, thorough: bool = True
-    ) -> RingBeliefs:
-        matrices, drift, converged = self.matrices(potentials), math.inf, True
+        self, potentials: P, warm: Vectors | None = None, *, thorough: bool = True
+    ) -> Beliefs:
+        matrices = self.matrices(potentials)
         warm = self.begin(potentials) if warm is None else warm
+        converged = True
         if self.recorded:
             vectors, growth = power_steps(matrices, warm, STEPS_UNSEEN)
-            single = warm.left.dtype == torch.float32
-            drift = DRIFT_UNSEEN if single else Pursuit.of(warm.left).tolerance
         else:
             vectors, growth, converged = self.pursue(matrices, warm, thorough=thorough)
-        overlap = vectors.overlap()
-        leaves = (own.detach().requires_grad_(True) for own in (vectors.left, vectors.right))
-        vectors = PerronVectors(*leaves)
-        value = matrices.weights @ (matrices.quotients(vectors.left, vectors.right) - overlap)
+        vectors = vectors.detach().requires_grad_(True)
+        value = matrices.weights @ (matrices.quotients(vectors) - overlap(vectors.detach()))
         first, second = growth[:2] @ matrices.weights
-        noise = _left_of_error(first, second, value.detach())
-        return RingBeliefs(value, vectors, noise, drift, converged)
+        residual = _left_of_error(first, second, value.detach())
+        ending = {"residual": residual, "converged": converged, "warm": vectors}
+        return ring_beliefs(value, "approximation", **ending)
 
     @torch.no_grad()
-    def bound(self, potentials: P, warm: PerronVectors | None = None) -> LogPartitionBound:
+    def bound(self, potentials: P, warm: Vectors | None = None) -> LogPartitionBound:
         """The value once more, proven in double precision."""
-        start = (self.ones(potentials) if warm is None else warm).right
+        start = (self.ones(potentials) if warm is None else warm)[1]
         own, sure = self.matrices(potentials), self.proof().matrices(potentials.double())
         rough = certify(own, start, tolerance=self.tolerance / 2, most=QUICK_STEPS)
         found = certify(sure, rough.right.double(), tolerance=self.tolerance, most=self.sure_steps)
@@ -415,8 +390,8 @@ class Chains(Spectral[WordPotentials]):
         bias = potentials.unary + (duals - rho @ duals)
         return LowRankMatrices(*potentials.factors(), bias, rho)
 
-    def ones(self, potentials: WordPotentials) -> PerronVectors:
-        return PerronVectors.ones(self.duals(potentials)["duals"])
+    def ones(self, potentials: WordPotentials) -> Vectors:
+        return potentials.unary.new_zeros(2, potentials.offsets, potentials.states)
 
     def proof(self) -> Chains:
         weights = self.weights.double()
@@ -465,8 +440,8 @@ class Windows(Spectral[WordPotentials]):
             return WindowMatrix(near, far, one)
         return TripleMatrices((far.unsqueeze(1) + potentials.triples + near).unsqueeze(0), one)
 
-    def ones(self, potentials: WordPotentials) -> PerronVectors:
-        return PerronVectors.ones(potentials.unary.new_zeros(1, potentials.states**2))
+    def ones(self, potentials: WordPotentials) -> Vectors:
+        return potentials.unary.new_zeros(2, 1, potentials.states**2)
 
     def rings(self, potentials: WordPotentials) -> Rings:
         return (1.0,), (1,), (potentials.states**2,)
@@ -547,19 +522,18 @@ class TagChains(Spectral[TagPotentials]):
         tables = torch.stack([own.expand(shape) for own in self.tables(potentials)])
         return TripleMatrices(tables, tables.new_tensor([part.weight for part in self.parts]))
 
-    def ones(self, potentials: TagPotentials) -> PerronVectors:
-        shape = len(self.parts), potentials.tags**2
-        return PerronVectors.ones(potentials.transitions.new_zeros(shape, dtype=torch.float64))
+    def ones(self, potentials: TagPotentials) -> Vectors:
+        shape = 2, len(self.parts), potentials.tags**2
+        return potentials.transitions.new_zeros(shape, dtype=torch.float64)
 
     def pursue(
-        self, matrices: PositiveMatrices, warm: PerronVectors, *, thorough: bool
-    ) -> tuple[PerronVectors, Float[Tensor, "_ k"], bool]:
+        self, matrices: PositiveMatrices, warm: Vectors, *, thorough: bool
+    ) -> tuple[Vectors, Float[Tensor, "_ k"], bool]:
         """Steps cost little beside the sums over words: they go on until gradients are exact."""
         del thorough
         assert isinstance(matrices, TripleMatrices)  # noqa: S101 - of `matrices`
         near = matrices.approach(warm, tolerance=1e-10, most=200)
-        vectors, growth = power_steps(matrices, near, 1)
-        return vectors, growth, True
+        return *power_steps(matrices, near, 1), True
 
     def rings(self, potentials: TagPotentials) -> Rings:
         second = len(potentials.transitions) > 1

@@ -1,7 +1,8 @@
 """Largest eigenvalues of positive matrices that are only ever multiplied with vectors.
 
 Power iteration finds left and right Perron vectors u and v; whatever positive v it ends with,
-lambda <= max_x (M v)(x) / v(x) [Collatz, Wielandt], so that what is reported is proven.
+lambda <= max_x (M v)(x) / v(x) [Collatz, Wielandt], so that what is reported is proven.  Vectors
+are given by their logarithms, left and right ones as one tensor (2, k, n): k matrices, n states.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, Self, final
+from typing import Protocol, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,17 +27,17 @@ INVARIANT = 1e-10  # what is new in an image, relative, is rounding below this
 SMALLEST_RITZ = 1e-8  # what Ritz vectors have for entries that are not positive
 
 
-class PositiveMatrices(Protocol):
-    """Matrices M, one per row of vectors, by what they do; `weights` say how much each counts.
+Vectors: TypeAlias = Float[Tensor, "2 k n"]
 
-    Vectors are given and answered by their logarithms.
-    """
+
+class PositiveMatrices(Protocol):
+    """Matrices M, one per row of vectors, by what they do; `weights` say how much each counts."""
 
     @property
     def weights(self) -> Float[Tensor, " k"]: ...
 
     def right_step(
-        self, vectors: Float[Tensor, "k n"]
+        self, right: Float[Tensor, "k n"]
     ) -> tuple[Float[Tensor, "k n"], Float[Tensor, "k n"]]:
         """log (M v) from above and from below.
 
@@ -44,76 +45,65 @@ class PositiveMatrices(Protocol):
         so that vectors stay positive, or is -inf.
         """
 
-    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
+    def both_steps(self, vectors: Vectors) -> Vectors:
         """log (M^T u) and log (M v)."""
 
     def alone(self, k: int) -> Self:
         """One of the matrices."""
 
-    def quotients(
-        self, left: Float[Tensor, "k n"], right: Float[Tensor, "k n"]
-    ) -> Float[Tensor, " k"]:
+    def quotients(self, vectors: Vectors) -> Float[Tensor, " k"]:
         """log (u^T M v): at Perron vectors, log lambda plus log (u^T v)."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PerronVectors:
-    """Logarithms of left and right Perron vectors, or of what power iteration has for them."""
+def overlap(vectors: Vectors) -> Float[Tensor, " k"]:
+    """log (u^T v)."""
+    return vectors.sum(0).logsumexp(1)
 
-    left: Float[Tensor, "k n"]
-    right: Float[Tensor, "k n"]
 
-    @classmethod
-    def ones(cls, like: Float[Tensor, "k n"]) -> PerronVectors:
-        return cls(torch.zeros_like(like), torch.zeros_like(like))
+def normalised(vectors: Tensor) -> Tensor:
+    """The same directions, each vector of sum 1."""
+    return vectors - vectors.logsumexp(-1, keepdim=True)
 
-    def clone(self) -> PerronVectors:
-        return PerronVectors(self.left.clone(), self.right.clone())
 
-    def overlap(self) -> Float[Tensor, " k"]:
-        """log (u^T v)."""
-        return (self.left + self.right).logsumexp(1)
+def onward(vectors: Vectors, gradient: Vectors) -> Vectors:
+    """Vectors after one more power step, from the gradient of the weighted log lambda by them.
 
-    def alone(self, k: int) -> PerronVectors:
-        """The vectors of one matrix."""
-        return PerronVectors(self.left[k : k + 1], self.right[k : k + 1])
-
-    def normalised(self) -> PerronVectors:
-        """The same directions, each vector of sum 1."""
-        return PerronVectors(_normalised(self.left), _normalised(self.right))
-
-    @torch.no_grad()
-    def copy_(self, other: PerronVectors) -> None:
-        """Take over the numbers of others, in the same memory."""
-        self.left.copy_(other.left)
-        self.right.copy_(other.right)
+    The gradient by log u is rho u (M v) / u^T M v, and by log v the same with M^T u.  A state too
+    rare for its type's smallest number keeps that number instead of dying out.
+    """
+    gradient = gradient.clamp_min(torch.finfo(gradient.dtype).tiny)
+    return normalised((gradient.log() - vectors.detach()).flip(0))
 
 
 @torch.no_grad()
 def power_steps(
-    matrices: PositiveMatrices, vectors: PerronVectors, steps: int
-) -> tuple[PerronVectors, Float[Tensor, "2 k"]]:
+    matrices: PositiveMatrices, vectors: Vectors, steps: int
+) -> tuple[Vectors, Float[Tensor, "2 k"]]:
     """Vectors after so many multiplications with M.
 
     Comes with log lambda as vectors a step and half a step earlier have it.
     """
     for _ in range(steps):
         further = matrices.both_steps(vectors)
-        between = PerronVectors(vectors.left, further.right).overlap()
-        growth = torch.stack((between - vectors.overlap(), further.overlap() - between))
-        vectors = further.normalised()
+        growth = torch.stack(_growth(vectors, further))
+        vectors = normalised(further)
     return vectors, growth
+
+
+def _growth(vectors: Vectors, further: Vectors) -> tuple[Tensor, Tensor]:
+    """log lambda by the quotients u^T M v / u^T v and u^T M M v / u^T M v."""
+    between = (vectors[0] + further[1]).logsumexp(1)
+    return between - overlap(vectors), overlap(further) - between
 
 
 @torch.no_grad()
 def follow(
     matrices: PositiveMatrices,
-    vectors: PerronVectors,
+    vectors: Vectors,
     tolerance: float,
     most: int,
     gap: float = math.inf,
-) -> tuple[PerronVectors, Float[Tensor, "3 k"]]:
+) -> tuple[Vectors, Float[Tensor, "3 k"]]:
     """Vectors after as many steps as each matrix needs until its share of the value stands still.
 
     Comes with log lambda as vectors a step and half a step earlier have it, and its proven limit.
@@ -125,43 +115,39 @@ def follow(
     """
     found, estimates = [], []
     for k, weight in enumerate(matrices.weights):
-        own, matrix = vectors.alone(k), matrices.alone(k)
+        own, matrix = vectors[:, k : k + 1], matrices.alone(k)
         for step in range(most):
             further = matrix.both_steps(own)
-            between = PerronVectors(own.left, further.right).overlap()
-            value, estimate = between - own.overlap(), further.overlap() - between
-            limit = torch.minimum(
-                (further.left - own.left).amax(1), (further.right - own.right).amax(1)
-            )
+            value, estimate = _growth(own, further)
+            limit = (further - own).amax(2).amin(0)
             moved = (estimate - value).abs()
             error, excess = torch.cat((weight * moved, weight * (limit - value))).tolist()
-            own = further.normalised()
+            own = normalised(further)
             if not (error > tolerance or excess > gap):
                 break
             if gap < math.inf and step % PLAIN_STEPS == PLAIN_STEPS - 1:
                 own = arnoldi(matrix, own, value)
         found.append(own)
         estimates.append(torch.stack((value, estimate, limit)))
-    left, right = ([getattr(own, side) for own in found] for side in ("left", "right"))
-    return PerronVectors(torch.cat(left), torch.cat(right)), torch.cat(estimates, 1)
+    return torch.cat(found, 1), torch.cat(estimates, 1)
 
 
 @torch.no_grad()
 def arnoldi(
-    matrix: PositiveMatrices, own: PerronVectors, growth: Float[Tensor, " 1"]
-) -> PerronVectors:
+    matrix: PositiveMatrices, own: Float[Tensor, "2 1 n"], growth: Float[Tensor, " 1"]
+) -> Float[Tensor, "2 1 n"]:
     """Better vectors of one matrix from the Krylov spaces of both sides.
 
     Entries of M span hundreds of orders of magnitude.  Relative to the vectors at hand, as
     M(x, y) v(y) / v(x), they do not, and every state has a say however small its entry is.
     """
-    reference = torch.cat((own.left, own.right))
+    reference = own.squeeze(1)
 
     def step(vectors: Float[Tensor, "2 n"]) -> Float[Tensor, "2 n"]:
         """M^T and M, divided by the growth, on positive vectors relative to the reference."""
         logarithms = (reference + vectors.log()).to(reference.dtype)
-        further = matrix.both_steps(PerronVectors(*logarithms.split(1)))
-        return (torch.cat((further.left, further.right)) - reference - growth).double().exp()
+        further = matrix.both_steps(logarithms.unsqueeze(1)).squeeze(1)
+        return (further - reference - growth).double().exp()
 
     ones = torch.ones_like(reference, dtype=torch.float64)
     of_ones = step(ones)
@@ -196,7 +182,7 @@ def arnoldi(
     if not bool((vectors > 0).all()):
         return own
     logarithms = (reference + vectors.log()).to(reference.dtype)
-    return PerronVectors(*logarithms.split(1)).normalised()
+    return normalised(logarithms).unsqueeze(1)
 
 
 def _leading(square: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -238,12 +224,8 @@ def certify(
             # as lambda but not as positive, and would take vectors round with it.
             middle = growth.logsumexp(1, keepdim=True) - math.log(growth.shape[1])
             after = torch.logaddexp(after, right + middle)
-        right = _normalised(after)
+        right = normalised(after)
     return Certificate(lower, upper, right)
-
-
-def _normalised(vectors: Tensor) -> Tensor:
-    return vectors - vectors.logsumexp(1, keepdim=True)
 
 
 # The matrices of chains, of windows and of three states in a row.
@@ -263,21 +245,19 @@ class LowRankMatrices:
         further = row_logsumexp(self.left, self.right, self.bias + vectors, 1 / self.weights)
         return further, further
 
-    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
+    def both_steps(self, vectors: Vectors) -> Vectors:
         """log (M^T u) and log (M v)."""
         scaled = self.left / self.weights.view(-1, 1, 1)
-        further = power_step(scaled, self.right, self.bias, vectors.left, vectors.right)
-        return PerronVectors(*further)
+        return torch.stack(power_step(scaled, self.right, self.bias, *vectors))
 
     def alone(self, k: int) -> LowRankMatrices:
         """The matrix of one offset."""
         one = slice(k, k + 1)
         return LowRankMatrices(self.left[one], self.right[one], self.bias[one], self.weights[one])
 
-    def quotients(
-        self, left: Float[Tensor, "k c"], right: Float[Tensor, "k c"]
-    ) -> Float[Tensor, " k"]:
+    def quotients(self, vectors: Vectors) -> Float[Tensor, " k"]:
         """log (u^T M v): the log-partition of a star with a single leaf."""
+        left, right = vectors
         parts = zip(self.left, self.right, self.bias + right, left, self.weights, strict=True)
         values = [
             star_logsumexp(rows[None], columns[None], bias[None], centre, (1 / weight).view(1))
@@ -302,19 +282,19 @@ class WindowMatrix:
         above, below = log_product_limits(self.far, self.near + vectors.view_as(self.near))
         return above.view(1, -1), below.view(1, -1)
 
-    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
+    def both_steps(self, vectors: Vectors) -> Vectors:
         """log (T^T u) and log (T v)."""
-        left = self.near + self._after(vectors.left)
-        return PerronVectors(left.view(1, -1), self.right_step(vectors.right)[0])
+        left, right = vectors
+        further = (self.near + self._after(left)).view(1, -1)
+        return torch.stack((further, self.right_step(right)[0]))
 
     def alone(self, k: int) -> WindowMatrix:  # noqa: ARG002
         """The only matrix there is."""
         return self
 
-    def quotients(
-        self, left: Float[Tensor, "1 w"], right: Float[Tensor, "1 w"]
-    ) -> Float[Tensor, " 1"]:
+    def quotients(self, vectors: Vectors) -> Float[Tensor, " 1"]:
         """log (u^T T v)."""
+        left, right = vectors
         parts = self._after(left) + self.near + right.view_as(self.near)
         return parts.flatten().logsumexp(0, keepdim=True)
 
@@ -350,23 +330,23 @@ class TripleMatrices:
         shift = top + highest.unsqueeze(1)
         return (_positive(sums).log() + shift).flatten(1), (sums.log() + shift).flatten(1)
 
-    def both_steps(self, vectors: PerronVectors) -> PerronVectors:
+    def both_steps(self, vectors: Vectors) -> Vectors:
         """log (M^T u) and log (M v)."""
         weights, top = self._back
-        own, highest = _relative(vectors.left.view(top.shape), 1)
+        own, highest = _relative(vectors[0].view(top.shape), 1)
         sums = _positive(torch.einsum("fabc,fab->fbc", weights, own))
         left = sums.log() + (top + highest.unsqueeze(2))
-        return PerronVectors(left.flatten(1), self.right_step(vectors.right)[0])
+        return torch.stack((left.flatten(1), self.right_step(vectors[1])[0]))
 
     @torch.no_grad()
-    def approach(self, vectors: PerronVectors, tolerance: float, most: int) -> PerronVectors:
+    def approach(self, vectors: Vectors, tolerance: float, most: int) -> Vectors:
         """Vectors after as many steps as they still move by.
 
         Without logarithms a step costs a small part of what telling its error does.
         """
         shape = self.tables.shape[:3]
         weights = (self.tables - self.tables.amax((1, 2, 3), keepdim=True)).exp()
-        left, right = (own.softmax(1).view(shape) for own in (vectors.left, vectors.right))
+        left, right = vectors.softmax(2).view(2, *shape)
         for step in range(most):
             before = left, right
             right = _of_sum_one(torch.einsum("fabc,fbc->fab", weights, right))
@@ -375,18 +355,16 @@ class TripleMatrices:
                 break
             if step % 2:  # with M + lambda: no matrix goes round in circles
                 left, right = (left + before[0]) / 2, (right + before[1]) / 2
-        return PerronVectors(*(_positive(own).log().flatten(1) for own in (left, right)))
+        return _positive(torch.stack((left, right))).log().flatten(2)
 
     def alone(self, k: int) -> TripleMatrices:
         """One of the matrices."""
         return TripleMatrices(self.tables[k : k + 1], self.weights[k : k + 1])
 
-    def quotients(
-        self, left: Float[Tensor, "f p"], right: Float[Tensor, "f p"]
-    ) -> Float[Tensor, " f"]:
+    def quotients(self, vectors: Vectors) -> Float[Tensor, " f"]:
         """log (u^T M v); its gradient is how often each triple occurs."""
-        shape = self.tables.shape[:3]
-        ends = left.view(shape).unsqueeze(3) + right.view(shape).unsqueeze(1)
+        left, right = vectors.view(2, *self.tables.shape[:3])
+        ends = left.unsqueeze(3) + right.unsqueeze(1)
         return (self.tables + ends).flatten(1).logsumexp(1)
 
 

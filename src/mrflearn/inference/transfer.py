@@ -19,7 +19,8 @@ from torch import Tensor
 
 from mrflearn.errors import InferenceError
 from mrflearn.graph.lifted import WordPotentials
-from mrflearn.inference.lifted import LiftedInference, RingBeliefs
+from mrflearn.inference.beliefs import Beliefs
+from mrflearn.inference.lifted import LiftedInference, ring_beliefs
 from mrflearn.kernels.safe_logsumexp import safe_logsumexp
 
 # Exact answers for texts over small vocabularies: windows of K words as the states of a chain.
@@ -92,9 +93,10 @@ class ExactRing(LiftedInference[WordPotentials]):
 
     def __call__(
         self, potentials: WordPotentials, warm: object = None, *, thorough: bool = True
-    ) -> RingBeliefs:
+    ) -> Beliefs:
         del warm, thorough
-        return RingBeliefs(ring_log_partition(potentials, self.positions) / self.positions)
+        log_partition = ring_log_partition(potentials, self.positions)
+        return ring_beliefs(log_partition / self.positions, "exact")
 
 
 def sentence_log_partitions(

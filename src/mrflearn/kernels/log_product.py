@@ -32,11 +32,6 @@ def log_product_limits(
     return _positive(sums).log() + top, sums.log() + top
 
 
-def log_product_reference(a: Float[Tensor, "m c"], b: Float[Tensor, "n c"]) -> Float[Tensor, "m n"]:
-    """The slow twin: every term held at once."""
-    return (a.unsqueeze(1) + b).logsumexp(2)
-
-
 class _LogProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Words summed out between tags: log sum_w exp( a(w, i) + b(w, j) + c(w, k) ), with gradients.
 
-One matrix product (for each block of words where three tags meet).
+One matrix product for each block of words.
 Letters in shapes: w: words; i, j, k: tags before, at and after a word (or 1 of each: not there).
 """
 
@@ -21,44 +21,13 @@ def sum_out_words(
     before: Float[Tensor, "w i"], at: Float[Tensor, "w j"], after: Float[Tensor, "w k"]
 ) -> Float[Tensor, "i j k"]:
     """The log-sum over all words; -inf where no word is possible, with gradients of 0 there."""
-    if before.shape[1] == 1:
-        return _pairs(before + at, after).unsqueeze(0)
-    if after.shape[1] == 1:
-        return _pairs(before, at + after).unsqueeze(2)
-    table: Tensor = _Triples.apply(before, at, after)  # type: ignore[no-untyped-call]
+    if after.shape[1] == 1 < at.shape[1]:  # a product of matrices needs the two that meet last
+        return sum_out_words(after, before, at).permute(1, 2, 0)
+    table: Tensor = _SumOutWords.apply(before, at, after)  # type: ignore[no-untyped-call]
     return table
 
 
-def sum_out_words_reference(
-    before: Float[Tensor, "w i"], at: Float[Tensor, "w j"], after: Float[Tensor, "w k"]
-) -> Float[Tensor, "i j k"]:
-    """The slow twin: every term held at once."""
-    scores = before[:, :, None, None] + at[:, None, :, None] + after[:, None, None, :]
-    return torch.logsumexp(scores, dim=0)
-
-
-def _pairs(first: Float[Tensor, "w i"], second: Float[Tensor, "w j"]) -> Float[Tensor, "i j"]:
-    table: Tensor = _Pairs.apply(first, second)  # type: ignore[no-untyped-call]
-    return table
-
-
-class _Pairs(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
-        (left, right), shift = _weights(first, second)
-        total = left.t() @ right
-        ctx.save_for_backward(left, right, total)
-        return total.log() + shift
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, Tensor]:
-        left, right, total = ctx.saved_tensors
-        share = _shares(weight, total)
-        return (right @ share.t()).mul_(left), (left @ share).mul_(right)
-
-
-class _Triples(torch.autograd.Function):
+class _SumOutWords(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, before: Tensor, at: Tensor, after: Tensor) -> Tensor:
         each, shift = _weights(before, at, after)

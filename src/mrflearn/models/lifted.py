@@ -16,10 +16,9 @@ of the weights of the word's features, so that words never seen have scores too.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, Self, TypeAlias, TypeVar, final
+from dataclasses import dataclass, field
+from typing import TypeVar, final
 
 import numpy as np
 import torch
@@ -35,91 +34,26 @@ from mrflearn.kernels.sparse_product import SparseMatrix
 # The Markov random field of a text: every word bound to its neighbours at a few offsets.
 
 
-Factors: TypeAlias = tuple[Float[Tensor, "#k c d"], Float[Tensor, "#k c d"]]
-
-
-@dataclass(frozen=True, eq=False)
-class PairScores(ABC):
-    """Scores of two words at each offset, as products of vectors."""
-
-    @property
-    @abstractmethod
-    def offsets(self) -> int:
-        """How many offsets there are."""
-
-    @abstractmethod
-    def factors(self) -> Factors:
-        """Left and right vectors of each offset; one entry where all offsets share them."""
-
-    def parameters(self) -> dict[str, Tensor]:
-        return {own.name: getattr(self, own.name) for own in fields(self)}
-
-    def with_parameters(self, parameters: Mapping[str, Tensor]) -> Self:
-        return replace(self, **parameters)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class ExplicitPairs(PairScores):
-    """A free score for every pair of words at each offset; for small vocabularies."""
-
-    table: Float[Tensor, "k c c"]
-
-    @classmethod
-    def zeros(cls, offsets: int, states: int, dtype: torch.dtype = torch.float64) -> ExplicitPairs:
-        return cls(torch.zeros(offsets, states, states, dtype=dtype))
-
-    @property
-    def offsets(self) -> int:
-        return len(self.table)
-
-    def factors(self) -> Factors:
-        states = self.table.shape[-1]
-        unit = torch.eye(states, dtype=self.table.dtype, device=self.table.device)
-        return unit.unsqueeze(0), self.table.mT
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class LowRankPairs(PairScores):
-    """Scores U W_l^T: one left vector a word, one right vector a word and offset [eq. 5]."""
-
-    left: Float[Tensor, "c d"]
-    right: Float[Tensor, "k c d"]
-
-    @property
-    def offsets(self) -> int:
-        return len(self.right)
-
-    def factors(self) -> Factors:
-        return self.left.unsqueeze(0), self.right
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class BilinearPairs(PairScores):
-    """Scores U R_l W^T: a left and a right vector a word, one matrix an offset [eq. 4]."""
-
-    left: Float[Tensor, "c d"]
-    transitions: Float[Tensor, "k d d"]
-    right: Float[Tensor, "c d"]
-
-    @property
-    def offsets(self) -> int:
-        return len(self.transitions)
-
-    def factors(self) -> Factors:
-        return self.left @ self.transitions, self.right.unsqueeze(0)
+# The parameters of pair scores, by their form: U W_l^T [eq. 5], U R_l W^T [eq. 4], a free table.
+FORMS = {
+    "low-rank": ("left", "right"),
+    "bilinear": ("left", "transitions", "right"),
+    "explicit": ("table",),
+}
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class NeighbourModel:
-    """Scores of single words, of pairs and, if any, of three words in a row; frozen."""
+    """Scores of single words, of pairs in one of the `FORMS` and, if any, of three words in a row.
+
+    `duals` are the dual variables of a bound on log Z, which are trained with the scores.
+    """
 
     unary: Float[Tensor, " c"]
-    pairs: PairScores
+    pairs: Mapping[str, Tensor]
     triples: Float[Tensor, "c c c"] | None = None
+    duals: Float[Tensor, "k c"] | None = None
 
     @property
     def states(self) -> int:
@@ -129,24 +63,35 @@ class NeighbourModel:
     @property
     def offsets(self) -> int:
         """K, for a text: how many neighbours on each side a word is bound to."""
-        return self.pairs.offsets
+        named = ("table", "transitions", "right")
+        return len(next(self.pairs[name] for name in named if name in self.pairs))
 
     def parameters(self) -> dict[str, Tensor]:
-        triples = {} if self.triples is None else {"triples": self.triples}
-        return {"unary": self.unary, **self.pairs.parameters(), **triples}
+        others = {"triples": self.triples, "duals": self.duals}
+        held = {name: own for name, own in others.items() if own is not None}
+        return {"unary": self.unary, **self.pairs, **held}
 
     def with_parameters(self, parameters: Mapping[str, Tensor]) -> NeighbourModel:
-        others = dict(parameters)
-        unary, triples = others.pop("unary"), others.pop("triples", None)
-        return NeighbourModel(unary, self.pairs.with_parameters(others), triples)
+        pairs = {name: parameters[name] for name in self.pairs}
+        return NeighbourModel(
+            parameters["unary"], pairs, parameters.get("triples"), parameters.get("duals")
+        )
 
     def penalised(self) -> tuple[str, ...]:
         """The names of the parameters that a penalty keeps small: all but scores of words."""
-        return tuple(name for name in self.parameters() if name != "unary")
+        return tuple(name for name in self.parameters() if name not in ("unary", "duals"))
 
     def potentials(self, batch: None = None) -> WordPotentials:  # noqa: ARG002 - a ring is whole
         """What inference reads."""
-        return WordPotentials(self.unary, *self.pairs.factors(), self.triples)
+        pairs = self.pairs
+        if "table" in pairs:
+            unit = torch.eye(self.states, dtype=self.unary.dtype, device=self.unary.device)
+            factors = unit.unsqueeze(0), pairs["table"].mT
+        elif "transitions" in pairs:
+            factors = pairs["left"] @ pairs["transitions"], pairs["right"].unsqueeze(0)
+        else:
+            factors = pairs["left"].unsqueeze(0), pairs["right"]
+        return WordPotentials(self.unary, *factors, self.triples, self.duals)
 
 
 # A starting point for low-rank models: the leading singular vectors of weighted log-ratios.
@@ -185,7 +130,7 @@ def spectral_start(
     rows = _padded(damp[:, None] * left * np.sqrt(size), dims)
     columns = (np.sqrt(size)[:, None] * right).reshape(rank, len(ratios), -1).transpose(1, 2, 0)
     columns = _padded(rho[:, None, None] ** 0.5 * damp[:, None] * columns, dims)
-    pairs = LowRankPairs(torch.from_numpy(rows).to(like), torch.from_numpy(columns).to(like))
+    pairs = {"left": torch.from_numpy(rows).to(like), "right": torch.from_numpy(columns).to(like)}
     return NeighbourModel(log_frequencies(moments, like), pairs)
 
 
@@ -205,10 +150,14 @@ TRANSITIONS = "transitions"
 @final
 @dataclass(frozen=True, eq=False)
 class JointTaggerModel:
-    """Scores of tag pairs at each distance, and weights of (feature, tag) at each place."""
+    """Scores of tag pairs at each distance, and weights of (feature, tag) at each place.
+
+    `duals` are the dual variables of a bound on log Z by name, which are trained with the scores.
+    """
 
     transitions: Float[Tensor, "k t t"]
-    weights: dict[int, Float[Tensor, "f t"]]
+    weights: Mapping[int, Float[Tensor, "f t"]]
+    duals: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def zeros(
@@ -230,11 +179,12 @@ class JointTaggerModel:
 
     def parameters(self) -> dict[str, Tensor]:
         own = {NAMES[place]: weights for place, weights in self.weights.items()}
-        return {TRANSITIONS: self.transitions, **own}
+        return {TRANSITIONS: self.transitions, **own, **self.duals}
 
     def with_parameters(self, parameters: Mapping[str, Tensor]) -> JointTaggerModel:
         weights = {place: parameters[NAMES[place]] for place in self.weights}
-        return JointTaggerModel(parameters[TRANSITIONS], weights)
+        duals = {name: parameters[name] for name in self.duals}
+        return JointTaggerModel(parameters[TRANSITIONS], weights, duals)
 
     def potentials(self, batch: Mapping[int, SparseMatrix]) -> TagPotentials:
         """What inference reads; `batch` has the features of the vocabulary, separator first."""
@@ -242,40 +192,16 @@ class JointTaggerModel:
         centre = words[CENTRE]
         never = impossible(len(centre), centre.shape[1], centre.device)
         words[CENTRE] = centre.masked_fill(never, -torch.inf)
-        return TagPotentials(self.transitions, words)
-
-
-# A model together with the dual variables of a bound on its log Z: they are moved together.
+        return TagPotentials(self.transitions, words, **self.duals)
 
 
 M = TypeVar("M", NeighbourModel, JointTaggerModel)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Dualised(Generic[M]):
-    """A model and dual variables by name, as one model."""
-
-    model: M
-    duals: Mapping[str, Tensor]
-
-    def parameters(self) -> dict[str, Tensor]:
-        return {**self.model.parameters(), **self.duals}
-
-    def with_parameters(self, parameters: Mapping[str, Tensor]) -> Dualised[M]:
-        own = dict(parameters)
-        duals = {name: own.pop(name) for name in self.duals}
-        return Dualised(self.model.with_parameters(own), duals)
-
-    def to(self, dtype: torch.dtype, device: torch.device | None = None) -> Dualised[M]:
-        """The same in other numbers, or elsewhere."""
-        moved = {name: value.to(device, dtype) for name, value in self.parameters().items()}
-        return self.with_parameters(moved)
-
-    def potentials(self, batch: Any) -> Any:
-        """The potentials of the model, with these duals."""
-        potentials: Any = self.model.potentials(batch)
-        return potentials._replace(**self.duals)
+def moved(model: M, dtype: torch.dtype, device: torch.device) -> M:
+    """The same model in other numbers, or elsewhere."""
+    parameters = {name: own.to(device, dtype) for name, own in model.parameters().items()}
+    return model.with_parameters(parameters)
 
 
 def places_named(names: Sequence[str]) -> tuple[int, ...]:

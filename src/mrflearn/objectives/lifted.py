@@ -29,13 +29,12 @@ from mrflearn.features.moments import Moments
 from mrflearn.features.spelling import SpellingTable
 from mrflearn.graph.lifted import CENTRE, TagPotentials, WordPotentials
 from mrflearn.inference.lifted import LiftedInference
-from mrflearn.inference.perron import PerronVectors
+from mrflearn.inference.perron import onward
 from mrflearn.io.corpus import LINE_END_ID
 from mrflearn.kernels.sparse_product import SparseMatrix, pair_expectation
 from mrflearn.models.lifted import (
     NAMES,
     TRANSITIONS,
-    Dualised,
     JointTaggerModel,
     NeighbourModel,
 )
@@ -129,8 +128,8 @@ FAR_ABOVE = 1e-2  # nats per position above the accepted value: no penalty makes
 class LiftedLikelihood(Objective[M]):
     """Minus the log-likelihood per position, or minus a lower bound on it.
 
-    `model` may be `Dualised`.  On a GPU an evaluation that always does the same work is recorded
-    once and replayed; Perron vectors thus stay in the same memory.
+    On a GPU an evaluation that always does the same work is recorded once and replayed; Perron
+    vectors thus stay in the same memory.
     """
 
     def __init__(
@@ -146,10 +145,13 @@ class LiftedLikelihood(Objective[M]):
         self.noise, self.log_partition = begin.new_zeros(2, dtype=torch.float64)
         self.value = self.accepted = torch.tensor(torch.inf, dtype=torch.float64)
         self.latest: Tensor | None = None  # the vector that was evaluated last
-        self._thorough, self._drift, self._converged = True, torch.inf, True
+        self._thorough = self._converged = True
         with torch.no_grad():
-            self.committed = inference.begin(self.potentials(begin))
-        self.warm = None if self.committed is None else self.committed.clone()
+            warm = inference.begin(self.potentials(begin))
+        # A tensor of no elements where the inference has no use for a warm start.
+        self.committed = begin.new_empty(0) if warm is None else warm
+        self.warm = self.committed.clone()
+        self._drift = inference.drift(self.warm)
         evaluate = self._evaluate
         self._run = recorded(evaluate, begin) if inference.recorded else evaluate
 
@@ -159,8 +161,7 @@ class LiftedLikelihood(Objective[M]):
         return model.potentials(self.batch)
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
-        if self.warm is not None and self.committed is not None:
-            self.warm.copy_(self.committed)
+        self.warm.copy_(self.committed)
         self._thorough = False
         for _ in range(MOST_REPEATS):
             value, gradient = self._run(vector)
@@ -181,33 +182,29 @@ class LiftedLikelihood(Objective[M]):
             potentials = self.potentials(leaf)
             found = self.inference(potentials, self.warm, thorough=self._thorough)
             value = found.log_partition - self.frequencies.mean_score(potentials)
-        gradient, *others = torch.autograd.grad(value, [leaf, *found.leaves])
-        further = found.onward(others)
-        if self.warm is not None and further is not None:
-            self.warm.copy_(further)
-        self._drift, self._converged = found.drift, found.converged
+        leaves = [leaf] if found.warm is None else [leaf, found.warm]
+        gradient, *others = torch.autograd.grad(value, leaves)
+        if found.warm is not None:
+            self.warm.copy_(onward(found.warm, *others))
+        self._converged = found.converged
         self.log_partition.copy_(found.log_partition.detach())
-        if isinstance(found.noise, Tensor):
-            self.noise.copy_(found.noise)
+        if isinstance(found.residual, Tensor):
+            self.noise.copy_(found.residual)
         return value.detach(), gradient
 
     def commit(self) -> None:
         """Keep the warm start of the last evaluation."""
         self.accepted = self.value
-        if self.warm is not None and self.committed is not None:
-            self.committed.copy_(self.warm)
+        self.committed.copy_(self.warm)
 
     def state(self) -> dict[str, Tensor]:
         """The committed warm start."""
-        vectors = self.committed
-        held = {} if vectors is None else {"left": vectors.left, "right": vectors.right}
-        return {"accepted": self.accepted, **held}
+        return {"accepted": self.accepted, "vectors": self.committed}
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Take over what `state` gave."""
         self.accepted = state["accepted"]
-        if self.committed is not None:
-            self.committed.copy_(PerronVectors(state["left"], state["right"]))
+        self.committed.copy_(state["vectors"])
 
     @torch.no_grad()
     def validation_bound(self, model: Any, valid: Frequencies) -> float:
@@ -229,7 +226,7 @@ SMOOTHING = 1e-4  # of frequencies
 
 
 def word_scaling(
-    model: Dualised[NeighbourModel], moments: Moments, weights: Float[Tensor, " k"] | None
+    model: NeighbourModel, moments: Moments, weights: Float[Tensor, " k"] | None
 ) -> Diagonal:
     """For each parameter the square root of one over its curvature, roughly.
 
@@ -259,7 +256,7 @@ def word_scaling(
 
 
 def tag_scaling(
-    model: Dualised[JointTaggerModel], moments: JointMoments, spelling: Mapping[int, SpellingTable]
+    model: JointTaggerModel, moments: JointMoments, spelling: Mapping[int, SpellingTable]
 ) -> Diagonal:
     """The same for weights of (feature, tag) and for transitions.
 
@@ -281,7 +278,7 @@ def tag_scaling(
         name: (curvature[name] / SMOOTHING + 1).rsqrt().expand(own.shape)
         for name, own in model.parameters().items()
     }
-    return Diagonal(Layout.of(sizes).flatten(sizes).to(model.model.transitions.device))
+    return Diagonal(Layout.of(sizes).flatten(sizes).to(model.transitions.device))
 
 
 # The pseudolikelihood of a text: each word given its neighbours on both sides [Jernite, Rush,
