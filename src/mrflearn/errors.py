@@ -43,11 +43,19 @@ class DataError(MrflearnError, ValueError):
     """A file or a record is not what it should be; the text starts with `path:line: ` if known."""
 
     def __init__(self, problem: str, *, path: object = None, line: int | None = None) -> None:
-        place = "" if path is None else f"{path}: " if line is None else f"{path}:{line}: "
-        super().__init__(place + problem)
+        super().__init__(problem)
         self.problem = problem
         self.path = path
         self.line = line
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f":{self.line}"
+        return self.problem if self.path is None else f"{self.path}{line}: {self.problem}"
+
+    def locate(self, path: object, line: int | None = None) -> None:
+        """Adds where the problem was found, unless that is known already."""
+        if self.path is None:
+            self.path, self.line = path, line if self.line is None else self.line
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword arguments are lost by Exception's own pickling, and workers send errors back.

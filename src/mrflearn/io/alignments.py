@@ -1,7 +1,6 @@
-"""Alignments of sequences: FASTA, A2M/A3M, Stockholm, Clustal.
+"""Alignments of sequences of proteins, RNA or DNA, as integers.
 
 FASTA (and a2m, a3m), Stockholm, Clustal, and one sequence a line; the first line tells which.
-
 State 0 is the gap; the letters of the alphabet follow in alphabetical order.
 """
 
@@ -19,117 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, open_binary, read_lines, write_text
+from mrflearn.io.files import Lines, PathLike, located, open_binary, write_text
 
-# The sequences of an alignment file, in whichever of its formats it is written.
+Record: TypeAlias = tuple[int, str | None, str]  # the line on which it begins, name, letters
+Molecule = Literal["protein", "rna", "dna"]
 
-
-Lines: TypeAlias = Iterator[tuple[int, str]]
-Record: TypeAlias = tuple[int, str | None, str]
-
-LETTERS = re.compile(r"[A-Za-z*.-]*")
+NO_LETTER = re.compile(r"[^A-Za-z*.-]")
 ENDINGS = (".fasta", ".fa", ".fas", ".faa", ".afa", ".a2m", ".a3m", ".aln", ".sto", ".stk")
 STOCKHOLM = "# STOCKHOLM"
 BLOCKS = ("CLUSTAL", "MUSCLE")
 SIGNS = tuple(sign.encode() for sign in (">", STOCKHOLM, *BLOCKS))
 BLANK = codecs.BOM_UTF8 + b" \t\r\n"
 BEGINNING = 200  # bytes
-
-
-def sequence_records(path: PathLike) -> Iterator[Record]:
-    """(line on which it begins, name, letters) of every sequence."""
-    lines = ((number, line) for number, line in read_lines(path) if line.strip())
-    first = next(lines, None)
-    if first is None:
-        return iter(())
-    if first[1].startswith(STOCKHOLM):
-        return _blocks(_stockholm(lines, path), path)
-    if first[1].startswith(BLOCKS):
-        return _blocks(lines, path)
-    return _fasta(chain([first], lines), path)
-
-
-def holds_alignment(path: PathLike) -> bool:
-    """Whether the name of a file, or else how it begins, says that aligned sequences are in it."""
-    if Path(str(path).removesuffix(".gz")).suffix.lower() in ENDINGS:
-        return True
-    if str(path) == "-":  # what is read off a pipe is gone
-        return False
-    with open_binary(path) as stream:
-        return stream.read(BEGINNING).lstrip(BLANK).startswith(SIGNS)
-
-
-def _fasta(lines: Lines, path: PathLike) -> Iterator[Record]:
-    name, start = None, 0
-    parts: list[str] = []
-    for number, padded in lines:
-        line = padded.strip()
-        if line[0] == ">" and (start or not parts):
-            if start:
-                yield start, name, "".join(parts)
-            name, start, parts = line[1:].strip(), number, []
-        elif start:
-            parts.append(_letters(line, path, number))
-        else:
-            parts = [_letters(line, path, number)]  # a file without names
-            yield number, None, parts[0]
-    if start:
-        yield start, name, "".join(parts)
-
-
-def _stockholm(lines: Lines, path: PathLike) -> Lines:
-    """The lines that hold sequences, up to the `//` that ends the alignment."""
-    for number, line in lines:
-        if line.startswith("//"):
-            break
-        if not line.startswith("#"):  # #=GF, #=GC and so on annotate
-            yield number, line
-    for number, line in lines:
-        if line.startswith(STOCKHOLM):
-            raise DataError(
-                "a second alignment begins here. Write each to a file of its own.",
-                path=path,
-                line=number,
-            )
-
-
-def _blocks(lines: Lines, path: PathLike) -> Iterator[Record]:
-    """Sequences written as `name letters` in blocks, each name's parts put together."""
-    starts: dict[str, int] = {}
-    parts: dict[str, list[str]] = {}
-    for number, line in lines:
-        if line[0].isspace():  # marks of agreement below a block of Clustal
-            continue
-        words = line.split()
-        if len(words) < 2:
-            raise DataError(
-                f"{line[:40]!r} is no `name letters`. Is the line cut off?", path=path, line=number
-            )
-        starts.setdefault(words[0], number)
-        # A third word is Clustal's count of letters so far.
-        parts.setdefault(words[0], []).append(_letters(words[1], path, number))
-    for name, start in starts.items():
-        yield start, name, "".join(parts[name])
-
-
-def _letters(line: str, path: PathLike, number: int) -> str:
-    letters = "".join(line.split())
-    good = LETTERS.match(letters)
-    if good is None or good.end() < len(letters):
-        wrong = letters[good.end() if good else 0]
-        raise DataError(
-            f"{wrong!r} stands for no residue. Is this an alignment (FASTA, a2m, a3m, Stockholm, "
-            "Clustal, or one sequence a line)?",
-            path=path,
-            line=number,
-        )
-    return letters
-
-
-# Aligned sequences of proteins, RNA or DNA as integers: FASTA, Stockholm and others.
-
-
-Molecule = Literal["protein", "rna", "dna"]
 ALPHABETS: dict[Molecule, str] = {
     "protein": "-ACDEFGHIKLMNPQRSTVWY",
     "rna": "-ACGU",
@@ -173,25 +73,35 @@ def read_alignment(
     case and `.` is a gap.
     """
     drop_inserts = drop_inserts or str(path).removesuffix(".gz").lower().endswith(".a3m")
-    names: list[str | None] = []
+    names: list[str] = []
     sequences: list[str] = []
-    for number, name, letters in sequence_records(path):
-        sequence = letters.translate(INSERTS) if drop_inserts else letters
-        if sequences and len(sequence) != len(sequences[0]):
-            hint = "" if drop_inserts else " If lower case marks insertions, try drop_inserts=True."
-            raise DataError(
-                f"this sequence has {len(sequence)} columns, but the first has "
-                f"{len(sequences[0])}: they are not aligned.{hint}",
-                path=path,
-                line=number,
-            )
-        names.append(name)
-        sequences.append(sequence)
-    if not sequences or not sequences[0]:
-        raise DataError("holds no sequences.", path=path)
-    values, unknown = _encode(sequences, molecule, path)
-    given = tuple(name for name in names if name is not None)
-    return Alignment(molecule, given or None, values, unknown)
+    with Lines(path) as lines:
+        for number, name, letters in _records(lines):
+            sequence = letters.translate(INSERTS) if drop_inserts else letters
+            if sequences and len(sequence) != len(sequences[0]):
+                hint = "If lower case marks insertions, try drop_inserts=True."
+                raise DataError(
+                    f"this sequence has {len(sequence)} columns, but the first has "
+                    f"{len(sequences[0])}: they are not aligned. {'' if drop_inserts else hint}",
+                    line=number,
+                )
+            names += [] if name is None else [name]
+            sequences.append(sequence)
+    with located(path):
+        if not sequences or not sequences[0]:
+            raise DataError("holds no sequences.")
+        values, unknown = _encode(sequences, molecule)
+    return Alignment(molecule, tuple(names) or None, values, unknown)
+
+
+def holds_alignment(path: PathLike) -> bool:
+    """Whether the name of a file, or else how it begins, says that aligned sequences are in it."""
+    if Path(str(path).removesuffix(".gz")).suffix.lower() in ENDINGS:
+        return True
+    if str(path) == "-":  # what is read off a pipe is gone
+        return False
+    with open_binary(path) as stream:
+        return stream.read(BEGINNING).lstrip(BLANK).startswith(SIGNS)
 
 
 def write_alignment(path: PathLike, alignment: Alignment) -> None:
@@ -204,10 +114,78 @@ def write_alignment(path: PathLike, alignment: Alignment) -> None:
             return
         for name, sequence in zip(alignment.names, sequences, strict=True):
             if "\n" in name or name != name.strip():
-                raise DataError(f"the name {name!r} would not be read back as it is.", path=path)
+                raise DataError(f"the name {name!r} would not be read back as it is.")
             stream.write(f">{name}\n")
             for start in range(0, len(sequence), LINE_LETTERS):
                 stream.write(sequence[start : start + LINE_LETTERS] + "\n")
+
+
+def _records(lines: Lines) -> Iterator[Record]:
+    filled = filter(str.strip, lines)
+    first = next(filled, None)
+    if first is None:
+        return iter(())
+    if first.startswith(STOCKHOLM):
+        return _blocks(_stockholm(filled), lines)
+    if first.startswith(BLOCKS):
+        return _blocks(filled, lines)
+    return _fasta(chain([first], filled), lines)
+
+
+def _fasta(filled: Iterator[str], lines: Lines) -> Iterator[Record]:
+    name, start = None, 0
+    parts: list[str] = []
+    for line in map(str.strip, filled):
+        if line[0] == ">" and (start or not parts):
+            if start:
+                yield start, name, "".join(parts)
+            name, start, parts = line[1:].strip(), lines.number, []
+        elif start:
+            parts.append(_letters(line))
+        else:
+            parts = [_letters(line)]  # a file without names
+            yield lines.number, None, parts[0]
+    if start:
+        yield start, name, "".join(parts)
+
+
+def _stockholm(filled: Iterator[str]) -> Iterator[str]:
+    """The lines that hold sequences, up to the `//` that ends the alignment."""
+    for line in filled:
+        if line.startswith("//"):
+            break
+        if not line.startswith("#"):  # #=GF, #=GC and so on annotate
+            yield line
+    for line in filled:
+        if line.startswith(STOCKHOLM):
+            raise DataError("a second alignment begins here. Write each to a file of its own.")
+
+
+def _blocks(filled: Iterator[str], lines: Lines) -> Iterator[Record]:
+    """Sequences written as `name letters` in blocks, each name's parts put together."""
+    starts: dict[str, int] = {}
+    parts: dict[str, list[str]] = {}
+    for line in filled:
+        if line[0].isspace():  # marks of agreement below a block of Clustal
+            continue
+        words = line.split()
+        if len(words) < 2:
+            raise DataError(f"{line[:40]!r} is no `name letters`. Is the line cut off?")
+        starts.setdefault(words[0], lines.number)
+        # A third word is Clustal's count of letters so far.
+        parts.setdefault(words[0], []).append(_letters(words[1]))
+    for name, start in starts.items():
+        yield start, name, "".join(parts[name])
+
+
+def _letters(line: str) -> str:
+    letters = "".join(line.split())
+    if wrong := NO_LETTER.search(letters):
+        raise DataError(
+            f"{wrong[0]!r} stands for no residue. Is this an alignment (FASTA, a2m, a3m, "
+            "Stockholm, Clustal, or one sequence a line)?"
+        )
+    return letters
 
 
 def _states(molecule: Molecule) -> NDArray[np.uint8]:
@@ -222,9 +200,7 @@ def _states(molecule: Molecule) -> NDArray[np.uint8]:
     return states
 
 
-def _encode(
-    sequences: list[str], molecule: Molecule, path: PathLike
-) -> tuple[NDArray[np.int8], int]:
+def _encode(sequences: list[str], molecule: Molecule) -> tuple[NDArray[np.int8], int]:
     content = np.frombuffer("".join(sequences).encode(), dtype=np.uint8)
     states = _states(molecule)[content]
     strange = states == UNKNOWN
@@ -234,8 +210,7 @@ def _encode(
         letters = "".join(sorted(set(content[strange].tobytes().decode())))
         raise DataError(
             f"{unknown} letters ({letters}) are not of the {molecule} alphabet ({known}). "
-            f"Is this another molecule? There are {', '.join(ALPHABETS)}.",
-            path=path,
+            f"Is this another molecule? There are {', '.join(ALPHABETS)}."
         )
     states[strange] = 0
     return states.astype(np.int8).reshape(len(sequences), -1), unknown

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import split_tokens
-from mrflearn.io.files import PathLike, binary_lines, open_binary, write_text
+from mrflearn.io.corpus import check_words
+from mrflearn.io.files import PathLike, binary_lines, open_binary, to_number, write_text
 
 Figures: TypeAlias = NDArray[np.float32]
 COUNT = re.compile(rb"ngram[ \t]+([0-9]{1,9})[ \t]*=[ \t]*([0-9]{1,15})")
@@ -44,7 +44,7 @@ class Arpa:
 def read_arpa(path: PathLike) -> Arpa:
     """The n-grams of an ARPA file, just as they stand there."""
     with open_binary(path) as stream:
-        lines = _Lines(stream, path)
+        lines = _Lines(stream)
         counts = _read_counts(lines)
         first, words = _read_section(lines, 1, counts[0], None)
         sections = [first]
@@ -56,11 +56,8 @@ def read_arpa(path: PathLike) -> Arpa:
 
 def write_arpa(path: PathLike, arpa: Arpa) -> None:
     """Writes an ARPA file that reads back to exactly the same figures."""
-    for word in arpa.words:
-        if split_tokens(word) != [word]:
-            raise DataError(f"the word {word!r} is empty or has white space in it.", path=path)
-    words = np.array(arpa.words, dtype=object)
     with write_text(path) as stream:
+        words = np.array(check_words(*arpa.words), dtype=object)
         stream.write("\\data\\\n")
         for order, section in enumerate(arpa.sections, start=1):
             stream.write(f"ngram {order}={len(section.grams)}\n")
@@ -84,10 +81,9 @@ def _lines_of(section: ArpaSection, words: NDArray[np.object_], *, last: bool) -
 class _Lines:
     """The lines of a file, stripped, with their numbers; one can be handed back."""
 
-    def __init__(self, stream: BinaryIO, path: PathLike) -> None:
-        self._lines = binary_lines(stream, path)
+    def __init__(self, stream: BinaryIO) -> None:
+        self._lines = binary_lines(stream)
         self._back: bytes | None = None
-        self.path = path
         self.number = 0
 
     def next(self) -> bytes | None:
@@ -121,7 +117,7 @@ class _Lines:
             )
 
     def complaint(self, problem: str, line: int | None = None) -> DataError:
-        return DataError(problem, path=self.path, line=self.number if line is None else line)
+        return DataError(problem, line=self.number if line is None else line)
 
 
 def _read_counts(lines: _Lines) -> list[int]:
@@ -129,10 +125,7 @@ def _read_counts(lines: _Lines) -> list[int]:
     while line is not None and line.removeprefix(b"\xef\xbb\xbf") != b"\\data\\":
         line = lines.next()
     if line is None:
-        raise DataError(
-            "no line reads \\data\\. Is this an ARPA file? (KenLM's binary files are not.)",
-            path=lines.path,
-        )
+        raise DataError("no line reads \\data\\. Is this an ARPA file? (KenLM's binary is not.)")
     counts: list[int] = []
     while line := lines.next():
         found = COUNT.fullmatch(line)
@@ -214,24 +207,16 @@ def _number_words(lines: _Lines, words: Sequence[bytes], start: int) -> _Numbers
 
 def _figures(lines: _Lines, cells: Sequence[bytes], start: int) -> Figures:
     try:
+        if b"_" in b"".join(cells):  # Python would read 1_000 as a number
+            raise ValueError
         values = np.fromiter(map(float, cells), np.float64, count=len(cells))
-        plain = b"_" not in b"".join(cells)  # Python would read 1_000 as a number
     except ValueError:
-        plain = False
-    if not plain:
-        at = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-        raise lines.complaint(f"{cells[at][:40]!r} is not a number.", start + at)
+        values = np.array([to_number(cell.decode("utf-8", "replace")) for cell in cells])
     with np.errstate(over="ignore"):
         figures = values.astype(np.float32)
     if not np.isfinite(figures).all():
         at = int((~np.isfinite(figures)).argmax())
-        raise lines.complaint(f"{cells[at][:40]!r} is not a finite number.", start + at)
+        raise lines.complaint(
+            f"{cells[at][:40]!r} is not a number, or not a finite number.", start + at
+        )
     return figures
-
-
-def _is_number(cell: bytes) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return b"_" not in cell

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from typing import TextIO
+from itertools import chain
 
 from mrflearn.errors import DataError
 from mrflearn.io.corpus import split_tokens
-from mrflearn.io.files import PathLike, read_lines, write_text
+from mrflearn.io.files import Lines, PathLike, write_text
 
 DOCUMENT_MARK = "-DOCSTART-"
 _ENDS = re.compile(r"[\n\r]").search
@@ -58,40 +57,35 @@ def read_columns(
     spaces inside).  A row that begins with `-DOCSTART-` is a document mark, whatever its other
     cells: it ends the sentence before it, raises `document` by one, and is no sentence itself.
     """
-    with closing(read_lines(path)) as lines:
-        yield from parse_columns(lines, path, columns, separator)
+    with Lines(path) as lines:
+        yield from parse_columns(lines, columns, separator)
 
 
 def parse_columns(
-    lines: Iterable[tuple[int, str]],
-    path: PathLike,
-    columns: Sequence[str],
-    separator: str | None = None,
-    *,
-    note: str = "",
+    lines: Iterable[str], columns: Sequence[str], separator: str | None = None, *, note: str = ""
 ) -> Iterator[ColumnSentence]:
-    """The sentences of numbered lines that have been read from `path`.
-
-    `note` is added where a line has too few or too many cells: why just these were expected.
-    """
-    names = _checked_names(columns)
-    split = _splitter(separator)
+    """The sentences of lines; `note` says why just these columns were expected."""
+    if isinstance(columns, str) or not columns or len(set(columns)) < len(columns):
+        raise DataError(f"columns needs one name for each column, all different; got {columns!r}.")
+    names, split = tuple(columns), _splitter(separator)
     rows: list[list[str]] = []
     document = 0
-    for number, line in lines:
+    for line in chain(lines, [""]):
         cells = split(line)
         mark = bool(cells) and cells[0] == DOCUMENT_MARK
         if rows and (mark or not cells):
-            yield _sentence(names, rows, document)
+            yield ColumnSentence(names, tuple(zip(*rows, strict=True)), document)
             rows = []
         if mark:
             document += 1
         elif cells:
             if len(cells) != len(names):
-                raise _ragged(cells, names, path, number, note)
+                raise DataError(
+                    f"{len(cells)} cells where the columns {', '.join(names)} want {len(names)}"
+                    f"{note}: {cells[:8]!r}. Is the line cut off, or do these names (columns) not "
+                    "fit the file?"
+                )
             rows.append(cells)
-    if rows:
-        yield _sentence(names, rows, document)
 
 
 def write_columns(
@@ -105,31 +99,22 @@ def write_columns(
             if sentence.document < document:
                 raise DataError(
                     f"a sentence of document {sentence.document} comes after one of document "
-                    f"{document}; marks can only count upwards. Sort the sentences.",
-                    path=path,
+                    f"{document}; marks can only count upwards. Sort the sentences."
                 )
-            _write_marks(stream, sentence, document, separator)
+            # As CoNLL-2003 fills the other columns of a mark.
+            filling = ["-X-", *["O"] * len(sentence.names)][: len(sentence.names) - 1]
+            mark = separator.join([DOCUMENT_MARK, *filling])
+            stream.write(f"{mark}\n\n" * (sentence.document - document))
             document = sentence.document
             for row in sentence.rows:
                 line = separator.join(row)
                 if split(line) != list(row) or _ENDS(line) or row[0] == DOCUMENT_MARK:
                     raise DataError(
                         f"a row cannot be written with this separator, or would be taken for a "
-                        f"document mark: {row!r}. Try separator='\\t' if cells have spaces inside.",
-                        path=path,
+                        f"document mark: {row!r}. Try separator='\\t' if cells have spaces inside."
                     )
                 stream.write(line + "\n")
             stream.write("\n")
-
-
-def _write_marks(stream: TextIO, sentence: ColumnSentence, document: int, separator: str) -> None:
-    filling = ["-X-", *["O"] * len(sentence.names)]  # as CoNLL-2003 fills the other columns
-    mark = separator.join([DOCUMENT_MARK, *filling[: len(sentence.names) - 1]])
-    stream.write(f"{mark}\n\n" * (sentence.document - document))
-
-
-def _sentence(names: tuple[str, ...], rows: list[list[str]], document: int) -> ColumnSentence:
-    return ColumnSentence(names, tuple(zip(*rows, strict=True)), document)
 
 
 def _splitter(separator: str | None) -> Callable[[str], list[str]]:
@@ -138,20 +123,3 @@ def _splitter(separator: str | None) -> Callable[[str], list[str]]:
     if not separator:
         raise DataError("an empty separator sets nothing apart; None stands for white space.")
     return lambda line: line.split(separator) if split_tokens(line) else []
-
-
-def _checked_names(columns: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(columns, str) or not columns or len(set(columns)) < len(columns):
-        raise DataError(f"columns needs one name for each column, all different; got {columns!r}.")
-    return tuple(columns)
-
-
-def _ragged(
-    cells: list[str], names: tuple[str, ...], path: PathLike, number: int, note: str
-) -> DataError:
-    return DataError(
-        f"{len(cells)} cells where the columns {', '.join(names)} want {len(names)}{note}: "
-        f"{cells[:8]!r}. Is the line cut off, or do these names (columns) not fit the file?",
-        path=path,
-        line=number,
-    )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, read_lines, write_text
+from mrflearn.io.files import Lines, PathLike, write_text
 
 
 class ConlluRow(NamedTuple):
@@ -76,23 +76,20 @@ class ConlluSentence:
 
 def read_conllu(path: PathLike) -> Iterator[ConlluSentence]:
     """The sentences of a file, one at a time, their row numbers checked to be in order."""
-    comments: list[str] = []
-    rows: list[ConlluRow] = []
-    number = 0
-    with closing(read_lines(path)) as lines:
-        for number, line in lines:
+    with Lines(path) as lines:
+        comments: list[str] = []
+        rows: list[ConlluRow] = []
+        for line in chain(lines, [""]):
             if line.startswith("#") and not rows:
                 comments.append(line)
             elif line:
                 cells = line.split("\t")
-                if problem := _problem(cells, rows[-1].id if rows else "0"):
-                    raise DataError(problem, path=path, line=number)
+                _check_row(cells, rows[-1].id if rows else "0")
                 rows.append(ConlluRow(*cells))
             elif rows or comments:
-                yield _finished(comments, rows, path, number)
+                _check_sentence(rows)
+                yield ConlluSentence(tuple(comments), tuple(rows))
                 comments, rows = [], []
-    if rows or comments:
-        yield _finished(comments, rows, path, number)
 
 
 def write_conllu(path: PathLike, sentences: Iterable[ConlluSentence]) -> None:
@@ -101,34 +98,39 @@ def write_conllu(path: PathLike, sentences: Iterable[ConlluSentence]) -> None:
         for sentence in sentences:
             previous = "0"
             for row in sentence.rows:
-                if problem := _problem(list(row), previous):
-                    raise DataError(f"row {tuple(row)!r}: {problem}", path=path)
+                _check_row(row, previous)
                 previous = row.id
-            _finished(sentence.comments, sentence.rows, path, None)
-            lines = [*sentence.comments, *("\t".join(row) for row in sentence.rows)]
-            _check_lines(lines, len(sentence.comments), path)
+            _check_sentence(sentence.rows)
+            lines = [*sentence.comments, *map("\t".join, sentence.rows)]
+            for position, line in enumerate(lines):
+                comment = position < len(sentence.comments)
+                right = line.startswith("#") if comment else line.count("\t") == len(FIELDS) - 1
+                if not right or _ENDS(line):
+                    raise DataError(
+                        f"{line!r} is no comment beginning with #, or has tabs or line ends inside "
+                        "cells."
+                    )
             stream.write("\n".join(lines) + "\n\n")
 
 
+FIELDS = ConlluRow._fields
 _ENDS = re.compile(r"[\n\r]").search
 _NUMBER = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?", re.ASCII).fullmatch
 
 
-def _problem(cells: Sequence[str], previous: str) -> str | None:
-    """What is wrong with a row that comes after the row number `previous`, or None."""
-    if len(cells) != len(ConlluRow._fields) or "" in cells:
+def _check_row(cells: Sequence[str], previous: str) -> None:
+    """Whether a row is complete and may come after the row number `previous`."""
+    if len(cells) != len(FIELDS) or "" in cells:
         filled = sum(1 for cell in cells if cell)
-        return (
-            f"{filled} filled columns, set apart by tabs, where CoNLL-U has "
-            f"{len(ConlluRow._fields)} (`_` stands for nothing; comments may only stand above a "
-            "sentence's first row)."
+        raise DataError(
+            f"{filled} filled columns, set apart by tabs, where CoNLL-U has {len(FIELDS)} (`_` "
+            "stands for nothing; comments may only stand above a sentence's first row)."
         )
     if not _follows(cells[0], previous):
-        return (
+        raise DataError(
             f"row number '{cells[0]}' cannot come after '{previous}': words count from 1, 7-8 "
             "stands before word 7, 7.1 after it. Is a blank line missing between two sentences?"
         )
-    return None
 
 
 @lru_cache(maxsize=4096)  # the same few pairs come in every sentence
@@ -146,21 +148,10 @@ def _follows(this: str, previous: str) -> bool:
     return word == last + 1 and (kind is None or minor > word)
 
 
-def _check_lines(lines: Sequence[str], comments: int, path: PathLike) -> None:
-    for position, line in enumerate(lines):
-        wrong = not line.startswith("#") if position < comments else line.count("\t") != 9
-        if wrong or _ENDS(line):
-            raise DataError(
-                f"{line!r} is no comment beginning with #, or has tabs or line ends inside cells.",
-                path=path,
-            )
-
-
-def _finished(
-    comments: Sequence[str], rows: Sequence[ConlluRow], path: PathLike, line: int | None
-) -> ConlluSentence:
+def _check_sentence(rows: Sequence[ConlluRow]) -> None:
+    """Whether there are rows, and multiword tokens do not overlap."""
     if not rows:
-        raise DataError("comments with no sentence below them.", path=path, line=line)
+        raise DataError("comments with no sentence below them.")
     covered = 0
     last = rows[-1].id.partition(".")[0]
     for row in rows:
@@ -169,9 +160,6 @@ def _finished(
             if int(first) <= covered or "-" in last or int(end) > int(last):
                 raise DataError(
                     f"multiword token {row.id} overlaps another or reaches beyond the sentence, "
-                    f"whose last word is {last}.",
-                    path=path,
-                    line=line,
+                    f"whose last word is {last}."
                 )
             covered = int(end)
-    return ConlluSentence(tuple(comments), tuple(rows))

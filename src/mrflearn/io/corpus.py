@@ -33,6 +33,14 @@ from mrflearn.io.files import PathLike, open_binary, read_lines, write_text
 split_tokens = re.compile(r"[^ \t\n\r\f\v]+").findall
 
 
+def check_words(*words: str) -> Sequence[str]:
+    """The words, or an error where one is empty or has white space in it."""
+    for word in words:
+        if split_tokens(word) != [word]:
+            raise DataError(f"the word {word!r} is empty or has white space in it.")
+    return words
+
+
 def read_sentences(*paths: PathLike, keep_blank: bool = False) -> Generator[list[str]]:
     """The tokens of each line of the files in turn, read as they are asked for; `-` is stdin.
 

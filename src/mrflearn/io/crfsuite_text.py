@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, read_lines, write_text
+from mrflearn.io.files import Lines, PathLike, runs, to_number, write_text
 
 _NAME_COLON_WEIGHT = re.compile(r"((?:\\[:\\]|[^:])*)(:?)(.*)", re.DOTALL).findall
 _UNESCAPE = re.compile(r"\\([:\\])")
@@ -50,22 +49,10 @@ class AttributeSequence:
 
 def read_crfsuite(path: PathLike) -> Iterator[AttributeSequence]:
     """The sequences of a file, one at a time."""
-    labels: list[str] = []
-    items: list[tuple[Attribute, ...]] = []
-    with closing(read_lines(path)) as lines:
-        for number, line in lines:
-            if line:
-                try:
-                    label, item = _item(line)
-                except DataError as error:
-                    raise DataError(error.problem, path=path, line=number) from None
-                labels.append(label)
-                items.append(item)
-            elif labels:
-                yield AttributeSequence(tuple(labels), tuple(items))
-                labels, items = [], []
-    if labels:
-        yield AttributeSequence(tuple(labels), tuple(items))
+    with Lines(path) as lines:
+        for run in runs(_item(line) if line else () for line in lines):
+            labels, items = zip(*run, strict=True)
+            yield AttributeSequence(labels, items)
 
 
 def write_crfsuite(path: PathLike, sequences: Iterable[AttributeSequence]) -> None:
@@ -73,7 +60,7 @@ def write_crfsuite(path: PathLike, sequences: Iterable[AttributeSequence]) -> No
     with write_text(path) as stream:
         for sequence in sequences:
             for label, item in zip(sequence.labels, sequence.items, strict=True):
-                fields = [_escaped(label, path), *(_field(*pair, path) for pair in item)]
+                fields = [_escaped(label), *(_field(*pair) for pair in item)]
                 stream.write("\t".join(fields) + "\n")
             stream.write("\n")
 
@@ -88,13 +75,8 @@ def _item(line: str) -> tuple[str, tuple[Attribute, ...]]:
 
 def _attribute(field: str) -> Attribute:
     name, text = _name_and_weight(field)
-    if not text:  # CRFsuite takes `name:` for `name`
-        return name, 1.0
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = math.nan
-    if not math.isfinite(weight) or "_" in text:
+    weight = to_number(text) if text else 1.0  # CRFsuite takes `name:` for `name`
+    if not math.isfinite(weight):
         raise DataError(
             rf"'{text}' is no weight for attribute '{name}'. A colon in a name is written '\:'."
         )
@@ -113,14 +95,13 @@ def _name_and_weight(field: str) -> tuple[str, str | None]:
     return name, weight
 
 
-def _field(name: str, weight: float, path: PathLike) -> str:
+def _field(name: str, weight: float) -> str:
     if not math.isfinite(weight):
-        raise DataError(f"attribute '{name}' has the weight {weight}.", path=path)
-    escaped = _escaped(name, path)
-    return escaped if weight == 1 else f"{escaped}:{float(weight)!r}"
+        raise DataError(f"attribute '{name}' has the weight {weight}.")
+    return _escaped(name) if weight == 1 else f"{_escaped(name)}:{float(weight)!r}"
 
 
-def _escaped(name: str, path: PathLike) -> str:
+def _escaped(name: str) -> str:
     if not name or any(sign in name for sign in "\t\n\r"):
-        raise DataError(f"{name!r} is empty or has a tab or line end in it.", path=path)
+        raise DataError(f"{name!r} is empty or has a tab or line end in it.")
     return _ESCAPE.sub(r"\\\1", name)

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import os
 import re
 import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, Self, TextIO, TypeVar
 
 from mrflearn.errors import DataError
 
 PathLike = str | os.PathLike[str]
+Item = TypeVar("Item")
 GZIP_MAGIC = b"\x1f\x8b"
 BUFFER_BYTES = 1 << 17
 PIECE_BYTES = 1 << 20
@@ -36,15 +38,15 @@ GZIP_FLOOR = 1 << 22
 
 
 class _Source(io.RawIOBase):
-    """The bytes of a stream, whose failures are data errors that name the path.
+    """The bytes of a stream, counted, whose failures are data errors.
 
     Only its own reads are translated: an error in the caller's block stays what it is.  Closing it
     leaves the stream below open, for that may be standard input.
     """
 
-    def __init__(self, stream: Any, path: PathLike) -> None:
+    def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._path = path
+        self.seen = 0
 
     def readable(self) -> bool:
         return True
@@ -54,46 +56,31 @@ class _Source(io.RawIOBase):
             # read1 hands over what has arrived: a pipe's first lines need not wait for its last.
             data = self._stream.read1(len(buffer))
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(
-                f"damaged gzip file ({error}). Was it cut short in a copy or download?",
-                path=self._path,
-            ) from error
+            problem = f"damaged gzip file ({error}). Was it cut short in a copy or download?"
+            raise DataError(problem) from error
         except OSError as error:
-            raise DataError(f"cannot be read: {error}.", path=self._path) from error
+            raise DataError(f"cannot be read: {error}.") from error
         buffer[: len(data)] = data
+        self.seen += len(data)
         return len(data)
 
 
 class _Unzipped(_Source):
     """The content of a gzip file, which may not grow out of all proportion to the file."""
 
-    def __init__(self, stream: gzip.GzipFile, path: PathLike, zipped: _Counted) -> None:
-        super().__init__(stream, path)
+    def __init__(self, stream: gzip.GzipFile, zipped: _Source) -> None:
+        super().__init__(stream)
         self._zipped = zipped
         self._ratio = limit("MRFLEARN_MAX_GZIP_RATIO")
-        self._seen = 0
 
     def readinto(self, buffer: Any) -> int:
         count = super().readinto(buffer)
-        self._seen += count
-        if self._seen > max(GZIP_FLOOR, self._ratio * self._zipped.seen):
+        if self.seen > max(GZIP_FLOOR, self._ratio * self._zipped.seen):
             raise DataError(
-                f"{self._zipped.seen:,} bytes of gzip have become {self._seen:,} bytes, more than "
+                f"{self._zipped.seen:,} bytes of gzip have become {self.seen:,} bytes, more than "
                 f"{self._ratio} times as many. If this is no attack, unzip the file first, or set "
-                "MRFLEARN_MAX_GZIP_RATIO to a larger number.",
-                path=self._path,
+                "MRFLEARN_MAX_GZIP_RATIO to a larger number."
             )
-        return count
-
-
-class _Counted(_Source):
-    """A source that knows how many bytes it has given."""
-
-    seen = 0
-
-    def readinto(self, buffer: Any) -> int:
-        count = super().readinto(buffer)
-        self.seen += count
         return count
 
 
@@ -108,23 +95,32 @@ def limit(name: str) -> int:
 
 
 @contextmanager
+def located(path: PathLike) -> Iterator[None]:
+    """Data errors of the block name this file, unless they name one already."""
+    try:
+        yield
+    except DataError as error:
+        error.locate(path)
+        raise
+
+
+@contextmanager
 def open_binary(path: PathLike) -> Iterator[BinaryIO]:
-    """Bytes of a file or pipe, unzipped where they are gzip; `-` is standard input."""
-    with ExitStack() as opened:
-        if str(path) == "-":
-            raw: Any = sys.stdin.buffer
-        else:
-            try:
-                raw = opened.enter_context(Path(path).open("rb"))
-            except OSError as error:
-                raise DataError(f"cannot be read: {error.strerror}.", path=path) from error
-            except ValueError as error:  # a NUL character in the name
-                raise DataError(f"is no file name: {error}.", path=path) from error
-        counted = _Counted(raw, path)
+    """Bytes of a file or pipe, unzipped where they are gzip; `-` is standard input.
+
+    Data errors of the block name the file.
+    """
+    with located(path), ExitStack() as opened:
+        try:
+            standard = str(path) == "-"
+            raw: Any = sys.stdin.buffer if standard else opened.enter_context(Path(path).open("rb"))
+        except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
+            raise DataError(f"cannot be read: {getattr(error, 'strerror', error)}.") from error
+        counted = _Source(raw)
         stream: io.BufferedReader[_Source] = io.BufferedReader(counted, BUFFER_BYTES)
         if stream.peek(2)[:2] == GZIP_MAGIC:
             unzipped = opened.enter_context(gzip.GzipFile(fileobj=stream))
-            stream = io.BufferedReader(_Unzipped(unzipped, path, counted), BUFFER_BYTES)
+            stream = io.BufferedReader(_Unzipped(unzipped, counted), BUFFER_BYTES)
         yield stream
 
 
@@ -138,13 +134,12 @@ def read_bytes(path: PathLike) -> bytes:
             if size > most:
                 raise DataError(
                     f"holds more than {most:,} bytes, which would all be kept in memory. "
-                    "Set MRFLEARN_MAX_FILE to a larger number if there is memory for it.",
-                    path=path,
+                    "Set MRFLEARN_MAX_FILE to a larger number if there is memory for it."
                 )
     return b"".join(pieces)
 
 
-def binary_lines(stream: BinaryIO, path: PathLike) -> Iterator[tuple[int, bytes]]:
+def binary_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """(line number from 1, line with its end) for every line of a stream."""
     most, number = limit("MRFLEARN_MAX_LINE"), 0
     while line := stream.readline(most + 1):
@@ -153,7 +148,6 @@ def binary_lines(stream: BinaryIO, path: PathLike) -> Iterator[tuple[int, bytes]
             raise DataError(
                 f"this line has more than {most:,} bytes. Is this a text file? Set "
                 "MRFLEARN_MAX_LINE to a larger number if it is.",
-                path=path,
                 line=number,
             )
         yield number, line
@@ -164,15 +158,60 @@ def read_lines(path: PathLike) -> Generator[tuple[int, str]]:
 
     Only newline characters end a line: form feeds and Unicode separators are text.  A byte order
     mark at the beginning is no part of the first line.  A caller that may stop before the last line
-    closes the generator, and the file with it (`contextlib.closing`).
+    closes the generator, and the file with it (`contextlib.closing`, or `Lines`).
     """
     with open_binary(path) as stream:
-        for number, raw in binary_lines(stream, path):
+        for number, raw in binary_lines(stream):
             try:
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise _not_text(error, path, number) from error
+                raise not_text(error, number) from error
             yield number, line.rstrip("\r\n")
+
+
+class Lines:
+    """The lines of a UTF-8 text file in a `with` block, and the number of the last one read.
+
+    The block closes the file, and its data errors name the file and that line.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = path
+        self.number = 0
+        self._numbered = read_lines(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._numbered.close()
+        if isinstance(error, DataError):
+            error.locate(self.path, self.number or None)
+
+    def __iter__(self) -> Iterator[str]:
+        for self.number, line in self._numbered:  # noqa: B020
+            yield line
+
+
+def runs(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Lists of neighbouring items that are not empty: what stands between blank lines."""
+    run: list[Item] = []
+    for item in items:
+        if item:
+            run.append(item)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def to_number(text: str) -> float:
+    """The number that a text stands for; NaN where it is none."""
+    try:
+        return math.nan if "_" in text else float(text)  # Python would read 1_000 as a number
+    except ValueError:
+        return math.nan
 
 
 def read_whole(path: PathLike) -> str:
@@ -181,15 +220,16 @@ def read_whole(path: PathLike) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _not_text(error, path, 1 + raw.count(b"\n", 0, error.start)) from error
+        wrong = not_text(error, 1 + raw.count(b"\n", 0, error.start))
+        wrong.locate(path)
+        raise wrong from error
 
 
-def _not_text(error: UnicodeDecodeError, path: PathLike, line: int) -> DataError:
-    bad = error.object[error.start]
+def not_text(error: UnicodeDecodeError, line: int) -> DataError:
+    """The complaint about a line that is not in UTF-8."""
     return DataError(
-        f"byte 0x{bad:02x} in this line is not UTF-8 text. Is this a text file? "
-        "If it is in another encoding, convert it first (iconv -t utf-8).",
-        path=path,
+        f"byte 0x{error.object[error.start]:02x} in this line is not UTF-8 text. Is this a text "
+        "file? If it is in another encoding, convert it first (iconv -t utf-8).",
         line=line,
     )
 
@@ -199,27 +239,27 @@ def write_binary(path: PathLike) -> Iterator[BinaryIO]:
     """A file that appears under its name only when the block ends without an error.
 
     A name that ends in `.gz` is gzipped (without time stamp, so equal content is equal bytes).
-    Pipes and devices are written to as they are, and `-` is standard output.
+    Pipes and devices are written to as they are, and `-` is standard output.  Data errors of the
+    block name the file.
     """
-    if str(path) == "-":
-        yield sys.stdout.buffer
-        return
-    try:
-        with ExitStack() as opened:
-            raw = opened.enter_context(_destination(path))
-            if Path(path).suffix == ".gz":
-                zipped = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
-                yield opened.enter_context(zipped)  # type: ignore[misc]
-            else:
+    with located(path):
+        try:
+            with ExitStack() as opened:
+                raw = opened.enter_context(_destination(path))
+                if Path(path).suffix == ".gz":
+                    zipped = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+                    raw = opened.enter_context(zipped)  # type: ignore[assignment]
                 yield raw
-    except OSError as error:  # the disk is full, or the pipe's reader has left
-        raise DataError(f"cannot be written: {error}.", path=path) from error
+        except OSError as error:  # the disk is full, or the pipe's reader has left
+            raise DataError(f"cannot be written: {error}.") from error
 
 
 def _destination(path: PathLike) -> AbstractContextManager[BinaryIO]:
+    if str(path) == "-":
+        return nullcontext(sys.stdout.buffer)
     target = Path(path)
     if target.is_dir():
-        raise DataError("cannot be written: it is a folder.", path=path)
+        raise DataError("cannot be written: it is a folder.")
     try:
         if target.exists() and not target.is_file():
             # A new file under the name would take a pipe or /dev/null away from everybody.
@@ -228,8 +268,7 @@ def _destination(path: PathLike) -> AbstractContextManager[BinaryIO]:
         remove_drafts(target)
         temporary, handle = new_draft(target)
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"cannot be written: {reason}.", path=path) from error
+        raise DataError(f"cannot be written: {getattr(error, 'strerror', error)}.") from error
     return _replacing(target, handle, temporary)
 
 
@@ -329,18 +368,18 @@ def sync_folder(folder: Path) -> None:
 @contextmanager
 def write_text(path: PathLike) -> Iterator[TextIO]:
     """Like `write_binary`, for UTF-8 text with newline line ends."""
-    try:
-        if str(path) == "-":
-            yield sys.stdout
-            return
-        with write_binary(path) as raw:
-            wrapper = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
-            try:
-                yield wrapper
-            finally:
-                wrapper.detach()  # flushes, and leaves the file to its owner
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"cannot be written: {error}. Was some text read with errors='surrogateescape'?",
-            path=path,
-        ) from error
+    with located(path):
+        try:
+            if str(path) == "-":
+                yield sys.stdout
+                return
+            with write_binary(path) as raw:
+                wrapper = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
+                try:
+                    yield wrapper
+                finally:
+                    wrapper.detach()  # flushes, and leaves the file to its owner
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"cannot be written: {error}. Was some text read with errors='surrogateescape'?"
+            ) from error

@@ -14,12 +14,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, read_lines, write_text
+from mrflearn.io.files import Lines, PathLike, write_text
 
 Features = list[str] | dict[str, float | str]
 Label = str | frozenset[str] | None
@@ -47,20 +46,14 @@ class LabelledGraph:
 
 def read_graphs(path: PathLike) -> Iterator[LabelledGraph]:
     """The graphs of a file, one at a time."""
-    with closing(read_lines(path)) as lines:
-        for number, line in lines:
-            if not line.strip():
-                continue
+    with Lines(path) as lines:
+        for line in filter(str.strip, lines):
             try:
-                yield _graph(json.loads(line))
-            except DataError as error:
-                raise DataError(error.problem, path=path, line=number) from None
+                record = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise DataError(
-                    f"this line is not JSON ({error}); each graph is one line.",
-                    path=path,
-                    line=number,
-                ) from error
+                problem = f"this line is not JSON ({error}); each graph is one line."
+                raise DataError(problem) from error
+            yield _graph(record)
 
 
 def write_graphs(path: PathLike, graphs: Iterable[LabelledGraph]) -> None:

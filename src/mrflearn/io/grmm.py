@@ -7,12 +7,11 @@ lines that begin with `----`.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
 from mrflearn.errors import DataError
 from mrflearn.io.corpus import split_tokens
-from mrflearn.io.files import PathLike, read_lines, write_text
+from mrflearn.io.files import Lines, PathLike, runs, write_text
 
 SEPARATOR = "----"
 
@@ -43,20 +42,10 @@ class LayeredSequence:
 
 def read_grmm(path: PathLike) -> Generator[LayeredSequence]:
     """The sequences of a file, one at a time; all lines must have as many labels as the first."""
-    rows: list[Row] = []
-    layers: int | None = None
-    with closing(read_lines(path)) as lines:
-        for number, line in lines:
-            cells = split_tokens(line)
-            if cells:
-                row = _row(cells, layers, path, number)
-                layers = len(row[0])
-                rows.append(row)
-            elif rows:
-                yield _sequence(rows)
-                rows = []
-    if rows:
-        yield _sequence(rows)
+    with Lines(path) as lines:
+        for rows in runs(_rows(map(split_tokens, lines))):
+            labels, features = zip(*rows, strict=True)
+            yield LayeredSequence(tuple(zip(*labels, strict=True)), features)
 
 
 def write_grmm(path: PathLike, sequences: Iterable[LayeredSequence]) -> None:
@@ -64,44 +53,38 @@ def write_grmm(path: PathLike, sequences: Iterable[LayeredSequence]) -> None:
     layers: int | None = None
     with write_text(path) as stream:
         for sequence in sequences:
-            for row in _rows(sequence):
-                labels, features = row
-                line = " ".join([*labels, SEPARATOR, *features])
-                if _row(split_tokens(line), layers, path, None) != row:
+            labels = zip(*sequence.layers, strict=True) if sequence.layers else [()] * len(sequence)
+            for row in zip(labels, sequence.features, strict=True):
+                line = " ".join([*row[0], SEPARATOR, *row[1]])
+                if _row(split_tokens(line), layers) != row:
                     raise DataError(
-                        f"a token cannot be written: {labels!r} and {features[:8]!r} have an empty "
-                        f"cell, white space, or '{SEPARATOR}' for a label.",
-                        path=path,
+                        f"a token cannot be written: {row[0]!r} and {row[1][:8]!r} have an empty "
+                        f"cell, white space, or '{SEPARATOR}' for a label."
                     )
-                layers = len(labels)
+                layers = len(row[0])
                 stream.write(line + "\n")
             stream.write("\n")
 
 
-def _row(cells: Sequence[str], layers: int | None, path: PathLike, number: int | None) -> Row:
+def _rows(lines: Iterable[list[str]]) -> Iterator[Row | tuple[()]]:
+    """The labels and features of each line; nothing for a blank one."""
+    layers: int | None = None
+    for cells in lines:
+        row = _row(cells, layers) if cells else ()
+        layers = len(row[0]) if row else layers
+        yield row
+
+
+def _row(cells: Sequence[str], layers: int | None) -> Row:
     if SEPARATOR not in cells:
         raise DataError(
             f"there is no '{SEPARATOR}' between labels and features: {list(cells[:8])!r}. Is this "
-            "a file of columns? Then name it so: --format columns.",
-            path=path,
-            line=number,
+            "a file of columns? Then name it so: --format columns."
         )
     place = cells.index(SEPARATOR)
     if layers is not None and place != layers:
         raise DataError(
             f"{place} labels where the lines before have {layers}: {list(cells[:8])!r}. Every "
-            "token needs a label in every layer.",
-            path=path,
-            line=number,
+            "token needs a label in every layer."
         )
     return tuple(cells[:place]), tuple(cells[place + 1 :])
-
-
-def _rows(sequence: LayeredSequence) -> Iterator[Row]:
-    labels = zip(*sequence.layers, strict=True) if sequence.layers else ((),) * len(sequence)
-    return zip(labels, sequence.features, strict=True)
-
-
-def _sequence(rows: list[Row]) -> LayeredSequence:
-    labels, features = zip(*rows, strict=True)
-    return LayeredSequence(tuple(zip(*labels, strict=True)), features)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, read_lines, write_text
+from mrflearn.io.files import Lines, PathLike, located, write_text
 from mrflearn.io.trees import Tree
 
 _ATOM = r"[^ \t\n\r\f\v()]+"
@@ -33,8 +32,8 @@ def read_trees(path: PathLike) -> Iterator[Tree]:
     The unlabelled bracket that the Penn Treebank puts around a tree is taken off; around several
     trees it stays, as a node with the empty label.
     """
-    with closing(read_lines(path)) as lines:
-        yield from _trees(lines, path)
+    with Lines(path) as lines:
+        yield from _trees((lines.number, line) for line in lines)
 
 
 def held_trees(given: Iterable[Tree | str]) -> Iterator[Tree]:
@@ -43,7 +42,8 @@ def held_trees(given: Iterable[Tree | str]) -> Iterator[Tree]:
         if isinstance(tree, Tree):
             yield tree
         elif isinstance(tree, str):
-            yield from _trees(enumerate(tree.splitlines(), start=1), f"tree {number}")
+            with located(f"tree {number}"):
+                yield from _trees(enumerate(tree.splitlines(), start=1))
         else:
             raise DataError(
                 f"tree {number} is a {type(tree).__name__}; give a text in brackets, such as "
@@ -51,7 +51,7 @@ def held_trees(given: Iterable[Tree | str]) -> Iterator[Tree]:
             )
 
 
-def _trees(lines: Iterable[tuple[int, str]], path: PathLike) -> Iterator[Tree]:
+def _trees(lines: Iterable[tuple[int, str]]) -> Iterator[Tree]:
     stack: list[_Open] = []
     restart = 0  # where another tree seems to begin inside an unfinished one
     for number, line in lines:
@@ -68,13 +68,12 @@ def _trees(lines: Iterable[tuple[int, str]], path: PathLike) -> Iterator[Tree]:
                 raise DataError(
                     f"{what}: brackets are not in balance. "
                     "A treebank has lines such as (S (NP (DT the) (NN cat)) (VP (VBZ sits))).",
-                    path=path,
                     line=number,
                 )
             elif piece == ")":
-                tree = _closed(stack.pop(), path, number)
+                tree = _closed(stack.pop(), number)
             else:
-                _put(stack[-1], piece, path, number)
+                _put(stack[-1], piece, number)
                 continue
             if stack:
                 stack[-1].children.append(tree)
@@ -86,7 +85,6 @@ def _trees(lines: Iterable[tuple[int, str]], path: PathLike) -> Iterator[Tree]:
         raise DataError(
             f"the tree that begins here never ends: {len(stack)} brackets are open at the end of "
             f"the file. Is a closing bracket missing, or the file cut short?{hint}",
-            path=path,
             line=stack[0].line,
         )
 
@@ -99,13 +97,12 @@ def write_trees(path: PathLike, trees: Iterable[Tree]) -> None:
                 if not _can_be_written(node):
                     raise DataError(
                         f"node {node.label!r} with word {node.word!r}: neither can have white "
-                        "space or brackets in it; the Penn Treebank writes ( as -LRB-.",
-                        path=path,
+                        "space or brackets in it; the Penn Treebank writes ( as -LRB-."
                     )
             stream.write(f"{tree}\n")
 
 
-def _put(bracket: _Open, atom: str, path: PathLike, number: int) -> None:
+def _put(bracket: _Open, atom: str, line: int) -> None:
     """Take an atom as the bracket's label, or else as its word."""
     if bracket.label is None and not bracket.children:
         bracket.label = atom
@@ -115,17 +112,14 @@ def _put(bracket: _Open, atom: str, path: PathLike, number: int) -> None:
         raise DataError(
             f"'{atom}' stands beside a constituent or another word; a word has a bracket of its "
             "own, with its tag: (NN dog).",
-            path=path,
-            line=number,
+            line=line,
         )
 
 
-def _closed(bracket: _Open, path: PathLike, number: int) -> Tree:
+def _closed(bracket: _Open, line: int) -> Tree:
     if bool(bracket.children) == (bracket.word is not None):
         what = "a word beside constituents" if bracket.word else "no word and no constituent in it"
-        raise DataError(
-            f"the bracket '{bracket.label or ''}' closed here has {what}.", path=path, line=number
-        )
+        raise DataError(f"the bracket '{bracket.label or ''}' closed here has {what}.", line=line)
     return Tree(bracket.label or "", tuple(bracket.children), bracket.word)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, read_whole, write_text
+from mrflearn.io.files import PathLike, located, read_whole, write_text
 from mrflearn.io.spans import Span
 
 FIELDS = ("stime", "etime", "location", "speaker")
@@ -54,7 +54,8 @@ class Seminar:
 
 def read_seminar(path: PathLike) -> Seminar:
     """The announcement in a file; sentence and paragraph tags are taken off and forgotten."""
-    return _parsed(read_whole(path), path)
+    with located(path):
+        return _parsed(read_whole(path))
 
 
 def read_seminars(*paths: PathLike) -> Iterator[Seminar]:
@@ -67,19 +68,18 @@ def read_seminars(*paths: PathLike) -> Iterator[Seminar]:
 
 def write_seminar(path: PathLike, seminar: Seminar) -> None:
     """Writes an announcement with its fields as inline tags."""
-    tagged = _tagged(seminar)
-    if _parsed(tagged, path) != seminar:
-        raise DataError(
-            "the announcement would not read back the same: its text has tags in it, a mark is of "
-            f"no field ({', '.join(FIELDS)}) or outside the text, or the marks are not in the "
-            "order of their beginnings.",
-            path=path,
-        )
     with write_text(path) as stream:
+        tagged = _tagged(seminar)
+        if _parsed(tagged) != seminar:
+            raise DataError(
+                "the announcement would not read back the same: its text has tags in it, a mark is "
+                f"of no field ({', '.join(FIELDS)}) or outside the text, or the marks are not in "
+                "the order of their beginnings."
+            )
         stream.write(tagged)
 
 
-def _parsed(raw: str, path: PathLike) -> Seminar:
+def _parsed(raw: str) -> Seminar:
     pieces: list[str] = []
     marks: list[Span] = []
     opened: dict[str, tuple[int, int]] = {}  # field -> its place in marks and in the file
@@ -94,7 +94,7 @@ def _parsed(raw: str, path: PathLike) -> Seminar:
         closing = bool(tag[1])
         if closing != (field in opened):
             problem = "closes but was not open" if closing else "opens inside itself"
-            raise _unmatched(field, problem, raw, tag.start(), path)
+            raise _unmatched(field, problem, raw, tag.start())
         if closing:
             index = opened.pop(field)[0]
             marks[index] = marks[index]._replace(end=length)
@@ -102,7 +102,7 @@ def _parsed(raw: str, path: PathLike) -> Seminar:
             opened[field] = len(marks), tag.start()
             marks.append(Span(length, length, field))
     for field, (_, place) in opened.items():
-        raise _unmatched(field, "never closes", raw, place, path)
+        raise _unmatched(field, "never closes", raw, place)
     return Seminar.of("".join([*pieces, raw[done:]]), marks)
 
 
@@ -123,9 +123,8 @@ def _tagged(seminar: Seminar) -> str:
     return "".join([*pieces, seminar.text[done:]])
 
 
-def _unmatched(field: str, problem: str, raw: str, place: int, path: PathLike) -> DataError:
+def _unmatched(field: str, problem: str, raw: str, place: int) -> DataError:
     return DataError(
         f"<{field}> {problem}. Each of {', '.join(FIELDS)} must open and close in turn.",
-        path=path,
         line=1 + raw.count("\n", 0, place),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
 from mrflearn.io.conllu import ConlluSentence, read_conllu
 from mrflearn.io.conversion import FORMATS, sentence_format
 from mrflearn.io.corpus import read_sentences, split_tokens
-from mrflearn.io.files import PathLike, read_lines
+from mrflearn.io.files import Lines, PathLike
 
 Tags = tuple[str | None, ...]
 # Formats with a column of words and one or more of tags, and the names of those.
@@ -152,16 +151,16 @@ def read_shaped(path: PathLike, shapes: Mapping[tuple[str, ...], str]) -> Iterat
     Each shape comes with the names that it lacks, for complaints; where none has as many, the first
     is what should have been there.
     """
-    skipped: list[tuple[int, str]] = []
-    with closing(read_lines(path)) as lines:
-        for number, line in lines:
-            skipped.append((number, line))
+    skipped: list[str] = []
+    with Lines(path) as lines:
+        for line in lines:
+            skipped.append(line)
             cells = split_tokens(line)
             if cells and cells[0] != DOCUMENT_MARK:
                 usual = next(iter(shapes))
                 names = next((own for own in shapes if len(own) == len(cells)), usual)
-                note = f" (line {number} has no {shapes[names]})" if shapes[names] else ""
-                yield from parse_columns(chain(skipped, lines), path, names, note=note)
+                note = f" (line {lines.number} has no {shapes[names]})" if shapes[names] else ""
+                yield from parse_columns(chain(skipped, lines), names, note=note)
                 return
 
 
@@ -169,8 +168,8 @@ def first_columns(path: PathLike, last: str) -> tuple[str, ...]:
     """Names for the columns of a file, as its first line has them: word, column2 ..., `last`."""
     if str(path) == "-":
         raise DataError("standard input can be read once only: name its columns, or its format.")
-    with closing(read_lines(path)) as lines:
-        rows = (split_tokens(line) for _, line in lines)
+    with Lines(path) as lines:
+        rows = map(split_tokens, lines)
         width = next((len(cells) for cells in rows if cells and cells[0] != DOCUMENT_MARK), 0)
     if width < 2:
         raise DataError(f"a file to learn from needs a word and a {last} on each line.", path=path)

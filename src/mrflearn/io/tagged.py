@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 
 from mrflearn.errors import DataError
 from mrflearn.io.corpus import split_tokens
-from mrflearn.io.files import PathLike, read_lines, write_text
+from mrflearn.io.files import Lines, PathLike, write_text
 
 DOCUMENT_MARK = "#DOC"
 
@@ -37,10 +36,10 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
     """
     document: str | None = None
     genre: str | None = None
-    with closing(read_lines(path)) as lines:
-        for number, line in lines:
+    with Lines(path) as lines:
+        for line in lines:
             if line == DOCUMENT_MARK or line.startswith(DOCUMENT_MARK + "\t"):
-                document, genre = _document(line, path, number)
+                document, genre = _document(line)
                 continue
             parts = [token.rpartition("/") for token in split_tokens(line)]
             if not parts:
@@ -49,9 +48,7 @@ def read_tagged(path: PathLike) -> Iterator[TaggedSentence]:
             if "" in words or "" in tags:
                 bad = next(word + slash + tag for word, slash, tag in parts if not (word and tag))
                 raise DataError(
-                    f"'{bad}' is no word/tag token. Is this a file of columns, not of tagged text?",
-                    path=path,
-                    line=number,
+                    f"'{bad}' is no word/tag token. Is this a file of columns, not of tagged text?"
                 )
             yield TaggedSentence(words, tags, document, genre)
 
@@ -63,37 +60,24 @@ def write_tagged(path: PathLike, sentences: Iterable[TaggedSentence]) -> None:
         for sentence in sentences:
             if (sentence.document, sentence.genre) != place:
                 place = sentence.document, sentence.genre
-                stream.write(_mark(sentence, path))
+                mark = f"{DOCUMENT_MARK}\t{sentence.document or ''}\t{sentence.genre or ''}"
+                _document(mark)
+                stream.write(mark + "\n")
             tokens = [f"{w}/{t}" for w, t in zip(sentence.words, sentence.tags, strict=True)]
             line = " ".join(tokens)
-            if not tokens or split_tokens(line) != tokens or _has_odd_token(sentence):
+            odd = "" in sentence.words or any(not tag or "/" in tag for tag in sentence.tags)
+            if odd or not tokens or split_tokens(line) != tokens:
                 raise DataError(
                     "a sentence is empty, or has an empty word or tag, white space in one, or `/` "
-                    f"in a tag, which this format cannot hold: {line[:80]!r}.",
-                    path=path,
+                    f"in a tag, which this format cannot hold: {line[:80]!r}."
                 )
             stream.write(line + "\n")
 
 
-def _document(line: str, path: PathLike, number: int | None) -> tuple[str, str]:
+def _document(line: str) -> tuple[str, str]:
     cells = line.split("\t")
-    if len(cells) != 3 or not (cells[1] and cells[2]):
+    if len(cells) != 3 or not (cells[1] and cells[2]) or "\n" in line or "\r" in line:
         raise DataError(
-            f"a document mark is #DOC, a tab, the document, a tab, its genre; this is {line!r}.",
-            path=path,
-            line=number,
+            f"a document mark is #DOC, a tab, the document, a tab, its genre; this is {line!r}."
         )
     return cells[1], cells[2]
-
-
-def _mark(sentence: TaggedSentence, path: PathLike) -> str:
-    line = f"{DOCUMENT_MARK}\t{sentence.document or ''}\t{sentence.genre or ''}"
-    if "\n" in line or "\r" in line:
-        raise DataError(f"line end in a document's name: {line!r}.", path=path)
-    _document(line, path, None)
-    return line + "\n"
-
-
-def _has_odd_token(sentence: TaggedSentence) -> bool:
-    tags = sentence.tags
-    return "" in sentence.words or "" in tags or any("/" in tag for tag in tags)

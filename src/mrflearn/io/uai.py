@@ -1,7 +1,5 @@
 """UAI files: networks, evidence, results.
 
-Line numbers are found only when there is something to complain about, so that reading stays fast.
-
 Figures in a network file are plain (not logarithms), and the last variable of a scope changes
 fastest.  All four formats are white-space separated and know no comments.
 """
@@ -12,7 +10,7 @@ import codecs
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +18,19 @@ from numpy.typing import NDArray
 from mrflearn.errors import DataError
 from mrflearn.io.files import PathLike, read_bytes, write_text
 
-# Files that are one long run of numbers between white space, taken from front to back.
-
-
+Kind = Literal["MARKOV", "BAYES"]
+Table = NDArray[np.float64]
 Number = TypeVar("Number", int, float)
 LARGEST_COUNT = 2**31 - 1  # no count, state or variable number in any such file is larger
+MOST_AXES = 32  # of an array in the oldest numpy supported
 
 
-class UAITokens:
-    """The tokens of one file and a position among them."""
+class UaiTokens:
+    """The tokens of one file in a `with` block, taken from front to back.
+
+    Data errors of the block name the file and the line of the last token taken.  Line numbers are
+    found only then, so that reading stays fast.
+    """
 
     def __init__(self, path: PathLike) -> None:
         self._content = read_bytes(path).removeprefix(codecs.BOM_UTF8)
@@ -37,50 +39,55 @@ class UAITokens:
         self.tokens = self._content.split()
         if b"_" in self._content:  # Python would read 1_000 as a number
             wrong = next(i for i, token in enumerate(self.tokens) if b"_" in token)
-            raise self.complaint(f"{self._shown(wrong)} is not a number.", wrong)
+            problem = f"{self._shown(wrong)} is not a number."
+            raise DataError(problem, path=path, line=self.line(wrong))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, DataError):
+            error.locate(self.path, self.line(self.position - 1))
 
     @property
     def left(self) -> int:
         """How many tokens have not been taken yet."""
         return len(self.tokens) - self.position
 
-    def word(self, expected: str) -> str:
-        """The next token as text."""
-        return self._take(1, expected)[0].decode("utf-8", "replace")
+    def keyword(self, *known: str) -> str:
+        """The next token, which must be one of these."""
+        word = self._take(1, known[0])[0].decode("utf-8", "replace")
+        if word not in known:
+            raise DataError(f"the file should start with {' or '.join(known)}, not {word[:40]!r}.")
+        return word
 
     def integers(self, count: int, what: str, *, least: int = 0) -> list[int]:
         """The next `count` whole numbers, each at least `least`."""
         start = self.position
-        values = self._convert(int, self._take(count, what), f"{what} (whole numbers)")
+        values = self._convert(int, count, f"{what} (whole numbers)")
         if values and not least <= min(values) <= max(values) <= LARGEST_COUNT:
             wrong = next(i for i, n in enumerate(values) if not least <= n <= LARGEST_COUNT)
             bound = f"at least {least}" if values[wrong] < least else f"at most {LARGEST_COUNT}"
-            raise self.complaint(
-                f"{what}: {self._shown(start + wrong)} is not {bound}.", start + wrong
-            )
+            problem = f"{what}: {self._shown(start + wrong)} is not {bound}."
+            raise DataError(problem, line=self.line(start + wrong))
         return values
 
     def integer(self, what: str, *, least: int = 0) -> int:
         """The next whole number."""
         return self.integers(1, what, least=least)[0]
 
-    def numbers(self, count: int, what: str) -> NDArray[np.float64]:
+    def numbers(self, count: int, what: str) -> Table:
         """The next `count` numbers."""
-        return np.array(self._convert(float, self._take(count, what), f"{what} (numbers)"))
+        return np.array(self._convert(float, count, f"{what} (numbers)"))
 
     def end(self, after: str) -> None:
         """Complains unless every token has been taken."""
         if self.left:
-            raise self.complaint(
+            raise DataError(
                 f"{after} should end here, but {self.left} more tokens follow, the first "
                 f"{self._shown(self.position)}. Are the counts before it right?",
-                self.position,
+                line=self.line(self.position),
             )
-
-    def complaint(self, problem: str, position: int | None = None) -> DataError:
-        """The error to raise; it names the line of a token (the last one taken by default)."""
-        at = self.position - 1 if position is None else position
-        return DataError(problem, path=self.path, line=self.line(at))
 
     def line(self, position: int) -> int:
         """The line, from 1, on which a token stands."""
@@ -93,44 +100,27 @@ class UAITokens:
 
     def _take(self, count: int, what: str) -> list[bytes]:
         if count > self.left:
-            raise self.complaint(
+            raise DataError(
                 f"{what}: {count} tokens expected, but only {self.left} are left. "
                 "Is the file cut short, or a count before this too large?",
-                len(self.tokens) - 1,
+                line=self.line(len(self.tokens) - 1),
             )
         self.position += count
         return self.tokens[self.position - count : self.position]
 
-    def _convert(
-        self, kind: Callable[[bytes], Number], tokens: Sequence[bytes], what: str
-    ) -> list[Number]:
+    def _convert(self, kind: Callable[[bytes], Number], count: int, what: str) -> list[Number]:
+        tokens, values = self._take(count, what), list[Number]()
         try:
-            return list(map(kind, tokens))
+            values.extend(map(kind, tokens))  # what was read before an error stays
         except ValueError as error:
-            wrong = next(i for i, token in enumerate(tokens) if not _reads(kind, token))
-            position = self.position - len(tokens) + wrong
-            problem = f"{what}: cannot read {self._shown(position)}."
-            raise self.complaint(problem, position) from error
+            wrong = self.position - count + len(values)
+            problem = f"{what}: cannot read {self._shown(wrong)}."
+            raise DataError(problem, line=self.line(wrong)) from error
+        return values
 
     def _shown(self, position: int) -> str:
         token = self.tokens[position].decode("utf-8", "replace")
         return repr(token if len(token) <= 40 else token[:37] + "...")
-
-
-def _reads(kind: Callable[[bytes], Number], token: bytes) -> bool:
-    try:
-        kind(token)
-    except ValueError:
-        return False
-    return True
-
-
-# The UAI competition's formats: networks, evidence, partition functions, marginals.
-
-
-Kind = Literal["MARKOV", "BAYES"]
-Table = NDArray[np.float64]
-MOST_AXES = 32  # of an array in the oldest numpy supported
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,32 +140,35 @@ class UaiNetwork:
         if len(self.scopes) != len(self.tables):
             raise DataError(f"{len(self.scopes)} scopes, but {len(self.tables)} tables.")
         for i, (scope, table) in enumerate(zip(self.scopes, self.tables, strict=True)):
-            problem = _scope_problem(scope, self.states)
-            if problem:
-                raise DataError(f"factor {i}: {problem}")
-            if table.shape != _shape(scope, self.states):
+            _check_scope(i, scope, self.states)
+            shape = tuple(self.states[v] for v in scope)
+            if table.shape != shape:
                 raise DataError(
-                    f"factor {i}: its variables have {_shape(scope, self.states)} states, "
-                    f"its table the shape {table.shape}."
+                    f"factor {i}: its variables have {shape} states, its table the shape "
+                    f"{table.shape}."
                 )
 
 
 def read_network(path: PathLike) -> UaiNetwork:
     """The network in a `.uai` file."""
-    tokens = UAITokens(path)
-    kind = _read_kind(tokens)
-    variables = tokens.integer("number of variables")
-    states = tuple(tokens.integers(variables, "state counts", least=1))
-    factors = tokens.integer("number of factors")
-    if 2 * factors > tokens.left:
-        raise tokens.complaint(
-            f"{factors} factors are announced, but only {tokens.left} tokens follow. "
-            "Is the file cut short?"
-        )
-    scopes = tuple(_read_scope(tokens, i, states) for i in range(factors))
-    tables = _read_tables(tokens, [_shape(scope, states) for scope in scopes])
-    tokens.end("the network")
-    return UaiNetwork(kind, states, scopes, tables)
+    with UaiTokens(path) as tokens:
+        kind = cast(Kind, tokens.keyword("MARKOV", "BAYES"))
+        variables = tokens.integer("number of variables")
+        states = tuple(tokens.integers(variables, "state counts", least=1))
+        factors = tokens.integer("number of factors")
+        if 2 * factors > tokens.left:
+            raise DataError(
+                f"{factors} factors are announced, but only {tokens.left} tokens follow. "
+                "Is the file cut short?"
+            )
+        scopes = []
+        for i in range(factors):
+            arity = tokens.integer(f"number of variables of factor {i}")
+            scopes.append(tuple(tokens.integers(arity, f"variables of factor {i}")))
+            _check_scope(i, scopes[-1], states)
+        tables = _read_tables(tokens, [tuple(states[v] for v in scope) for scope in scopes])
+        tokens.end("the network")
+        return UaiNetwork(kind, states, tuple(scopes), tables)
 
 
 def write_network(path: PathLike, network: UaiNetwork) -> None:
@@ -196,26 +189,33 @@ def read_evidence(path: PathLike, states: Sequence[int] | None = None) -> dict[i
     then be 1; a lone `0` is none.  Where the `states` of the network are given, the variables
     and states named must exist in it.
     """
-    tokens = UAITokens(path)
-    count = tokens.integer("number of observations")
-    # The forms cannot be confused: the newer has an odd number of tokens, the older an even one.
-    if count == 1 and tokens.left % 2:
-        count = tokens.integer("number of observations")
     evidence: dict[int, int] = {}
-    if tokens.left != 2 * count:
-        raise tokens.complaint(
-            f"{count} observations are announced, but {tokens.left} tokens follow, not "
-            f"{2 * count}. Each is a variable and its state; several samples in one file "
-            "are not supported."
-        )
-    for _ in range(count):
-        variable, state = tokens.integers(2, "an observed variable and its state")
-        if variable in evidence:
-            raise tokens.complaint(f"variable {variable} is observed twice.", tokens.position - 2)
-        problem = _observation_problem(variable, state, states)
-        if problem:
-            raise tokens.complaint(problem)
-        evidence[variable] = state
+    with UaiTokens(path) as tokens:
+        count = tokens.integer("number of observations")
+        # The forms cannot be confused: the newer has an odd number of tokens, the older an even.
+        if count == 1 and tokens.left % 2:
+            count = tokens.integer("number of observations")
+        if tokens.left != 2 * count:
+            raise DataError(
+                f"{count} observations are announced, but {tokens.left} tokens follow, not "
+                f"{2 * count}. Each is a variable and its state; several samples in one file "
+                "are not supported."
+            )
+        for _ in range(count):
+            variable, state = tokens.integers(2, "an observed variable and its state")
+            if variable in evidence:
+                raise DataError(f"variable {variable} is observed twice.")
+            if states is not None and variable >= len(states):
+                raise DataError(
+                    f"variable {variable} is observed, but the network has {len(states)} (counted "
+                    "from 0). Does this evidence belong to another network?"
+                )
+            if states is not None and state >= states[variable]:
+                raise DataError(
+                    f"variable {variable} is observed in state {state}, but has {states[variable]} "
+                    "states (counted from 0)."
+                )
+            evidence[variable] = state
     return evidence
 
 
@@ -233,13 +233,13 @@ def read_partition(path: PathLike) -> float:
     has been put in (no renormalising), and its published answers are that.  Some programs write
     natural logarithms instead, or a bound on Z, under the same name; the file does not say which.
     """
-    tokens = UAITokens(path)
-    _expect_word(tokens, "PR")
-    value = float(tokens.numbers(1, "log of the partition function")[0])
-    if math.isnan(value) or value == math.inf:
-        raise tokens.complaint(f"the log of a partition function cannot be {value}.")
-    tokens.end("the result")
-    return value
+    with UaiTokens(path) as tokens:
+        tokens.keyword("PR")
+        value = float(tokens.numbers(1, "log of the partition function")[0])
+        if math.isnan(value) or value == math.inf:
+            raise DataError(f"the log of a partition function cannot be {value}.")
+        tokens.end("the result")
+        return value
 
 
 def write_partition(path: PathLike, value: float) -> None:
@@ -250,19 +250,19 @@ def write_partition(path: PathLike, value: float) -> None:
 
 def read_marginals(path: PathLike) -> tuple[Table, ...]:
     """The marginal distribution of every variable in a `.MAR` file."""
-    tokens = UAITokens(path)
-    _expect_word(tokens, "MAR")
     marginals = []
-    for variable in range(tokens.integer("number of variables")):
-        what = f"marginal of variable {variable}"
-        states = tokens.integer(f"state count of variable {variable}", least=1)
-        values = tokens.numbers(states, what)
-        _check_figures(tokens, values, what)
-        # Published figures are rounded, to six digits as a rule.
-        if abs(float(values.sum()) - 1) > 1e-3 + 1e-6 * states:
-            raise tokens.complaint(f"the {what} sums to {values.sum():.6g}, not to 1.")
-        marginals.append(values)
-    tokens.end("the result")
+    with UaiTokens(path) as tokens:
+        tokens.keyword("MAR")
+        for variable in range(tokens.integer("number of variables")):
+            what = f"marginal of variable {variable}"
+            states = tokens.integer(f"state count of variable {variable}", least=1)
+            values = tokens.numbers(states, what)
+            _check_figures(tokens, values, what)
+            # Published figures are rounded, to six digits as a rule.
+            if abs(float(values.sum()) - 1) > 1e-3 + 1e-6 * states:
+                raise DataError(f"the {what} sums to {values.sum():.6g}, not to 1.")
+            marginals.append(values)
+        tokens.end("the result")
     return tuple(marginals)
 
 
@@ -278,52 +278,24 @@ def _line(table: Table) -> str:
     return " ".join(map(repr, table.ravel().tolist())) + "\n"
 
 
-def _read_kind(tokens: UAITokens) -> Kind:
-    kind = tokens.word("MARKOV or BAYES")
-    if kind == "MARKOV":
-        return "MARKOV"
-    if kind == "BAYES":
-        return "BAYES"
-    raise tokens.complaint(f"a network starts with MARKOV or BAYES, not with {kind[:40]!r}.")
-
-
-def _expect_word(tokens: UAITokens, word: str) -> None:
-    seen = tokens.word(word)
-    if seen != word:
-        raise tokens.complaint(f"the file should start with {word}, not with {seen[:40]!r}.")
-
-
-def _shape(scope: Sequence[int], states: Sequence[int]) -> tuple[int, ...]:
-    return tuple(states[v] for v in scope)
-
-
-def _scope_problem(scope: Sequence[int], states: Sequence[int]) -> str | None:
+def _check_scope(factor: int, scope: Sequence[int], states: Sequence[int]) -> None:
     if scope and not 0 <= min(scope) <= max(scope) < len(states):
         wrong = next(v for v in scope if not 0 <= v < len(states))
-        return (
-            f"reads variable {wrong}, but there are {len(states)} (counted from 0). "
-            "Does the file count from 1?"
+        raise DataError(
+            f"factor {factor} reads variable {wrong}, but there are {len(states)} (counted from "
+            "0). Does the file count from 1?"
         )
     if len(set(scope)) < len(scope):
-        return f"names a variable twice in {' '.join(map(str, scope))[:60]}."
+        names = " ".join(map(str, scope))[:60]
+        raise DataError(f"factor {factor} names a variable twice in {names}.")
     if len(scope) > MOST_AXES:
-        return (
-            f"reads {len(scope)} variables; a table may have {MOST_AXES} axes at most. "
-            "Leave variables of one state out of its scope."
+        raise DataError(
+            f"factor {factor} reads {len(scope)} variables; a table may have {MOST_AXES} axes at "
+            "most. Leave variables of one state out of its scope."
         )
-    return None
 
 
-def _read_scope(tokens: UAITokens, factor: int, states: Sequence[int]) -> tuple[int, ...]:
-    arity = tokens.integer(f"number of variables of factor {factor}")
-    scope = tokens.integers(arity, f"variables of factor {factor}")
-    problem = _scope_problem(scope, states)
-    if problem:
-        raise tokens.complaint(f"factor {factor} {problem}")
-    return tuple(scope)
-
-
-def _read_tables(tokens: UAITokens, shapes: Sequence[tuple[int, ...]]) -> tuple[Table, ...]:
+def _read_tables(tokens: UaiTokens, shapes: Sequence[tuple[int, ...]]) -> tuple[Table, ...]:
     """Tables, as views of one long array: a network may have very many of them."""
     sizes = [math.prod(shape) for shape in shapes]
     first = tokens.position
@@ -332,47 +304,27 @@ def _read_tables(tokens: UAITokens, shapes: Sequence[tuple[int, ...]]) -> tuple[
     for factor, (shape, size) in enumerate(zip(shapes, sizes, strict=True)):
         stop = start + 1 + size
         if start >= len(values) or values[start] != size or stop > len(values):
-            problem = _size_problem(values[start:], shape)
-            position = first + min(start, len(values) - 1)
-            raise tokens.complaint(f"the table of factor {factor} {problem}", position)
+            announced = values[start] if start < len(values) else size
+            states = " x ".join(map(str, shape)) or "1"
+            problem = f"is said to have {announced:g} entries, but its variables {states} states."
+            if announced == size:
+                left = max(len(values) - start - 1, 0)
+                problem = f"has {size} entries, but only {left} figures are left. Is it cut short?"
+            line = tokens.line(first + min(start, len(values) - 1))
+            raise DataError(f"the table of factor {factor} {problem}", line=line)
         tables.append(values[start + 1 : stop].reshape(shape))
         start = stop
     _check_figures(tokens, values, "tables")
     return tuple(tables)
 
 
-def _size_problem(values: Table, shape: tuple[int, ...]) -> str:
-    size = math.prod(shape)
-    if len(values) and values[0] != size:
-        states = " x ".join(map(str, shape)) or "1"
-        return f"is said to have {values[0]:g} entries, but its variables have {states} states."
-    left = max(len(values) - 1, 0)
-    return f"has {size} entries, but only {left} figures are left. Is the file cut short?"
-
-
-def _check_figures(tokens: UAITokens, values: Table, what: str) -> None:
+def _check_figures(tokens: UaiTokens, values: Table, what: str) -> None:
     """Complains where one of the figures just taken is not a finite number of at least 0."""
     wrong = ~(values >= 0) | (values == math.inf)
     if wrong.any():
         entry = int(wrong.argmax())
-        raise tokens.complaint(
+        raise DataError(
             f"{what}: figures are finite and not negative, but this one is {values[entry]}. "
             "Are these logarithms? Then write their exponentials.",
-            tokens.position - len(values) + entry,
+            line=tokens.line(tokens.position - len(values) + entry),
         )
-
-
-def _observation_problem(variable: int, state: int, states: Sequence[int] | None) -> str | None:
-    if states is None:
-        return None
-    if variable >= len(states):
-        return (
-            f"variable {variable} is observed, but the network has {len(states)} (counted from "
-            "0). Does this evidence belong to another network?"
-        )
-    if state >= states[variable]:
-        return (
-            f"variable {variable} is observed in state {state}, but has {states[variable]} "
-            "states (counted from 0)."
-        )
-    return None

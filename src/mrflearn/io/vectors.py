@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, read_bytes, write_binary
+from mrflearn.io.files import PathLike, located, read_bytes, write_binary
 
 Format = Literal["auto", "text", "binary"]
 FLOAT = np.dtype("<f4")
@@ -45,22 +45,20 @@ class NamedVectors:
 
 def read_vectors(path: PathLike, format: Format = "auto") -> NamedVectors:  # noqa: A002
     """All vectors of a file; `auto` takes it for text where it begins as text does."""
-    content = read_bytes(path)
-    words, dimensions, start = _read_header(content, path)
-    text = format == "text" or (format == "auto" and _is_text(content, start, words, dimensions))
-    if text:
-        names, values = _read_text(content, start, words, dimensions, path)
-    else:
-        names, values = _read_binary(content, start, words, dimensions, path)
-    if not np.isfinite(values).all():
-        wrong = int((~np.isfinite(values)).any(axis=1).argmax())
-        raise DataError(
-            f"the vector of word {wrong} ({names[wrong]!r}) has an entry that is no finite number. "
-            "Is the file damaged, or of the other format (text, binary)?",
-            path=path,
-            line=2 + wrong if text else None,
-        )
-    return NamedVectors(tuple(names), values)
+    with located(path):
+        content = read_bytes(path)
+        words, dimensions, start = layout = _read_header(content)
+        text = format == "text" or (format == "auto" and _is_text(content, *layout))
+        values = np.empty((words, dimensions), dtype=np.float32)
+        names = (_read_text if text else _read_binary)(content, start, values)
+        if not np.isfinite(values).all():
+            wrong = int((~np.isfinite(values)).any(axis=1).argmax())
+            raise DataError(
+                f"the vector of word {wrong} ({names[wrong]!r}) has an entry that is no finite "
+                "number. Is the file damaged, or of the other format (text, binary)?",
+                line=2 + wrong if text else None,
+            )
+        return NamedVectors(tuple(names), values)
 
 
 def write_vectors(
@@ -69,9 +67,9 @@ def write_vectors(
     format: Literal["text", "binary"] = "text",  # noqa: A002
 ) -> None:
     """Writes vectors so that they read back exactly; words may not have spaces or newlines."""
-    names = [_encoded(name, path) for name in vectors.names]
     values = np.ascontiguousarray(vectors.values, dtype=FLOAT)
     with write_binary(path) as stream:
+        names = list(map(_encoded, vectors.names))
         stream.write(b"%d %d\n" % values.shape)
         for name, row in zip(names, values, strict=True):
             if format == "binary":
@@ -81,23 +79,23 @@ def write_vectors(
                 stream.write(name + b" " + b" ".join(row.astype(bytes).tolist()) + b"\n")
 
 
-def _encoded(name: str, path: PathLike) -> bytes:
+def _encoded(name: str) -> bytes:
     if not name or " " in name or "\n" in name or name != name.strip("\r"):
-        raise DataError(f"the word {name!r} is empty or has a space or newline in it.", path=path)
+        raise DataError(f"the word {name!r} is empty or has a space or newline in it.")
     try:
         return name.encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"the word {name!r} is not Unicode text: {error}.", path=path) from error
+        raise DataError(f"the word {name!r} is not Unicode text: {error}.") from error
 
 
-def _read_header(content: bytes, path: PathLike) -> tuple[int, int, int]:
+def _read_header(content: bytes) -> tuple[int, int, int]:
+    """Words, dimensions, and where the first line ends."""
     end = content.find(b"\n", 0, 100)
     cells = content[: max(end, 0)].split()
     if len(cells) != 2 or not all(cell.isdigit() for cell in cells) or int(cells[1]) < 1:
         raise DataError(
             "the first line should be the number of words and the number of dimensions, not "
             f"{content[:40]!r}. Is this a word2vec file?",
-            path=path,
             line=1,
         )
     words, dimensions = int(cells[0]), int(cells[1])
@@ -106,13 +104,12 @@ def _read_header(content: bytes, path: PathLike) -> tuple[int, int, int]:
         raise DataError(
             f"{words} words of {dimensions} dimensions are announced, but only "
             f"{len(content) - end - 1} bytes follow. Is the file cut short?",
-            path=path,
             line=1,
         )
     return words, dimensions, end + 1
 
 
-def _is_text(content: bytes, start: int, words: int, dimensions: int) -> bool:
+def _is_text(content: bytes, words: int, dimensions: int, start: int) -> bool:
     """Whether a word and figures stand in the first line; else whether binary does not fit.
 
     Words with the bytes of float32 numbers fill a binary file to its end, which text does not, but
@@ -143,64 +140,52 @@ def _fits_binary(content: bytes, start: int, words: int, size: int) -> bool:
     return not content[start:].strip(b"\r\n")
 
 
-def _read_text(
-    content: bytes, start: int, words: int, dimensions: int, path: PathLike
-) -> tuple[list[str], NDArray[np.float32]]:
+def _read_text(content: bytes, start: int, values: NDArray[np.float32]) -> list[str]:
+    """Fills the vectors; their words."""
     # Words may hold any white space but these two: only newlines end a line, only spaces a word.
     lines = content[start:].split(b"\n")
     while lines and not lines[-1].strip(b"\r "):
         del lines[-1]
+    words, dimensions = values.shape
     if len(lines) != words:
-        raise DataError(
-            f"{words} words are announced, but {len(lines)} lines follow. Is the file cut short?",
-            path=path,
-            line=1,
-        )
-    names, values = [], np.empty((words, dimensions), dtype=np.float32)
+        problem = f"{words} words are announced, but {len(lines)} lines follow. Is it cut short?"
+        raise DataError(problem, line=1)
+    names = []
     for i, line in enumerate(lines):
         name, *cells = line.strip(b"\r ").split(b" ")
         if len(cells) != dimensions:
             problem = f"{len(cells)} figures after the word, but {dimensions} dimensions."
-            raise DataError(problem, path=path, line=i + 2)
+            raise DataError(problem, line=i + 2)
         try:
-            with np.errstate(over="ignore"):  # what is too large for float32 is complained of below
+            with np.errstate(over="ignore"):  # what is too large for float32 is complained of later
                 values[i] = list(map(float, cells))
             names.append(name.decode())
         except ValueError as error:
-            raise DataError(f"cannot be read: {error}.", path=path, line=i + 2) from error
-    return names, values
+            raise DataError(f"cannot be read: {error}.", line=i + 2) from error
+    return names
 
 
-def _read_binary(
-    content: bytes, start: int, words: int, dimensions: int, path: PathLike
-) -> tuple[list[str], NDArray[np.float32]]:
+def _read_binary(content: bytes, start: int, values: NDArray[np.float32]) -> list[str]:
+    words, dimensions = values.shape
     size = dimensions * FLOAT.itemsize
-    if words * (size + 2) > len(content) - start:
-        raise DataError(
-            f"{words} words of {dimensions} dimensions take {words * (size + 2)} bytes at least, "
-            f"but {len(content) - start} follow the first line. Is the file cut short? (It is "
-            f"taken for binary: what follows is not a word and {dimensions} figures in text.)",
-            path=path,
-        )
-    names, values = [], np.empty((words, dimensions), dtype=np.float32)
+    names = []
     for i in range(words):
         space = content.find(b" ", start)
         if space < 0 or space + 1 + size > len(content):
-            raise DataError(f"cut short in word {i} of {words}.", path=path)
+            raise DataError(
+                f"cut short in word {i} of {words}. (The file is taken for binary: what follows "
+                f"its first line is not a word and {dimensions} figures in text.)"
+            )
         try:
             names.append(content[start:space].lstrip(b"\n").decode())
         except UnicodeDecodeError as error:
             raise DataError(
                 f"word {i} is not UTF-8 text ({error.reason}). Are there really {dimensions} "
-                "dimensions of four bytes each?",
-                path=path,
+                "dimensions of four bytes each?"
             ) from error
         values[i] = np.frombuffer(content, FLOAT, dimensions, space + 1)
         start = space + 1 + size
     if content[start:].strip(b"\r\n"):
-        raise DataError(
-            f"{len(content) - start} bytes follow the last of {words} words. Is the first line "
-            "right?",
-            path=path,
-        )
-    return names, values
+        more = len(content) - start
+        raise DataError(f"{more} bytes follow the last of {words} words. Is the first line right?")
+    return names
