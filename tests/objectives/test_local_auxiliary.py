@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mrflearn.graph.local_shape import LocalShape
+from mrflearn.graph.neighbourhood import LocalShape
 from mrflearn.objectives import local_auxiliary
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
 from support.local_problems import SHAPES, plain_loss, random_counts

@@ -7,7 +7,7 @@ import itertools
 import torch
 from torch import Tensor
 
-from mrflearn.graph.local_shape import LocalShape
+from mrflearn.graph.neighbourhood import LocalShape
 
 # A pair with two neighbours, the same with a structure among them, three states, a triple.
 SHAPES = {

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from mrflearn.graph.local_shape import LocalShape
+from mrflearn.graph.neighbourhood import LocalShape
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalFit, LocalTables
 from mrflearn.training import newton as local
 from mrflearn.training.newton import (

@@ -101,7 +101,8 @@ class Samples:
     def count(self, scope: Int[Tensor, "q n"], sizes: Sequence[int]) -> Float[Tensor, "x q"]:
         """The weight of every joint state of every scope, the last variable changing fastest.
 
-        Where values are missing, each variable has one more state, its last: "not seen".
+        The variable -1 is always in state 0.  Where values are missing, each variable has one more
+        state, its last: "not seen".
         """
         if self.missing:
             sizes = [size + 1 for size in sizes]
@@ -122,7 +123,8 @@ class Samples:
 
     def _codes(self, scope: Int[Tensor, "q n"], sizes: Sequence[int]) -> Int[Tensor, "q n"]:
         """The number of the joint state of every scope in every sample."""
-        states = self.states.T
+        states, absent = self.states.T, scope < 0
+        scope, padded = scope.clamp_min(0), absent.any(dim=0).tolist()
         code = torch.zeros(len(scope), len(self), dtype=torch.int64, device=scope.device)
         place = 0
         while place < len(sizes):
@@ -130,9 +132,10 @@ class Samples:
             run, cells = None, 1
             while place < len(sizes) and (run is None or cells * sizes[place] <= NARROW):
                 column = states.index_select(0, scope[:, place])
+                if padded[place]:
+                    column.masked_fill_(absent[:, place, None], 0)
                 if self.missing:
-                    absent = torch.iinfo(column.dtype).max
-                    column.masked_fill_(column == absent, sizes[place] - 1)
+                    column.masked_fill_(column == torch.iinfo(column.dtype).max, sizes[place] - 1)
                 run = column if run is None else run.mul_(sizes[place]).add_(column)
                 cells *= sizes[place]
                 place += 1

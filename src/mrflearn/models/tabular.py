@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from mrflearn.execution.memory import require_memory
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
-from mrflearn.graph.local_shape import LocalShape
+from mrflearn.graph.neighbourhood import LocalShape
 from mrflearn.graph.potentials import DenseTable, Potentials
 
 # A field with a free number for every joint state of every clique, in the reference gauge.

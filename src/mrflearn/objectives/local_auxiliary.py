@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mrflearn.graph.local_shape import LocalShape
+from mrflearn.graph.neighbourhood import LocalShape, join_terms
 from mrflearn.kernels.reference_terms import moments, scores_of_terms
 
 # What a shape of local problems says about sums over joint states.
@@ -96,21 +96,22 @@ class LocalTables:
             return None
         own = shape.summed
         counts = _counting(shape.terms[:, own:], shape.sizes[own:]).T
-        part = shape.index // shape.contexts
-        members = {int(number): np.nonzero(part == number)[0] for number in shape.summed_parts}
+        part, numbers = shape.index // shape.contexts, shape.summed_parts.tolist()
+        members = [np.nonzero(part == number)[0] for number in numbers]
+        states = shape.terms[[terms[0] for terms in members], :own]
+        join, clash = join_terms(states, shape.strides[:own] // shape.contexts)
         rows = np.zeros((count, count), dtype=np.int64)
         pairs, begin = [], 0
-        for i, j in combinations_with_replacement(members, 2):
-            one, other = (
-                np.repeat(members[i], len(members[j])),
-                np.tile(members[j], len(members[i])),
-            )
+        for i, j in combinations_with_replacement(range(len(members)), 2):
+            one = np.repeat(members[i], len(members[j]))
+            other = np.tile(members[j], len(members[i]))
             if i == j:
                 one, other = one[one <= other], other[one <= other]
             rows[one, other] = rows[other, one] = begin + np.arange(len(one))
             begin += len(one)
-            both = self._tensor(counts[one] * counts[other])
-            pairs.append(PairOfParts(i, j, _join(shape, i, j), both))
+            together = None if clash[i, j] else int(join[i, j])
+            contexts = self._tensor(counts[one] * counts[other])
+            pairs.append(PairOfParts(numbers[i], numbers[j], together, contexts))
         return tuple(pairs), self._tensor(rows.ravel())
 
     def _tensor(self, numbers: NDArray[Any]) -> Tensor:
@@ -145,15 +146,6 @@ def _counting(terms: NDArray[np.int64], sizes: tuple[int, ...]) -> NDArray[np.fl
         term = terms[None, :, place]
         counts &= (term == 0) | (term == states[place][:, None])
     return counts.astype(np.float64)
-
-
-def _join(shape: LocalShape, one: int, other: int) -> int | None:
-    """The number of the joint state of the clique that has both parts."""
-    sizes = shape.sizes[: shape.summed]
-    a, b = (np.array(np.unravel_index(part, sizes)) for part in (one, other))
-    if bool(((a != b) & (a > 0) & (b > 0)).any()):
-        return None
-    return int(np.ravel_multi_index(tuple(np.maximum(a, b)), sizes))
 
 
 # Likelihoods of many small auxiliary fields of one shape, side by side.

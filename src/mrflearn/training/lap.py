@@ -21,11 +21,13 @@ beliefs are those marginals, so this is the greatest Bethe likelihood, without a
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -35,8 +37,8 @@ from mrflearn.errors import DataError, GraphError
 from mrflearn.features.observations import CliqueCounts, Samples
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.gauges import reference_gauge
-from mrflearn.graph.local_shape import LocalShape
 from mrflearn.graph.neighbourhood import (
+    LocalShape,
     Neighbourhoods,
     degree_limit_error,
     log2_joint_states,
@@ -58,6 +60,7 @@ Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 BLOCK = 1 << 17  # entries of the largest table that a block of problems works on
 MOST_PROBLEMS = 4096
+PADDING = 1 << 15  # joint states, over all problems, that cost what one more shape does
 MOST_CELLS = 1 << 22  # joint states of one neighbourhood
 UNBOUNDED = 20.0  # nats; no data can support such a parameter, so it was on its way to infinity
 
@@ -93,11 +96,12 @@ class LocalPlan:
     ) -> LocalPlan:
         """From problems of which all touching factors are learned, or, with `own`, the first."""
         blocks = []
+        if own:
+            problems = padded(problems)
         for number, group in enumerate(problems):
-            factors = group.factors[:, :1] if own else group.factors
             # In memory of their own: with a view, the whole would travel to other processes.
             size = _problems_at_once(group, missing)
-            parts = zip(group.scope.split(size), factors.split(size), strict=True)
+            parts = zip(group.scope.split(size), group.factors.split(size), strict=True)
             blocks += [ProblemBlock(number, scope.clone(), kept.clone()) for scope, kept in parts]
         return cls(tuple(group.shape for group in problems), tuple(blocks))
 
@@ -117,6 +121,97 @@ def _problems_at_once(group: Neighbourhoods, missing: bool) -> int:
             "Use pseudolikelihood (the estimator 'pl') on such a graph."
         )
     return max(1, min(MOST_PROBLEMS, BLOCK // max(prod(sizes), shape.work)))
+
+
+class _Member(NamedTuple):
+    """Problems of one shape: the order of own variables, what is left without those given, these.
+
+    A variable that is given goes by its role: its number of states and the terms it is in.
+    """
+
+    core: Any
+    roles: list[Any]
+    turn: tuple[int, ...]
+    group: Neighbourhoods
+
+    @classmethod
+    def of(cls, group: Neighbourhoods) -> _Member:
+        """Own variables of two states have one parameter, whatever their order: the least one."""
+        shape, own = group.shape, tuple(range(group.shape.own))
+        first = shape.summed
+        sets = [*((0, own) for own in shape.touching), *((1, own) for own in shape.inside or ())]
+        if any(len(places) > 1 and sorted(places)[-2] >= first for _, places in sets):
+            return cls(shape, [], own, group)  # terms of two that are given: left as it is
+        turns = permutations(own) if set(shape.sizes[: shape.own]) == {2} else (own,)
+        return min(
+            (cls._turned(group, sets, turn) for turn in turns),
+            key=lambda own: (own.core, sorted(own.roles)),
+        )
+
+    @classmethod
+    def _turned(cls, group: Neighbourhoods, sets: list[Any], turn: tuple[int, ...]) -> _Member:
+        shape, first, sizes = group.shape, group.shape.summed, group.shape.sizes
+        to = [*turn, *range(len(turn), first)]
+        core: list[Any] = []
+        parts: list[list[Any]] = [[] for _ in sizes[first:]]
+        for kind, places in sets:
+            kept = tuple(sorted([to[place] for place in places if place < first]))
+            (core if len(kept) == len(places) else parts[max(places) - first]).append((kind, kept))
+        core = [*core[:1], *sorted(core[1:])]
+        roles = [(sizes[first + k], tuple(sorted(part))) for k, part in enumerate(parts)]
+        key = (shape.own, sizes[:first], shape.inside is None, tuple(core))
+        return cls(key, roles, turn, group)
+
+
+def padded(problems: Sequence[Neighbourhoods]) -> list[Neighbourhoods]:
+    """The same problems in fewer shapes, where that costs less than so many shapes do.
+
+    A neighbour that some problems lack has the number -1 there and is always in its state 0: no
+    moment of its terms is above zero, so they stay at zero.  `factors` are the own cliques alone.
+    """
+    found: list[Neighbourhoods] = []
+    open_: dict[Any, tuple[Counter[Any], list[_Member], int]] = {}
+    for group in sorted(problems, key=lambda group: group.shape.cells):
+        member = _Member.of(group)
+        roles, members, cells = open_.get(member.core, (Counter(), [], 0))
+        wider, own = roles | Counter(member.roles), group.shape.cells * len(group)
+        count = len(group) + sum(len(other.group) for other in members)
+        if members and _with_roles(member.core, wider).cells * count > cells + own + PADDING:
+            found.append(_joined(roles, members))
+            wider, members, cells = Counter(member.roles), [], 0
+        open_[member.core] = wider, [*members, member], cells + own
+    return found + [_joined(roles, members) for roles, members, _ in open_.values()]
+
+
+def _with_roles(core: Any, roles: Counter[Any]) -> LocalShape:
+    """The shape that has this core and these given variables."""
+    if isinstance(core, LocalShape):
+        return core
+    own, sizes, dense, terms = core
+    given, sets = sorted(roles.elements()), list(terms)
+    for place, (_, part) in enumerate(given, start=len(sizes)):
+        sets += [(kind, (*kept, place)) for kind, kept in part]
+    touching, inside = (tuple([s for kind, s in sets if kind == wanted]) for wanted in (0, 1))
+    sizes += tuple([size for size, _ in given])
+    return LocalShape(sizes, own, touching, *(() if dense else (inside, len(given))))
+
+
+def _joined(roles: Counter[Any], members: list[_Member]) -> Neighbourhoods:
+    """All members in one shape."""
+    scopes = []
+    for _, own, turn, group in members:
+        columns = group.scope.shape[1]
+        first = columns - len(own)
+        order = [*(turn.index(place) for place in range(len(turn))), *range(len(turn), first)]
+        left = sorted(zip(own, range(first, columns), strict=True), reverse=True)
+        order += [
+            left.pop()[1] if left and left[-1][0] == role else columns
+            for role in sorted(roles.elements())
+        ]
+        absent = torch.full_like(group.scope[:, :1], -1)
+        scopes.append(torch.cat([group.scope, absent], dim=1)[:, order])
+    factors = torch.cat([member.group.factors[:, :1] for member in members])
+    return Neighbourhoods(_with_roles(members[0].core, roles), torch.cat(scopes), factors)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from mrflearn.graph.local_shape import LocalShape
+from mrflearn.graph.neighbourhood import LocalShape
 from mrflearn.kernels.reference_terms import with_missing, without_missing
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.base import Evaluation, Objective
