@@ -15,16 +15,23 @@ LISTED = RuleShape(3, 2, *(torch.tensor([symbol]) for symbol in (0, 1, 4)))
 
 
 @pytest.mark.parametrize("shape", [FULL, LISTED], ids=["full", "listed"])
-@given(lengths=st.lists(st.integers(0, 6)), elements=st.integers(1, 5000))
-def test_every_word_is_in_one_batch_and_no_batch_too_large(shape, lengths, elements):
-    batches = chart_batches(torch.tensor(lengths, dtype=torch.int64), elements, shape)
+@given(
+    lengths=st.lists(st.integers(0, 6)),
+    elements=st.integers(1, 5000),
+    padded=st.integers(0, 5000),
+)
+def test_every_word_is_in_one_batch_and_no_batch_too_large(shape, lengths, elements, padded):
+    batches = chart_batches(torch.tensor(lengths, dtype=torch.int64), elements, padded, shape)
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
     seen = []
     for batch in batches:
-        held = len(batch.sentences) * chart_elements(batch.length, shape)
-        assert len(batch.sentences) == 1 or held <= elements
+        sizes = batch.lengths.tolist()
+        held = len(sizes) * chart_elements(max(sizes), shape)
+        assert len(sizes) == 1 or held <= elements
+        assert len(set(sizes)) == 1 or (held <= padded and min(sizes) > 1)
         for sentence, tokens in zip(batch.sentences.tolist(), batch.tokens.tolist(), strict=True):
-            assert tokens == list(range(starts[sentence], starts[sentence] + lengths[sentence]))
+            own = list(range(starts[sentence], starts[sentence] + lengths[sentence]))
+            assert tokens == own + [-1] * (max(sizes) - len(own))
             seen.append(sentence)
     assert sorted(seen) == [i for i, length in enumerate(lengths) if length]
 

@@ -1,8 +1,6 @@
-"""Best and drawn parses against a list of all parses."""
+"""The best parses against a list of all parses."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import given, settings
 from mrflearn.errors import InferenceError
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import log_partition
-from mrflearn.inference.parses import best_parses, sample_parses
+from mrflearn.inference.parses import best_parses
 from support.charts import all_parses, make_problem, problems
 
 
@@ -38,26 +36,10 @@ def test_all_parses_add_up_to_the_likelihood():
     np.testing.assert_allclose(sums, likelihood, rtol=1e-10)
 
 
-@pytest.mark.parametrize("dense", [True, False])
-def test_parses_are_drawn_as_often_as_they_should(dense):
-    problem = make_problem(2, 1, 3, seed=2, dense=dense, sentences=1)
-    drawn = sample_parses(problem.potentials(), 3000, np.random.default_rng(0))[0]
-    total = float(log_partition(problem.potentials())[0])
-    seen, given = Counter(p.spans for p in drawn), {p.spans: p.score for p in drawn}
-    for parse in all_parses(problem, 0):
-        chance = np.exp(parse.score - total)
-        error = 5 * np.sqrt(chance * (1 - chance) / 3000) + 1e-3
-        assert abs(seen[parse.spans] / 3000 - chance) < error
-        if parse.spans in given:
-            assert given[parse.spans] == pytest.approx(np.log(chance), abs=1e-9)
-
-
 def test_impossible_sentences_have_no_parse():
     problem = make_problem(2, 2, 3, seed=0)
     problem.words[1] = -torch.inf
     assert not best_parses(problem.potentials(), 1)[1]
-    drawn = sample_parses(problem.potentials(), 2, np.random.default_rng(0))
-    assert [len(parses) for parses in drawn] == [2, 0]
 
 
 def test_sentences_keep_their_order_whatever_their_lengths():

@@ -7,9 +7,25 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from mrflearn.errors import GraphError
 from mrflearn.kernels.rules import RuleShape
+
+# Elements of charts that are so small that lengths are mixed.
+PADDED, PADDED_ON_GPU = 2**18, 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class ChartBatch:
+    """Sentences of about one length, which they are and how long.
+
+    `tokens` is where their tokens stand, -1 after the last one of a shorter sentence.
+    """
+
+    sentences: Int[Tensor, " b"]
+    lengths: Int[Tensor, " b"]
+    tokens: Int[Tensor, "b n"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,33 +54,44 @@ class ChartPotentials:
             if found != wanted:
                 raise GraphError(f"{name} have shape {found}, but {wanted} is needed here.")
 
-
-@dataclass(frozen=True, eq=False)
-class ChartBatch:
-    """Sentences of one length: which they are, and where their tokens stand."""
-
-    sentences: Int[Tensor, " b"]
-    tokens: Int[Tensor, "b n"]
-
     @property
-    def length(self) -> int:
-        """The number of tokens of each sentence, at least 1."""
-        return self.tokens.shape[1]
+    def padded_words(self) -> Float[Tensor, "t+1 p"]:
+        """The scores of words with a last row for what stands after a sentence: nothing can."""
+        return pad(self.words, (0, 0, 0, 1), value=-torch.inf)
+
+    def batches(self, elements: int) -> list[ChartBatch]:
+        """All sentences with words in batches whose charts hold about so many elements."""
+        padded = PADDED_ON_GPU if self.words.is_cuda else PADDED
+        return chart_batches(self.lengths, elements, padded, self.shape)
 
 
-def chart_batches(lengths: Int[Tensor, " b"], elements: int, shape: RuleShape) -> list[ChartBatch]:
-    """All sentences with words, by length, shortest first.
+def chart_batches(
+    lengths: Int[Tensor, " b"], elements: int, padded: int, shape: RuleShape
+) -> list[ChartBatch]:
+    """All sentences with words, shortest first; those of one word come alone.
 
-    The charts of a batch hold about so many elements, or more only if one sentence's do.
+    The charts of a batch hold about so many elements, or more only if one sentence's do.  Lengths
+    are mixed only where all charts together hold `padded` elements at most, since it takes longer
+    to begin with so small a chart than to fill some cells in vain.
     """
     first = lengths.cumsum(0) - lengths
-    batches = []
+    groups: list[Tensor] = []
+    before = 0  # the length of the last group, if it can be longer
     for length in lengths.unique().tolist():
-        portion = max(1, elements // max(1, chart_elements(length, shape)))
-        places = torch.arange(length, device=lengths.device)
-        portions = (lengths == length).nonzero()[:, 0].split(portion)
-        batches += [ChartBatch(each, first[each, None] + places) for each in portions]
-    return [batch for batch in batches if batch.length]
+        cost = max(1, chart_elements(length, shape))
+        own = (lengths == length).nonzero()[:, 0]
+        if before > 1 and (len(groups[-1]) + len(own)) * cost <= min(padded, elements):
+            groups[-1] = torch.cat([groups[-1], own])
+        elif length:
+            groups += own.split(max(1, elements // cost))
+        before = length
+    batches = []
+    for own in groups:
+        size = lengths[own]
+        places = torch.arange(int(size.max()), device=lengths.device)
+        tokens = torch.where(places < size[:, None], first[own, None] + places, -1)
+        batches.append(ChartBatch(own, size, tokens))
+    return batches
 
 
 def chart_elements(length: int, shape: RuleShape) -> int:

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
-from mrflearn.graph.chart import ChartBatch, ChartPotentials, chart_batches
+from mrflearn.graph.chart import ChartPotentials
 from mrflearn.kernels import chart
 from mrflearn.kernels.chart import GrammarWeights
 from mrflearn.kernels.rules import RuleShape
@@ -50,19 +50,20 @@ def inside_outside(
 
     A batch of charts holds about so many elements; one sentence is always taken.
     """
-    words, lengths = potentials.words, potentials.lengths
+    lengths, words = potentials.lengths, potentials.padded_words
     weight = words.new_ones(len(lengths)) if weight is None else weight
     value = words.new_full((len(lengths),), -torch.inf)
-    tensors = words, potentials.rules, potentials.start
-    counts = tuple(torch.zeros_like(x) for x in tensors)
+    counts = tuple(torch.zeros_like(x) for x in (words, potentials.rules, potentials.start))
     grammar = _weights(potentials)
-    for batch in _batches(potentials, elements):
-        found = chart.expected_counts(words[batch.tokens], grammar, weight[batch.sentences])
+    # A GPU is idle most of the time with charts that just fit into a processor's caches.
+    for batch in potentials.batches(elements or (2**28 if words.is_cuda else 2**24)):
+        own = weight[batch.sentences]
+        found = chart.expected_counts(words[batch.tokens], grammar, own, batch.lengths)
         value[batch.sentences] = found.log_likelihood
         counts[0][batch.tokens] = found.words
         counts[1].add_(found.rules)
         counts[2].add_(found.start)
-    return ChartBeliefs(value, *counts)
+    return ChartBeliefs(value, counts[0][:-1], *counts[1:])
 
 
 def log_partition(potentials: ChartPotentials) -> Float[Tensor, " b"]:
@@ -77,10 +78,11 @@ class _LogPartition(torch.autograd.Function):
     def forward(ctx: Any, potentials: ChartPotentials, *tensors: Tensor) -> Tensor:
         del tensors  # torch must see them
         ctx.potentials = potentials
-        words, grammar = potentials.words, _weights(potentials)
+        words, grammar = potentials.padded_words, _weights(potentials)
         value = words.new_full((len(potentials.lengths),), -torch.inf)
-        for batch in _batches(potentials, None):
-            value[batch.sentences] = chart.log_likelihood(words[batch.tokens], grammar)
+        for batch in potentials.batches(2**28 if words.is_cuda else 2**24):
+            scores = words[batch.tokens]
+            value[batch.sentences] = chart.log_likelihood(scores, grammar, batch.lengths)
         return value
 
     @staticmethod
@@ -92,12 +94,6 @@ class _LogPartition(torch.autograd.Function):
 def _weights(potentials: ChartPotentials) -> GrammarWeights:
     shape = potentials.shape.to(potentials.words.device)
     return GrammarWeights.of(potentials.rules, potentials.start, shape)
-
-
-def _batches(potentials: ChartPotentials, elements: int | None) -> list[ChartBatch]:
-    # A GPU is idle most of the time with charts that just fit into a processor's caches.
-    default = 2**28 if potentials.words.is_cuda else 2**24
-    return chart_batches(potentials.lengths, elements or default, potentials.shape)
 
 
 # Left corners: what the rules of a normalised grammar say where only the beginning is known.

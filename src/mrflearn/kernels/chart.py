@@ -11,8 +11,8 @@ A word beside a phrase turns the rules into a matrix that depends on the word's 
 only splits with phrases on both sides are summed span by span.  How rules are applied, densely or
 sparsely, by sums or by maxima, is the rules' affair (`kernels/rules`).
 
-Letters in shapes: b: sentences of one length n; m: spans of one width, by first word; k: splits; p:
-preterminals; a: phrases; x: symbols of one sort; s: symbols; r: rules.
+Letters in shapes: b: sentences, the longest of n words; m: spans of one width, by first word; k:
+splits; p: preterminals; a: phrases; x: symbols of one sort; s: symbols; r: rules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -39,7 +39,7 @@ from mrflearn.kernels.rules import (
     sparse_rules,
 )
 
-# Numbers for every span of sentences of one length, scaled span by span.
+# Numbers for every span of sentences, scaled span by span.
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,27 +58,16 @@ class Spans:
     logs: bool
 
     @classmethod
-    def empty(cls, words: Float[Tensor, "b n p"], symbols: int, rules: AppliedRules) -> Spans:
-        """No span has anything; in memory by width, symbol, first word, sentence if need be."""
-        (b, n, _), zero = words.shape, rules.semiring.zero
-        if rules.symbols_first:
-            value = words.new_full((n + 1, symbols, n + 1, b), zero).permute(3, 2, 0, 1)
-        else:
-            value = words.new_full((b, n + 1, n + 1, symbols), zero)
+    def of(cls, value: Float[Tensor, "b n+1 n+1 x"], *, logs: bool = False) -> Spans:
+        """A table that holds `value` everywhere; a word alone has the scale 0."""
         scale = torch.full_like(value[..., 0], -torch.inf, dtype=torch.float64)
-        return cls(value, value.clone(), scale, scale.clone(), rules.semiring is MAX)
-
-    def blank(self) -> Spans:
-        """A table of zeros for the same spans."""
-        value, scale = (
-            torch.zeros_like(self.by_start),
-            torch.full_like(self.start_scale, -torch.inf),
-        )
-        return Spans(value, value.clone(), scale, scale.clone(), self.logs)
+        start, end, n = scale, scale.clone(), value.shape[1] - 1
+        start[:, :n, 1] = end[:, 1:, n - 1] = 0.0
+        return cls(value, value.clone(), start, end, logs)
 
     @property
     def length(self) -> int:
-        """The number of words of each sentence."""
+        """The number of words of the longest sentence."""
         return self.by_start.shape[1] - 1
 
     def put(self, width: int, value: Float[Tensor, "b m x"], scale: Float[Tensor, "b m"]) -> None:
@@ -86,89 +75,75 @@ class Spans:
         (here, own), end = self.at(width), self.length - width
         if self.logs:
             here.copy_(value)
-            self.by_end[:, width:, end] = value
-            return
-        largest = value.amax(dim=-1)
-        torch.div(value, torch.where(largest > 0, largest, 1.0).unsqueeze(-1), out=here)
-        torch.add(scale, largest.log(), out=own)
+        else:
+            largest = value.amax(dim=-1)
+            torch.div(value, torch.where(largest > 0, largest, 1.0).unsqueeze(-1), out=here)
+            torch.add(scale, largest.log(), out=own)
+            self.end_scale[:, width:, end] = own
         self.by_end[:, width:, end] = here
-        self.end_scale[:, width:, end] = own
 
     def at(self, width: int) -> tuple[Float[Tensor, "b m x"], Float[Tensor, "b m"]]:
         """The scaled numbers and the scales of all spans of a width."""
         spans = slice(0, self.length - width + 1)
         return self.by_start[:, spans, width], self.start_scale[:, spans, width]
 
-    def splits(self, width: int) -> tuple[Splits, Float[Tensor, "b m"]]:
-        """All splits of the spans of a width into two phrases, and the scale of their sums."""
-        n = self.length
-        m, shorter = n - width + 1, self.at(width - 1)[1]
+    def splits(self, width: int) -> Pieces:
+        """All splits of the spans of a width."""
+        n, m, shorter = self.length, self.length - width + 1, self.at(width - 1)[0]
         # Parts of 2 ... width - 2 words on the left, so of width - 2 ... 2 on the right.
-        on_left, on_right = slice(2, width - 1), slice(n - width + 2, n - 1)
-        left, right = self.by_start[:, :m, on_left], self.by_end[:, width:, on_right]
+        left, right = self.by_start[:, :m, 2 : width - 1], self.by_end[:, width:, m + 1 : n - 1]
         if self.logs:
-            return Splits(left, right, None), shorter[:, 1:]
-        scale = self.start_scale[:, :m, on_left] + self.end_scale[:, width:, on_right]
-        top = _largest(scale, shorter[:, 1:], shorter[:, :-1])
-        return Splits(left, right, _factor(scale, top.unsqueeze(-1), left.dtype)), top
+            both = Splits(left, right, None)
+            return Pieces(both, both, shorter[:, 1:], shorter[:, :-1], shorter)
+        scale = self.start_scale[:, :m, 1:width] + self.end_scale[:, width:, m:n]
+        share, top = _shares_of(scale, left.dtype)
+        after, before = shorter[:, 1:] * share[..., :1], shorter[:, :-1] * share[..., -1:]
+        both = Splits(left, right, share[..., 1:-1])
+        return Pieces(both, both, after, before, top)
 
-    def parents(self, outside: Spans, width: int) -> Parents:
-        """Where the spans of a width may stand beside a phrase; these are the insides."""
-        n, kind = self.length, self.by_start.dtype
-        m = n - width + 1
-        # Parents of width + 2 ... n words, and other parts of 2 ... n - width words: in step, and
+    def parents(self, outside: Spans, width: int) -> Pieces:
+        """Where the spans of a width may stand beside others; these are the insides."""
+        n, m = self.length, self.length - width + 1
+        # Parents of width + 1 ... n words, and other parts of 1 ... n - width words: in step, and
         # in step the other way round where spans are kept by their ends.
-        longer, other = slice(width + 2, n + 1), slice(2, m)
-        longer_end, other_end = slice(0, max(m - 2, 0)), slice(width, n - 1)
-        as_left = outside.start_scale[:, :m, longer] + self.start_scale[:, width:, other]
-        as_right = outside.end_scale[:, width:, longer_end] + self.end_scale[:, :m, other_end]
-        above = outside.at(width + 1)[1]
-        edges = pad(above, (1, 0), value=-torch.inf), pad(above, (0, 1), value=-torch.inf)
-        top = _largest(as_left, as_right, *edges)
-        shares = (_factor(scale, top.unsqueeze(-1), kind) for scale in (as_left, as_right))
-        on_left = outside.by_start[:, :m, longer], self.by_start[:, width:, other]
-        on_right = outside.by_end[:, width:, longer_end], self.by_end[:, :m, other_end]
-        return Parents(
-            Splits(*on_left, next(shares), "before the end"),
-            Splits(*on_right, next(shares), "after the start"),
+        as_left = outside.start_scale[:, :m, width + 1 :] + self.start_scale[:, width:, 1:m]
+        as_right = outside.end_scale[:, width:, : m - 1] + self.end_scale[:, :m, width:n]
+        share, top = _shares_of(torch.cat([as_left, as_right], dim=-1), self.by_start.dtype)
+        above = outside.at(width + 1)[0]
+        on_left = outside.by_start[:, :m, width + 2 :], self.by_start[:, width:, 2:m]
+        on_right = outside.by_end[:, width:, : m - 2], self.by_end[:, :m, width : n - 1]
+        return Pieces(
+            Splits(*on_left, share[..., 1 : m - 1], "before the end"),
+            Splits(*on_right, share[..., m - 1 : -1], "after the start"),
+            above * share[:, :-1, :1],
+            above * share[:, 1:, -1:],
             top,
         )
 
 
-class Parents(NamedTuple):
-    """Parents and other parts, where spans are the left and the right part, and their scale."""
+class Pieces(NamedTuple):
+    """What is summed for the spans of a width, brought to the scale `top`.
 
-    as_left: Splits
-    as_right: Splits
+    Upwards, `left` and `right` are one: the splits into two phrases.  Downwards they are parents
+    and other parts where a span is the left and the right part.  The last two are what stands
+    beside a word on the left and a word on the right: upwards, the other part; downwards, the
+    parent, whose word is on the right and on the left.
+    """
+
+    left: Splits
+    right: Splits
+    first: Float[Tensor, "b m x"]
+    last: Float[Tensor, "b m x"]
     top: Float[Tensor, "b m"]
 
 
-def _largest(*scales: Float[Tensor, "b m *k"]) -> Float[Tensor, "b m"]:
-    """Each span's largest scale of all that is to be summed for it; 0 where there is none."""
-    tops = [scale if scale.ndim == 2 else scale.amax(dim=-1) for scale in scales if scale.numel()]
-    top = torch.stack(tops).amax(dim=0)
-    return torch.where(top > -torch.inf, top, 0.0)
-
-
-def _factor(scale: Tensor, top: Tensor, dtype: torch.dtype) -> Tensor:
-    """What numbers of one scale are multiplied by to have another, larger one."""
-    return (scale - top).exp().to(dtype)
-
-
-def _scaled(
-    value: Float[Tensor, "b m x"], scale: Float[Tensor, "b m"], top: Float[Tensor, "b m"]
-) -> Float[Tensor, "b m x"]:
-    """Numbers of one scale at another, larger one."""
-    return value * _factor(scale, top, value.dtype).unsqueeze(-1)
-
-
-def _bounded_exp(scale: Tensor, dtype: torch.dtype) -> Tensor:
-    """exp(scale), but finite.
-
-    Where rules have no weight for what stands inside and outside of a span, the product of both can
-    be beyond all numbers; it is multiplied by that zero in the end and must not be infinite before.
-    """
-    return scale.clamp(max=math.log(torch.finfo(dtype).max) / 2).exp().to(dtype)
+def _shares_of(
+    scale: Float[Tensor, "b m k"], dtype: torch.dtype
+) -> tuple[Float[Tensor, "b m k"], Float[Tensor, "b m"]]:
+    """Factors that bring numbers of these scales to the largest of them, and that one (or 0)."""
+    top = scale.amax(dim=-1)
+    top = torch.where(top > -torch.inf, top, 0.0)
+    return (scale - top.unsqueeze(-1)).exp().to(dtype), top
 
 
 # The recursion, width by width: up for the inside, down for the outside.
@@ -179,15 +154,32 @@ class Chart:
     """The inside of every span of sentences of two words or more."""
 
     words: Float[Tensor, "b n p"]
+    lengths: Int[Tensor, " b"]
     rules: AppliedRules
     inside: Spans
 
     @classmethod
-    def of(cls, words: Float[Tensor, "b n p"], rules: AppliedRules, phrases: int) -> Chart:
-        """The sum (or the maximum, by the rules' semiring) over all parses of each span."""
+    def of(
+        cls,
+        words: Float[Tensor, "b n p"],
+        rules: AppliedRules,
+        phrases: int,
+        lengths: Int[Tensor, " b"] | None = None,
+    ) -> Chart:
+        """The sum (or the maximum, by the rules' semiring) over all parses of each span.
+
+        Sentences have `lengths` words, or all have n of them.  In memory spans are by width,
+        symbol, first word and sentence where rules want it so.
+        """
+        (b, n, _), zero = words.shape, rules.semiring.zero
         if rules.symbols_first:
             words = words.permute(2, 1, 0).contiguous().permute(2, 1, 0)
-        chart = cls(words, rules, Spans.empty(words, phrases, rules))
+            value = words.new_full((n + 1, phrases, n + 1, b), zero).permute(3, 2, 0, 1)
+        else:
+            value = words.new_full((b, n + 1, n + 1, phrases), zero)
+        if lengths is None:
+            lengths = torch.full((b,), n, device=words.device)
+        chart = cls(words, lengths, rules, Spans.of(value, logs=rules.semiring is MAX))
         chart._fill()
         return chart
 
@@ -204,12 +196,7 @@ class Chart:
         spans.put(2, value, torch.zeros_like(spans.at(2)[1]))
         left, right = self.beside
         for width in range(3, n + 1):
-            splits, top = spans.splits(width)
-            shorter, scale = spans.at(width - 1)
-            after, before = shorter[:, 1:], shorter[:, :-1]
-            if not spans.logs:
-                after = _scaled(after, scale[:, 1:], top)
-                before = _scaled(before, scale[:, :-1], top)
+            splits, _, after, before, top = spans.splits(width)
             value = up.apply(up.pairs(splits))
             left.add_up(value, after, slice(0, n - width + 1))
             right.add_up(value, before, slice(width - 1, n))
@@ -217,8 +204,8 @@ class Chart:
 
     def top(self) -> tuple[Float[Tensor, "b a"], Float[Tensor, " b"]]:
         """The inside of whole sentences, and its scale."""
-        value, scale = self.inside.at(self.inside.length)
-        return value[:, 0], scale[:, 0]
+        whole = torch.arange(len(self.words), device=self.words.device), 0, self.lengths
+        return self.inside.by_start[whole], self.inside.start_scale[whole]
 
     def expected_counts(
         self, root: Float[Tensor, "b a"], scale: Float[Tensor, " b"], weight: Float[Tensor, " b"]
@@ -229,21 +216,26 @@ class Chart:
         inside times outside is the probability that a symbol stands over a span.
         """
         inside, rules, n = self.inside, self.rules.phrases, self.inside.length
-        outside = inside.blank()
-        outside.put(n, root.unsqueeze(1), scale.unsqueeze(1))
+        outside = Spans.of(torch.zeros_like(inside.by_start))
         counts: Tensor | None = None
-        left, right = self.beside
-        for width in range(n - 1, 1, -1):
-            parents, (here, own_scale) = inside.parents(outside, width), inside.at(width)
-            own = self._own(here, own_scale + parents.top, weight)
-            pairs = rules.left.pairs(parents.as_left)
-            found = rules.left.count(own, pairs)
-            counts = found if counts is None else counts.add_(found)
-            value = rules.left.apply(pairs)
-            value += rules.right.apply(rules.right.pairs(parents.as_right))
-            above, top = outside.at(width + 1), parents.top
-            left.add_down(value[:, 1:], _scaled(*above, top[:, 1:]), slice(0, n - width))
-            right.add_down(value[:, :-1], _scaled(*above, top[:, :-1]), slice(width, n))
+        lengths, (left, right) = set(self.lengths.tolist()), self.beside
+        for width in range(n, 1, -1):
+            here, own_scale = inside.at(width)
+            value, top = torch.zeros_like(here), torch.zeros_like(own_scale)
+            if width < n:
+                as_left, as_right, word_after, word_before, top = inside.parents(outside, width)
+                own = _weighed(here, own_scale + top, weight)
+                pairs = rules.left.pairs(as_left)
+                found = rules.left.count(own, pairs)
+                counts = found if counts is None else counts.add_(found)
+                value = rules.left.apply(pairs)
+                value += rules.right.apply(rules.right.pairs(as_right))
+                left.add_down(value[:, 1:], word_before, slice(0, n - width))
+                right.add_down(value[:, :-1], word_after, slice(width, n))
+            if width in lengths:
+                whole = self.lengths == width
+                value[:, 0] = torch.where(whole.unsqueeze(1), root, value[:, 0])
+                top[:, 0] = torch.where(whole, scale, top[:, 0])
             # Phrases that cannot stand here must not decide the scale.
             outside.put(width, torch.where(here > 0, value, 0.0), top)
         return self._words(outside, counts, weight)
@@ -253,18 +245,16 @@ class Chart:
     ) -> tuple[Float[Tensor, "b n p"], Float[Tensor, " r"]]:
         """The last step down, to single words; `counts` are those of the rules above them."""
         words, rules = self.words, self.rules
-        as_left, as_right, top = self.inside.parents(outside, 1)
-        own = self._own(words, top, weight)
+        as_left, as_right, word_after, word_before, top = self.inside.parents(outside, 1)
+        own = _weighed(words, top, weight)
         with_right = rules.word_left.left.pairs(as_left)
         with_left = rules.word_right.right.pairs(as_right)
         value = rules.word_left.left.apply(with_right)
         value += rules.word_right.right.apply(with_left)
         left, right = rules.words.left, rules.words.right
-        above = outside.at(2)
-        two = left.pairs(Splits.single(_scaled(*above, top[:, :-1]), words[:, 1:]))
+        two = left.pairs(Splits.single(word_after, words[:, 1:]))
         value[:, :-1] += left.apply(two)
-        other = right.pairs(Splits.single(_scaled(*above, top[:, 1:]), words[:, :-1]))
-        value[:, 1:] += right.apply(other)
+        value[:, 1:] += right.apply(right.pairs(Splits.single(word_before, words[:, :-1])))
         found = BlockCounts(
             torch.zeros(()) if counts is None else counts,
             rules.word_left.left.count(own, with_right),
@@ -273,13 +263,17 @@ class Chart:
         )
         return own * value, rules.flat(found)
 
-    def _own(
-        self,
-        value: Float[Tensor, "b m x"],
-        scale: Float[Tensor, "b m"],
-        weight: Float[Tensor, " b"],
-    ) -> Float[Tensor, "b m x"]:
-        return value * (_bounded_exp(scale, value.dtype) * weight.unsqueeze(1)).unsqueeze(-1)
+
+def _weighed(
+    value: Float[Tensor, "b m x"], scale: Float[Tensor, "b m"], weight: Float[Tensor, " b"]
+) -> Float[Tensor, "b m x"]:
+    """value * exp(scale) * weight, but finite.
+
+    Where rules have no weight for what stands inside and outside of a span, the product of both can
+    be beyond all numbers; it is multiplied by that zero in the end and must not be infinite before.
+    """
+    bounded = scale.clamp(max=math.log(torch.finfo(value.dtype).max) / 2).exp().to(value.dtype)
+    return value * (bounded * weight.unsqueeze(1)).unsqueeze(-1)
 
 
 # Scores in nats become numbers up to 1, and what was divided out of them.
@@ -317,17 +311,23 @@ class GrammarWeights:
         """The rules in the form that suits the grammar."""
         return (dense_rules if self.shape.dense else sparse_rules)(self.shape, self.rules)
 
-    def chart(self, words: Float[Tensor, "b n p"]) -> Chart:
+    def chart(
+        self, words: Float[Tensor, "b n p"], lengths: Int[Tensor, " b"] | None = None
+    ) -> Chart:
         """The inside of all spans."""
-        return Chart.of(words, self.applied, self.shape.phrases)
+        return Chart.of(words, self.applied, self.shape.phrases, lengths)
 
-    def shift(self, word_shift: Float[Tensor, "b n"]) -> Float[Tensor, " b"]:
+    def shift(
+        self, word_shift: Float[Tensor, "b n"], lengths: Int[Tensor, " b"] | None
+    ) -> Float[Tensor, " b"]:
         """What to add to the logarithm of a sum over parses."""
-        fixed = (word_shift.shape[1] - 1) * self.rule_shift.double() + self.start_shift.double()
+        words = word_shift.shape[1] if lengths is None else lengths
+        fixed = (words - 1) * self.rule_shift.double() + self.start_shift.double()
         return word_shift.double().sum(dim=1) + fixed
 
 
-# Sums over all parses of sentences of one length, and expected counts.
+# Sums over all parses of sentences, and expected counts.  Sentences of one word come alone; longer
+# ones are padded to the longest with words of score -inf.
 
 
 class ChartCounts(NamedTuple):
@@ -339,22 +339,29 @@ class ChartCounts(NamedTuple):
     start: Float[Tensor, " s"]
 
 
-def log_likelihood(scores: Float[Tensor, "b n p"], grammar: GrammarWeights) -> Float[Tensor, " b"]:
+def log_likelihood(
+    scores: Float[Tensor, "b n p"],
+    grammar: GrammarWeights,
+    lengths: Int[Tensor, " b"] | None = None,
+) -> Float[Tensor, " b"]:
     """The log-sum of the scores of all parses of each sentence; -inf where there is none."""
     words, word_shift = _near_one(scores)
     phrases = grammar.shape.phrases
     if words.shape[1] == 1:
         value = (words[:, 0] @ grammar.start[phrases:]).log()
     elif phrases:
-        top, scale = grammar.chart(words).top()
+        top, scale = grammar.chart(words, lengths).top()
         value = (top @ grammar.start[:phrases]).log() + scale
     else:
         value = scores.new_full((len(scores),), -torch.inf)
-    return (value + grammar.shift(word_shift)).to(scores.dtype)
+    return (value + grammar.shift(word_shift, lengths)).to(scores.dtype)
 
 
 def expected_counts(
-    scores: Float[Tensor, "b n p"], grammar: GrammarWeights, weight: Float[Tensor, " b"]
+    scores: Float[Tensor, "b n p"],
+    grammar: GrammarWeights,
+    weight: Float[Tensor, " b"],
+    lengths: Int[Tensor, " b"] | None = None,
 ) -> ChartCounts:
     """Log-likelihoods, and counts where sentence b counts `weight[b]` times.
 
@@ -368,7 +375,7 @@ def expected_counts(
         start[phrases:] = weight @ share
         words, value = share.unsqueeze(1) * weight[:, None, None], total.log()
     elif phrases:
-        chart = grammar.chart(words)
+        chart = grammar.chart(words, lengths)
         top, scale = chart.top()
         total, share = _shares(top * grammar.start[:phrases])
         start[:phrases] = weight @ share
@@ -378,7 +385,7 @@ def expected_counts(
         words, rules = chart.expected_counts(root, root_scale, weight)
     else:
         words, value = torch.zeros_like(words), scores.new_full((len(scores),), -torch.inf)
-    value = (value + grammar.shift(word_shift)).to(scores.dtype)
+    value = (value + grammar.shift(word_shift, lengths)).to(scores.dtype)
     return ChartCounts(value, words, rules, start)
 
 
@@ -388,23 +395,24 @@ def _shares(value: Float[Tensor, "b x"]) -> tuple[Float[Tensor, " b"], Float[Ten
     return total, value / torch.where(total > 0, total, 1.0).unsqueeze(1)
 
 
-def log_inside(
-    scores: Float[Tensor, "b n p"],
-    rules: Float[Tensor, " r"],
-    shape: RuleShape,
-    *,
-    best: bool = False,
-) -> Float[Tensor, "a b n+1 n+1"]:
-    """The log-sum over the parses of each phrase over each span, by first word and width.
-
-    `best`: the score of the best of them instead.
-    """
+def best_inside(
+    scores: Float[Tensor, "b n p"], rules: Float[Tensor, " r"], shape: RuleShape
+) -> Float[Tensor, "b a n+1 n+1"]:
+    """The score of the best parse of each phrase over each span, by first word and width."""
     b, n, _ = scores.shape
     if n == 1 or not shape.phrases:  # no phrase stands over one word, and none over any
+        return scores.new_full((b, shape.phrases, n + 1, n + 1), -torch.inf)
+    applied = sparse_rules(shape, rules, MAX)
+    return Chart.of(scores, applied, shape.phrases).inside.by_start.movedim(-1, 1)
+
+
+def log_inside(
+    scores: Float[Tensor, "b n p"], rules: Float[Tensor, " r"], shape: RuleShape
+) -> Float[Tensor, "a b n+1 n+1"]:
+    """The log-sum over the parses of each phrase over each span, by first word and width."""
+    b, n, _ = scores.shape
+    if n == 1 or not shape.phrases:
         return scores.new_full((shape.phrases, b, n + 1, n + 1), -torch.inf)
-    if best:
-        spans = Chart.of(scores, sparse_rules(shape, rules, MAX), shape.phrases).inside
-        return spans.by_start.movedim(-1, 0)
     words, word_shift = _near_one(scores)
     grammar = GrammarWeights.of(rules, scores.new_zeros(shape.symbols), shape)
     spans = grammar.chart(words).inside

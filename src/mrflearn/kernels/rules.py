@@ -7,8 +7,8 @@ products of the symbols in the other two, summed over splits (`pairs`); their su
 (`apply`); how often rules were used (`count`); and what the rules become beside a known word in
 this role (`beside`).
 
-Letters in shapes: b: sentences of one length n; m: spans of one width; k: splits; a: parents; x, y:
-symbols of one role; q: pairs of symbols in the two other roles; r: rules.
+Letters in shapes: b: sentences, the longest of n words; m: spans of one width; k: splits; a:
+parents; x, y: symbols of one role; q: pairs of symbols in the two other roles; r: rules.
 """
 
 from __future__ import annotations
@@ -334,13 +334,15 @@ class ListedBlock:
 class Semiring(NamedTuple):
     """Two ways to sum over parses: products and sums of numbers, or sums and maxima of logarithms.
 
-    `times_` and `add_products_` are in place; `prepare` and `apply` are for sums over rules, which
-    are added to a total if there is one.
+    `times_`, `add_` and `add_products_` are in place; `prepare` and `apply` are for sums over
+    rules, which are added to a total if there is one.
     """
 
     zero: float
     times_: Callable[[Tensor, Tensor], Tensor]
+    add_: Callable[[Tensor, Tensor], Tensor]
     add_products_: Callable[[Tensor, Tensor, Tensor], Tensor]
+    total: Callable[[Tensor, int], Tensor]
     prepare: Callable[[SparseSums, Tensor], Any]
     apply: Callable[[Any, Tensor, Tensor | None], Tensor]
 
@@ -369,11 +371,19 @@ def _apply_maxima(
     return total.scatter_reduce_(0, row, values, "amax")
 
 
-SUM = Semiring(0.0, Tensor.mul_, Tensor.addcmul_, SparseSums.matrix, _apply_matrix)
+def _raise_(total: Tensor, value: Tensor) -> Tensor:
+    return torch.maximum(total, value, out=total)
+
+
+SUM = Semiring(
+    0.0, Tensor.mul_, Tensor.add_, Tensor.addcmul_, torch.sum, SparseSums.matrix, _apply_matrix
+)
 MAX = Semiring(
     -torch.inf,
     Tensor.add_,
-    lambda total, first, second: torch.maximum(total, first.add_(second), out=total),
+    _raise_,
+    lambda total, first, second: _raise_(total, first.add_(second)),
+    torch.amax,
     lambda sums, weight: (sums, weight),
     _apply_maxima,
 )
@@ -388,8 +398,8 @@ def _turned(values: Float[Tensor, "b m x"]) -> Float[Tensor, "x m b"]:
 class SparseRole:
     """One role in a list of rules with weights.
 
-    Splits come in groups whose products hold about `at_once` numbers: with 0, one by one, so that
-    they stay in a processor's caches; a GPU wants them all.
+    Splits come in groups whose products hold about `at_once` numbers: few, so that they stay in a
+    processor's caches; a GPU wants them all.
     """
 
     listed: ListedRole
@@ -428,7 +438,8 @@ class SparseRole:
             if j == i + 1:
                 self.semiring.add_products_(total[:, spans], found, factor)
             else:
-                total[:, spans] += found.mul_(factor).sum(dim=1)
+                products = self.semiring.times_(found, factor)
+                self.semiring.add_(total[:, spans], self.semiring.total(products, 1))
         return total
 
     def apply(self, pairs: Float[Tensor, "q m b"]) -> Float[Tensor, "b m x"]:
@@ -484,7 +495,7 @@ def _spans_with_room(room: Room, m: int, i: int, j: int) -> slice:
     return slice(m - j, m) if room == "after the start" else slice(0, m)
 
 
-AT_ONCE = 2**26  # elements that the products of a step may have on a GPU
+AT_ONCE, AT_ONCE_ON_GPU = 2**13, 2**26  # elements that the products of a step may have
 
 
 def sparse_rules(
@@ -493,12 +504,9 @@ def sparse_rules(
     semiring: Semiring = SUM,
     at_once: int | None = None,
 ) -> AppliedRules:
-    """The rules of any grammar as sparse matrices; weights are logarithms for maxima.
-
-    Groups of splits are for sums only.
-    """
+    """The rules of any grammar as sparse matrices; weights are logarithms for maxima."""
     if at_once is None:
-        at_once = AT_ONCE if weight.is_cuda and semiring is SUM else 0
+        at_once = AT_ONCE_ON_GPU if weight.is_cuda else AT_ONCE
 
     weights = [weight[block.rule] for block in shape.blocks]
 
