@@ -111,12 +111,12 @@ def likelihood(
     elif method == "ais":
         generator = torch.Generator(device=potentials.unary.device).manual_seed(seed)
         estimate = annealed_ring(learned.model.potentials(), generator)
-        found = _counted(method, (mean - estimate.log_partition) * positions, moments)
+        found = _counted(method, (mean - float(estimate.log_partition)) * positions, moments)
         return replace(
             found,
-            standard_error=estimate.standard_error * positions,
-            effective_chains=estimate.effective_chains,
-            reliable=estimate.reliable,
+            standard_error=float(estimate.standard_error) * positions,
+            effective_chains=float(estimate.effective_chains),
+            reliable=bool(estimate.reliable),
         )
     else:
         known = "'bound', 'exact', 'ring', 'ais', 'pl'"
