@@ -13,7 +13,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.belief_propagation import check_settings
+from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.beliefs import Beliefs, insist, with_gradient
 from mrflearn.inference.decoding import iterated_conditional_modes
 from mrflearn.inference.sampling import Conditionals, feasible_states
@@ -36,7 +36,7 @@ class MeanField:
     warm_starts: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_settings(self.max_sweeps, self.tolerance, damping=0.0)
+        BeliefPropagation(self.max_sweeps, self.tolerance)  # checks them
 
     def refuses(self, graph: FactorGraph) -> str | None:  # noqa: ARG002 - takes all
         return None
