@@ -50,9 +50,9 @@ def ring(scale: float, seed: int) -> Outcome:
     begun = time.perf_counter()
     found = annealed_ring(scores, torch.Generator().manual_seed(seed))
     seconds = time.perf_counter() - begun
-    exact = float(ring_log_partition(scores, found.positions))
-    error = found.log_partition - exact / found.positions
-    return Outcome(error, found.standard_error, found.reliable, seconds)
+    positions = found.states.shape[1]
+    error = float(found.log_partition) - float(ring_log_partition(scores, positions)) / positions
+    return Outcome(error, float(found.standard_error), bool(found.reliable), seconds)
 
 
 def ising(scale: float, seed: int) -> Outcome:

@@ -94,11 +94,11 @@ def likelihood(
     else:
         generator = torch.Generator(device=potentials.unary.device).manual_seed(seed)
         estimate = annealed_ring(learned.model.potentials(), generator)
-        normaliser = estimate.log_partition
+        normaliser = float(estimate.log_partition)
         errors = {
-            "standard_error": estimate.standard_error * positions,
-            "effective_chains": estimate.effective_chains,
-            "reliable": estimate.reliable,
+            "standard_error": float(estimate.standard_error) * positions,
+            "effective_chains": float(estimate.effective_chains),
+            "reliable": bool(estimate.reliable),
         }
     mean = float(WordFrequencies.of(moments, potentials.unary).mean_score(potentials))
     return _counted(method, (mean - normaliser) * positions, moments, **errors)

@@ -53,8 +53,8 @@ class Annealed(Protocol):
         """Log Z at infinite temperature."""
         ...
 
-    def start(self, chains: int, generator: torch.Generator) -> Tensor:
-        """States at infinite temperature."""
+    def start(self, chains: int, generator: torch.Generator, share: float) -> Tensor:
+        """States, at infinite temperature for a share of 0."""
         ...
 
     def score(self, states: Tensor) -> Float[Tensor, "c n"]:
@@ -165,7 +165,7 @@ class AnnealedImportance:
     def _estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
         insist(self, potentials.graph)
         potentials.check_numbers()
-        found = self.anneal(_Field(Conditionals.of(potentials)), generator)
+        found = self.anneal(Conditionals.of(potentials), generator)
         return replace(found, states=found.states.T.contiguous())
 
     @torch.no_grad()
@@ -206,38 +206,12 @@ class AnnealedImportance:
 
 
 @final
-@dataclass(frozen=True)
-class _Field:
-    """A field on any graph, to be annealed."""
-
-    field: Conditionals
-
-    @property
-    def log_states(self) -> Float[Tensor, " c"]:
-        allowed = (self.field.bias > -torch.inf).sum(dim=1).double().log()
-        graph = self.field.graph
-        return allowed.new_zeros(graph.components).index_add_(0, graph.component, allowed)
-
-    def start(self, chains: int, generator: torch.Generator) -> Int[Tensor, "v n"]:
-        return self.field.independent(chains, generator, share=0.0)
-
-    def score(self, states: Int[Tensor, "v n"]) -> Float[Tensor, "c n"]:
-        return self.field.score(states)
-
-    def sweep(self, states: Int[Tensor, "v n"], generator: torch.Generator, share: float) -> None:
-        self.field.sweep(states, generator, share)
-
-    def select(self, states: Int[Tensor, "v n"], source: Int[Tensor, "c n"]) -> Int[Tensor, "v n"]:
-        return states.gather(1, source[self.field.graph.component])
-
-
-@final
 class _Run:
     """Groups of weighted chains on their way down.  Letters: g: groups; m: chains of one."""
 
     def __init__(self, field: Annealed, groups: int, each: int, generator: torch.Generator) -> None:
         self.field, self.generator = field, generator
-        self.states = field.start(groups * each, generator)
+        self.states = field.start(groups * each, generator, 0.0)
         start = field.log_states.double()
         # Of every chain: its weight since its group was last resampled, and log Z until then.
         self.log_weights = start.new_zeros(len(start), groups, each)
@@ -351,31 +325,14 @@ def _summary(run: _Run, temperatures: int) -> AnnealedEstimate:
 ELEMENTS = 1 << 25  # of the conditional probabilities held at once; bounds memory only
 
 
-@final
-@dataclass(frozen=True)
-class RingEstimate:
-    """log Z / N of a ring of N positions with its standard error, and what the chains are worth.
-
-    As in `AnnealedEstimate`, whose estimate of log Z this is, divided by the positions.
-    """
-
-    log_partition: float
-    standard_error: float
-    effective_chains: float
-    effective_groups: float
-    reliable: bool
-    temperatures: int
-    positions: int
-
-
 def annealed_ring(
     scores: WordPotentials,
     generator: torch.Generator,
     *,
     positions: int = 48,
     method: AnnealedImportance | None = None,
-) -> RingEstimate:
-    """An estimate per position from a ring of at least so many; exp(N times it) is unbiased.
+) -> AnnealedEstimate:
+    """log Z / N and its error from a ring of at least so many positions, N = `states.shape[1]`.
 
     A ring of a few dozen positions stands for any longer one: words that far apart know nothing of
     each other.  An `AccuracyWarning` is given where the weights collapse.
@@ -385,14 +342,10 @@ def annealed_ring(
     method = AnnealedImportance() if method is None else method
     found = method.anneal(_Ring(scores, positions), generator)
     found.warn()
-    return RingEstimate(
-        float(found.log_partition) / positions,
-        float(found.standard_error) / positions,
-        float(found.effective_chains),
-        float(found.effective_groups),
-        bool(found.reliable),
-        found.temperatures,
-        positions,
+    return replace(
+        found,
+        log_partition=found.log_partition / positions,
+        standard_error=found.standard_error / positions,
     )
 
 
@@ -409,7 +362,12 @@ class _Ring:
         allowed = (self.scores.unary > -torch.inf).sum(0, keepdim=True)
         return self.positions * allowed.double().log()
 
-    def start(self, chains: int, generator: torch.Generator) -> Int[Tensor, "n p"]:
+    def start(
+        self,
+        chains: int,
+        generator: torch.Generator,
+        share: float,  # noqa: ARG002 - always 0
+    ) -> Int[Tensor, "n p"]:
         allowed = (self.scores.unary > -torch.inf).to(self.scores.unary.dtype)
         words = torch.multinomial(
             allowed, chains * self.positions, replacement=True, generator=generator

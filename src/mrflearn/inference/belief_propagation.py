@@ -19,16 +19,13 @@ from mrflearn.inference.messages import (
     Blocks,
     Field,
     LogSweep,
+    Reduction,
     SoftSweep,
-    Sweep,
     Wiring,
     is_forest,
+    joint,
 )
 from mrflearn.inference.sampling import infeasible_components, with_feasible_states
-from mrflearn.kernels.messages import Reduction, change, joint, mix
-
-# Passing messages until they converge.
-
 
 Schedule = Literal["flooding", "residual"]
 
@@ -48,61 +45,6 @@ class FixedPoint:
     sweeps: int
     residual: float
     converged: bool
-
-
-def check_settings(max_sweeps: int, tolerance: float, damping: float) -> None:
-    """Raises `InferenceError` where no messages can be passed like that."""
-    if max_sweeps < 1 or not 0.0 <= damping < 1.0 or tolerance < 0.0:
-        raise InferenceError(
-            f"max_sweeps={max_sweeps}, damping={damping}, tolerance={tolerance}:"
-            " sweeps must be at least 1, damping from 0 to below 1, the tolerance not negative."
-        )
-
-
-@one_thread()
-def pass_messages(
-    field: Field,
-    start: Float[Tensor, " m"] | None,
-    reduce: Reduction,
-    *,
-    max_sweeps: int,
-    tolerance: float,
-    damping: float,
-    schedule: Schedule = "flooding",
-) -> FixedPoint:
-    """The messages when the largest update is within the tolerance, or sweeps have run out.
-
-    The residual is the largest change of a log-message in the last round, before damping.  A
-    tolerance of 0 asks for every sweep.
-    """
-    sweep: Sweep = LogSweep(field, reduce)
-    if reduce is torch.logsumexp and SoftSweep.suits(field):
-        sweep = SoftSweep.of(field)
-    messages = sweep.encode(field.start(start))
-    near = max(tolerance, field.rounding())
-    residual, sweeps = (torch.inf if len(messages) else 0.0), 0
-    while len(messages) and sweeps < max_sweeps:
-        new = sweep(messages)
-        moved = change(new, messages)
-        residual = float(moved.max())
-        new = mix(new, messages, damping)
-        if schedule == "residual":
-            new = torch.where(_residual_mask(sweep.blocks, moved, residual), new, messages)
-        messages, sweeps = new, sweeps + 1
-        if tolerance and residual <= near:
-            break
-    return FixedPoint(sweep.decode(messages), sweeps, residual, residual <= near)
-
-
-def _residual_mask(
-    blocks: Blocks, moved: Float[Tensor, " q"], largest: float
-) -> Bool[Tensor, " q"]:
-    """Which entries belong to messages that moved nearly as far as the one that moved most."""
-    urgent = []
-    for block in (block for axes in blocks.split(moved) for block in axes if len(block)):
-        message = block.amax(0, keepdim=True) >= RESIDUAL_SHARE * largest
-        urgent.append(message.expand_as(block).reshape(-1))
-    return torch.cat(urgent)
 
 
 # What messages stand for: the Bethe (or tree-reweighted) log-partition, and marginals.
@@ -209,7 +151,11 @@ class BeliefPropagation:
     warm_starts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_settings(self.max_sweeps, self.tolerance, self.damping)
+        if self.max_sweeps < 1 or not 0.0 <= self.damping < 1.0 or self.tolerance < 0.0:
+            raise InferenceError(
+                f"max_sweeps={self.max_sweeps}, damping={self.damping}, tolerance={self.tolerance}:"
+                " sweeps must be at least 1, damping from 0 to below 1, the tolerance not negative."
+            )
         if self.schedule not in get_args(Schedule):
             raise InferenceError(
                 f"schedule '{self.schedule}' is neither 'flooding' nor 'residual'."
@@ -251,16 +197,46 @@ class BeliefPropagation:
         potentials.check_numbers()
         wiring = Wiring.of(potentials.graph)
         field = Field(wiring, wiring.bias(potentials), wiring.tables(potentials))
-        return field, pass_messages(
-            field,
-            messages,
-            reduce,
-            max_sweeps=self.max_sweeps,
-            tolerance=self.tolerance,
-            damping=self.damping,
-            schedule=self.schedule,
-        )
+        return field, self.fixed_point(field, messages, reduce)
+
+    @one_thread()
+    def fixed_point(
+        self, field: Field, start: Float[Tensor, " m"] | None, reduce: Reduction
+    ) -> FixedPoint:
+        """The messages when the largest update is within the tolerance, or sweeps have run out.
+
+        The residual is the largest change of a log-message in the last round, before damping.  A
+        tolerance of 0 asks for every sweep.
+        """
+        soft = reduce is torch.logsumexp and SoftSweep.suits(field)
+        sweep = SoftSweep.of(field) if soft else LogSweep(field, reduce)
+        messages = sweep.encode(field.start(start))
+        near, keep = max(self.tolerance, field.rounding()), self.damping
+        residual, sweeps = (torch.inf if len(messages) else 0.0), 0
+        while len(messages) and sweeps < self.max_sweeps:
+            new = sweep(messages)
+            # From -inf to -inf is no move; -inf in the old or the new message is -inf in the mean.
+            moved = (new - messages).abs_().nan_to_num_(nan=0.0, posinf=torch.inf)
+            residual = float(moved.max())
+            new = new if keep == 0.0 else (new * (1.0 - keep)).add_(messages, alpha=keep)
+            if self.schedule == "residual":
+                new = torch.where(_residual_mask(sweep.blocks, moved, residual), new, messages)
+            messages, sweeps = new, sweeps + 1
+            if self.tolerance and residual <= near:
+                break
+        return FixedPoint(sweep.decode(messages), sweeps, residual, residual <= near)
 
 
 def _surely_exact(graph: FactorGraph, rest: FixedPoint) -> bool:
     return rest.converged and rest.residual <= EXACT_RESIDUAL and graph.planned(is_forest)
+
+
+def _residual_mask(
+    blocks: Blocks, moved: Float[Tensor, " q"], largest: float
+) -> Bool[Tensor, " q"]:
+    """Which entries belong to messages that moved nearly as far as the one that moved most."""
+    urgent = []
+    for block in (block for axes in blocks.split(moved) for block in axes if len(block)):
+        message = block.amax(0, keepdim=True) >= RESIDUAL_SHARE * largest
+        urgent.append(message.expand_as(block).reshape(-1))
+    return torch.cat(urgent)

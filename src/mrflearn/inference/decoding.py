@@ -22,9 +22,8 @@ from mrflearn.graph.factor_graph import FactorGraph, disjoint_union
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Maximiser
-from mrflearn.inference.messages import Field, real_links
+from mrflearn.inference.messages import Field, along, real_links
 from mrflearn.inference.sampling import Conditionals
-from mrflearn.kernels.messages import along
 
 # One consistent assignment from max-product messages, and a local search from any assignment.
 

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -26,6 +27,7 @@ from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.beliefs import insist
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.messages import Wiring, real_links
+from mrflearn.kernels.compiled import Compiled, gibbs_loop
 
 # Whether chains agree, and how many independent draws theirs are worth.
 
@@ -80,13 +82,16 @@ def effective_draws(traces: Float[Tensor, "d n *x"]) -> Float[Tensor, "*x"]:
 # Scores of one variable's states given all others, for many variables and many chains at once.
 
 
+UPDATE_SECONDS = 8e-8  # about what tensor operations take to draw one variable of one chain
+
+
 @dataclass(frozen=True, eq=False)
 class Facet:
     """Factors of one group seen from one axis, whose variables there have one colour."""
 
     rows: Float[Tensor, "s r"]  # their tables, the axis first, all else in one row
     first: Int[Tensor, "k 1"]  # where the rows of each factor's table begin
-    others: tuple[tuple[Int[Tensor, " k"], int], ...]  # the other variables, and their strides
+    others: tuple[tuple[Int[Tensor, " k"], int, int], ...]  # variables, their states, and strides
     position: Int[Tensor, " k"]  # of the factor's variable in the colour
     component: Int[Tensor, " k"]
     axis: int
@@ -94,7 +99,7 @@ class Facet:
     def row(self, states: Int[Tensor, "v n"]) -> Int[Tensor, "k n"]:
         """Which row each factor reads, given the states of its other variables."""
         row = self.first.expand(-1, states.shape[1])
-        for variables, stride in self.others:
+        for variables, _, stride in self.others:
             row = row + stride * states[variables]
         return row
 
@@ -108,6 +113,14 @@ class Facet:
         """The scores where this axis is as it is, too."""
         place = own * self.rows.shape[1] + self.row(states)
         return self.rows.view(-1)[place]
+
+    def expect(self, single: Float[Tensor, "v s"]) -> Float[Tensor, "s k"]:
+        """The mean scores where the other variables are independent; 0 times -inf is 0."""
+        weight = single.new_ones(len(self.position), 1)
+        for variables, states, _ in self.others:
+            weight = (weight.unsqueeze(2) * single[variables, None, :states]).flatten(1)
+        values = self.rows[:, self.first + torch.arange(weight.shape[1], device=weight.device)]
+        return torch.where(weight == 0, 0.0, values * weight).sum(2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +138,45 @@ class Colour:
             total[: len(facet.rows)].index_add_(1, facet.position, facet.read(states))
         return total.add_(self.bias).mul_(share)
 
+    def expect(self, single: Float[Tensor, "v s"]) -> Float[Tensor, "s k"]:
+        """The mean scores of every state where all variables are independent."""
+        total = self.bias.squeeze(2).clone()
+        for facet in self.facets:
+            total[: len(facet.rows)].index_add_(1, facet.position, facet.expect(single))
+        return total
+
+    @cached_property
+    def arrays(self) -> tuple[Tensor, ...]:
+        """All tables end to end and, for every (variable, factor), where it reads: `gibbs_loop`."""
+        size, variables = (
+            max((len(facet.others) for facet in self.facets), default=0),
+            len(self.variables),
+        )
+        entries, tables, start = (
+            [self.variables.new_zeros(0, 4 + 2 * size)],
+            [self.bias.new_zeros(0)],
+            0,
+        )
+        for facet in self.facets:
+            own = self.variables.new_zeros(len(facet.position), 4 + 2 * size)
+            own[:, 0], own[:, 1] = facet.position, start + facet.first[:, 0]
+            own[:, 2], own[:, 3] = facet.rows.shape[1], len(facet.rows)
+            for i, (others, _, stride) in enumerate(facet.others):
+                own[:, 4 + 2 * i], own[:, 5 + 2 * i] = others, stride
+            entries.append(own)
+            tables.append(facet.rows.reshape(-1))
+            start += facet.rows.numel()
+        every = torch.cat(entries)
+        every = every[every[:, 0].argsort(stable=True)]
+        begin = torch.searchsorted(every[:, 0].contiguous(), torch.arange(variables + 1))
+        return (
+            self.variables,
+            self.bias.squeeze(2),
+            torch.cat(tables),
+            begin,
+            every[:, 1:].contiguous(),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Conditionals:
@@ -133,10 +185,11 @@ class Conditionals:
     graph: FactorGraph
     bias: Float[Tensor, "v s"]
     colours: tuple[Colour, ...]
+    compiled: Compiled = field(default_factory=lambda: Compiled(gibbs_loop))
 
     @classmethod
     def of(cls, potentials: Potentials) -> Conditionals:
-        """The field's tables, laid out by the colours of its variables."""
+        """The field's tables, arranged by the colours of its variables."""
         graph, wiring = potentials.graph, Wiring.of(potentials.graph)
         bias = wiring.padded(wiring.bias(potentials), -torch.inf)
         number = graph.planned(colouring)
@@ -162,12 +215,30 @@ class Conditionals:
     def sweep(
         self, states: Int[Tensor, "v n"], generator: torch.Generator, share: float = 1.0
     ) -> None:
-        """Every variable of every chain drawn anew, in place, colour by colour."""
+        """Every variable of every chain drawn again, in place, colour by colour."""
+        fast = None if states.is_cuda else self.compiled.after(UPDATE_SECONDS * states.numel())
+        factors = self.bias.new_tensor([share, _below_one(self.bias)])
         for colour in self.colours:
-            scores = colour.scores(states, share)
-            states[colour.variables] = draw(scores, states[colour.variables], generator)
+            if fast is None:
+                scores = colour.scores(states, share)
+                states[colour.variables] = draw(scores, states[colour.variables], generator)
+            else:
+                shape = len(colour.variables), states.shape[1]
+                uniform = torch.rand(shape, generator=generator, dtype=self.bias.dtype)
+                inputs = (*colour.arrays, factors, uniform)
+                fast(states.numpy(), *(own.numpy() for own in inputs))
 
-    def independent(
+    @property
+    def log_states(self) -> Float[Tensor, " c"]:
+        """The log of the number of assignments that unary factors allow, by component."""
+        allowed = (self.bias > -torch.inf).sum(dim=1).double().log()
+        return allowed.new_zeros(self.graph.components).index_add_(0, self.graph.component, allowed)
+
+    def select(self, states: Int[Tensor, "v n"], source: Int[Tensor, "c n"]) -> Int[Tensor, "v n"]:
+        """The states of other chains in place of some, component by component."""
+        return states.gather(1, source[self.graph.component])
+
+    def start(
         self, chains: int, generator: torch.Generator, share: float = 1.0
     ) -> Int[Tensor, "v n"]:
         """States drawn from `share` times the unary scores alone; 0 where these allow none."""
@@ -200,7 +271,7 @@ def _facets(
                 Facet(
                     rows.reshape(len(rows), -1).contiguous(),
                     number.unsqueeze(1) * math.prod(sizes),
-                    tuple(zip(rest, strides, strict=True)),
+                    tuple(zip(rest, sizes, strides, strict=True)),
                     position[scope[:, axis]],
                     graph.component[scope[:, axis]],
                     axis,
@@ -243,8 +314,12 @@ def draw(
     weight = (scores - peak.masked_fill(dead, 0.0)).exp_().cumsum(0)
     uniform = torch.rand(peak.shape, generator=generator, dtype=peak.dtype, device=peak.device)
     # Rounding must not lift the threshold to the whole sum, nor may it meet an empty state at 0.
-    threshold = uniform * weight[-1] * (1 - 4 * torch.finfo(peak.dtype).eps)
+    threshold = uniform * weight[-1] * _below_one(peak)
     return torch.where(dead, current, (weight <= threshold).sum(0))
+
+
+def _below_one(values: Tensor) -> float:
+    return 1 - 4 * torch.finfo(values.dtype).eps
 
 
 # Where chains begin: states that no factor forbids.
@@ -311,7 +386,7 @@ def _search(
     potentials: Potentials, conditionals: Conditionals, chains: int, generator: torch.Generator
 ) -> tuple[Int[Tensor, "v n"], Bool[Tensor, " c"]]:
     """States, one column a chain, and the components in which they are possible."""
-    states = conditionals.independent(chains, generator)
+    states = conditionals.start(chains, generator)
     possible = conditionals.score(states) > -torch.inf
     if bool(possible.all()):
         return states, possible.all(dim=1)
@@ -324,7 +399,11 @@ def _search(
         possible = conditionals.score(states) > -torch.inf
         if bool(possible.any(dim=1).all()):
             break
-    return _shared(states, possible, potentials.graph.component), possible.any(dim=1)
+    # Chains that are impossible in a component take it from one that is possible there.
+    chain = torch.arange(states.shape[1], device=states.device)
+    feasible_chain = possible.to(torch.int64).argmax(dim=1, keepdim=True)
+    states = conditionals.select(states, torch.where(possible, chain, feasible_chain))
+    return states, possible.any(dim=1)
 
 
 def _conflicts(potentials: Potentials) -> Potentials:
@@ -336,16 +415,6 @@ def _conflicts(potentials: Potentials) -> Potentials:
         penalty = -torch.inf if group.arity == 1 else -1.0
         tables.append(DenseTable(torch.zeros_like(values).masked_fill(forbidden, penalty)))
     return Potentials(potentials.graph, tuple(tables))
-
-
-def _shared(
-    states: Int[Tensor, "v n"], possible: Bool[Tensor, "c n"], component: Int[Tensor, " v"]
-) -> Int[Tensor, "v n"]:
-    """Chains that are impossible in a component take it from one that is possible there."""
-    chain = torch.arange(states.shape[1], device=states.device)
-    feasible_chain = possible.to(torch.int64).argmax(dim=1, keepdim=True)
-    source = torch.where(possible, chain, feasible_chain)
-    return states.gather(1, source[component])
 
 
 # Gibbs sampling: all variables of one colour, in all chains, drawn at once.

@@ -18,13 +18,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.belief_propagation import (
-    EXACT_RESIDUAL,
-    FixedPoint,
-    beliefs_at,
-    check_settings,
-    pass_messages,
-)
+from mrflearn.inference.belief_propagation import EXACT_RESIDUAL, BeliefPropagation, beliefs_at
 from mrflearn.inference.beliefs import Beliefs, Kind, insist, with_gradient
 from mrflearn.inference.messages import Field, Wiring
 
@@ -173,7 +167,7 @@ class TreeReweighted:
     warm_starts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_settings(self.max_sweeps, self.tolerance, self.damping)
+        BeliefPropagation(self.max_sweeps, self.tolerance, self.damping)  # checks them
         if self.weight_steps < 0:
             raise InferenceError("weight_steps must not be negative.")
 
@@ -232,21 +226,13 @@ class TreeReweighted:
         tables = [t / r for t, r in zip(wiring.tables(potentials), rho, strict=True)]
         field = Field(wiring, bias, tables, wiring.spread(rho))
         forest = bool((weight == 1).all())  # weights of 1 throughout are valid on forests only
-        rest = pass_messages(
-            field,
-            messages,
-            torch.logsumexp,
-            max_sweeps=self.max_sweeps,
-            tolerance=self.tolerance,
-            damping=0.0 if forest else self.damping,
-        )
-        return beliefs_at(potentials, field, rest, _kind(rest, exact=forest))
-
-
-def _kind(rest: FixedPoint, *, exact: bool) -> Kind:
-    if not rest.converged:
-        return "approximation"
-    return "exact" if exact and rest.residual <= EXACT_RESIDUAL else "upper bound"
+        damping = 0.0 if forest else self.damping
+        passing = BeliefPropagation(self.max_sweeps, self.tolerance, damping)
+        rest = passing.fixed_point(field, messages, torch.logsumexp)
+        kind: Kind = "upper bound" if rest.converged else "approximation"
+        if rest.converged and forest and rest.residual <= EXACT_RESIDUAL:
+            kind = "exact"
+        return beliefs_at(potentials, field, rest, kind)
 
 
 def edges_of(graph: FactorGraph) -> SpanningEdges:

@@ -7,16 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mrflearn.inference.messages import Direction
-from mrflearn.kernels.messages import (
-    change,
-    expect,
-    joint,
-    leave_one_out,
-    mix,
-    normalise,
-    send,
-)
+from mrflearn.inference.messages import Direction, joint, normalise, send
+from mrflearn.inference.sampling import Facet
 
 SHAPES = [(2, 2), (3, 2), (1, 4), (2, 3, 4), (2, 1, 2, 3), (12, 11)]
 
@@ -64,29 +56,36 @@ def test_joint_scores_and_means_by_hand(shape: tuple[int, ...]) -> None:
     cell = tuple(s - 1 for s in shape)
     expected = table[(*cell, 1)] + sum(inboxes[k][s, 1] for k, s in enumerate(cell))
     torch.testing.assert_close(joint(table, inboxes)[(*cell, 1)], expected)
-    mean = expect(table, beliefs, 0)
-    whole = (joint(torch.zeros_like(table), [b.log() for b in beliefs]).exp() * table).flatten(
-        0, -2
-    )
-    torch.testing.assert_close((mean * beliefs[0]).sum(0), whole.sum(0))
+    mean = expect(table, beliefs)
+    whole = joint(torch.zeros_like(table), [b.log() for b in beliefs]).exp() * table
+    torch.testing.assert_close((mean * beliefs[0]).sum(0), whole.flatten(0, -2).sum(0))
+
+
+def expect(table: Tensor, beliefs: list[Tensor]) -> Tensor:
+    """The mean of tables (factors last) over independent states of all axes but the first."""
+    states, *sizes, factors = table.shape
+    cells = math.prod(sizes)
+    most = max(sizes, default=1)
+    single = table.new_zeros(factors * len(sizes), most)
+    others, stride = [], cells
+    for k, (size, belief) in enumerate(zip(sizes, beliefs[1:], strict=True)):
+        own = torch.arange(factors) + k * factors
+        single[own, :size] = belief.T
+        stride //= size
+        others.append((own, size, stride))
+    rows = table.movedim(-1, 1).reshape(states, -1)
+    number = torch.arange(factors)
+    return Facet(rows, number[:, None] * cells, tuple(others), number, number, 0).expect(single)
 
 
 def test_a_mean_ignores_forbidden_states_of_no_weight() -> None:
     table = torch.tensor([[0.0, -math.inf], [1.0, 2.0]]).unsqueeze(-1)
     sure = torch.tensor([[1.0], [0.0]])
-    assert expect(table, [sure, sure], 0).squeeze().tolist() == [0.0, 1.0]
+    assert expect(table, [sure, sure]).squeeze().tolist() == [0.0, 1.0]
     unsure = torch.tensor([[0.5], [0.5]])
-    assert expect(table, [sure, unsure], 0).squeeze().tolist() == [-math.inf, 1.5]
+    assert expect(table, [sure, unsure]).squeeze().tolist() == [-math.inf, 1.5]
 
 
 def test_what_is_ruled_out_stays_out() -> None:
-    messages = torch.tensor([-math.inf, 1.0])
-    place = torch.tensor([0, 1])
-    told = leave_one_out(torch.tensor([-math.inf, 3.0]), place, messages)
-    assert told.tolist() == [-math.inf, 2.0]
-    assert change(messages, messages).tolist() == [0.0, 0.0]
-    assert change(torch.zeros(2), messages).tolist() == [math.inf, 1.0]
-    assert mix(messages, torch.tensor([0.0, 3.0]), 0.5).tolist() == [-math.inf, 2.0]
-    assert mix(messages, torch.tensor([-math.inf, 0.0]), 0.0).tolist() == [-math.inf, 1.0]
     never = torch.full((2, 1), -math.inf)
     assert torch.equal(normalise(never), never)

@@ -1,0 +1,131 @@
+"""Compiled loops against their twins of tensor operations, and against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+
+from mrflearn import CRF
+from mrflearn.errors import SettingsError
+from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.inference.sampling import Conditionals
+from mrflearn.kernels import chain_search, compiled
+from mrflearn.kernels.chain_sums import Steps
+from mrflearn.kernels.compiled import Compiled, viterbi_loop
+from support.fields import random_field
+
+DTYPES = [torch.float32, torch.float64]
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def fast(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Loops in place of their twins: as Python runs them, and as numba compiles them."""
+    if request.param == "compiled":
+        pytest.importorskip("numba", exc_type=ImportError)
+    else:
+        monkeypatch.setattr(compiled, "_compile", lambda loop: loop)
+    monkeypatch.setenv("MRFLEARN_COMPILE", "always")
+    return monkeypatch
+
+
+def chains(seed: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Steps]:
+    """Scores of few values, so that many paths tie; some impossible, some of shared tables."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(0, 5, (4,), generator=generator)
+    if seed % 8 == 0:
+        lengths[0] = 150
+    steps, states = Steps.of(lengths), 1 + seed % 4
+    rows = len(steps) - steps.starting
+    shape = (states, states) if seed % 2 else (rows, states, states)
+    unary = torch.randint(-2, 3, (len(steps), states), generator=generator).to(dtype)
+    table = torch.randint(-1, 2, shape, generator=generator).to(dtype)
+    if seed % 3 == 0:
+        unary[unary < -1], table[table < 0] = -torch.inf, -torch.inf
+    return unary, table, steps
+
+
+def best_score(unary: Tensor, table: Tensor, steps: Steps, sequence: int) -> float:
+    """Over every path of one sequence."""
+    rows = (steps.sequence == sequence).nonzero().squeeze(1).tolist()
+    scores = []
+    for path in itertools.product(range(unary.shape[1]), repeat=len(rows)):
+        score = sum(float(unary[row, k]) for row, k in zip(rows, path, strict=True))
+        for row, before, after in zip(rows[1:], path, path[1:], strict=False):
+            own = table if table.ndim == 2 else table[row - steps.starting]
+            score += float(own[before, after])
+        scores.append(score)
+    return max(scores)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_viterbi_finds_the_same_path_among_equals(fast: pytest.MonkeyPatch, dtype: torch.dtype):
+    for seed in range(24):
+        problem = chains(seed, dtype)
+        path, scores = chain_search.viterbi(*problem)
+        with fast.context() as plain:
+            plain.setenv("MRFLEARN_COMPILE", "never")
+            expected = chain_search.viterbi(*problem)
+        assert torch.equal(path, expected[0])
+        assert torch.equal(scores, expected[1])
+        for sequence, length in enumerate(problem[2].lengths.tolist()):
+            if length < 6:
+                assert float(scores[sequence]) == best_score(*problem, sequence)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_gibbs_draws_the_same_states(fast: pytest.MonkeyPatch, dtype: torch.dtype, share: float):
+    scopes = ((0,), (3,), (0, 1), (1, 2, 3), (2, 4), (0, 4), (3, 4, 1))
+    field = random_field(0, states=(3, 2, 4, 2, 3), scopes=scopes)
+    tables = [own.dense().to(dtype) for own in field.tables]
+    tables[-1][:, 0, 1] = -torch.inf
+    field = Potentials(field.graph, tuple(map(DenseTable, tables)))
+
+    def drawn() -> Tensor:
+        conditionals, generator = Conditionals.of(field), torch.Generator().manual_seed(1)
+        states = conditionals.start(23, generator)
+        for _ in range(10):
+            conditionals.sweep(states, generator, share)
+        return states
+
+    found = drawn()
+    fast.setenv("MRFLEARN_COMPILE", "never")
+    assert torch.equal(found, drawn())
+
+
+def test_perceptrons_have_the_same_weights(fast: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    words = [[f"w{w}" for w in torch.randint(9, (7,), generator=generator)] for _ in range(20)]
+    X = [
+        [[word, f"{word}+{after}"] for word, after in zip(s, [*s[1:], ""], strict=True)]
+        for s in words
+    ]
+    y = [["ABC"[int(word[1]) * k % 3] for k, word in enumerate(s)] for s in words]
+
+    def weights() -> list[Tensor]:
+        model = CRF(algorithm="ap", max_iterations=3, batch_size=4).fit(X, y)
+        return list(model.model_.parameters().values())
+
+    found = weights()
+    fast.setenv("MRFLEARN_COMPILE", "never")
+    assert all(map(torch.equal, found, weights()))
+
+
+def test_short_jobs_do_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MRFLEARN_COMPILE", raising=False)
+    monkeypatch.setattr(compiled, "_compile", lambda loop: loop)
+    work = Compiled(viterbi_loop)
+    assert work.after(0.9 * compiled.AFTER) is None
+    assert work.after(0.2 * compiled.AFTER) is viterbi_loop
+    monkeypatch.setenv("MRFLEARN_COMPILE", "sometimes")
+    with pytest.raises(SettingsError, match="MRFLEARN_COMPILE"):
+        work.after(1.0)
+
+
+def test_without_numba_tensor_operations_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)  # importing it raises ImportError
+    assert compiled._compile.__wrapped__(viterbi_loop) is None
