@@ -43,7 +43,7 @@ test-capabilities: $(READY)
 
 # Branch coverage of src, subprocesses included; what no test executes is listed, and shown in dist/coverage.
 coverage: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,coverage]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . --group dev --group coverage
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) --cov --cov-report=term --cov-report=html:dist/coverage
 
 # Damaged inputs for every reader, N of them on all cores; those that fail are kept in fuzz-findings.
@@ -127,12 +127,14 @@ spark-cluster: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mrflearn needs Python 3.11 or newer; set PYTHON=python3.x")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' # dependency groups
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . --group dev
 	touch $@
 
 .venv-lowest/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[test]'
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e . --group test
 	touch $@
 
 clean:

@@ -23,10 +23,12 @@ def version(text: str) -> tuple[int, ...]:
 
 def floors(*, tools: bool) -> dict[str, tuple[int, ...]]:
     """The lowest version of every package that pyproject.toml asks for."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    chosen = [own for name, own in extras.items() if tools or name not in TOOLS]
-    asked = [*project["dependencies"], *(line for own in chosen for line in own)]
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = declared["dependency-groups"]
+    chosen = [own for name, own in groups.items() if tools or name not in TOOLS]
+    chosen += [declared["project"]["dependencies"]]
+    chosen += declared["project"]["optional-dependencies"].values()
+    asked = [line for own in chosen for line in own if isinstance(line, str)]
     others = [line for line in asked if not line.startswith("mrflearn[")]
     found = [re.match(r"([\w-]+)>=([\d.]+)", line) for line in others]
     return {match[1]: version(match[2]) for match in found if match is not None}
