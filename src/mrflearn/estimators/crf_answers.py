@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from mrflearn.errors import DataError, InferenceError, SettingsError, TrainingError
+from mrflearn.execution.device import moved
 from mrflearn.features.labels import CompiledLabels
 from mrflearn.inference.spans import (
     ChunkReading,
@@ -149,7 +150,7 @@ def scored_spans(
     """The chunks of each sequence's best labelling, or of its n best, from left to right."""
     unary, table, steps = chains.unary, chains.table, chains.steps
     state = chains.chain.label(torch.arange(chains.chain.states, device=unary.device))
-    reading = ChunkReading.of(labels).lifted(state.cpu()).to(unary.device)
+    reading = moved(ChunkReading.of(labels).lifted(state.cpu()), unary.device)
     paths, scores = chain_search.n_best(unary, table, steps, n_best)
     # A sequence with fewer labellings than n: its best one stands in for those there are not.
     real = (scores > -torch.inf)[steps.sequence]

@@ -27,6 +27,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.execution.device import moved
 from mrflearn.features.features import CompiledFeatures, Numbering
 from mrflearn.features.index import (
     FactorTemplate,
@@ -214,7 +215,7 @@ class FieldPlans:
     def placed(self, index: int, device: torch.device) -> WeightPlan:
         """The plan of the weights of a template on a device."""
         if (index, device) not in self._placed:
-            self._placed[index, device] = self.whole[index].weights.to(device)
+            self._placed[index, device] = moved(self.whole[index].weights, device)
         return self._placed[index, device]
 
     def __reduce__(self) -> tuple[type[FieldPlans], tuple[tuple[FactorTemplate, ...]]]:
@@ -332,7 +333,7 @@ class LogLinearField:
 
     def _row_scores(self, index: int, features: CompiledFeatures) -> Float[Tensor, "k l"]:
         incidence = WeightIncidence.of(self.plans.whole[index].weights, features, self.dtype)
-        return incidence.to(self.device).scores(self.weights[index], self._tables[index])
+        return moved(incidence, self.device).scores(self.weights[index], self._tables[index])
 
     @cached_property
     def _tables(self) -> tuple[Float[Tensor, "r l"], ...]:

@@ -33,6 +33,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
+from mrflearn.execution.device import moved
 from mrflearn.execution.threads import Threads
 from mrflearn.features.features import UNKNOWN
 from mrflearn.kernels import chain_pieces, chain_search, chain_sums
@@ -136,7 +137,7 @@ def _shard(model: LogLinearField, batch: ChainBatch, groups: list[Tensor]) -> Sh
     dense = None
     if features.dense is not None:
         dense = features.dense[torch.cat(orders)].to(device, model.dtype)
-    return Shard(tuple(blocks), begins[-1], back.to(device), dense)
+    return Shard(tuple(blocks), begins[-1], moved(back, device), dense)
 
 
 def _block(
@@ -160,11 +161,11 @@ def _block(
         joint = batch.joint[0].taken(order[steps.starting :])
         if len(joint.attributes) > joint.tokens:  # more than the constant
             own = WeightIncidence.of(model.plans.whole[1].weights, joint, model.dtype)
-            moves = own.with_back().to(device)
+            moves = moved(own.with_back(), device)
     return ChainBlock(
         slice(begin, begin + len(order)),
         steps.to(device),
-        part.to(device),
+        moved(part, device),
         gold,
         allowed,
         None if batch.weight is None else batch.weight[group].to(device, model.dtype),
