@@ -301,7 +301,7 @@ class _FreeWeights:
 def estimate_memory(model: LogLinearField, batch: ChainBatch, memories: int, cores: int) -> str:
     """In words, how large the problem is and how much memory training will take beside the data."""
     features, size, plans = batch.features, model.dtype.itemsize, model.plans
-    labels, states = batch.labels, plans.chain.states
+    labels, states = len(batch.labels.names), plans.chain.states
     weights = sum(part.numel() for part in model.parameters().values())
     values = 0 if features.values is None else 2 * features.values.nbytes
     blocks = 8 * cores * min(features.tokens * states, NUMBERS_IN_BLOCK)

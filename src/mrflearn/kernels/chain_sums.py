@@ -124,6 +124,18 @@ def scores_along(
     return table[torch.arange(len(table), device=table.device), before, after]
 
 
+def row_scores(
+    unary: Float[Tensor, "r s"],
+    table: Float[Tensor, "*q s s"],
+    path: Int[Tensor, " r"],
+    steps: Steps,
+) -> Float[Tensor, " r"]:
+    """The score of each row's state on a path, and of the step into it."""
+    own = unary.gather(1, path[:, None]).squeeze(1)
+    own[steps.starting :] += scores_along(table, path[steps.previous], path[steps.starting :])
+    return own
+
+
 def scores_into(
     table: Float[Tensor, "*k s s"], state: Int[Tensor, "*d k"]
 ) -> Float[Tensor, "*d k s"]:
