@@ -88,7 +88,7 @@ class LayeredSequences(FieldCRF):
         ) -> LogLinearField:
             batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
             checkpoint, resume = saved.next()
-            how = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
+            how: dict[str, Any] = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
             return model._train(batch, start, **how).model_
 
         start: LogLinearField | None = None
