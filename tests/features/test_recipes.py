@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from mrflearn.errors import DataError, StorageError
 from mrflearn.features.recipes import Recipe, word_features
+from mrflearn.models.storage import record
 
 COLUMNS = "The DT B-NP\ncat NN I-NP\nsat VBD B-VP\n\nDogs NNS B-NP\n"
 CONLLU = "1\tDogs\tdog\tNOUN\tNNS\t_\t0\troot\t_\t_\n\n"
@@ -60,10 +62,10 @@ def test_a_stored_recipe_is_the_same(file: Path, tmp_path: Path) -> None:
     template = tmp_path / "template"
     template.write_text("U00:%x[0,0]\n")
     for recipe in (Recipe.of(file), Recipe.of(file, template=template)):
-        text = json.dumps(recipe.settings())
-        assert Recipe.from_settings(json.loads(text)) == recipe
-    with pytest.raises(StorageError, match="damaged"):
-        Recipe.from_settings({"format": "columns"})
+        text = json.dumps(asdict(recipe))
+        assert record(Recipe, json.loads(text)) == recipe
+    with pytest.raises(StorageError, match="columns"):
+        record(Recipe, {"format": "columns", "columns": [1]})
 
 
 def test_other_formats(tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ def test_several_columns_of_labels_are_layers(file: Path, tmp_path: Path) -> Non
     first, second = recipe.layered(file)
     assert first.layers == (("DT", "NN", "VBD"), ("B-NP", "I-NP", "B-VP"))
     assert second.items == word_features([("Dogs",)])
-    assert Recipe.from_settings(json.loads(json.dumps(recipe.settings()))) == recipe
+    assert record(Recipe, json.loads(json.dumps(asdict(recipe)))) == recipe
     bare = tmp_path / "bare.txt"
     bare.write_text("Dogs\n")
     assert [example.layers for example in recipe.read(bare)] == [None]

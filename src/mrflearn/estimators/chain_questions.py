@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress, islice
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from mrflearn.errors import DataError
 from mrflearn.estimators import crf_answers as answers
 from mrflearn.estimators import crf_weights as weights
-from mrflearn.estimators.crf_answers import (
-    Constraints,
-    Given,
-    ScoredSpan,
-    at_temperature,
-    fit_temperature,
-    scored_spans,
-)
+from mrflearn.estimators.crf_answers import Constraints, Given, ScoredSpan
 from mrflearn.estimators.crf_training import LogLinearLabeller
 from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.threads import one_thread
@@ -29,6 +22,7 @@ from mrflearn.features.index import MARK, FactorTemplate
 from mrflearn.features.labels import compile_labels
 from mrflearn.models.chains import ChainPotentials
 
+T = TypeVar("T")
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 
 
@@ -95,8 +89,7 @@ class ChainQuestions(LogLinearLabeller):
         list of lists of labels
 
         """
-        labels = self.classes_
-        return [own for c in self._chains(X, constraints) for own in answers.best_labels(c, labels)]
+        return self._answers(answers.best_labels, X, constraints, self.classes_)
 
     def predict_single(self, xseq: Iterable[Any]) -> list[str]:
         """The most probable labels of one sequence."""
@@ -139,7 +132,7 @@ class ChainQuestions(LogLinearLabeller):
         list of arrays, tokens x labels in the order of `classes_`
 
         """
-        return [own for c in self._chains(X, constraints) for own in answers.marginal_arrays(c)]
+        return self._answers(answers.marginal_arrays, X, constraints)
 
     @one_thread()
     def predict_spans(
@@ -160,8 +153,7 @@ class ChainQuestions(LogLinearLabeller):
 
         """
         check_n(n)
-        labels = self.classes_
-        return [own for c in self._chains(X, constraints) for own in scored_spans(c, labels, n)]
+        return self._answers(answers.scored_spans, X, constraints, self.classes_, n)
 
     @one_thread()
     def n_best(
@@ -182,10 +174,7 @@ class ChainQuestions(LogLinearLabeller):
 
         """
         check_n(n)
-        labels = self.classes_
-        return [
-            own for c in self._chains(X, constraints) for own in answers.best_lists(c, labels, n)
-        ]
+        return self._answers(answers.best_lists, X, constraints, self.classes_, n)
 
     @one_thread()
     def sample(
@@ -213,19 +202,14 @@ class ChainQuestions(LogLinearLabeller):
 
         """
         check_n(n)
-        model, labels = self._fitted(), self.classes_
-        generator = torch.Generator(device=model.device)
+        generator = torch.Generator(device=self._fitted().device)
         generator.manual_seed(self.random_state if random_state is None else random_state)
-        return [
-            own
-            for chains in self._chains(X, constraints)
-            for own in answers.samples(chains, labels, n, generator)
-        ]
+        return self._answers(answers.samples, X, constraints, self.classes_, n, generator)
 
     @one_thread()
     def entropy(self, X: Iterable[Any], constraints: Given = None) -> list[float]:
         """The entropy of the distribution over each sequence's labellings, in nats."""
-        return [value for c in self._chains(X, constraints) for value in answers.entropies(c)]
+        return self._answers(answers.entropies, X, constraints)
 
     @one_thread()
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
@@ -261,7 +245,7 @@ class ChainQuestions(LogLinearLabeller):
         labels = compile_labels(compress(gold, known), features.lengths, self.labels_)
         chains = model.chains(features)
         score = answers.path_scores(chains, labels.states)
-        self.temperature_ = fit_temperature(chains.unary, chains.table, chains.steps, score)
+        self.temperature_ = answers.fit_temperature(chains.unary, chains.table, chains.steps, score)
         return self
 
     def top_features(self, label: str | None = None, n: int = 20) -> list[tuple[str, str, float]]:
@@ -312,11 +296,18 @@ class ChainQuestions(LogLinearLabeller):
         number = self.labels_[label]
         return weights.contributions(model, compiled, position % len(items), number)
 
+    def _answers(
+        self, ask: Callable[..., list[T]], X: Iterable[Any], constraints: Given, *how: Any
+    ) -> list[T]:
+        return [own for chains in self._chains(X, constraints) for own in ask(chains, *how)]
+
     def _chains(self, X: Iterable[Any], constraints: Given = None) -> Iterator[ChainPotentials]:
         model, labels, first = self._fitted(), self.classes_, 0
         obeyed = None if constraints is None else Constraints.of(constraints)
         for features in chain.from_iterable(map(model.parts, _compiled(X, model.templates[0]))):
-            chains = at_temperature(model.chains(features), getattr(self, "temperature_", 1.0))
+            chains = answers.at_temperature(
+                model.chains(features), getattr(self, "temperature_", 1.0)
+            )
             if obeyed is not None:
                 chains = obeyed.part(first, first + len(features)).apply(chains, labels)
             yield chains

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -38,7 +39,7 @@ from mrflearn.io.crfsuite_text import AttributeSequence
 from mrflearn.io.files import PathLike
 from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.storage import figure
+from mrflearn.models.storage import figure, record
 from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
 from mrflearn.training.checkpoint import Checkpoint
@@ -337,14 +338,14 @@ class CRF(ChainQuestions):
         learned, tensors = crf_weights.stored_chain(self._fitted(), self.classes_)
         recipe: Recipe | None = getattr(self, "recipe_", None)
         learned["temperature"] = getattr(self, "temperature_", 1.0)
-        learned["recipe"] = None if recipe is None else recipe.settings()
+        learned["recipe"] = None if recipe is None else asdict(recipe)
         return {**learned, **self._training_parts()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_, self.labels_ = crf_weights.restored_chain(learned, tensors)
         self.temperature_ = figure(learned["temperature"])
         if learned["recipe"] is not None:
-            self.recipe_ = Recipe.from_settings(learned["recipe"])
+            self.recipe_ = record(Recipe, learned["recipe"])
         self._restore_training(self.model_, learned, get_args(Criterion))
 
     def _stored_settings(self) -> dict[str, Any]:

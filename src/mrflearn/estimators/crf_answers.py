@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from mrflearn.errors import DataError, InferenceError, SettingsError, TrainingError
+from mrflearn.execution.device import moved
 from mrflearn.features.labels import CompiledLabels
 from mrflearn.inference.spans import (
     ChunkReading,
@@ -27,14 +29,13 @@ from mrflearn.inference.spans import (
 )
 from mrflearn.io.spans import Scheme
 from mrflearn.kernels import chain_search, chain_sums
-from mrflearn.kernels.chain_sums import Steps, scores_along
+from mrflearn.kernels.chain_sums import Steps, row_scores
 from mrflearn.models.chains import ChainPotentials
 
 # What a chain CRF says of sequences, as plain lists: labels, probabilities, n best, samples.
 
 
 Labels = Sequence[str]
-T = TypeVar("T")
 
 
 def best_labels(chains: ChainPotentials, labels: Labels) -> list[list[str]]:
@@ -90,10 +91,8 @@ def path_scores(chains: ChainPotentials, states: Int64[Tensor, " k"]) -> Float[T
     path = chains.chain.path(steps.pack(states.to(steps.source.device)), steps)
     possible = path >= 0
     path = path.clamp(min=0)
-    score = chains.unary.gather(1, path[:, None]).squeeze(1).double()
-    score[steps.starting :] += scores_along(table, path[steps.previous], path[steps.starting :])
-    score = score.masked_fill(~possible, -torch.inf)
-    return steps.totals(score)
+    score = row_scores(chains.unary.double(), table.double(), path, steps)
+    return steps.totals(score.masked_fill(~possible, -torch.inf))
 
 
 def entropies(chains: ChainPotentials) -> list[float]:
@@ -112,23 +111,12 @@ def samples(
 
 
 def _named(rows: Int64[Tensor, " r"], chains: ChainPotentials, labels: Labels) -> list[list[str]]:
-    numbers = _in_order(rows, chains).tolist()
-    return _cut([labels[number] for number in numbers], chains)
+    names = iter([labels[number] for number in _in_order(rows, chains).tolist()])
+    return [list(islice(names, length)) for length in chains.steps.lengths.tolist()]
 
 
 def _in_order(rows: Shaped[Tensor, " r *n"], chains: ChainPotentials) -> Shaped[Tensor, " r *n"]:
     return chains.steps.unpack(rows, len(rows))
-
-
-def _cut(tokens: list[T], chains: ChainPotentials) -> list[list[T]]:
-    return list(_runs(tokens, chains.steps.lengths.tolist()))
-
-
-def _runs(tokens: list[T], lengths: list[int]) -> Iterator[list[T]]:
-    begin = 0
-    for length in lengths:
-        yield tokens[begin : begin + length]
-        begin += length
 
 
 # Chunks that a chain CRF finds, each with the exact probability that it is one.
@@ -149,7 +137,7 @@ def scored_spans(
     """The chunks of each sequence's best labelling, or of its n best, from left to right."""
     unary, table, steps = chains.unary, chains.table, chains.steps
     state = chains.chain.label(torch.arange(chains.chain.states, device=unary.device))
-    reading = ChunkReading.of(labels).lifted(state.cpu()).to(unary.device)
+    reading = moved(ChunkReading.of(labels).lifted(state.cpu()), unary.device)
     paths, scores = chain_search.n_best(unary, table, steps, n_best)
     # A sequence with fewer labellings than n: its best one stands in for those there are not.
     real = (scores > -torch.inf)[steps.sequence]

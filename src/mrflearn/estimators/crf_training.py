@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -200,13 +200,13 @@ class LogLinearLabeller(Estimator):
         executor: Executor | None,
     ) -> Objective[LogLinearField]:
         """What is minimised; of algorithms other than L-BFGS a sum over minibatches."""
-        if self.algorithm == "lbfgs" and executor is None:
-            return field_objective(start, batch, principle, threads)
-        if self.algorithm == "lbfgs":
+        if executor is not None:
+            if self.algorithm != "lbfgs":
+                raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
             assert isinstance(batch, FieldBatch)  # noqa: S101 - `CRF` has no executor
             return Distributed(start, principle, list(batch.parts(PARTITIONS)), executor)
-        if executor is not None:
-            raise SettingsError("an executor needs algorithm='lbfgs': SGD goes step by step.")
+        if self.algorithm == "lbfgs":
+            return field_objective(start, batch, principle, threads)
         if self.algorithm == "ap" and isinstance(batch, FieldBatch):
             raise SettingsError(
                 "algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here."
@@ -214,14 +214,11 @@ class LogLinearLabeller(Estimator):
         # Examples in a random order, so many at a time; empty ones in none.
         draw = np.random.default_rng(self.random_state)
         order = torch.from_numpy(draw.permutation(len(batch.sizes)))
-        parts = map(batch.examples, order[batch.sizes[order] > 0].split(self.batch_size))
-        if self.algorithm == "ap":
-            return Sum(
-                [
-                    ChainObjective(start, make_shards(start, part, 1), threads, perceptron)
-                    for part in parts
-                ]
-            )
+        chosen = order[batch.sizes[order] > 0].split(self.batch_size)
+        if isinstance(batch, ChainBatch) and self.algorithm == "ap":
+            shards = (make_shards(start, batch.examples(own), 1) for own in chosen)
+            return Sum([ChainObjective(start, own, threads, perceptron) for own in shards])
+        parts: Iterator[Batch] = (batch.examples(own) for own in chosen)
         return Sum([field_objective(start, part, principle, threads) for part in parts])
 
     def _optimiser(self, objective: Objective[LogLinearField]) -> Optimiser[Any]:
@@ -301,7 +298,7 @@ class _FreeWeights:
 def estimate_memory(model: LogLinearField, batch: ChainBatch, memories: int, cores: int) -> str:
     """In words, how large the problem is and how much memory training will take beside the data."""
     features, size, plans = batch.features, model.dtype.itemsize, model.plans
-    labels, states = batch.labels, plans.chain.states
+    labels, states = len(batch.labels.names), plans.chain.states
     weights = sum(part.numel() for part in model.parameters().values())
     values = 0 if features.values is None else 2 * features.values.nbytes
     blocks = 8 * cores * min(features.tokens * states, NUMBERS_IN_BLOCK)

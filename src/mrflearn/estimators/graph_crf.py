@@ -142,7 +142,7 @@ class GraphCRF(FieldCRF):
         if self.connected:
             graphs.insist_on_connection(batch.graph)
         batch = graphs.labelled(batch, labels, names)
-        how = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
+        how: dict[str, Any] = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
         self._train(batch, mirrored=graphs.mirrored, **how)
         self.mirrored_, self.labels_ = graphs.mirrored, names
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -29,7 +29,7 @@ from mrflearn.features.recipes import Recipe
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
-from mrflearn.models.storage import texts
+from mrflearn.models.storage import record, texts
 from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.training.checkpoint import Stages
 
@@ -88,7 +88,7 @@ class LayeredSequences(FieldCRF):
         ) -> LogLinearField:
             batch = sequence_batch(wiring, features, labels, skips=skips, weight=weight)
             checkpoint, resume = saved.next()
-            how = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
+            how: dict[str, Any] = {"executor": executor, "checkpoint": checkpoint, "resume": resume}
             return model._train(batch, start, **how).model_
 
         start: LogLinearField | None = None
@@ -165,7 +165,7 @@ class LayeredSequences(FieldCRF):
         return {
             "labels": [list(own) for own in self.names_],
             "coupled": [list(pair) for pair in self.wiring_.coupled],
-            "recipe": None if recipe is None else recipe.settings(),
+            "recipe": None if recipe is None else asdict(recipe),
         }
 
     def _restore_inputs(self, state: dict[str, Any]) -> None:
@@ -176,7 +176,7 @@ class LayeredSequences(FieldCRF):
         coupled = tuple((i, j) for i, j in state["coupled"])
         self.wiring_ = SequenceWiring(sizes, coupled, self.features_on)
         if state["recipe"] is not None:
-            self.recipe_ = Recipe.from_settings(state["recipe"])
+            self.recipe_ = record(Recipe, state["recipe"])
 
 
 def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
 import torch
 
 from mrflearn.errors import SettingsError
 
+Record = TypeVar("Record")
 FLOATS = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -29,3 +33,17 @@ def choose_dtype(name: str) -> torch.dtype:
     if name not in FLOATS:
         raise SettingsError(f"dtype {name!r} is not one of {', '.join(FLOATS)}.")
     return FLOATS[name]
+
+
+def moved(record: Record, device: torch.device | str) -> Record:
+    """The same record, all tensors in it on a device."""
+    found: Any = record
+    if isinstance(record, torch.Tensor):
+        found = record.to(device)
+    elif isinstance(record, tuple):
+        found = tuple(moved(own, device) for own in record)
+    elif is_dataclass(record) and not isinstance(record, type):
+        own = {part.name: getattr(record, part.name) for part in fields(record)}
+        found = replace(record, **{name: moved(value, device) for name, value in own.items()})
+    moved_record: Record = found
+    return moved_record

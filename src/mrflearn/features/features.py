@@ -130,14 +130,12 @@ class Items:
 
     def add(self, item: Any) -> None:
         """Takes in one token."""
-        if isinstance(item, dict):
+        if isinstance(item, Mapping):
             self._add_mapping("", item)
         elif isinstance(item, _MANY):
             self._add_names(item)
         elif isinstance(item, np.ndarray):
             self._add_block("", item)
-        elif isinstance(item, Mapping):
-            self._add_mapping("", item)
         else:
             raise DataError(
                 f"an item is a dict, a list of names or a numpy array, not {_kind(item)}. "
@@ -160,8 +158,8 @@ class Items:
     def _add_mapping(self, prefix: str, item: Mapping[Any, Any]) -> None:
         number = self.numbering.__getitem__
         for name, value in item.items():
-            if isinstance(value, str):
-                self.numbers.append(number(f"{prefix}{_text(name)}{SEPARATOR}{value}"))
+            if isinstance(value, str | bytes):
+                self.numbers.append(number(f"{prefix}{_text(name)}{SEPARATOR}{_text(value)}"))
                 self._fill()
             elif isinstance(value, _MANY):
                 self._add_names(f"{prefix}{_text(name)}{SEPARATOR}{_text(part)}" for part in value)
@@ -169,9 +167,6 @@ class Items:
                 self._add_mapping(f"{prefix}{_text(name)}{SEPARATOR}", value)
             elif isinstance(value, np.ndarray) and value.ndim:
                 self._add_block(prefix + _text(name), value)
-            elif isinstance(value, bytes):
-                self.numbers.append(number(f"{prefix}{_text(name)}{SEPARATOR}{_text(value)}"))
-                self._fill()
             else:
                 self._add_number(number(prefix + _text(name)), name, value)
 

@@ -348,17 +348,26 @@ def transition_features(
     """
     if len(names) == 1:
         return constant()
-    found = number[features.attributes]
-    kept = found != UNKNOWN
-    tokens = torch.arange(features.tokens, dtype=torch.int32)
-    owner = torch.cat([tokens, features.owner[kept]])
-    order = owner.argsort(stable=True)
+    return with_bias(replace(features.renumbered(number, names), columns=(), dense=None))
+
+
+def with_bias(features: CompiledFeatures) -> CompiledFeatures:
+    """The same tokens, each with a constant as its last attribute."""
+    number = features.names.get(BIAS, len(features.names))
+    names = features.names
+    if number == len(names):
+        names = Numbering([*names, BIAS], closed=True)
+    total = len(features.attributes) + features.tokens
+    ends = features.ends + torch.arange(1, features.tokens + 1)
+    constant = torch.zeros(total, dtype=torch.bool)
+    constant[ends - 1] = True
+    attributes = torch.full((total,), number, dtype=torch.int32)
+    attributes[~constant] = features.attributes
     values = None
     if features.values is not None:
-        values = torch.cat([torch.ones(len(tokens)), features.values[kept]])[order]
-    attributes = torch.cat([torch.zeros_like(tokens), found[kept].int()])[order]
-    ends = torch.bincount(owner, minlength=len(tokens)).cumsum(0)
-    return CompiledFeatures(names, (), features.lengths, ends, attributes, values, None)
+        values = torch.ones(total)
+        values[~constant] = features.values
+    return replace(features, names=names, ends=ends, attributes=attributes, values=values)
 
 
 def edge_numbers(names: Numbering, on_edges: Numbering) -> Int64[Tensor, " n"]:

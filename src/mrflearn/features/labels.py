@@ -40,6 +40,15 @@ class CompiledLabels:
         known = torch.nn.functional.one_hot(self.states.clamp(min=0), len(self.names)).bool()
         return known.index_copy(0, self.uncertain, self.allowed)
 
+    def taken(self, tokens: Int64[Tensor, " n"]) -> CompiledLabels:
+        """Those of these tokens, in this order."""
+        place = torch.full_like(self.states, UNKNOWN)
+        place[self.uncertain] = torch.arange(len(self.uncertain))
+        chosen = place[tokens]
+        unsure = (chosen != UNKNOWN).nonzero().squeeze(1)
+        allowed = self.allowed[chosen[unsure]]
+        return CompiledLabels(self.names, self.states[tokens], unsure, allowed)
+
     def unknown(self) -> Bool[Tensor, " k"]:
         """The tokens of whose label nothing is known."""
         found = torch.zeros(len(self.states), dtype=torch.bool)

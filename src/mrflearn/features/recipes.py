@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from mrflearn.errors import DataError, StorageError
+from mrflearn.errors import DataError
 from mrflearn.features.index import edge
 from mrflearn.io.columns import ColumnSentence
 from mrflearn.io.conversion import FORMATS, sentence_format
@@ -93,28 +93,6 @@ class Recipe:
         recipe = cls(kind, names, layers[0], lines, layers[1:])
         recipe._check_template()
         return recipe
-
-    @classmethod
-    def from_settings(cls, settings: dict[str, Any]) -> Recipe:
-        """The recipe that `settings` gave."""
-        try:
-            template = settings["template"]
-            recipe = cls(
-                settings["format"],
-                tuple(settings["columns"]),
-                settings["labels"],
-                None if template is None else tuple(template),
-                tuple(settings.get("further", ())),
-            )
-            told = recipe.format, recipe.labels, *recipe.columns, *recipe.further
-            "".join((*told, *(recipe.template or ())))  # all are texts
-            return recipe
-        except (KeyError, TypeError) as error:
-            raise StorageError(f"the stored recipe for features is damaged ({error}).") from error
-
-    def settings(self) -> dict[str, Any]:
-        """Plain values, for a model's configuration."""
-        return asdict(self)
 
     @property
     def seen(self) -> tuple[str, ...]:

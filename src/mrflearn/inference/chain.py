@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from mrflearn.errors import InferenceError
+from mrflearn.execution.device import moved
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
@@ -93,7 +94,7 @@ def _plan(graph: FactorGraph) -> ChainPlan | str:
     owner[torch.from_numpy(path)] = graph.component.cpu()
     links = [_links(group, row, steps.starting) for group in graph.groups]
     shared = _shared(graph.groups, links, len(steps) - steps.starting)
-    return _to(ChainPlan(steps, owner, row, tuple(links), shared), graph.device)
+    return moved(ChainPlan(steps, owner, row, tuple(links), shared), graph.device)
 
 
 def _edges(graph: FactorGraph) -> Int[Tensor, "e 2"]:
@@ -142,20 +143,6 @@ def _shared(groups: Sequence[FactorGroup], links: list[Links | None], steps: int
     one_table = bool((group.table == group.table[0]).all())
     straight = link is not None and not bool(link.turned.any())
     return pairs[0] if one_table and straight and len(group) == steps else None
-
-
-def _to(plan: ChainPlan, device: torch.device) -> ChainPlan:
-    links = [
-        None if link is None else Links(link.step.to(device), link.turned.to(device))
-        for link in plan.links
-    ]
-    return replace(
-        plan,
-        steps=plan.steps.to(device),
-        owner=plan.owner.to(device),
-        row=plan.row.to(device),
-        links=tuple(links),
-    )
 
 
 # Exact inference where every connected part of a graph is a path.

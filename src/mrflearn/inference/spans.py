@@ -57,10 +57,6 @@ class ChunkReading:
         """The same for states that each stand for a tag (pairs, in a second-order chain)."""
         return ChunkReading(self.names, self.members[:, label], self.joined[label][:, label])
 
-    def to(self, device: torch.device) -> ChunkReading:
-        """The same on another device."""
-        return ChunkReading(self.names, self.members.to(device), self.joined.to(device))
-
 
 @dataclass(frozen=True, eq=False)
 class SegmentTable:

@@ -3,14 +3,11 @@
 The longest sequence comes first: step t is then one slice of rows, and it continues the first
 rows of the slice before it.  A recursion over such slices is plain matrix products.
 
-Letters in shapes: b: sequences; n: positions; r: rows, one a token; q: rows that have a row before
-them (all rows but those of step 0); s: states.
+The transition table is shared (s s) or one for each step into a row (q s s).  Sequences whose
+numbers leave the float range are done again in log space and in float64.
 
-Letters in shapes: r: rows (tokens) laid out by `Steps`; q: rows with a row before them; s: states;
-b: sequences.  The transition table is shared (s s) or one for each step into a row (q s s).
-
-Sequences whose numbers leave the float range are done again in log space and in float64.
-Letters in shapes as in `chain_scaled`.
+Letters in shapes: b: sequences; n: positions; r: rows, one a token, packed by `Steps`; q: rows that
+have a row before them (all rows but those of step 0); s: states.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from mrflearn.execution.device import moved
 from mrflearn.kernels import chain_reference
 
 # Sequences of different lengths laid out step by step, so that no row is padding.
@@ -102,13 +100,7 @@ class Steps:
 
     def to(self, device: torch.device | str) -> Steps:
         """The same layout on another device."""
-        return Steps(
-            self.lengths.to(device),
-            self.order.to(device),
-            self.rank.to(device),
-            self.source.to(device),
-            self.sizes,
-        )
+        return moved(self, device)
 
     def pack(self, tokens: Shaped[Tensor, " k *rest"]) -> Shaped[Tensor, " r *rest"]:
         """The rows of this layout from values in the caller's order."""
@@ -130,6 +122,18 @@ def scores_along(
     if table.ndim == 2:
         return table[before, after]
     return table[torch.arange(len(table), device=table.device), before, after]
+
+
+def row_scores(
+    unary: Float[Tensor, "r s"],
+    table: Float[Tensor, "*q s s"],
+    path: Int[Tensor, " r"],
+    steps: Steps,
+) -> Float[Tensor, " r"]:
+    """The score of each row's state on a path, and of the step into it."""
+    own = unary.gather(1, path[:, None]).squeeze(1)
+    own[steps.starting :] += scores_along(table, path[steps.previous], path[steps.starting :])
+    return own
 
 
 def scores_into(

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from mrflearn.features.features import UNKNOWN, CompiledFeatures
+from mrflearn.features.features import CompiledFeatures
 from mrflearn.features.index import (
     FactorTemplate,
     constant,
@@ -172,16 +172,12 @@ class ChainBatch:
     """Labelled sequences end to end, as linear-chain CRFs train on them.
 
     `joint` has for each further template the features of its factors: row i those of the factor
-    that ends at token i, or one row for all.  `states`, `uncertain`, `allowed` and `weight` are as
-    in `FieldBatch`, with a token in place of a variable.
+    that ends at token i, or one row for all.
     """
 
     features: CompiledFeatures
     joint: tuple[CompiledFeatures, ...]
-    labels: int
-    states: Int64[Tensor, " k"]
-    uncertain: Int64[Tensor, " m"]
-    allowed: Bool[Tensor, "m s"]
+    labels: CompiledLabels
     weight: Float[Tensor, " b"] | None = None
 
     @classmethod
@@ -196,9 +192,7 @@ class ChainBatch:
         state, transition, *others = templates
         number = edge_numbers(state.names, transition.names)
         joint = transition_features(features, number, transition.names)
-        sure = (labels.states, labels.uncertain, labels.allowed)
-        sets = (joint, *(constant() for _ in others))
-        return cls(features, sets, state.cells, *sure, weight)
+        return cls(features, (joint, *(constant() for _ in others)), labels, weight)
 
     @property
     def sizes(self) -> Int64[Tensor, " b"]:
@@ -211,36 +205,29 @@ class ChainBatch:
         lengths, begins = own[chosen], (own.cumsum(0) - own)[chosen]
         shift = begins - (lengths.cumsum(0) - lengths)
         tokens = torch.arange(int(lengths.sum())) + shift.repeat_interleave(lengths)
-        place = torch.full((self.features.tokens,), UNKNOWN)
-        place[self.uncertain] = torch.arange(len(self.uncertain))
-        unsure = place[tokens] != UNKNOWN
-        one_row = [own.tokens < self.features.tokens for own in self.joint]
         return ChainBatch(
             replace(self.features.taken(tokens), lengths=lengths),
             tuple(
-                own if shared else own.taken(tokens)
-                for own, shared in zip(self.joint, one_row, strict=True)
+                own if own.tokens < self.features.tokens else own.taken(tokens)
+                for own in self.joint
             ),
-            self.labels,
-            self.states[tokens],
-            unsure.nonzero().squeeze(1),
-            self.allowed[place[tokens][unsure]],
+            self.labels.taken(tokens),
             None if self.weight is None else self.weight[chosen],
         )
 
     def as_graph(self) -> FieldBatch:
         """The same sequences as one graph of paths: a token is a variable."""
-        lengths, tokens = self.sizes, self.features.tokens
+        lengths, tokens, own = self.sizes, self.features.tokens, self.labels
         groups = [FactorGroup("state", neighbours(lengths, 1))]
-        for count, name, own in zip((2, 3), ("transition", "triple"), self.joint, strict=False):
+        for count, name, joint in zip((2, 3), ("transition", "triple"), self.joint, strict=False):
             scope = neighbours(lengths, count)
-            rows = scope[:, -1] if own.tokens == tokens else torch.zeros_like(scope[:, -1])
+            rows = scope[:, -1] if joint.tokens == tokens else torch.zeros_like(scope[:, -1])
             groups.append(FactorGroup(name, scope, rows))
         graph = FactorGraph(
-            torch.full((tokens,), self.labels),
+            torch.full((tokens,), len(own.names)),
             tuple(groups),
             torch.arange(len(lengths)).repeat_interleave(lengths),
             components=len(lengths),
         )
         features = (self.features, *self.joint)
-        return FieldBatch(graph, features, self.states, self.uncertain, self.allowed, self.weight)
+        return FieldBatch(graph, features, own.states, own.uncertain, own.allowed, self.weight)

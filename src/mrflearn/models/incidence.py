@@ -71,12 +71,6 @@ class WeightPlan:
         """Adds the gradient of the rows of the table to that of the weights, in place."""
         gradient.index_add_(0, self.wide, table.view(-1).index_select(0, self.place))
 
-    def to(self, device: torch.device) -> WeightPlan:
-        """The same plan on another device."""
-        tensors = (self.row, self.wide, self.place, self.narrow, self.narrow_label)
-        moved = (tensor.to(device) for tensor in (*tensors, self.narrow_first))
-        return WeightPlan(self.labels, self.rows, *moved)
-
 
 @dataclass(frozen=True, eq=False)
 class Bags:
@@ -134,13 +128,6 @@ class Bags:
         )
         return used, back
 
-    def to(self, device: torch.device) -> Bags:
-        """The same bags on another device."""
-        value, owner = (
-            None if part is None else part.to(device) for part in (self.value, self.owner)
-        )
-        return Bags(self.index.to(device), self.begin.to(device), value, owner)
-
 
 @dataclass(frozen=True, eq=False)
 class Singles:
@@ -169,11 +156,6 @@ class Singles:
         order = self.weight.argsort(stable=True)
         value = None if self.value is None else self.value[order]
         return Singles(self.place[order], self.weight[order], value)
-
-    def to(self, device: torch.device) -> Singles:
-        """The same on another device."""
-        value = None if self.value is None else self.value.to(device)
-        return Singles(self.place.to(device), self.weight.to(device), value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,13 +248,6 @@ class WeightIncidence:
         if len(used):
             table.index_add_(0, used, bags.sums(gradient))
         self.singles.add_gradient(gradient, weights)
-
-    def to(self, device: torch.device) -> WeightIncidence:
-        """The same on another device."""
-        back = None
-        if self.back is not None:
-            back = self.back[0].to(device), self.back[1].to(device)
-        return WeightIncidence(self.bags.to(device), self.singles.to(device), back)
 
 
 def _cat(values: list[Tensor | None]) -> Tensor | None:

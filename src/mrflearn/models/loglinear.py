@@ -27,6 +27,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
+from mrflearn.execution.device import moved
 from mrflearn.features.features import CompiledFeatures, Numbering
 from mrflearn.features.index import (
     FactorTemplate,
@@ -214,7 +215,7 @@ class FieldPlans:
     def placed(self, index: int, device: torch.device) -> WeightPlan:
         """The plan of the weights of a template on a device."""
         if (index, device) not in self._placed:
-            self._placed[index, device] = self.whole[index].weights.to(device)
+            self._placed[index, device] = moved(self.whole[index].weights, device)
         return self._placed[index, device]
 
     def __reduce__(self) -> tuple[type[FieldPlans], tuple[tuple[FactorTemplate, ...]]]:
@@ -303,10 +304,9 @@ class LogLinearField:
 
     def chains(self, features: CompiledFeatures) -> ChainPotentials:
         """Of a linear chain: these sequences, packed; the table is shared where it can be."""
-        chain, moves = self.plans.chain, torch.cat(self.weights[1:])
+        chain, table = self.plans.chain, self.shared_moves
         steps = Steps.of(features.lengths).to(self.device)
-        unary = chain.unary(steps.pack(self.token_scores(features)), moves, steps)
-        table = chain.table(moves)
+        unary = chain.unary(steps.pack(self.token_scores(features)), self.moves, steps)
         if not self.plans.shared_table:
             later = features.taken(steps.source[steps.starting :].cpu())
             joint = transition_features(later, self.plans.edge_number, self.templates[1].names)
@@ -332,13 +332,23 @@ class LogLinearField:
 
     def _row_scores(self, index: int, features: CompiledFeatures) -> Float[Tensor, "k l"]:
         incidence = WeightIncidence.of(self.plans.whole[index].weights, features, self.dtype)
-        return incidence.to(self.device).scores(self.weights[index], self._tables[index])
+        return moved(incidence, self.device).scores(self.weights[index], self.tables[index])
 
     @cached_property
-    def _tables(self) -> tuple[Float[Tensor, "r l"], ...]:
+    def tables(self) -> tuple[Float[Tensor, "r l"], ...]:
         """Of a linear chain: the wide weights of tokens and of transitions as rows."""
         own = enumerate(self.weights[:2])
         return tuple(self.plans.placed(k, self.device).table(weights) for k, weights in own)
+
+    @cached_property
+    def moves(self) -> Float[Tensor, " e"]:
+        """Of a linear chain: the weights of pairs of labels, then (if any) those of triples."""
+        return torch.cat(self.weights[1:])
+
+    @cached_property
+    def shared_moves(self) -> Float[Tensor, "p p"]:
+        """Of a linear chain: the scores of steps that no attribute changes."""
+        return self.plans.chain.table(self.moves)
 
     def potentials(self, batch: FieldBatch) -> Potentials:
         """A table for every row of features; differentiable in the weights."""

@@ -24,12 +24,12 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering
+from mrflearn.features.features import UNKNOWN, CompiledFeatures
 from mrflearn.features.index import (
-    BIAS,
     attributes_of,
     constant,
     neighbours,
+    with_bias,
 )
 from mrflearn.features.labels import CompiledLabels
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
@@ -91,25 +91,6 @@ def sequence_batch(
     states = torch.full((graph.variables,), UNKNOWN)
     batch = FieldBatch(graph, sets, states, weight=weight)
     return batch.unlabelled() if labels is None else _labelled(batch, labels)
-
-
-def with_bias(features: CompiledFeatures) -> CompiledFeatures:
-    """The same tokens, each with a constant as its last attribute."""
-    number = features.names.get(BIAS, len(features.names))
-    names = features.names
-    if number == len(names):
-        names = Numbering([*names, BIAS], closed=True)
-    total = len(features.attributes) + features.tokens
-    ends = features.ends + torch.arange(1, features.tokens + 1)
-    constant = torch.zeros(total, dtype=torch.bool)
-    constant[ends - 1] = True
-    attributes = torch.full((total,), number, dtype=torch.int32)
-    attributes[~constant] = features.attributes
-    values = None
-    if features.values is not None:
-        values = torch.ones(total)
-        values[~constant] = features.values
-    return replace(features, names=names, ends=ends, attributes=attributes, values=values)
 
 
 def _groups(

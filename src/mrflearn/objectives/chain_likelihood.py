@@ -33,12 +33,12 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
+from mrflearn.execution.device import moved
 from mrflearn.execution.threads import Threads
-from mrflearn.features.features import UNKNOWN
 from mrflearn.kernels import chain_pieces, chain_search, chain_sums
 from mrflearn.kernels.chain_pieces import PieceSide
-from mrflearn.kernels.chain_sums import Steps, scores_along
-from mrflearn.models.chains import ChainBatch, LabelChain
+from mrflearn.kernels.chain_sums import Steps, row_scores
+from mrflearn.models.chains import ChainBatch
 from mrflearn.models.incidence import LONGEST_PIECE, WeightIncidence
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective, total
@@ -136,7 +136,7 @@ def _shard(model: LogLinearField, batch: ChainBatch, groups: list[Tensor]) -> Sh
     dense = None
     if features.dense is not None:
         dense = features.dense[torch.cat(orders)].to(device, model.dtype)
-    return Shard(tuple(blocks), begins[-1], back.to(device), dense)
+    return Shard(tuple(blocks), begins[-1], moved(back, device), dense)
 
 
 def _block(
@@ -149,22 +149,22 @@ def _block(
     part: WeightIncidence,
 ) -> ChainBlock:
     device, chain = model.device, model.plans.chain
-    states = batch.states[order]
+    labels = batch.labels.taken(order)
     gold = allowed = moves = None
-    if bool((states != UNKNOWN).all()):
-        gold = chain.path(states, steps).to(device)
+    if not len(labels.uncertain):
+        gold = chain.path(labels.states, steps).to(device)
         _check_possible(gold, steps, group)
     else:
-        allowed = chain.allowed(_allowed(batch, order)).to(device)
+        allowed = chain.allowed(labels.allowed_states()).to(device)
     if not model.plans.shared_table:
         joint = batch.joint[0].taken(order[steps.starting :])
         if len(joint.attributes) > joint.tokens:  # more than the constant
             own = WeightIncidence.of(model.plans.whole[1].weights, joint, model.dtype)
-            moves = own.with_back().to(device)
+            moves = moved(own.with_back(), device)
     return ChainBlock(
         slice(begin, begin + len(order)),
         steps.to(device),
-        part.to(device),
+        moved(part, device),
         gold,
         allowed,
         None if batch.weight is None else batch.weight[group].to(device, model.dtype),
@@ -181,7 +181,7 @@ def _kinds(model: LogLinearField, batch: ChainBatch) -> Iterator[tuple[Tensor, b
     lengths = batch.features.lengths
     owner = torch.arange(len(lengths)).repeat_interleave(lengths)
     uncertain, edged = (torch.zeros(len(lengths), dtype=torch.bool) for _ in range(2))
-    uncertain[owner[batch.uncertain]] = True
+    uncertain[owner[batch.labels.uncertain]] = True
     if not model.plans.shared_table:
         ends = batch.joint[0].ends
         edged[owner[ends.diff(prepend=ends.new_zeros(1)) > 1]] = True
@@ -206,16 +206,6 @@ def _position(steps: Steps) -> Int64[Tensor, " r"]:
     """The position of each row in its sequence."""
     sizes = torch.tensor(steps.sizes, dtype=torch.int64)
     return torch.arange(len(sizes)).repeat_interleave(sizes)
-
-
-def _allowed(batch: ChainBatch, order: Tensor) -> Bool[Tensor, "r s"]:
-    chosen = torch.full((len(batch.states),), -1)
-    chosen[batch.uncertain] = torch.arange(len(batch.uncertain))
-    known = batch.states[order].clamp(min=0)
-    own = torch.nn.functional.one_hot(known, batch.labels).bool()
-    unsure = chosen[order] >= 0
-    own[unsure] = batch.allowed[chosen[order][unsure]]
-    return own
 
 
 def _check_possible(gold: Tensor, steps: Steps, group: Tensor) -> None:
@@ -258,7 +248,7 @@ def likelihood(
 ) -> ChainLoss:
     """log Z less the score of the labels, or less log Z over those allowed."""
     if block.gold is not None:
-        own = _path_scores(unary, table, block.gold, block.steps)
+        own = row_scores(unary, table, block.gold, block.steps)
         value, single, pair = _moments(unary - own[:, None], table, block)
         rows, codes, counts = block.observed
         _subtract(single, rows, block.amount)
@@ -279,7 +269,7 @@ def perceptron(
     """The score of the best labels less that of the right ones."""
     steps, gold = block.steps, _known(block)
     best, score = chain_search.viterbi(unary, table, steps)
-    loss = score.double() - steps.totals(_path_scores(unary, table, gold, steps).double())
+    loss = score.double() - steps.totals(row_scores(unary, table, gold, steps).double())
     single, pair = torch.zeros_like(unary), torch.zeros_like(table)
     for path in (gold, best):
         rows, codes = block.places(path)
@@ -333,29 +323,11 @@ def _moments(unary: Tensor, table: Tensor, block: ChainBlock) -> tuple[Tensor, T
     return _total(value.double(), block), single, pair
 
 
-def _path_scores(unary: Tensor, table: Tensor, path: Tensor, steps: Steps) -> Float[Tensor, " r"]:
-    """The score of each row's state on a path, and of the step into it."""
-    own = unary.gather(1, path[:, None]).squeeze(1)
-    own[steps.starting :] += scores_along(table, path[steps.previous], path[steps.starting :])
-    return own
-
-
 def _total(values: Float[Tensor, " b"], block: ChainBlock) -> Float[Tensor, ""]:
     return (values if block.weight is None else values * block.weight).sum()
 
 
 # A sum of losses over all blocks as a function of the flat vector of weights, on all cores.
-
-
-class ChainWeights(NamedTuple):
-    """A vector of weights as every block needs it."""
-
-    tokens: Float[Tensor, " f"]
-    token_table: Float[Tensor, "w s"]
-    dense: Float[Tensor, "d s"]
-    moves: Float[Tensor, " e"]
-    move_table: Float[Tensor, "w p*p"]
-    shared: Float[Tensor, "p p"]
 
 
 @final
@@ -371,34 +343,18 @@ class ChainObjective(Objective[LogLinearField]):
     @torch.no_grad()
     def __call__(self, vector: Float[Tensor, " v"]) -> Evaluation:
         """The value, summed over the weights of the sequences; and the gradient."""
-        weights = self._weights(vector)
-        return total(self.threads.map(lambda shard: self._shard(weights, shard), self.shards))
-
-    def _weights(self, vector: Float[Tensor, " v"]) -> ChainWeights:
-        plans, device = self.model.plans, self.model.device
         model = self.at(vector)
-        moves = torch.cat(model.weights[1:])
-        table = moves.new_zeros(0, 0)
-        if not plans.shared_table:
-            table = plans.placed(1, device).table(moves)
-        return ChainWeights(
-            model.weights[0],
-            plans.placed(0, device).table(model.weights[0]),
-            model.dense[0],
-            moves,
-            table,
-            plans.chain.table(moves),
-        )
+        return total(self.threads.map(lambda shard: self._shard(model, shard), self.shards))
 
     @torch.no_grad()
-    def _shard(self, weights: ChainWeights, shard: Shard) -> Evaluation:
-        chain, value = self.model.plans.chain, torch.zeros((), dtype=torch.float64)
-        scores = weights.tokens.new_empty(shard.rows, weights.token_table.shape[1])
-        moves = torch.zeros_like(weights.moves, dtype=torch.float64)
-        narrow, wide = torch.zeros_like(weights.moves), torch.zeros_like(weights.move_table)
-        value = value.to(scores.device)
+    def _shard(self, model: LogLinearField, shard: Shard) -> Evaluation:
+        plans, chain = model.plans, model.plans.chain
+        value = torch.zeros((), dtype=torch.float64, device=model.device)
+        scores = model.weights[0].new_empty(shard.rows, model.templates[0].cells)
+        moves = torch.zeros_like(model.moves, dtype=torch.float64)
+        narrow, wide = torch.zeros_like(model.moves), torch.zeros_like(model.tables[1])
         for block in shard.blocks:
-            found = self._block(chain, weights, shard, block)
+            found = self._block(model, shard, block)
             value += found.value
             scores[block.rows] = chain.of_labels(found.single)
             if block.moves is not None:
@@ -406,22 +362,19 @@ class ChainObjective(Objective[LogLinearField]):
             else:
                 own = chain.of_weights(found.single, found.pair, block.steps)
                 moves[: len(own)] += own
-        if not self.model.plans.shared_table:
-            self.model.plans.placed(1, scores.device).add_wide(wide, narrow)
+        if not plans.shared_table:
+            plans.placed(1, scores.device).add_wide(wide, narrow)
             moves += narrow
         return Evaluation(value, self._gradient(scores, moves, shard))
 
-    def _block(
-        self, chain: LabelChain, weights: ChainWeights, shard: Shard, block: ChainBlock
-    ) -> ChainLoss:
-        scores = block.tokens.scores(weights.tokens, weights.token_table)
-        if shard.dense is not None and len(weights.dense):
-            scores.addmm_(shard.dense[block.rows], weights.dense)
-        table = weights.shared
+    def _block(self, model: LogLinearField, shard: Shard, block: ChainBlock) -> ChainLoss:
+        scores = block.tokens.scores(model.weights[0], model.tables[0])
+        if shard.dense is not None and len(model.dense[0]):
+            scores.addmm_(shard.dense[block.rows], model.dense[0])
+        table = model.shared_moves
         if block.moves is not None:
-            own = block.moves.scores(weights.moves, weights.move_table)
-            table = own.view(-1, *table.shape)
-        return self.loss(chain.unary(scores, weights.moves, block.steps), table, block)
+            table = block.moves.scores(model.moves, model.tables[1]).view(-1, *table.shape)
+        return self.loss(model.plans.chain.unary(scores, model.moves, block.steps), table, block)
 
     def _gradient(
         self, scores: Float[Tensor, "k s"], moves: Float[Tensor, " e"], shard: Shard

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import final
+from typing import NamedTuple, final
 from uuid import uuid4
 
 import torch
@@ -22,26 +22,16 @@ from mrflearn.objectives.likelihood import FieldLikelihood
 State = dict[str, Tensor]
 
 
-@dataclass(frozen=True, eq=False)
-class _Share:
-    """Some of the examples, and what is learned from them."""
+class _Partition(NamedTuple):
+    """Some of the examples by their number in one training; `start`: where evaluation starts from.
 
-    model: LogLinearField
-    batch: FieldBatch
-    principle: Principle
-
-
-@dataclass(frozen=True, eq=False)
-class _Partition:
-    """A share by its number in one training; `start` is what its evaluation starts from.
-
-    The share itself is None where the worker should have it already.
+    The share, what `field_objective` takes, is None where the worker should have it already.
     """
 
     training: str
     number: int
     start: State
-    share: _Share | None
+    share: tuple[LogLinearField, FieldBatch, Principle] | None
 
 
 _COMPILED: dict[tuple[str, int], Objective[LogLinearField]] = {}  # of this worker
@@ -64,8 +54,7 @@ class _Evaluate:
                 return None
             if any(training != partition.training for training, _ in _COMPILED):
                 _COMPILED.clear()  # an earlier training is over
-            own = (share.model, share.batch, share.principle)
-            _COMPILED[place] = field_objective(*own, Threads(1))
+            _COMPILED[place] = field_objective(*share, Threads(1))
         objective = _COMPILED[place]
         objective.restore(partition.start)
         found = objective(self.vector)
@@ -118,7 +107,7 @@ class Distributed(Objective[LogLinearField]):
                 self.training,
                 k,
                 self.starts.get(k, {}),
-                _Share(self.model, self.batches[k], self.principle) if with_share else None,
+                (self.model, self.batches[k], self.principle) if with_share else None,
             )
             for k in numbers
         ]

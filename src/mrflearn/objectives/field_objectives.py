@@ -108,7 +108,7 @@ def _packed_loss(model: LogLinearField, batch: ChainBatch, principle: Principle)
         raise SettingsError("chains of order 2 are trained by estimator='ml' only.")
     if model.device.type != "cpu":
         raise SettingsError("estimators other than 'ml' work on the processor: device='cpu'.")
-    if principle.pieces == "edges" and model.plans.shared_table and not len(batch.uncertain):
+    if principle.pieces == "edges" and model.plans.shared_table and not len(batch.labels.uncertain):
         return piecewise if principle.estimator == "pw" else piecewise_pseudolikelihood
     return None
 

@@ -6,8 +6,9 @@ J. Duchi, E. Hazan and Y. Singer, Adaptive subgradient methods, JMLR 12 (2011).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol, Self, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 import torch
@@ -86,59 +87,73 @@ class EpochState:
         return cls(placed["vector"], kept, placed["sums"], average, *counts, *floats)
 
 
-class StepRule(Protocol):
-    """How one minibatch gradient moves the vector."""
+class _ByEpochs(ABC):
+    """An optimiser that goes over the minibatches in a random order; an iteration is an epoch."""
 
+    rate: float
+    epochs: int
+    period: int
+    delta: float | None
+    max_seconds: float | None
+    keeps: ClassVar[tuple[str, ...]] = ()  # the vectors that stand beside the iterate
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            raise TrainingError(
+                f"{type(self).__name__}: a learning rate of {self.rate} goes nowhere; it must be "
+                "positive."
+            )
+
+    @property
+    def rule(self) -> StopRule:
+        return StopRule(
+            self.epochs, max_seconds=self.max_seconds, period=self.period, delta=self.delta
+        )
+
+    @abstractmethod
     def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:
         """Moves the state's vector in place; gives the rate used, after `epochs` passes."""
 
-    def averages(self, state: EpochState) -> bool:
+    def averages(self, state: EpochState) -> bool:  # noqa: ARG002
         """Whether the iterates of the current epoch go into the average."""
+        return False
 
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> EpochState:
+        if problem.penalty.has_l1:
+            name = type(self).__name__
+            raise TrainingError(f"{name} needs a smooth penalty; for L1 train with OWLQN().")
+        return EpochState.at(start, *self.keeps)
 
-def run_epoch(rule: StepRule, problem: Problem, state: EpochState) -> None:
-    """One pass over all minibatches, or the rest of one that was broken off."""
-    count = problem.objective.parts
-    # The order depends on seed and epoch alone, so a resumed training needs no random state.
-    order = np.random.default_rng([problem.seed, state.iteration]).permutation(count)
-    for index in order[state.position :].tolist():
-        found = problem.part(index, state.vector)
-        gradient = found.gradient
-        state.sums += torch.stack((found.value.double(), gradient.dot(gradient).double()))
-        state.step = rule.move(state, gradient, state.updates / count)
-        state.updates += 1
-        state.position += 1
-        if rule.averages(state):
-            state.take_in()
-    size = state.answer.dot(state.answer).double().reshape(1)
-    value, squares, size = torch.cat((state.sums, size)).tolist()
-    _check(value, squares, state)
-    state.value, state.gradient_norm = value, math.sqrt(squares / count)
-    state.size = math.sqrt(size)
-    state.sums.zero_()
-    state.position = 0
-    state.iteration += 1
-    problem.evaluations += 1
+    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> EpochState:
+        return EpochState.restore(like, tensors)
 
-
-def _check(value: float, squares: float, state: EpochState) -> None:
-    if not (math.isfinite(value) and math.isfinite(squares)):
-        raise TrainingError(
-            f"the values of epoch {state.iteration + 1} sum to {value}: the steps are probably too "
-            f"long; try a tenth of this rate ({state.step:g})."
-        )
-
-
-def refuse_l1(problem: Problem, name: str) -> None:
-    """Raises `TrainingError` where the penalty has corners, which these optimisers step over."""
-    if problem.penalty.has_l1:
-        raise TrainingError(f"{name} needs a smooth penalty; for L1 train with OWLQN().")
-
-
-def check_rate(name: str, rate: float) -> None:
-    """Raises `TrainingError` where the learning rate would not move anything downhill."""
-    if not (math.isfinite(rate) and rate > 0):
-        raise TrainingError(f"{name}: a learning rate of {rate} goes nowhere; it must be positive.")
+    def advance(self, problem: Problem, state: EpochState) -> None:
+        """One pass over all minibatches, or the rest of one that was broken off."""
+        count = problem.objective.parts
+        # The order depends on seed and epoch alone, so a resumed training needs no random state.
+        order = np.random.default_rng([problem.seed, state.iteration]).permutation(count)
+        for index in order[state.position :].tolist():
+            found = problem.part(index, state.vector)
+            gradient = found.gradient
+            state.sums += torch.stack((found.value.double(), gradient.dot(gradient).double()))
+            state.step = self.move(state, gradient, state.updates / count)
+            state.updates += 1
+            state.position += 1
+            if self.averages(state):
+                state.take_in()
+        size = state.answer.dot(state.answer).double().reshape(1)
+        value, squares, size = torch.cat((state.sums, size)).tolist()
+        if not (math.isfinite(value) and math.isfinite(squares)):
+            raise TrainingError(
+                f"the values of epoch {state.iteration + 1} sum to {value}: the steps are probably "
+                f"too long; try a tenth of this rate ({state.step:g})."
+            )
+        state.value, state.gradient_norm = value, math.sqrt(squares / count)
+        state.size = math.sqrt(size)
+        state.sums.zero_()
+        state.position = 0
+        state.iteration += 1
+        problem.evaluations += 1
 
 
 # Stochastic gradient descent, plain or averaged.
@@ -146,7 +161,7 @@ def check_rate(name: str, rate: float) -> None:
 
 @final
 @dataclass(frozen=True)
-class SGD:
+class SGD(_ByEpochs):
     """w <- w - rate / (1 + decay * epochs so far) * gradient of one minibatch.
 
     The gradient is summed over the examples of the minibatch, so larger minibatches need lower
@@ -161,25 +176,6 @@ class SGD:
     period: int = 10
     delta: float | None = None
     max_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        check_rate("SGD", self.rate)
-
-    @property
-    def rule(self) -> StopRule:
-        return StopRule(
-            self.epochs, max_seconds=self.max_seconds, period=self.period, delta=self.delta
-        )
-
-    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> EpochState:
-        refuse_l1(problem, "SGD")
-        return EpochState.at(start)
-
-    def advance(self, problem: Problem, state: EpochState) -> None:
-        run_epoch(self, problem, state)
-
-    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> EpochState:
-        return EpochState.restore(like, tensors)
 
     def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:
         rate = self.rate / (1 + self.decay * epochs)
@@ -196,9 +192,10 @@ class SGD:
 
 @final
 @dataclass(frozen=True)
-class Adagrad:
+class Adagrad(_ByEpochs):
     """w <- w - rate * g / (sqrt(sum of g^2 so far) + epsilon), g the gradient of one minibatch."""
 
+    keeps: ClassVar[tuple[str, ...]] = ("squares",)
     rate: float = 0.1
     epochs: int = 50
     epsilon: float = 1e-10
@@ -206,29 +203,7 @@ class Adagrad:
     delta: float | None = None
     max_seconds: float | None = None
 
-    def __post_init__(self) -> None:
-        check_rate("Adagrad", self.rate)
-
-    @property
-    def rule(self) -> StopRule:
-        return StopRule(
-            self.epochs, max_seconds=self.max_seconds, period=self.period, delta=self.delta
-        )
-
-    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> EpochState:
-        refuse_l1(problem, "Adagrad")
-        return EpochState.at(start, "squares")
-
-    def advance(self, problem: Problem, state: EpochState) -> None:
-        run_epoch(self, problem, state)
-
-    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> EpochState:
-        return EpochState.restore(like, tensors)
-
     def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:  # noqa: ARG002
         squares = state.kept["squares"].addcmul_(gradient, gradient)
         state.vector.addcdiv_(gradient, squares.sqrt().add_(self.epsilon), value=-self.rate)
         return self.rate
-
-    def averages(self, state: EpochState) -> bool:  # noqa: ARG002
-        return False
