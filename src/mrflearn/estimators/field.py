@@ -33,8 +33,7 @@ from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import executor_for
-from mrflearn.features.observations import CliqueCounts, Samples, check_states
-from mrflearn.features.shards import CountShard
+from mrflearn.features.observations import CliqueCounts, CountShard, Samples, check_states
 from mrflearn.graph.builders import BYTES_A_PAIR
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import Auxiliary, degree_limit_error

@@ -17,8 +17,7 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.field_inputs import column_name, warn_user
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.memory import require_memory
-from mrflearn.features.observations import CliqueCounts, Samples, clique_counts
-from mrflearn.features.shards import CountShard
+from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import (
     Auxiliary,
@@ -58,11 +57,10 @@ from mrflearn.training.lap import (
     weighted_mean,
     with_precision,
 )
-from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.lbfgs import LBFGS, OWLQN
 from mrflearn.training.loop import minimise
 from mrflearn.training.newton import LocalNewton, LocalSolution
 from mrflearn.training.outcome import Outcome
-from mrflearn.training.owlqn import OWLQN
 
 FieldCriterion = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]

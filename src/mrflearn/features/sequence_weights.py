@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mrflearn.errors import DataError
-from mrflearn.kernels.coded_rows import CodedRows
+from mrflearn.kernels.potts_pseudolikelihood import CodedRows
 
 Rule = Literal["ccmpred", "plmc"]
 BLOCK = 64  # sequences compared with all others at once; keeps the sums in cache

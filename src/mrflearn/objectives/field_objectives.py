@@ -23,9 +23,13 @@ from mrflearn.objectives.chain_likelihood import (
     piecewise_pseudolikelihood,
 )
 from mrflearn.objectives.likelihood import FieldLikelihood
-from mrflearn.objectives.local_likelihood import LocalLikelihood, lay_out
+from mrflearn.objectives.local_likelihood import (
+    LocalLikelihood,
+    UncertainLikelihood,
+    lay_out,
+    uncertain_problems,
+)
 from mrflearn.objectives.local_problems import Problems, find_problems, named_pieces, split_batch
-from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems
 from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
 
 Criterion = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]

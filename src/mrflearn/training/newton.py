@@ -26,10 +26,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.graph.neighbourhood import LocalShape
-from mrflearn.kernels.reference_terms import with_missing, without_missing
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.base import Evaluation, Objective
-from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalFit, LocalTables
+from mrflearn.objectives.local_auxiliary import (
+    AuxiliaryLikelihood,
+    LocalFit,
+    LocalTables,
+    with_missing,
+    without_missing,
+)
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
