@@ -31,10 +31,11 @@ from mrflearn.graph.neighbourhood import LocalShape, join_terms
 # Between terms in the reference gauge, scores of joint states, and moments.
 #
 # A table over n variables is held as (x, q): x joint states, the last variable changing fastest,
-# and q problems side by side.  In the reference gauge a field is a sum of *terms*: the term at index
-# a counts in the joint state x if every variable has a_i = x_i or a_i = 0, so that 0 reads "absent".
-# The *moment* at index a is, with the same reading, the mass of all states that agree with a where
-# a is not 0.  The two maps are each other's adjoints, and take n passes instead of x^2 steps:
+# and q problems side by side.  In the reference gauge a field is a sum of *terms*: the term at
+# index a counts in the joint state x if every variable has a_i = x_i or a_i = 0, so that 0 reads
+# "absent".  The *moment* at index a is, with the same reading, the mass of all states that agree
+# with a where a is not 0.  The two maps are each other's adjoints, and take n passes instead of
+# x^2 steps:
 #
 #     scores = Z terms        moments = Z' masses        E[f_a f_b] = moment at the join of a, b
 
