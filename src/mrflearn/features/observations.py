@@ -160,16 +160,13 @@ def clique_counts(
     scopes: Sequence[Int[Tensor, "f a"]],
     shapes: Sequence[tuple[int, ...]],
     samples: Samples,
-    *,
-    components: int = 1,
 ) -> CliqueCounts:
     """Weighted histograms over every scope."""
     counts = (
         samples.count(scope, shape).T.reshape(len(scope), *shape)
         for scope, shape in zip(scopes, shapes, strict=True)
     )
-    device = samples.states.device
-    weights = torch.full((components,), samples.total, dtype=torch.float64, device=device)
+    weights = samples.row_weights.double().sum().view(1)
     return CliqueCounts(tuple(counts), weights)
 
 
