@@ -20,7 +20,7 @@ from mrflearn.errors import DataError, ExecutionError
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.spark import Spark
 from mrflearn.features.counting import count_text_shards
-from mrflearn.features.shards import CountShard
+from mrflearn.features.observations import CountShard
 from mrflearn.graph.builders import grid
 from mrflearn.objectives.expected_counts import ExpectedCounts
 from mrflearn.objectives.field_objectives import Criterion

@@ -10,8 +10,7 @@ import torch
 from mrflearn import MarkovField
 from mrflearn.errors import DataError
 from mrflearn.execution.executor import Serial
-from mrflearn.features.observations import Samples, clique_counts
-from mrflearn.features.shards import CountShard
+from mrflearn.features.observations import CountShard, Samples, clique_counts
 from mrflearn.graph.builders import grid
 
 GRAPH = grid(2, 3)

@@ -10,8 +10,7 @@ from hypothesis import strategies as some
 from mrflearn.features.observations import Samples
 from mrflearn.graph.builders import grid, pairwise
 from mrflearn.kernels import potts_pseudolikelihood as kernel
-from mrflearn.kernels.coded_rows import CodedRows
-from mrflearn.kernels.potts_pseudolikelihood import potts_pseudolikelihood
+from mrflearn.kernels.potts_pseudolikelihood import CodedRows, potts_pseudolikelihood
 from mrflearn.models.potts import PottsModel, gather_pairs, spread
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.pseudolikelihood import (

@@ -8,8 +8,7 @@ import torch
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.scaling import Cholesky, Diagonal
-from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.owlqn import OWLQN
+from mrflearn.training.lbfgs import LBFGS, OWLQN
 from mrflearn.training.problem import Problem
 from support.functions import Function, minimise
 

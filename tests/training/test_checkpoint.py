@@ -14,8 +14,7 @@ from mrflearn.errors import StorageError, TrainingError
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
-from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.owlqn import OWLQN
+from mrflearn.training.lbfgs import LBFGS, OWLQN
 from mrflearn.training.sgd import SGD, Adagrad
 from support.functions import fit, minimise
 from support.problems import LogisticLoss, blank_model, examples, split

@@ -12,8 +12,7 @@ from mrflearn.errors import TrainingWarning
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.penalty import Penalty
-from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.owlqn import OWLQN
+from mrflearn.training.lbfgs import LBFGS, OWLQN
 from support.functions import minimise
 
 EDGE, LOWEST, HIGHER = 1.0, 3.0, 10.0

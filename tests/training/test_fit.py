@@ -11,8 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.callbacks import EarlyStopping
-from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.owlqn import OWLQN
+from mrflearn.training.lbfgs import LBFGS, OWLQN
 from mrflearn.training.sgd import Adagrad
 from support.functions import fit
 from support.problems import LogisticLoss, LogisticModel, blank_model, examples, split

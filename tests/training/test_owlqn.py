@@ -11,8 +11,7 @@ from mrflearn.errors import TrainingError
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.training import loop
-from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.owlqn import OWLQN, pseudo_gradient, shrinkage
+from mrflearn.training.lbfgs import LBFGS, OWLQN, pseudo_gradient, shrinkage
 from support.functions import Function, minimise
 from support.problems import Examples, examples, logistic, quadratic
 

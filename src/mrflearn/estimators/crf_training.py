@@ -54,10 +54,9 @@ from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.reweighted import Shares, with_shares
 from mrflearn.training.callbacks import Callback, Watcher
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.lbfgs import LBFGS, OWLQN
 from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Outcome
-from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.problem import Optimiser
 from mrflearn.training.sgd import SGD
 

@@ -33,8 +33,7 @@ from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
 from mrflearn.execution.device import choose_device
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import executor_for
-from mrflearn.features.observations import CliqueCounts, Samples, check_states
-from mrflearn.features.shards import CountShard
+from mrflearn.features.observations import CliqueCounts, CountShard, Samples, check_states
 from mrflearn.graph.builders import BYTES_A_PAIR
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import Auxiliary, degree_limit_error
@@ -53,6 +52,7 @@ from mrflearn.training.outcome import Outcome
 
 
 QUICK = JunctionTree(memory_limit=64 * 2**20)  # exact inference in about a second
+SHARED = ("auxiliary", "l2", "l1", "max_iterations", "tolerance", "verbose")  # with its training
 MANY_CLIQUES = 20_000  # from here on training every parameter at once takes minutes
 
 
@@ -353,24 +353,16 @@ class MarkovField(FieldQuestions):
     def _training(
         self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
     ) -> FieldTraining:
-        if self.estimator != "auto":
-            self._keep_choice(None)
-            return self._settings(self.estimator)
-        choice = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
+        choice = None
+        if self.estimator == "auto":
+            choice = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
         self._keep_choice(choice)
-        return self._settings(choice.estimator)
+        return self._settings(self.estimator if choice is None else choice.estimator)
 
     def _settings(self, estimator: FieldCriterion) -> FieldTraining:
-        return FieldTraining(
-            estimator,
-            self.auxiliary,
-            self.l2,
-            self.l1,
-            self.max_iterations,
-            self.tolerance,
-            self.verbose,
-            names=list(getattr(self, "feature_names_in_", [])) or None,
-        )
+        own = {name: getattr(self, name) for name in SHARED}
+        names = list(getattr(self, "feature_names_in_", [])) or None
+        return FieldTraining(estimator, **own, names=names)
 
     def _build(self, table: Table, *, uniform: bool = False) -> tuple[FactorGraph, StateCodes]:
         """The graph, and the codes of its states.

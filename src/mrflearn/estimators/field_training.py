@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from math import prod
 from operator import itemgetter
 from typing import Literal
@@ -17,8 +17,7 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.field_inputs import column_name, warn_user
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.memory import require_memory
-from mrflearn.features.observations import CliqueCounts, Samples, clique_counts
-from mrflearn.features.shards import CountShard
+from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import (
     Auxiliary,
@@ -58,14 +57,14 @@ from mrflearn.training.lap import (
     weighted_mean,
     with_precision,
 )
-from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.lbfgs import LBFGS, OWLQN
 from mrflearn.training.loop import minimise
 from mrflearn.training.newton import LocalNewton, LocalSolution
 from mrflearn.training.outcome import Outcome
-from mrflearn.training.owlqn import OWLQN
 
 FieldCriterion = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]
+_Seen = tuple[Samples, BlanketPseudolikelihood | None]  # complete rows, and counts of blankets
 # Rows of samples handled at once by pseudolikelihood; bounds memory, changes no result.
 CHUNK = 16_384
 CODED = 4096  # the same for dense graphs: such a block of scores stays in cache
@@ -150,10 +149,10 @@ class FieldTraining:
             )
         inference = JunctionTree() if self.estimator == "ml" else LOOPY
         objective = Autograd(TabularModel.zeros(graph), [counts], Likelihood(inference))
-        near = None
+        seen = None
         if some is not None and self._scales(graph):
-            near = _StartingPoint(graph, some, count_blankets(graph, some))
-        outcome = self._minimise(objective, near, float(counts.weights.sum()))
+            seen = some, count_blankets(graph, some)
+        outcome = self._minimise(objective, seen, float(counts.weights.sum()))
         if self.estimator == "bp" and outcome.failed:
             return replace(outcome, reason=f"{outcome.reason} {LOOPY_ADVICE}")
         return outcome
@@ -200,13 +199,11 @@ class FieldTraining:
     ) -> Fitted:
         """Counts of a block are added up and solved where they are: only parameters come home."""
         plan = self.lap_plan(graph, missing=count.missing)
-
         task = SolveBlock(plan.shapes, self.newton, missing=count.missing)
 
-        def solved(_: object, blocks: Iterable[ProblemBlock]) -> Iterable[LocalSolution]:
-            held = list(blocks)
-            scopes = [(block.scope, plan.shapes[block.shape].sizes) for block in held]
-            finish = partial(_solve_counted, task, held)
+        def solved(_: object, blocks: Sequence[ProblemBlock]) -> Iterable[LocalSolution]:
+            scopes = [(block.scope, plan.shapes[block.shape].sizes) for block in blocks]
+            finish = partial(_solve_counted, task, blocks)
             return executor.map_totals(replace(count, scopes=scopes), paths, finish)
 
         return fit_locally(graph, plan, task, solved, self.checkpoint, self.resume)
@@ -238,17 +235,16 @@ class FieldTraining:
         return not self.l1 and parameter_count(graph) <= MOST_PARAMETERS
 
     def _minimise(
-        self, objective: Objective[TabularModel], near: _StartingPoint | None, weight: float
+        self, objective: Objective[TabularModel], seen: _Seen | None, weight: float
     ) -> Fitted:
-        """The field of least value, in coordinates that suit the samples where these are known.
+        """The field of least value, in coordinates that suit the samples where some are `seen`.
 
-        `weight`: that of all samples of the objective, of which `near` may have seen some.
+        `weight`: that of all samples of the objective.
         """
         optimiser, tolerance = OWLQN if self.l1 else LBFGS, self.tolerance
         start = scaling = None
-        if near is not None:
-            start = near.start(self)
-            scaling = Cholesky.of(near.curvature(start, weight), start, self.l2)
+        if seen is not None:
+            start, scaling = starting_point(self, objective.model.graph, seen, weight)
             # One unit is about one standard error there: far below that, only rounding is left.
             tolerance = 100 * self.tolerance
             # What is left to gain, not the whole value, is what the optimiser compares with.
@@ -316,8 +312,8 @@ def _pseudolikelihood(training: FieldTraining, graph: FactorGraph, samples: Samp
             objective = Autograd(model, coded, DensePseudolikelihood())
         else:
             objective = Autograd(model, list(rows.chunks(CHUNK)), Pseudolikelihood())
-    near = _StartingPoint(graph, whole, counted) if len(whole) and training._scales(graph) else None
-    return training._minimise(objective, near, samples.total)
+    seen = (whole, counted) if len(whole) and training._scales(graph) else None
+    return training._minimise(objective, seen, samples.total)
 
 
 def _terms_beyond(
@@ -377,51 +373,37 @@ def count_blankets(graph: FactorGraph, samples: Samples) -> BlanketPseudolikelih
     return BlanketPseudolikelihood(TabularModel.zeros(graph), counted, samples.total)
 
 
-@dataclass(frozen=True, eq=False)
-class _StartingPoint:
+def starting_point(
+    training: FieldTraining, graph: FactorGraph, seen: _Seen, weight: float
+) -> tuple[Float[Tensor, " p"], Cholesky]:
     """A quick estimate of a field from (some of) its samples, and the curvature there.
 
+    The start is by consensus, where neighbourhoods were counted and no table is shared; else zeros.
     At the optimum the curvature of minus the log-likelihood is the covariance of the field's
     features, and the data have nearly that covariance themselves (pseudolikelihood counts a pair up
-    to twice, and is of the same kind).
+    to twice, and is of the same kind).  `weight`: that of all samples, those not seen too.
     """
-
-    graph: FactorGraph
-    samples: Samples  # complete rows
-    blankets: BlanketPseudolikelihood | None
-
-    @cached_property
-    def layout(self) -> ParameterLayout:
-        return ParameterLayout.of(self.graph)
-
-    @property
-    def _untied(self) -> BlanketPseudolikelihood | None:
-        return self.blankets if self.layout.size >= len(self.layout.start) else None
-
-    def start(self, training: FieldTraining) -> Float[Tensor, " p"]:
-        """By consensus, where neighbourhoods were counted and no table is shared; else zeros."""
-        counted = () if self._untied is None else self._untied.blankets
-        # A start must be finite, whether or not the estimate itself is.
-        newton = LocalNewton(
-            max(training.l2, 0.1), tolerance=1e-4, max_iterations=training.max_iterations
-        )
-        with torch.inference_mode():
-            found = [
-                (own.places, with_precision(own.problems, newton(own.problems), newton.l2))
-                for own in counted
-            ]
-        return weighted_mean(self.layout, found)
-
-    def curvature(self, start: Float[Tensor, " p"], weight: float) -> Float[Tensor, "p p"]:
-        """For samples of that weight in all."""
-        share = weight / self.samples.total
-        covariance = share * feature_covariance(self.graph, self.samples)
-        if self._untied is None:
-            return covariance
+    samples, counted = seen
+    layout = ParameterLayout.of(graph)
+    if counted is not None and layout.size < len(layout.start):
+        counted = None
+    # A start must be finite, whether or not the estimate itself is.
+    newton = LocalNewton(
+        max(training.l2, 0.1), tolerance=1e-4, max_iterations=training.max_iterations
+    )
+    with torch.inference_mode():
+        found = [
+            (own.places, with_precision(own.problems, newton(own.problems), newton.l2))
+            for own in (() if counted is None else counted.blankets)
+        ]
+    start = weighted_mean(layout, found)
+    curvature = weight / samples.total * feature_covariance(graph, samples)
+    if counted is not None:
         # Samples show their covariance once there are many more of them than parameters.
-        trust = len(self.samples) / (len(self.samples) + 10 * self.layout.size)
-        conditional = self._untied.hessian(start) * (weight / self._untied.weight)
-        return trust * covariance + (1 - trust) * conditional
+        trust = len(samples) / (len(samples) + 10 * layout.size)
+        conditional = counted.hessian(start) * (weight / counted.weight)
+        curvature = trust * curvature + (1 - trust) * conditional
+    return start, Cholesky.of(curvature, start, training.l2)
 
 
 def feature_covariance(graph: FactorGraph, samples: Samples) -> Float[Tensor, "p p"]:

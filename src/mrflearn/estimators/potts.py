@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -18,10 +19,10 @@ from mrflearn.estimators.field_inputs import sample_weights, state_rows
 from mrflearn.execution.device import choose_device, choose_dtype
 from mrflearn.execution.memory import require_memory
 from mrflearn.features.observations import Samples, check_states
-from mrflearn.features.sequence_weights import sequence_weights
 from mrflearn.graph.contacts import contact_scores
 from mrflearn.graph.potentials import Potentials
 from mrflearn.io.files import PathLike
+from mrflearn.kernels.potts_pseudolikelihood import CodedRows
 from mrflearn.models.parameters import Layout
 from mrflearn.models.potts import PottsModel
 from mrflearn.models.storage import figure
@@ -38,6 +39,7 @@ Dtype = Literal["float32", "float64"]
 # Rows in one batch: keeps the block of scores of four positions in a processor's cache, or the
 # one-hot matrix of a wide alignment in a GPU's memory.
 BATCH = 8192
+COMPARED = 64  # sequences compared with all others at once; keeps the sums in cache
 PSEUDOCOUNT = 0.2  # a state of each column that was never seen must not start at minus infinity
 
 
@@ -256,3 +258,36 @@ def _sizes(
         for name, own in curvatures.items()
     }
     return Diagonal(Layout.of(sizes).flatten(sizes))
+
+
+# Weights that make up for near copies: a sequence counts 1 / (how many are as good as the same).
+# Families in databases are sampled unevenly; without this, relatives of much-studied species would
+# count many times.  [Morcos et al. 2011, eq. 2 of the supplement]
+
+
+def agreeing_columns(identity: float, columns: int) -> int:
+    """In how many columns two sequences must agree to count as copies.
+
+    As in CCMpred: in *more than* ceil(identity * columns) of them.
+    """
+    if not 0 < identity <= 1:
+        raise DataError(f"an identity of {identity} is no share of columns; 0.8 is usual.")
+    # Shares such as 0.8 are not exact in binary: 0.8 * 75 must not be rounded up to 61.
+    at_least = math.ceil(identity * columns - 1e-9 * columns)
+    return at_least + 1
+
+
+def sequence_weights(
+    rows: Int[Tensor, "n v"], states: int, identity: float = 0.8
+) -> Float[Tensor, " n"]:
+    """1 / (how many sequences, itself included, agree with it in that share of columns)."""
+    needed = agreeing_columns(identity, rows.shape[1])
+    coded = CodedRows.of(rows, states)
+    copies = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+    for start in range(0, len(rows), COMPARED):
+        codes = coded.codes[start : start + COMPARED].long()
+        ones = torch.zeros(len(coded.starts), len(codes), device=rows.device)
+        ones.scatter_(0, codes.t(), 1)
+        copies += (coded.times(ones) >= needed).sum(dim=1)
+    # Where "more than the share" is more than all columns, a sequence is still its own copy.
+    return 1 / copies.clamp_(min=1)

@@ -7,7 +7,8 @@ made and counted within the processor's cache: about two nanoseconds per clique 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -17,6 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.errors import DataError
+from mrflearn.io.files import PathLike
+from mrflearn.io.sample_rows import Columns
+from mrflearn.io.samples import read_sample_chunks
+from mrflearn.io.state_codes import StateCodes
 
 BLOCK = 1 << 17  # codes held at once
 NARROW = 256  # joint states that one byte can number
@@ -155,16 +160,13 @@ def clique_counts(
     scopes: Sequence[Int[Tensor, "f a"]],
     shapes: Sequence[tuple[int, ...]],
     samples: Samples,
-    *,
-    components: int = 1,
 ) -> CliqueCounts:
     """Weighted histograms over every scope."""
     counts = (
         samples.count(scope, shape).T.reshape(len(scope), *shape)
         for scope, shape in zip(scopes, shapes, strict=True)
     )
-    device = samples.states.device
-    weights = torch.full((components,), samples.total, dtype=torch.float64, device=device)
+    weights = samples.row_weights.double().sum().view(1)
     return CliqueCounts(tuple(counts), weights)
 
 
@@ -202,3 +204,46 @@ def check_states(
             f"sample row {row}, column {column}: {value} is not a state; they run from 0 to "
             f"{size - 1}. {hint}"
         )
+
+
+# Samples that lie in many files, counted wherever an executor runs: histograms add up.
+
+
+Scope = tuple[Int[Tensor, "q n"], Sequence[int]]  # variables of q cliques, and their state counts
+
+
+@dataclass(frozen=True, eq=False)
+class CountShard:
+    """The task of one worker: read a file of samples a chunk at a time, and count.
+
+    `columns` are those that are variables, `codes` those of states that are not counted from 0.
+    Where values are `missing`, each variable has one more state, its last: "not seen".
+    """
+
+    scopes: Sequence[Scope]
+    states: Int[Tensor, " v"]
+    missing: bool = False
+    columns: Columns | None = None
+    codes: StateCodes | None = None
+
+    def __call__(self, path: PathLike) -> list[Float[Tensor, "x q"]]:
+        """For each scope the weight of every joint state of every clique."""
+        total: list[Tensor] | None = None
+        for samples in self._samples(path):
+            counts = [samples.count(scope, sizes) for scope, sizes in self.scopes]
+            pairs = zip(total or counts, counts, strict=True)
+            total = counts if total is None else [one + other for one, other in pairs]
+        if total is None:
+            raise DataError("holds no samples; at least one row is needed.", path=path)
+        return total
+
+    def _samples(self, path: PathLike) -> Iterator[Samples]:
+        with closing(read_sample_chunks(path, columns=self.columns)) as chunks:
+            for chunk in filter(len, chunks):
+                try:
+                    values = chunk.values if self.codes is None else self.codes.encode(chunk.values)
+                    rows = torch.as_tensor(values)
+                    check_states(rows, self.states, missing_allowed=self.missing)
+                except DataError as error:
+                    raise DataError(error.problem, path=path) from error
+                yield replace(Samples.of(rows), missing=self.missing)

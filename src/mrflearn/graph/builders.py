@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -330,33 +330,35 @@ def graph_from_text(
         return from_edge_file(rest, states, variables=variables, tied=tied)
     if kind == "complete" and not rest and variables is not None:
         return complete(variables, states, tied=tied)
-    build = _named(kind, rest, text)
+    if kind not in NAMED:
+        raise GraphError(f"graph '{text}' is of no known kind. Write {FORMS}.")
+    make, example = NAMED[kind]
+    words, sides = re.split("[x,]", rest), len(re.split("[x,]", example))
+    if len(words) != sides or not all(word.isascii() and word.isdigit() for word in words):
+        raise GraphError(
+            f"graph '{text}': {kind} takes {sides} whole number{'s' * (sides > 1)}, "
+            f"as in '{kind}:{example}'."
+        )
+    numbers = [int(word) for word in words]
     # State counts of the columns need as many variables: these are counted first.
-    built = build(states if variables is None or isinstance(states, int) else 2, tied)
+    several = variables is not None and not isinstance(states, int)
+    built = make(*numbers, 2 if several else states, tied=tied)
     if variables is not None and built.variables != variables:
         raise GraphError(
             f"graph '{text}' has {built.variables} variables, but the data have {variables}. "
             "Does a column hold something else, or is a side of the graph wrong?"
         )
-    return built if isinstance(states, int) or variables is None else build(states, tied)
+    return make(*numbers, states, tied=tied) if several else built
 
 
-def _named(kind: str, rest: str, text: str) -> Callable[[States, bool], FactorGraph]:
-    sides = {"grid": 2, "torus": 2, "cube": 3, "chimera": 3, "complete": 1, "chain": 1}
-    if kind not in sides:
-        raise GraphError(f"graph '{text}' is of no known kind. Write {FORMS}.")
-    numbers = [int(word) for word in re.split("[x,]", rest) if word.isascii() and word.isdigit()]
-    if len(numbers) != sides[kind] or len(re.split("[x,]", rest)) != sides[kind]:
-        _complain_of_sizes(kind, sides[kind], text)
-    builders: dict[str, Callable[..., FactorGraph]] = {
-        "grid": grid,
-        "torus": torus,
-        "cube": cube,
-        "chimera": chimera,
-        "complete": complete,
-        "chain": chain,
-    }
-    return lambda states, tied: builders[kind](*numbers, states, tied=tied)
+NAMED: dict[str, tuple[Callable[..., FactorGraph], str]] = {
+    "grid": (grid, "4x4"),
+    "torus": (torus, "4x4"),
+    "cube": (cube, "4x4x4"),
+    "chimera": (chimera, "3,3,3"),
+    "complete": (complete, "10"),
+    "chain": (chain, "10"),
+}
 
 
 def _edge(words: list[str], variables: int | None, path: PathLike, line: int) -> tuple[int, int]:
@@ -383,11 +385,3 @@ def _edge(words: list[str], variables: int | None, path: PathLike, line: int) ->
             line=line,
         )
     return a, b
-
-
-def _complain_of_sizes(kind: str, sides: int, text: str) -> NoReturn:
-    example = {1: "10", 2: "4x4", 3: "3,3,3" if kind == "chimera" else "4x4x4"}[sides]
-    raise GraphError(
-        f"graph '{text}': {kind} takes {sides} whole number{'s' * (sides > 1)}, "
-        f"as in '{kind}:{example}'."
-    )

@@ -32,13 +32,9 @@ def condition(potentials: Potentials, evidence: Mapping[int, int]) -> Potentials
         for positions in _patterns(state[group.scope] >= 0):
             rows = ((state[group.scope] >= 0) == positions).all(dim=1).nonzero().squeeze(1)
             part = FactorGroup(group.name, group.scope[rows], group.table[rows])
-            if bool(positions.any()):
-                part, table_part = _slice(part, table, state)
-                groups.append(part)
-                tables.append(table_part)
-            else:
-                groups.append(part)
-                tables.append(table)
+            part, own = _slice(part, table, state) if bool(positions.any()) else (part, table)
+            groups.append(part)
+            tables.append(own)
     left = torch.where(state >= 0, 1, graph.states)
     reduced = replace(graph, states=left, groups=tuple(groups))
     return Potentials(reduced, tuple(tables))

@@ -44,9 +44,7 @@ class Objective(ABC, Generic[M]):
     """
 
     model: Any  # its types and shapes count; the vector replaces its parameters
-    origin: float = (
-        0.0  # a constant that values leave out, so that small gains show in their digits
-    )
+    origin: float = 0.0  # values leave this constant out, so that small gains show in their digits
 
     @abstractmethod
     def __call__(self, vector: Float[Tensor, " p"], /) -> Evaluation:
@@ -198,8 +196,7 @@ class Reparametrised(Objective[Any]):
         return begin if self.shift is None else begin - self.shift.to(begin)
 
     def at(self, vector: Float[Tensor, " q"]) -> Any:
-        moved = vector if self.shift is None else vector + self.shift.to(vector)
-        return super().at(moved)
+        return super().at(vector if self.shift is None else vector + self.shift.to(vector))
 
     def __call__(self, vector: Float[Tensor, " q"]) -> Evaluation:
         return self._back(vector, self.objective(self._weights(vector)))

@@ -23,9 +23,13 @@ from mrflearn.objectives.chain_likelihood import (
     piecewise_pseudolikelihood,
 )
 from mrflearn.objectives.likelihood import FieldLikelihood
-from mrflearn.objectives.local_likelihood import LocalLikelihood, lay_out
+from mrflearn.objectives.local_likelihood import (
+    LocalLikelihood,
+    lay_out,
+    uncertain_likelihood,
+    uncertain_problems,
+)
 from mrflearn.objectives.local_problems import Problems, find_problems, named_pieces, split_batch
-from mrflearn.objectives.local_uncertain import UncertainLikelihood, uncertain_problems
 from mrflearn.objectives.reweighted import ReweightedLikelihood, Shares
 
 Criterion = Literal["ml", "bp", "pl", "edge-pl", "pw", "pwpl", "pw-reweighted"]
@@ -134,5 +138,5 @@ def local_objective(
     known = [own.some(~mask) for own, mask in zip(problems, unsure, strict=True)]
     others = [own.some(mask) for own, mask in zip(problems, unsure, strict=True)]
     laid = lay_out(model, batch, [own for own in known if len(own)], least=threads.count)
-    uncertain = UncertainLikelihood(model, batch, [own for own in others if len(own)])
+    uncertain = uncertain_likelihood(model, batch, [own for own in others if len(own)])
     return Sum((LocalLikelihood(model, laid, threads), uncertain))

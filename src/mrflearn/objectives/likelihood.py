@@ -32,7 +32,6 @@ from mrflearn.inference.messages import is_forest
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import FeatureIncidence, LogLinearField, whole_incidence
 from mrflearn.objectives.base import Evaluation, Objective
-from mrflearn.objectives.local_problems import observed_counts
 
 # Of a field whose potentials do not depend on the data.
 
@@ -133,13 +132,16 @@ class FieldLikelihood(Objective[LogLinearField]):
 
     @cached_property
     def observed(self) -> Float[Tensor, " p"]:
-        certain = ~_uncertain(self.batch)
-        groups = self.batch.graph.groups
-        counts = [
-            self.batch.factor_weight(k) * certain[self.batch.graph.component_of(group)]
-            for k, group in enumerate(groups)
-        ]
-        return observed_counts(self.model, self.batch, counts)
+        """How often each weight counts in the scores of known labels: the gradient of these."""
+        leaf = torch.zeros_like(self.start, dtype=INFERENCE).requires_grad_(True)
+        with torch.enable_grad():
+            model, total = self.at(leaf), 0.0 * leaf.sum()
+            for part in self.blocks:
+                if not part.restricted:
+                    score = part.potentials(model).score(part.batch.states)
+                    weight = 1.0 if part.batch.weight is None else part.batch.weight
+                    total = total + (score * weight * ~_uncertain(part.batch)).sum()
+        return torch.autograd.grad(total, leaf)[0]
 
     def __call__(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """Nats, summed over the weights of the examples."""

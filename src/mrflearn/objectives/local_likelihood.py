@@ -16,15 +16,16 @@ Letters in shapes: p: all weights of a model; n: problems of a block; l: cells.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, final
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.execution.threads import Threads
+from mrflearn.features.index import joint_mask
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.incidence import Bags, Singles, WeightIncidence
 from mrflearn.models.loglinear import (
@@ -34,9 +35,10 @@ from mrflearn.models.loglinear import (
     LogLinearField,
     Members,
     SlicePlan,
+    whole_incidence,
 )
 from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.base import Autograd, Evaluation, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems
 
 # Scores that several problems read, computed once: on a chain a token is in two pieces.
@@ -198,55 +200,34 @@ def lay_out(
             inside.append(_members(batch, part, plans[key]))
             used.setdefault(key, []).append(inside[-1])
     pools = find_pools(model, batch, plans, used) if merge else {}
-    blocks: list[LocalBlock] = []
-    for number, (own, inside) in enumerate(zip(problems, members, strict=True)):
-        cut = _Cut(model, batch, plans, pools, least, merge)
-        blocks.extend(cut(own, inside, number))
-    return LocalLayout(plans, pools, blocks)
 
-
-@dataclass(frozen=True, eq=False)
-class _Cut:
-    """How problems are cut into blocks."""
-
-    model: LogLinearField
-    batch: FieldBatch
-    plans: dict[Key, SlicePlan]
-    pools: dict[Key, Pool]
-    least: int
-    merge: bool
-
-    def __call__(self, own: Problems, members: list[Members], number: int) -> Iterator[LocalBlock]:
-        shape = tuple(int(n) for n in self.batch.graph.states[own.scope[0]])
-        gold = Gold.of(self.batch, own)
-        if self.merge:
-            own, members, gold = _merged(own, members, gold, math.prod(shape))
-        count = len(own.weight)
-        most = max(1, min(NUMBERS_IN_BLOCK // math.prod(shape), -(-count // self.least)))
-        plain = bool((own.weight == 1).all())
-        for begin in range(0, count, most):
-            end = min(begin + most, count)
-            parts = zip(
-                own.parts, (_between(member, begin, end) for member in members), strict=True
-            )
-            yield LocalBlock(
-                end - begin,
-                shape,
-                None if plain else own.weight[begin:end].to(self.model.dtype),
-                tuple(
-                    self._source(part, inside, shape) for part, inside in parts if len(inside.row)
-                ),
-                gold.between(begin, end, self.model.dtype),
-                (number, slice(begin, end)),
-            )
-
-    def _source(self, part: ProblemPart, inside: Members, shape: tuple[int, ...]) -> Source:
+    def source(part: ProblemPart, inside: Members, shape: tuple[int, ...]) -> Source:
         key = Key(part.group, part.free)
         view = tuple(n if k in part.covers else 1 for k, n in enumerate(shape))
-        if key in self.pools:
-            return Source(key.pooled(), self.pools[key].gather(inside), view)
-        features = self.batch.features[part.group]
-        return Source(key, self.plans[key].place(features, inside, self.model.dtype), view)
+        if key in pools:
+            return Source(key.pooled(), pools[key].gather(inside), view)
+        placed = plans[key].place(batch.features[part.group], inside, model.dtype)
+        return Source(key, placed, view)
+
+    blocks: list[LocalBlock] = []
+    for number, (own, inside) in enumerate(zip(problems, members, strict=True)):
+        shape = tuple(int(n) for n in batch.graph.states[own.scope[0]])
+        gold = Gold.of(batch, own)
+        if merge:
+            own, inside, gold = _merged(own, inside, gold, math.prod(shape))
+        count = len(own.weight)
+        most = max(1, min(NUMBERS_IN_BLOCK // math.prod(shape), -(-count // least)))
+        weight = None if bool((own.weight == 1).all()) else own.weight.to(model.dtype)
+        for begin in range(0, count, most):
+            end = min(begin + most, count)
+            here = slice(begin, end)
+            parts = zip(own.parts, (_between(some, begin, end) for some in inside), strict=True)
+            sources = tuple(source(part, some, shape) for part, some in parts if len(some.row))
+            labels, counts = gold.between(begin, end, model.dtype), weight
+            if weight is not None:
+                counts = weight[here]
+            blocks.append(LocalBlock(end - begin, shape, counts, sources, labels, (number, here)))
+    return LocalLayout(plans, pools, blocks)
 
 
 def _members(batch: FieldBatch, part: ProblemPart, plan: SlicePlan) -> Members:
@@ -445,6 +426,14 @@ def _scores(
     return total.flatten(1)
 
 
+def known_labels(scores: Float[Tensor, "n l"], block: LocalBlock) -> Float[Tensor, ""]:
+    """The loss whose gradient says how often each weight counts in the scores of known labels."""
+    gold = block.gold
+    value = gold.times.double() @ scores[gold.problem, gold.cell].double()
+    scores.zero_()[gold.problem, gold.cell] = gold.times
+    return value
+
+
 def losses(scores: Float[Tensor, "n l"], block: LocalBlock) -> Float[Tensor, ""]:
     """The summed -log p of the known labels; the scores become its gradient, in place."""
     gold = block.gold
@@ -461,3 +450,79 @@ def losses(scores: Float[Tensor, "n l"], block: LocalBlock) -> Float[Tensor, ""]
 
 def _partial(block: LocalBlock, view: tuple[int, ...]) -> bool:
     return view != block.shape
+
+
+# Local problems around labels that are not known for certain, by autograd: they are few.
+#
+# A factor sums over the completions of its own missing labels; free variables sum over the allowed
+# ones in the numerator and over all in the denominator:
+#
+#     log p = LSE over allowed free of u  -  LSE over all free of u
+#     u(free) = sum over factors of LSE over the allowed states of what is given
+#
+# For a piece of one factor this is the conditional probability of its labels; where missing
+# neighbours belong to one factor each, it is that of the variable given what is known around it.
+
+
+@dataclass(frozen=True, eq=False)
+class _Contribution:
+    """Factors that play one part: where their weights are, and what their given axes may be."""
+
+    part: ProblemPart
+    incidence: FeatureIncidence
+    given: Bool[Tensor, "m o"]
+
+    def marginal_scores(self, model: LogLinearField) -> Float[Tensor, "m l"]:
+        """The scores of their free axes, summed over what the others may be."""
+        table = model.table(self.part.group, self.incidence)
+        axes = range(table.ndim - 1)
+        given = [axis for axis in axes if axis not in self.part.free]
+        order = [0, *(1 + axis for axis in (*self.part.free, *given))]
+        flat = table.permute(order).reshape(len(table), -1, self.given.shape[1])
+        return flat.masked_fill(~self.given.unsqueeze(1), -torch.inf).logsumexp(dim=2)
+
+
+def uncertain_likelihood(
+    model: LogLinearField, batch: FieldBatch, problems: list[Problems]
+) -> Objective[LogLinearField]:
+    """-log p of problems with uncertain labels, as a function of the flat vector of weights."""
+    parts = [(own, [_contribution(model, batch, part) for part in own.parts]) for own in problems]
+
+    def loss(model: LogLinearField, batch: FieldBatch) -> Float[Tensor, ""]:
+        """Nats, summed over the weights of the problems."""
+        total = sum((0.0 * own.double().sum() for own in model.weights), torch.zeros(()))
+        for own, contributions in parts:
+            shape = tuple(int(n) for n in batch.graph.states[own.scope[0]])
+            scores = torch.zeros(len(own), *shape, dtype=model.dtype)
+            for each in contributions:
+                view = [n if axis in each.part.covers else 1 for axis, n in enumerate(shape)]
+                added = each.marginal_scores(model).reshape(-1, *view).expand(-1, *shape)
+                scores = scores.index_add(0, each.part.problem, added)
+            flat = scores.flatten(1)
+            mask = joint_mask(batch.allowed_states(), own.scope, shape)
+            bound = flat.masked_fill(~mask, -torch.inf).logsumexp(dim=1)
+            total = total + ((flat.logsumexp(dim=1) - bound).double() * own.weight).sum()
+        return total
+
+    return Autograd(model, [batch], loss)
+
+
+def _contribution(model: LogLinearField, batch: FieldBatch, part: ProblemPart) -> _Contribution:
+    group, shape = batch.graph.groups[part.group], model.templates[part.group].shape
+    rows = group.table[part.factor]
+    plan, features = model.plans.whole[part.group], batch.features[part.group]
+    placed = whole_incidence(plan, features, model.dtype, rows)
+    given = [axis for axis in range(len(shape)) if axis not in part.free]
+    sizes = tuple(shape[axis] for axis in given)
+    scope = group.scope[part.factor][:, given]
+    return _Contribution(part, placed, joint_mask(batch.allowed_states(), scope, sizes))
+
+
+def uncertain_problems(batch: FieldBatch, own: Problems) -> Bool[Tensor, " n"]:
+    """The problems with an uncertain label, free or given."""
+    unknown = ~batch.known()
+    found = unknown[own.scope].any(dim=1)
+    for part in own.parts:
+        scope = batch.graph.groups[part.group].scope[part.factor]
+        found[part.problem[unknown[scope].any(dim=1)]] = True
+    return found

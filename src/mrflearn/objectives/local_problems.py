@@ -13,9 +13,7 @@ problems, and differs from the rest only in which variables are free and which f
 With `with_ends`, the piece of a factor of several variables takes the factors of its single
 variables with it (pieces may overlap: section 3.1).
 
-Letters in shapes: n: problems; k: free variables of each; m: members; a: arity of a factor.
-
-Letters in shapes: f: factors of one group; p: all weights of a model.
+Letters in shapes: n: problems; k: free variables of each; m: members; f: factors of one group.
 """
 
 from __future__ import annotations
@@ -31,12 +29,9 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.features.features import UNKNOWN
-from mrflearn.features.index import attributes_of, cells_of
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.parts import split_nodes
 from mrflearn.models.field_batch import FieldBatch
-from mrflearn.models.loglinear import LogLinearField
 
 # Which local problems an estimator solves: variables left free, and the factors that score them.
 
@@ -84,17 +79,29 @@ class Problems:
 
 def find_problems(batch: FieldBatch, kind: Local, *, with_ends: bool = False) -> list[Problems]:
     """All problems of an estimator, one record a shape of factor."""
-    makers = {"pl": _variables, "edge-pl": _scopes, "pw": _pieces, "pwpl": _piece_variables}
-    found = makers[kind](batch.graph, with_ends)
+    found = (
+        _around(batch.graph, kind) if "pw" not in kind else _pieces(batch.graph, kind, with_ends)
+    )
     return [_with_parts(batch, scope, pairs) for scope, pairs in found if len(scope)]
 
 
 Members = dict[int, Pairs]  # group -> (problem, factor)
 
 
-def _variables(graph: FactorGraph, _: bool) -> Iterator[tuple[Tensor, Members]]:
-    everyone = torch.ones(graph.variables, dtype=torch.bool)
-    yield from _alone(graph, everyone)
+def _around(graph: FactorGraph, kind: Local) -> Iterator[tuple[Tensor, Members]]:
+    """Every variable, or the variables of every factor, with all the factors around them."""
+    if kind == "pl":
+        yield from _alone(graph, torch.ones(graph.variables, dtype=torch.bool))
+        return
+    seen: set[tuple[int, ...]] = set()
+    for group in graph.groups:
+        rows = [tuple(row) for row in group.scope.sort(dim=1).values.tolist()]
+        first = {row: place for place, row in reversed([*enumerate(rows)]) if row not in seen}
+        seen.update(rows)
+        if group.arity > 1 and first:
+            scope = group.scope[sorted(first.values())]
+            yield scope, {g: touching(graph, scope, g) for g in range(len(graph.groups))}
+    yield from _alone(graph, ~_joined(graph))
 
 
 def _alone(graph: FactorGraph, chosen: Bool[Tensor, " v"]) -> Iterator[tuple[Tensor, Members]]:
@@ -104,30 +111,13 @@ def _alone(graph: FactorGraph, chosen: Bool[Tensor, " v"]) -> Iterator[tuple[Ten
         yield scope, {g: touching(graph, scope, g) for g in range(len(graph.groups))}
 
 
-def _scopes(graph: FactorGraph, _: bool) -> Iterator[tuple[Tensor, Members]]:
-    fresh = _first_of_their_scope(graph)
-    for index, group in enumerate(graph.groups):
-        if group.arity > 1 and len(group):
-            scope = group.scope[fresh[index]]
-            yield scope, {g: touching(graph, scope, g) for g in range(len(graph.groups))}
-    yield from _alone(graph, ~_joined(graph))
-
-
-def _pieces(graph: FactorGraph, with_ends: bool) -> Iterator[tuple[Tensor, Members]]:
+def _pieces(graph: FactorGraph, kind: Local, with_ends: bool) -> Iterator[tuple[Tensor, Members]]:
+    """The variables of every factor, together ("pw") or one by one ("pwpl"), and that factor."""
     for index, group in enumerate(graph.groups):
         if len(group) and (group.arity > 1 or not with_ends):
-            own = torch.arange(len(group))
-            yield group.scope, {index: (own, own)} | _ends(graph, group.scope, with_ends)
-    if with_ends:
-        yield from _alone(graph, ~_joined(graph))
-
-
-def _piece_variables(graph: FactorGraph, with_ends: bool) -> Iterator[tuple[Tensor, Members]]:
-    for index, group in enumerate(graph.groups):
-        if len(group) and (group.arity > 1 or not with_ends):
-            own = torch.arange(len(group))
-            for axis in range(group.arity):
-                scope = group.scope[:, axis : axis + 1]
+            own, axes = torch.arange(len(group)), range(group.arity)
+            for free in [[*axes]] if kind == "pw" else [[axis] for axis in axes]:
+                scope = group.scope[:, free]
                 yield scope, {index: (own, own)} | _ends(graph, scope, with_ends)
     if with_ends:
         yield from _alone(graph, ~_joined(graph))
@@ -145,22 +135,6 @@ def _joined(graph: FactorGraph) -> Bool[Tensor, " v"]:
         if group.arity > 1:
             joined[group.scope.flatten()] = True
     return joined
-
-
-def _first_of_their_scope(graph: FactorGraph) -> list[Bool[Tensor, " f"]]:
-    """For each group the factors whose variables no factor before them has."""
-    seen: list[Tensor] = []
-    for arity in sorted({group.arity for group in graph.groups}):
-        alike = [group for group in graph.groups if group.arity == arity]
-        rows = torch.cat([group.scope for group in alike]).sort(dim=1).values.numpy()
-        first = torch.zeros(len(rows), dtype=torch.bool)
-        first[torch.from_numpy(np.unique(rows, axis=0, return_index=True)[1])] = True
-        seen.append(first)
-    streams = {
-        arity: iter(first.split([len(g) for g in graph.groups if g.arity == arity]))
-        for arity, first in zip(sorted({g.arity for g in graph.groups}), seen, strict=True)
-    }
-    return [next(streams[group.arity]) for group in graph.groups]
 
 
 def touching(graph: FactorGraph, scope: Int64[Tensor, "n k"], group: int) -> Pairs:
@@ -196,57 +170,6 @@ def _with_parts(batch: FieldBatch, scope: Int64[Tensor, "n k"], members: Members
     if batch.weight is not None:
         weight = batch.weight.double()[graph.component[scope[:, 0]]]
     return Problems(scope, weight, tuple(parts))
-
-
-# How often each weight counts in the scores of known labels.
-
-
-def observed_counts(
-    model: LogLinearField, batch: FieldBatch, counts: list[Float[Tensor, " f"]]
-) -> Float[Tensor, " p"]:
-    """How often each weight counts in the scores of known labels, given how often factors do."""
-    pieces: list[Tensor] = []
-    for index, (count, template) in enumerate(zip(counts, model.templates, strict=True)):
-        seen = count.nonzero().squeeze(1)
-        scope = batch.graph.groups[index].scope[seen]
-        cell = cells_of(batch.states[scope], template.shape)
-        pieces.extend(_observed(model, batch, index, seen, cell, count[seen]))
-    return torch.cat(pieces)
-
-
-def times_of(batch: FieldBatch, problems: list[Problems]) -> list[Float[Tensor, " f"]]:
-    """How often each factor takes part in problems."""
-    counts = [torch.zeros(len(own), dtype=torch.float64) for own in batch.graph.groups]
-    for own in problems:
-        for part in own.parts:
-            counts[part.group].index_add_(0, part.factor, own.weight[part.problem])
-    return counts
-
-
-def _observed(
-    model: LogLinearField,
-    batch: FieldBatch,
-    index: int,
-    seen: Tensor,
-    cell: Tensor,
-    count: Tensor,
-) -> Iterator[Tensor]:
-    template, features = model.templates[index], batch.features[index]
-    row = batch.graph.groups[index].table[seen]
-    place, owner = attributes_of(features, row)
-    value = count[owner]
-    if features.values is not None:
-        value = value * features.values[place]
-    found = template.find(features.attributes[place].long(), cell[owner])
-    met = found != UNKNOWN
-    total = torch.zeros(len(template), dtype=torch.float64)
-    total.index_add_(0, found[met], value[met])
-    yield total
-    if len(model.dense[index]):
-        dense = torch.zeros(template.cells, len(template.columns), dtype=torch.float64)
-        assert features.dense is not None  # noqa: S101 - its columns have weights
-        dense.index_add_(0, cell, features.dense[row].double() * count[:, None])
-        yield dense.t().flatten()
 
 
 # Piecewise likelihood with pieces of several factors: exact likelihood on the node-split graph.

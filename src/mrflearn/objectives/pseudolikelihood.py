@@ -25,8 +25,7 @@ from torch import Tensor
 from mrflearn.features.observations import Samples
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.kernels.coded_rows import CodedRows
-from mrflearn.kernels.potts_pseudolikelihood import potts_pseudolikelihood
+from mrflearn.kernels.potts_pseudolikelihood import CodedRows, potts_pseudolikelihood
 from mrflearn.models.potts import gather_pairs, spread
 from mrflearn.models.tabular import TabularModel
 from mrflearn.objectives.base import Evaluation, Objective, total

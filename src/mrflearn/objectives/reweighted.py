@@ -27,9 +27,10 @@ from mrflearn.objectives.base import Evaluation, Objective
 from mrflearn.objectives.local_likelihood import (
     LocalBlock,
     LocalLikelihood,
+    known_labels,
     lay_out,
 )
-from mrflearn.objectives.local_problems import find_problems, observed_counts, times_of
+from mrflearn.objectives.local_problems import find_problems
 
 Shares = Literal["uniform", "optimised"] | Mapping[str, float]
 
@@ -77,7 +78,7 @@ class ReweightedLikelihood(Objective[LogLinearField]):
             template = own.parts[0].group
             count[:, template] += torch.bincount(example, minlength=graph.components)
             pieces.append(ReweightedPieces(template, example, elsewhere, own.weight))
-        observed = observed_counts(model, batch, times_of(batch, problems))
+        observed = local.sums(torch.zeros_like(local.start), known_labels)[1]
         return cls(model, local, pieces, observed, count, _log_shares(model, shares))
 
     @torch.no_grad()

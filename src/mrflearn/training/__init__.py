@@ -9,10 +9,9 @@ from mrflearn._lazy import lazy
 if TYPE_CHECKING:
     from mrflearn.training.callbacks import EarlyStopping
     from mrflearn.training.checkpoint import Checkpoint
-    from mrflearn.training.lbfgs import LBFGS
+    from mrflearn.training.lbfgs import LBFGS, OWLQN
     from mrflearn.training.loop import minimise
     from mrflearn.training.outcome import Outcome, Step
-    from mrflearn.training.owlqn import OWLQN
     from mrflearn.training.sgd import SGD, Adagrad
 
 __all__ = [
@@ -34,7 +33,7 @@ __getattr__, __dir__ = lazy(
         "Checkpoint": ".checkpoint",
         "EarlyStopping": ".callbacks",
         "LBFGS": ".lbfgs",
-        "OWLQN": ".owlqn",
+        "OWLQN": ".lbfgs",
         "Outcome": ".outcome",
         "SGD": ".sgd",
         "Step": ".outcome",

@@ -324,12 +324,17 @@ def fit_locally(
     started = time.perf_counter()
     layout = ParameterLayout.of(graph)
     identity = {"model": "LAP", "blocks": len(plan.blocks), "parameters": layout.size}
-    saved = _Solved(checkpoint, identity)
-    solved = saved.read() if resume else []
+    if checkpoint is not None:
+        checkpoint.check_writable()
+    solved = _read(checkpoint, identity) if checkpoint is not None and resume else []
+    saved, at = len(solved), time.monotonic()
     for found in mapper(task, plan.blocks[len(solved) :]):
         solved.append(found)
-        saved.write_if_due(solved)
-    saved.write(solved)
+        last = len(solved) == len(plan.blocks)
+        since = len(solved) - saved, time.monotonic() - at
+        if checkpoint is not None and (last or checkpoint.due(*since)):
+            _write(checkpoint, identity, solved)
+            saved, at = len(solved), time.monotonic()
     places = (plan.places(layout, block) for block in plan.blocks)
     model = layout.model(graph, weighted_mean(layout, zip(places, solved, strict=True)))
     return _outcome(model, solved, time.perf_counter() - started)
@@ -350,45 +355,29 @@ def weighted_mean(
     return torch.where(weight > 0, total / weight, 0.0)
 
 
-class _Solved:
-    """The checkpoint of a training by local problems: what was found so far, block by block."""
+SAVED = ("terms", "value", "iterations", "converged", "stuck")  # of a block, in a checkpoint
 
-    FLAGS = ("converged", "stuck")
-    NAMES = ("terms", "value", "iterations", *FLAGS)
 
-    def __init__(self, checkpoint: Checkpoint | None, identity: dict[str, Any]) -> None:
-        self.checkpoint, self.identity = checkpoint, identity
-        self.saved, self.at = 0, time.monotonic()
-        if checkpoint is not None:
-            checkpoint.check_writable()
+def _read(checkpoint: Checkpoint, expected: dict[str, Any]) -> list[LocalSolution]:
+    """What was found so far, block by block."""
+    identity, tensors = read_checkpoint(checkpoint.path)
+    check_same(checkpoint.path, identity, expected)
+    solved = []
+    for k in range(int(tensors["solved"])):
+        terms, value, iterations, *flags = (tensors[f"{k}.{name}"] for name in SAVED)
+        solved.append(LocalSolution(terms, value, int(iterations), *(f.bool() for f in flags)))
+    return solved
 
-    def read(self) -> list[LocalSolution]:
-        assert self.checkpoint is not None  # noqa: S101 - the caller made sure
-        identity, tensors = read_checkpoint(self.checkpoint.path)
-        check_same(self.checkpoint.path, identity, self.identity)
-        self.saved = int(tensors["solved"])
-        solved = []
-        for k in range(self.saved):
-            terms, value, iterations, *flags = (tensors[f"{k}.{name}"] for name in self.NAMES)
-            solved.append(LocalSolution(terms, value, int(iterations), *(f.bool() for f in flags)))
-        return solved
 
-    def write_if_due(self, solved: Sequence[LocalSolution]) -> None:
-        if self.checkpoint is not None:
-            since = len(solved) - self.saved, time.monotonic() - self.at
-            if self.checkpoint.due(*since):
-                self.write(solved)
-
-    def write(self, solved: Sequence[LocalSolution]) -> None:
-        if self.checkpoint is None:
-            return
-        tensors = {"solved": torch.tensor(len(solved), dtype=torch.float64)}
-        for k, found in enumerate(solved):
-            for name in self.NAMES:
-                held = torch.as_tensor(getattr(found, name))
-                tensors[f"{k}.{name}"] = held if held.is_floating_point() else held.double()
-        write_checkpoint(self.checkpoint.path, self.identity, tensors)
-        self.saved, self.at = len(solved), time.monotonic()
+def _write(
+    checkpoint: Checkpoint, identity: dict[str, Any], solved: Sequence[LocalSolution]
+) -> None:
+    tensors = {"solved": torch.tensor(len(solved), dtype=torch.float64)}
+    for k, found in enumerate(solved):
+        for name in SAVED:
+            held = torch.as_tensor(getattr(found, name))
+            tensors[f"{k}.{name}"] = held if held.is_floating_point() else held.double()
+    write_checkpoint(checkpoint.path, identity, tensors)
 
 
 def _outcome(

@@ -1,4 +1,6 @@
-"""L-BFGS: limited memory, noise of values, the state shared with OWL-QN.
+"""Quasi-Newton methods of limited memory: L-BFGS, and OWL-QN for objectives with an L1 penalty.
+
+G. Andrew and J. Gao, Scalable training of L1-regularized log-linear models, ICML 2007.
 
 R. Byrd, J. Nocedal and R. Schnabel, Representations of quasi-Newton matrices and their use in
 limited memory methods, Math. Programming 63 (1994), eq. 3.1: with steps S and changes of gradient
@@ -23,8 +25,9 @@ gradient is far from zero.  So training steps over it and descends on from the o
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self, final
 
 import numpy as np
@@ -261,6 +264,7 @@ NEGLIGIBLE = 1e-12  # relative gain of the value; an inference inside may be no 
 class Trial(NamedTuple):
     """What an optimiser fetches from the device about a point it tries."""
 
+    step: float
     value: float
     noise: Float[Tensor, ""] | float
     size: float  # squared norm of the vector
@@ -345,11 +349,21 @@ class QuasiNewtonState:
             return 1.0
         return self.memory.scale or min(1.0, 1.0 / self.gradient_norm)
 
-    def arrive(self, step: float, trial: Trial) -> None:
+    def measure(
+        self, step: float, found: Evaluation, gradient: Tensor, before: Float[Tensor, " p"]
+    ) -> Trial:
+        """What there is to know of the trial point, fetched in one go."""
+        size = self.trial.dot(self.trial).view(1)
+        numbers = torch.cat((size, self.memory.measure(gradient, before)))
+        value = found.value.item()  # the device is waited for here; the numbers are then there too
+        host = numbers.cpu().numpy().astype(np.float64)
+        return Trial(step, value, found.noise, float(host[0]), host[1:])
+
+    def arrive(self, trial: Trial) -> None:
         """Makes the trial point, probed last, the current one, but for `own_gradient`."""
         self.memory.accept(trial.products, steepest_is_gradient=self.own_gradient is None)
         self.vector, self.trial = self.trial, self.vector
-        self.value, self.step, self.size = trial.value, step, math.sqrt(trial.size)
+        self.value, self.step, self.size = trial.value, trial.step, math.sqrt(trial.size)
         self.reported = float(trial.noise)
         self.gradient_norm = math.sqrt(self.memory.square)
         self.iteration += 1
@@ -395,11 +409,14 @@ class QuasiNewtonState:
         return state
 
 
-# What L-BFGS and OWL-QN are told: when to stop, and how much to remember.
+# The two optimisers: what they share, a line search on smooth functions, one inside an orthant.
+
+
+MOST_CROSSINGS = 20  # on half of the seminar announcements one was needed
 
 
 @dataclass(frozen=True)
-class QuasiNewtonSettings:
+class QuasiNewton(ABC):
     """The stop rules are those of `StopRule`; `history` is the number of pairs remembered."""
 
     max_iterations: int = 200
@@ -423,54 +440,45 @@ class QuasiNewtonSettings:
 
     @property
     def rule(self) -> StopRule:
-        return StopRule(
-            self.max_iterations,
-            self.max_evaluations,
-            self.max_seconds,
-            self.tolerance,
-            self.period,
-            self.delta,
-        )
+        limits = (self.max_iterations, self.max_evaluations, self.max_seconds)
+        return StopRule(*limits, self.tolerance, self.period, self.delta)
+
+    @abstractmethod
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> QuasiNewtonState:
+        """The state at the starting point."""
+
+    @abstractmethod
+    def search(self, problem: Problem, state: QuasiNewtonState) -> bool:
+        """Whether a lower point was found along the direction; the state is moved there."""
+
+    def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
+        while not self.search(problem, state):
+            if state.memory.count:
+                state.memory.forget()
+            elif not state.finds_noise(problem):
+                return self._cross(problem, state)
+        return None
 
     def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> QuasiNewtonState:
         """The state that a checkpoint holds."""
         return QuasiNewtonState.restore(self.history, like, tensors)
 
-
-# Over an edge of the value, for functions that have branches.
-
-
-MOST_CROSSINGS = 20  # on half of the seminar announcements one was needed
-
-
-def cross(
-    begin: Callable[[Problem, Tensor], QuasiNewtonState], problem: Problem, state: QuasiNewtonState
-) -> Verdict | None:
-    """Moves a state that has no way down over the edge it stands at; a verdict where it may not.
-
-    `begin` gives the state at a vector, as an optimiser's does.
-    """
-    verdict = state.no_way_down()
-    if (
-        verdict.ending != "stuck"
-        or not problem.objective.branches
-        or state.crossings >= MOST_CROSSINGS
-    ):
-        return verdict
-    step = state.first_step
-    beyond = begin(problem, torch.sub(state.vector, state.memory.steepest, alpha=step))
-    beyond.iteration = beyond.since = state.iteration + 1
-    beyond.step, beyond.crossings = step, state.crossings + 1
-    vars(state).update(vars(beyond))
-    return None
-
-
-# L-BFGS on one flat vector: one wait for the device an evaluation, none otherwise.
+    def _cross(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
+        """Moves a state that has no way down over the edge it stands at, or says why not."""
+        verdict, step = state.no_way_down(), state.first_step
+        leaps = problem.objective.branches and state.crossings < MOST_CROSSINGS
+        if verdict.ending != "stuck" or not leaps:
+            return verdict
+        beyond = self.begin(problem, torch.sub(state.vector, state.memory.steepest, alpha=step))
+        beyond.iteration = beyond.since = state.iteration + 1
+        beyond.step, beyond.crossings = step, state.crossings + 1
+        vars(state).update(vars(beyond))
+        return None
 
 
 @final
 @dataclass(frozen=True)
-class LBFGS(QuasiNewtonSettings):
+class LBFGS(QuasiNewton):
     """Limited-memory BFGS with a strong Wolfe line search; for smooth objectives."""
 
     def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> QuasiNewtonState:
@@ -481,58 +489,90 @@ class LBFGS(QuasiNewtonSettings):
         memory.steepest.copy_(found.gradient)
         return QuasiNewtonState.at(problem, start, memory, found, None)
 
-    def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
-        while True:
-            search = _Search(problem, state)
-            if search.succeeds():
-                return None
-            if state.memory.count:
-                state.memory.forget()
-            elif not state.finds_noise(problem):
-                return cross(self.begin, problem, state)
+    def search(self, problem: Problem, state: QuasiNewtonState) -> bool:
+        memory, tried = state.memory, Trial(0.0, state.value, 0.0, 0.0, np.zeros(0))
+        slope = memory.direction(out=state.direction)
+        if not slope < 0:
+            return False
+
+        def probe(step: float) -> Point:
+            nonlocal tried
+            torch.mul(state.direction, step, out=memory.step)
+            torch.add(state.vector, memory.step, out=state.trial)
+            found = problem.total(state.trial)
+            memory.trial.copy_(found.gradient)
+            tried = state.measure(step, found, memory.trial, memory.steepest)
+            return Point(step, tried.value, memory.slope(tried.products) / step)
+
+        start = Point(0.0, state.value, slope)
+        found = strong_wolfe(probe, start, state.first_step, noise=TRUST * state.noise)
+        if found is None:
+            return False
+        if found.step != tried.step:
+            probe(found.step)  # the lowest point was not the last: make it the last
+        state.arrive(tried)
+        return True
 
 
 @final
-class _Search:
-    """One line search from the state's point along its quasi-Newton direction."""
+@dataclass(frozen=True)
+class OWLQN(QuasiNewton):
+    """Orthant-wise limited-memory quasi-Newton; for L1 and elastic-net penalties."""
 
-    def __init__(self, problem: Problem, state: QuasiNewtonState) -> None:
-        self.problem, self.state = problem, state
-        self.last = Point(0.0, state.value, 0.0)
-        self.trial: Trial
+    max_iterations: int = 500
 
-    def succeeds(self) -> bool:
-        """Whether a lower point was found; the state is moved there."""
-        state = self.state
-        slope = state.memory.direction(out=state.direction)
-        if not slope < 0:
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> QuasiNewtonState:
+        found = problem.total(start)
+        memory = Memory(self.history, start)
+        pseudo_gradient(start, found.gradient, problem.l1, out=memory.steepest)
+        found = replace(found, value=found.value + problem.l1_value(start))
+        return QuasiNewtonState.at(problem, start, memory, found, found.gradient.clone())
+
+    def search(self, problem: Problem, state: QuasiNewtonState) -> bool:
+        """Backtracking inside one orthant [Andrew and Gao, section 3.2]."""
+        memory, step = state.memory, state.first_step
+        if not memory.direction(out=state.direction) < 0:
             return False
-        start = Point(0.0, state.value, slope)
-        found = strong_wolfe(self.probe, start, state.first_step, noise=TRUST * state.noise)
-        if found is None:
-            return False
-        if found.step != self.last.step:
-            self.probe(found.step)  # the lowest point was not the last: make it the last
-        state.arrive(found.step, self.trial)
-        return True
+        # Entries that the memory has turned uphill are dropped.
+        state.direction.masked_fill_(state.direction * memory.steepest >= 0, 0)
+        for _ in range(30):
+            torch.add(state.vector, state.direction, alpha=step, out=state.trial)
+            # What has left the orthant is set to zero, but a weight without L1 has no corner.
+            left = state.trial * state.vector < 0
+            state.trial.masked_fill_(left & (problem.l1 > 0), 0)
+            found = problem.total(state.trial)
+            pseudo_gradient(state.trial, found.gradient, problem.l1, out=memory.trial)
+            torch.sub(state.trial, state.vector, out=memory.step)
+            change = memory.step.dot(memory.steepest)
+            whole = replace(found, value=found.value + problem.l1_value(state.trial))
+            tried = state.measure(step, whole, found.gradient, state.gradient)
+            promise = change.item()  # by the pseudo-gradient
+            finite = math.isfinite(tried.value) and bool(np.isfinite(tried.products).all())
+            if finite and promise < 0 and tried.value <= state.value + 1e-4 * promise:
+                state.arrive(tried)
+                state.gradient.copy_(found.gradient)
+                return True
+            if -promise < state.noise / ROUNDINGS:
+                return False  # a shorter step could only change the value by less than it rounds
+            step *= shrinkage(tried.value - state.value, promise)
+        return False
 
-    def probe(self, step: float) -> Point:
-        """Value and slope at a step length, fetched in one go with all L-BFGS will need there."""
-        state, memory = self.state, self.state.memory
-        torch.mul(state.direction, step, out=memory.step)
-        torch.add(state.vector, memory.step, out=state.trial)
-        found = self.problem.total(state.trial)
-        memory.trial.copy_(found.gradient)
-        size = state.trial.dot(state.trial).view(1)
-        numbers = torch.cat((size, memory.measure(memory.trial, memory.steepest)))
-        # The device is waited for here; the numbers are then there too.
-        value = found.value.item()
-        self.trial = Trial(value, found.noise, *fetch(numbers))
-        self.last = Point(step, value, memory.slope(self.trial.products) / step)
-        return self.last
+
+def pseudo_gradient(
+    vector: Float[Tensor, " p"],
+    gradient: Float[Tensor, " p"],
+    l1: float | Float[Tensor, " p"],
+    out: Float[Tensor, " p"],
+) -> Float[Tensor, " p"]:
+    """Writes the one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
+    # At zero the corner gives way only to a slope steeper than itself.
+    at_zero = gradient.clamp(-l1, l1).neg_().add_(gradient)  # type: ignore[arg-type]
+    elsewhere = torch.sign(vector, out=out).mul_(l1).add_(gradient)
+    return torch.where(vector == 0, at_zero, elsewhere, out=out)
 
 
-def fetch(numbers: Float[Tensor, " n"]) -> tuple[float, Numbers]:
-    """The first number, and the others in float64, on the host."""
-    host = numbers.cpu().numpy().astype(np.float64)
-    return float(host[0]), host[1:]
+def shrinkage(change: float, promise: float) -> float:
+    """By what to multiply a step that did not lower the value: the parabola's minimum, guarded."""
+    if not (change > promise and promise < 0):  # NaN comes here too
+        return 0.25
+    return min(max(-0.5 * promise / (change - promise), 0.1), 0.5)

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from mrflearn.errors import SettingsError
 from mrflearn.features.observations import Samples
-from mrflearn.kernels.coded_rows import CodedRows
-from mrflearn.kernels.potts_pseudolikelihood import potts_pseudolikelihood
+from mrflearn.kernels.potts_pseudolikelihood import CodedRows, potts_pseudolikelihood
 from mrflearn.training.newton import shrinkage
 
 ROWS = 8192  # handled at once; bounds memory, changes no result

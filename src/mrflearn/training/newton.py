@@ -26,10 +26,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.graph.neighbourhood import LocalShape
-from mrflearn.kernels.reference_terms import with_missing, without_missing
 from mrflearn.models.parameters import Layout
 from mrflearn.objectives.base import Evaluation, Objective
-from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalFit, LocalTables
+from mrflearn.objectives.local_auxiliary import (
+    AuxiliaryLikelihood,
+    LocalFit,
+    LocalTables,
+    with_missing,
+    without_missing,
+)
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
@@ -87,12 +92,22 @@ class LocalNewton:
     ) -> LocalSolution:
         """The solution of every problem, from zero or from `start`."""
         raise_mmap_threshold()
-        if self.l1 and any(len(places) > 1 for places in problems.shape.touching):
-            return self._proximal(problems)
-        if len(problems.observed) > MOST_NEWTON:
+        if self._proximal(problems.shape):
+            start = torch.zeros_like(problems.observed)
+        elif len(problems.observed) > MOST_NEWTON:
             begin = torch.zeros_like(problems.observed) if start is None else start
             return self._quasi_newton(problems, begin)
         return self._newton(problems, self._near(problems) if start is None else start)
+
+    def _proximal(self, shape: LocalShape) -> bool:
+        """Whether some table has an L1 penalty."""
+        return self.l1 > 0 and bool(_couplings(shape))
+
+    def _penalty(self, shape: LocalShape, terms: Float[Tensor, "p q"]) -> Float[Tensor, " q"]:
+        value = self.l2 * terms.square().sum(dim=0)
+        for span in _couplings(shape) if self.l1 else ():
+            value = value + self.l1 * terms[span].norm(dim=0)
+        return value
 
     def _near(self, problems: AuxiliaryLikelihood) -> Float[Tensor, "p q"]:
         """One step from zero, with a curvature that problems of one shape share.
@@ -116,6 +131,12 @@ class LocalNewton:
         self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"], fit: LocalFit
     ) -> NewtonStep:
         """One damped Newton step of every problem; a problem that finds no better point stays."""
+        if self._proximal(problems.shape):
+            goal = self._model_minimum(problems, terms, fit)
+            done = (goal - terms).abs().amax(dim=0) <= self.tolerance
+            begin, level = (terms, fit), torch.zeros_like(fit.value)
+            moved, trial, length = self._search(problems, begin, goal, level, level + 1)
+            return NewtonStep(moved, trial, done, (length == 0) & ~done)
         gradient = problems.gradient(fit).add_(terms, alpha=2 * self.l2)
         hessian = problems.hessian(fit)
         hessian.diagonal(dim1=1, dim2=2).add_(2 * self.l2)
@@ -135,7 +156,8 @@ class LocalNewton:
             return NewtonStep(moved, problems.at(moved), (done & ~failed) | flat, failed & ~flat)
         slope = (direction * gradient).sum(dim=0)
         length = (LONGEST_STEP / reach.clamp_min(LONGEST_STEP)).to(terms.dtype)
-        moved, trial, length = self._search(problems, (terms, fit), (direction, slope), length)
+        goal = terms + direction
+        moved, trial, length = self._search(problems, (terms, fit), goal, slope, length)
         stuck = (failed | (length == 0)) & ~flat
         return NewtonStep(moved, trial, (done & (length == 1) & ~failed) | flat, stuck)
 
@@ -143,29 +165,30 @@ class LocalNewton:
         self,
         problems: AuxiliaryLikelihood,
         begin: tuple[Float[Tensor, "p q"], LocalFit],
-        toward: tuple[Float[Tensor, "p q"], Float[Tensor, " q"]],
+        goal: Float[Tensor, "p q"],
+        slope: Float[Tensor, " q"],
         length: Float[Tensor, " q"],
     ) -> tuple[Float[Tensor, "p q"], LocalFit, Float[Tensor, " q"]]:
         """Steps of at most this length that make every value less: halved until they do.
 
         A step that none of its halves makes less has length 0.
         """
-        (terms, fit), (direction, slope) = begin, toward
-        value = fit.value + self.l2 * terms.square().sum(dim=0)
+        terms, fit = begin
+        value = fit.value + self._penalty(problems.shape, terms)
         # Below rounding, a comparison of values says nothing: allow for it.
         slack = 1e-13 * (value.abs() + problems.total)
         for _ in range(HALVINGS):
-            moved = terms + length * direction
+            # A whole step lands on exact zeros.
+            moved = torch.where(length < 1, terms + length * (goal - terms), goal)
             trial = problems.at(moved)
-            after = trial.value + self.l2 * moved.square().sum(dim=0)
+            after = trial.value + self._penalty(problems.shape, moved)
             # Not a number is no better either.
             worse = ~(after <= value + 1e-4 * length * slope + slack)
             if not bool(worse.any()):
                 return moved, trial, length
             length = torch.where(worse, length / 2, length)
-        length = torch.where(worse, 0.0, length)
-        moved = torch.where(worse, terms, terms + length * direction)
-        return moved, problems.at(moved), length
+        moved = torch.where(worse, terms, moved)
+        return moved, problems.at(moved), torch.where(worse, 0.0, length)
 
     def _newton(self, problems: AuxiliaryLikelihood, start: Float[Tensor, "p q"]) -> LocalSolution:
         terms, value = start.clone(), torch.zeros_like(problems.total)
@@ -186,7 +209,7 @@ class LocalNewton:
                 break
             left, current = left[going], current[:, going]
             problems, fit = problems.part(going), fit.part(going)
-        value = value + self.l2 * terms.square().sum(dim=0)
+        value = value + self._penalty(problems.shape, terms)
         return LocalSolution(terms, value, iterations, converged, stuck)
 
     def _quasi_newton(
@@ -226,35 +249,10 @@ class LocalNewton:
         loss = loss + self.l2 * terms.square().sum(dim=0)
         return LocalSolution(terms, loss, rounds, done, stuck)
 
-    def _proximal(self, problems: AuxiliaryLikelihood) -> LocalSolution:
-        terms = torch.zeros_like(problems.observed)
-        value = self._with_l1(problems, terms)
-        done = torch.zeros_like(value, dtype=torch.bool)
-        stuck = done
-        iterations = 0
-        while iterations < self.max_iterations and not bool((done | stuck).all()):
-            iterations += 1
-            goal = self._model_minimum(problems, terms)
-            length = torch.ones_like(value)
-            for _ in range(HALVINGS):
-                # A whole step lands on exact zeros.
-                moved = torch.where(length < 1, terms + length * (goal - terms), goal)
-                after = self._with_l1(problems, moved)
-                worse = ~(after <= value + 1e-13 * (value.abs() + problems.total))
-                if not bool(worse.any()):
-                    break
-                length = torch.where(worse, length / 2, length)
-            done = (goal - terms).abs().amax(dim=0) <= self.tolerance
-            # Those that no half of the step made less stay where they are.
-            stuck = worse & ~done
-            terms, value = torch.where(worse, terms, moved), torch.where(worse, value, after)
-        return LocalSolution(terms, value, iterations, done, stuck)
-
     def _model_minimum(
-        self, problems: AuxiliaryLikelihood, centre: Float[Tensor, "p q"]
+        self, problems: AuxiliaryLikelihood, centre: Float[Tensor, "p q"], fit: LocalFit
     ) -> Float[Tensor, "p q"]:
         """Where the second-order model of the smooth part, plus L1, is least."""
-        fit = problems.at(centre)
         gradient = (problems.gradient(fit) + 2 * self.l2 * centre).T.unsqueeze(2)
         hessian = problems.hessian(fit)
         ridge = 2 * self.l2 + 1e-12 * problems.total.unsqueeze(1)
@@ -297,13 +295,6 @@ class LocalNewton:
             if float((here - before).abs().max()) <= self.tolerance / 10:
                 break
         return here
-
-    def _with_l1(
-        self, problems: AuxiliaryLikelihood, terms: Float[Tensor, "p q"]
-    ) -> Float[Tensor, " q"]:
-        norms = [terms[span].norm(dim=0) for span in _couplings(problems.shape)]
-        l1 = self.l1 * torch.stack([torch.zeros_like(problems.total), *norms]).sum(dim=0)
-        return problems.at(terms).value + self.l2 * terms.square().sum(dim=0) + l1
 
 
 @final

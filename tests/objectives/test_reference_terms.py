@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from mrflearn.kernels.reference_terms import (
+from mrflearn.objectives.local_auxiliary import (
     moments,
     scores_of_terms,
     with_missing,
