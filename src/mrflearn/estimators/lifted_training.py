@@ -147,7 +147,7 @@ TOLERANCE = 1e-7  # of the relative norm of the gradient
 # Among many words the last thousandths of a nat take as long as all before them: chains and stars
 # stop where ten iterations gain less than this share of the value.
 FLAT = 3e-5
-HISTORY = 20  # of L-BFGS; an evaluation costs far more than what is remembered
+HISTORY = 20  # of L-BFGS there: an evaluation costs far more than what is remembered
 CHECK_EVERY = 5  # iterations between two looks at the validation bound
 
 
@@ -219,11 +219,10 @@ def train_lifted(
         max_iterations=settings.max_iterations,
         max_evaluations=settings.max_evaluations,
         tolerance=TOLERANCE if settings.tolerance is None else settings.tolerance,
-        history=HISTORY,
     )
-    many = moments.states > FEW_WORDS and not isinstance(bound, Windows)
-    if many and settings.tolerance is None:
-        search = replace(search, delta=FLAT)
+    many = moments.states > FEW_WORDS and settings.form != "explicit"
+    if many and settings.tolerance is None and not isinstance(bound, Windows):
+        search = replace(search, delta=FLAT, history=HISTORY)
     return train_bound(
         objective,
         lambda: objective_in(torch.float64),
@@ -293,7 +292,7 @@ def starting_model(
     if settings.form == "explicit":
         like = like.double() if settings.dtype is None else like
         require_memory(
-            like.itemsize * states**2 * (offsets * LBFGS(history=HISTORY).vectors_held + 1),
+            like.itemsize * states**2 * (offsets * LBFGS().vectors_held + 1),
             f"training a free score for every pair of {states:,} words at {offsets} offsets",
             "Try form='low-rank', or a smaller vocabulary (vocabulary_size=...).",
             choose_device(settings.device),
