@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.features.joint_moments import JointMoments, count_joint
-from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences
+from mrflearn.features.tagged_sentences import (
+    UNKNOWN,
+    JointMoments,
+    TaggedSentences,
+    count_joint,
+)
 
 tokens = st.tuples(st.integers(1, 4), st.integers(1, 2))
 texts = st.lists(st.lists(tokens, min_size=1, max_size=5), min_size=1, max_size=4)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mrflearn.errors import DataError
+from mrflearn.estimators.tagger_training import cluster_words, context_vectors
 from mrflearn.features.tagged_sentences import TaggedSentences, number_sentences
-from mrflearn.features.word_clusters import cluster_words, context_vectors
 from support.toy_language import toy_sentences
 
 

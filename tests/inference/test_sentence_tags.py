@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mrflearn.features.joint_moments import count_joint
-from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences
+from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences, count_joint
 from mrflearn.inference import sentence_tags
 from mrflearn.inference.sentence_tags import SentenceTags, expected_moments
 from support.tag_rings import random_scores, ring_score, with_separators

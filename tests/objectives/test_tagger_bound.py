@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from mrflearn.features.joint_moments import count_joint, with_separators
 from mrflearn.features.spelling import SpellingTable
-from mrflearn.features.tagged_sentences import TaggedSentences
+from mrflearn.features.tagged_sentences import TaggedSentences, count_joint, with_separators
 from mrflearn.graph.lifted import PLACES
 from mrflearn.inference.lifted import Stars, TagChains, star_spacing
 from mrflearn.kernels.sparse_product import SparseMatrix

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self, final, get_args
 
 import numpy as np
 import torch
@@ -23,37 +24,46 @@ from mrflearn.estimators.lifted_training import (
     train_lifted,
     train_on_best_weights,
 )
-from mrflearn.estimators.text_likelihood import (
-    LearnedText,
-    likelihood,
-    restore,
-    sentence_bounds,
-    store,
-)
 from mrflearn.estimators.text_score import ScoresText, TextScore, TextScoreKind
 from mrflearn.estimators.word_vectors import WordSpace
 from mrflearn.features.counting import checked_moments, counted, moments_of
 from mrflearn.features.moments import Moments
+from mrflearn.graph.lifted import WordPotentials
+from mrflearn.inference.annealed import annealed_ring
 from mrflearn.inference.lifted import LogPartitionBound
-from mrflearn.inference.transfer import exact_sentences, gibbs_sentences
-from mrflearn.io.corpus import Text, Vocabulary, encode_corpus, hold
+from mrflearn.inference.transfer import (
+    exact_sentences,
+    gibbs_sentences,
+    ring_log_partition,
+    sentence_log_partitions,
+    sentence_score,
+)
+from mrflearn.io.corpus import LINE_END_ID, Text, Vocabulary, encode_corpus, hold
 from mrflearn.io.files import PathLike
-from mrflearn.models.lifted import NeighbourModel, moved
-from mrflearn.models.storage import figure
+from mrflearn.models.lifted import FORMS, NeighbourModel, moved
+from mrflearn.models.storage import figure, record, texts
+from mrflearn.objectives.lifted import Gaps, WordFrequencies, log_conditionals
 from mrflearn.training.checkpoint import Checkpoint
 
 MOST_FOR_EXACT_SAMPLES = 1 << 20  # windows times words
-
-
-# `LanguageModel`: the Markov random field of a text, learned in time independent of its size.
-
-
+WORDS_AT_A_TIME, POSITIONS_AT_A_TIME = 256, 1024  # where scores are summed over a text
 Estimator = Literal["bound"] | Direct
 # What training takes over as it is.
 SETTINGS = (
     *("bound", "form", "triples", "dims", "l2", "max_iterations"),
     *("tolerance", "patience", "device", "dtype"),
 )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LearnedText:
+    """A model with duals, its bound on log Z, words, and sentence lengths with counts."""
+
+    model: NeighbourModel
+    ceiling: LogPartitionBound
+    vocabulary: Vocabulary
+    lengths: NDArray[np.int64]
 
 
 class LanguageModel(WordSpace, ScoresText):
@@ -93,7 +103,8 @@ class LanguageModel(WordSpace, ScoresText):
         Most iterations of L-BFGS; `"pl-sgd"` makes five passes instead.
     tolerance
         L-BFGS stops once the relative norm of the gradient is below it; None takes 1e-7 for
-        bounds, 1e-8 for `"ml"` and 1e-6 for `"pl"`.
+        bounds, 1e-8 for `"ml"` and 1e-6 for `"pl"`.  With None, chains and stars of more than
+        1,000 words stop, too, once ten iterations gain less than 3e-5 of the value.
     patience
         Training by a bound stops once the validation bound has not risen for this many checks.
     warm_start
@@ -238,7 +249,10 @@ class LanguageModel(WordSpace, ScoresText):
     @property
     def vectors_(self) -> NDArray[np.float32]:
         """The vector of each word (U), in the order of the vocabulary."""
-        return self._vectors()
+        pairs = self._fitted().model.pairs
+        if "left" not in pairs:
+            raise SettingsError("a model with explicit tables has no word vectors.")
+        return np.asarray(pairs["left"].cpu(), dtype=np.float32)
 
     def log_likelihood(self, X: Text | Moments, method: TextScoreKind = "bound") -> TextScore:
         """Log-likelihood of a text, by a method of choice.
@@ -373,20 +387,30 @@ class LanguageModel(WordSpace, ScoresText):
         return [learned.vocabulary.decode(ids.tolist()) for ids in sentences]
 
     def _learned_parts(self) -> Parts:
-        kept, tensors = store(self._fitted())
-        figures = {
+        learned = self._fitted()
+        kept = {
+            "ceiling": asdict(learned.ceiling),
+            "words": list(learned.vocabulary.words),
             "bound": self.bound_,
             "validation_bound": self.validation_bound_,
             **self._training_parts(),
         }
-        return {**kept, **figures}, tensors
+        return kept, {**learned.model.parameters(), "lengths": torch.from_numpy(learned.lengths)}
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self._learned = restore(self.form, learned, tensors)
+        pairs = {name: tensors[name] for name in FORMS[self.form]}
+        duals, triples = tensors["duals"], tensors.get("triples")
+        model = NeighbourModel(tensors["unary"], pairs, triples, duals)
+        ceiling = record(LogPartitionBound, learned["ceiling"])
+        vocabulary = Vocabulary(texts(learned, "words"))
+        if len(vocabulary) != model.states or duals.shape != (model.offsets, model.states):
+            raise DataError("words, duals and scores differ in number")
+        lengths = tensors["lengths"].cpu().numpy()
+        self._learned = LearnedText(model, ceiling, vocabulary, lengths)
         self.bound_ = figure(learned["bound"])
         held_out = learned["validation_bound"]
         self.validation_bound_ = None if held_out is None else figure(held_out)
-        self._restore_training(self._learned.model, learned)
+        self._restore_training(model, learned)
 
     def _stored_settings(self) -> dict[str, Any]:
         weights = list(self.ceiling_.weights) if self.bound == "chains" else None
@@ -424,15 +448,6 @@ class LanguageModel(WordSpace, ScoresText):
             return moments_of(text, known, self.context)
         return counted(text, self.context, size=self.vocabulary_size, min_count=self.min_count)
 
-    def _words(self) -> Vocabulary:
-        return self._fitted().vocabulary
-
-    def _vectors(self) -> NDArray[np.float32]:
-        pairs = self._fitted().model.pairs
-        if "left" not in pairs:
-            raise SettingsError("a model with explicit tables has no word vectors.")
-        return np.asarray(pairs["left"].cpu(), dtype=np.float32)
-
     @property
     def _chooses_weights(self) -> bool:
         return isinstance(self.weights, str) and self.bound == "chains"
@@ -440,3 +455,115 @@ class LanguageModel(WordSpace, ScoresText):
     def _fitted(self) -> LearnedText:
         learned: LearnedText = self._after_fit("_learned")
         return learned
+
+
+# How probable a text is under a neighbour model: a proven bound, exact, or an estimate.
+
+
+def likelihood(
+    learned: LearnedText,
+    moments: Moments,
+    ids: NDArray[np.int32] | None,
+    method: TextScoreKind,
+    seed: int,
+) -> TextScore:
+    """The log-likelihood of the text with these moments (and words, where a method needs them)."""
+    if method not in get_args(TextScoreKind):
+        raise SettingsError(f"method {method!r} is not one of {get_args(TextScoreKind)}.")
+    if method in ("exact", "pl"):
+        if ids is None:
+            raise DataError(f"method {method!r} needs the text itself, not only its moments.")
+        total = _of_sentences(learned, ids) if method == "exact" else _of_gaps(learned, ids)
+        return _counted(method, total, moments)
+    if method == "bound":
+        moments = _bounded(learned, moments)
+    positions = moments.positions
+    potentials, errors = learned.model.potentials().double(), {}
+    if method == "bound":
+        normaliser = learned.ceiling.per_position(positions)
+    elif method == "ring":
+        _check_small(potentials)
+        normaliser = float(ring_log_partition(potentials, positions)) / positions
+    else:
+        generator = torch.Generator(device=potentials.unary.device).manual_seed(seed)
+        estimate = annealed_ring(learned.model.potentials(), generator)
+        normaliser = float(estimate.log_partition)
+        errors = {
+            "standard_error": float(estimate.standard_error) * positions,
+            "effective_chains": float(estimate.effective_chains),
+            "reliable": bool(estimate.reliable),
+        }
+    mean = float(WordFrequencies.of(moments, potentials.unary).mean_score(potentials))
+    return _counted(method, (mean - normaliser) * positions, moments, **errors)
+
+
+@torch.no_grad()
+def sentence_bounds(
+    learned: LearnedText, moments: Moments, ids: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """The share of each sentence in the lower bound; the shares add up to the bound of the text.
+
+    A sentence owns its words and the K separators behind it: pairs reach no further.
+    """
+    potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
+    context, ends = potentials.offsets, ids == LINE_END_ID
+    closing = ends & ~np.concatenate([[True], ends[:-1]])
+    copies = np.where(ends, np.where(closing, context, 0), 1)
+    line = np.repeat(np.where(ends, separator, ids), copies).astype(np.int64)
+    ring = torch.from_numpy(np.concatenate([np.full(context, separator), line]))
+    ring = ring.to(potentials.unary.device)
+    pieces = [
+        potentials.position_scores(ring[start : start + context + POSITIONS_AT_A_TIME])
+        for start in range(0, len(line), POSITIONS_AT_A_TIME)
+    ]
+    values = torch.cat(pieces).cpu().numpy()
+    after = np.cumsum(copies)[closing]
+    first = np.concatenate([[0], after[:-1]])
+    positions = after - first
+    whole = likelihood(learned, moments, None, "bound", 0)
+    normaliser = learned.ceiling.per_position(_bounded(learned, moments).positions)
+    shares = np.add.reduceat(values, first) - positions * normaliser
+    # Separators that round the ring of stars up belong to no sentence: all have the same share.
+    return np.asarray(shares + (whole.log_likelihood - shares.sum()) / len(shares))
+
+
+def _bounded(learned: LearnedText, moments: Moments) -> Moments:
+    """The ring that the bound is of: stars need a multiple of K + 1 positions."""
+    multiple = learned.ceiling.multiple
+    return moments.rounded_up(multiple) if multiple > 1 else moments
+
+
+def _counted(method: TextScoreKind, total: float, moments: Moments, **errors: Any) -> TextScore:
+    assert moments.vocabulary is not None  # noqa: S101 - a language model has its words
+    counts = moments.words, moments.sentences, int(moments.unary[moments.vocabulary.unknown])
+    return TextScore(total, *counts, method, moments.positions, **errors)
+
+
+def _of_sentences(learned: LearnedText, ids: NDArray[np.int32]) -> float:
+    potentials, separator = learned.model.potentials().double(), learned.vocabulary.separator
+    _check_small(potentials)
+    words = [part[part != LINE_END_ID] for part in np.split(ids, np.flatnonzero(ids < 0))]
+    lines = [torch.from_numpy(part.astype(np.int64)) for part in words if len(part)]
+    longest = max(len(line) for line in lines)
+    totals = sentence_log_partitions(potentials, separator, longest)
+    return float(
+        sum(sentence_score(potentials, separator, line) - totals[len(line)] for line in lines)
+    )
+
+
+@torch.no_grad()
+def _of_gaps(learned: LearnedText, ids: NDArray[np.int32]) -> float:
+    scores, separator = learned.model.potentials(), learned.vocabulary.separator
+    gaps = Gaps.of(ids, separator, scores.offsets)
+    return sum(
+        float(log_conditionals(scores, piece, separator).double().sum())
+        for piece in gaps.to(scores.unary.device).split(WORDS_AT_A_TIME)
+    )
+
+
+def _check_small(potentials: WordPotentials) -> None:
+    if potentials.states > 4096:
+        raise SettingsError(
+            f"{potentials.states} words are too many for an exact likelihood; try method='bound', "
+            "'ais' or 'pl'."
+        )

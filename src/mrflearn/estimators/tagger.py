@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple, Self
+from operator import itemgetter
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -37,7 +38,6 @@ from mrflearn.models.storage import figure
 from mrflearn.training.checkpoint import Checkpoint, Stages
 
 Sentences = Iterable[Sequence[str]]
-Held = tuple[list[Sequence[str]], list[Sequence[str]]]
 LARGEST_BATCH = 2**24  # scores of states held at once; bounds memory, changes no result
 
 
@@ -157,15 +157,23 @@ class JointTagger(Estimator):
         """
         self._check_settings()
         saved = Stages(checkpoint, resume)
-        held_out = _held_out(validation)
+        held_out = None if validation is None else tuple(map(list, pair_of(validation)))
         sentences = list(X)
         sentences, tags = _with_words(sentences, [None] * len(sentences) if y is None else list(y))
+
+        def trial(l2: float, weight: float) -> tuple[float, Learning, float, float]:
+            """How good the tagger of one choice is on held-out sentences, and what it learned."""
+            found = learn(sentences, tags, self, l2, weight, saved)
+            if held_out is None:
+                return 0.0, found, l2, weight
+            reached = _accuracy(held_out[1], _best_tags(found.learned, held_out[0]))
+            return reached, found, l2, weight
+
         with one_thread():
-            found = self._best_of(sentences, tags, held_out, saved)
-        self._learned = found.learning.learned
-        self.l2_, self.unlabelled_weight_ = found.l2, found.weight
-        self.bound_ = found.learning.log_likelihood
-        self.outcome_ = replace(found.learning.outcome, model=self._learned.model)
+            trials = (trial(*choice) for choice in self._choices(tags, held_out))
+            _, found, self.l2_, self.unlabelled_weight_ = max(trials, key=itemgetter(0))
+        self._learned, self.bound_ = found.learned, found.log_likelihood
+        self.outcome_ = replace(found.outcome, model=self._learned.model)
         warn_of_single_label(self.classes_)
         return self
 
@@ -284,14 +292,8 @@ class JointTagger(Estimator):
         if learned["source"] is not None:
             self.source_ = TagSource.from_settings(learned["source"])
 
-    def _best_of(
-        self,
-        sentences: list[Sequence[str]],
-        tags: list[Tags],
-        held_out: Held | None,
-        saved: Stages,
-    ) -> _Trial:
-        """The tagger, of all settings to choose from, that is best on held-out sentences."""
+    def _choices(self, tags: list[Tags], held_out: object) -> list[tuple[float, float]]:
+        """The strengths and weights to choose from."""
         labelled = all(some is not None and None not in some for some in tags)
         weights = [1.0] if labelled else _several(self.unlabelled_weight)
         choices = list(product(_several(self.l2), weights))
@@ -299,16 +301,7 @@ class JointTagger(Estimator):
             raise SettingsError("l2 and unlabelled_weight each need at least one number.")
         if len(choices) > 1 and held_out is None:
             raise SettingsError("to choose between settings fit needs validation=(X, y).")
-        best: _Trial | None = None
-        for l2, weight in choices:
-            found = learn(sentences, tags, self, l2, weight, saved)
-            reached = 0.0
-            if held_out is not None:
-                reached = _accuracy(held_out[1], _best_tags(found.learned, held_out[0]))
-            if best is None or reached > best.accuracy:
-                best = _Trial(found, l2, weight, reached)
-        assert best is not None  # noqa: S101 - there are choices
-        return best
+        return choices
 
     def _check_settings(self) -> None:
         if self.words not in PLACES:
@@ -328,15 +321,6 @@ class JointTagger(Estimator):
     def _fitted(self) -> LearnedTagger:
         learned: LearnedTagger = self._after_fit("_learned")
         return learned
-
-
-class _Trial(NamedTuple):
-    """What was learned with one choice of settings, and how good it is on held-out sentences."""
-
-    learning: Learning
-    l2: float
-    weight: float
-    accuracy: float
 
 
 def _chains(
@@ -379,13 +363,6 @@ def batches(sentences: Sentences, most: int) -> Iterator[list[Sequence[str]]]:
         tokens += len(sentence)
     if group:
         yield group
-
-
-def _held_out(validation: Any) -> Held | None:
-    if validation is None:
-        return None
-    sentences, tags = pair_of(validation)
-    return list(sentences), list(tags)
 
 
 def _several(values: float | Sequence[float]) -> list[float]:

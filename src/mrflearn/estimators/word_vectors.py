@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Self
@@ -62,13 +61,15 @@ class WordSpace(Estimator):
             min_count=self.min_count,
         )
 
-    @abstractmethod
     def _words(self) -> Vocabulary:
         """The vocabulary; `NotFittedError` before `fit`."""
+        found: Vocabulary = self._after_fit("vocabulary_")
+        return found
 
-    @abstractmethod
     def _vectors(self) -> NDArray[np.float32]:
         """The vector of each word, in the order of the vocabulary; `NotFittedError` before."""
+        found: NDArray[np.float32] = self._after_fit("vectors_")
+        return found
 
     def frequent_words(self, n: int) -> list[str]:
         """The most frequent words.
@@ -265,11 +266,3 @@ class WordVectors(WordSpace):
         self.vectors_ = np.asarray(tensors["vectors"].cpu())
         if len(self.vectors_) != len(self.vocabulary_):
             raise DataError("words and vectors differ in number")
-
-    def _words(self) -> Vocabulary:
-        found: Vocabulary = self._after_fit("vocabulary_")
-        return found
-
-    def _vectors(self) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = self._after_fit("vectors_")
-        return found

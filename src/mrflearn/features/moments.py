@@ -35,17 +35,6 @@ class TripleCounts:
     codes: NDArray[np.int64]
     count: NDArray[np.int64]
 
-    def plus(self, others: Sequence[TripleCounts]) -> TripleCounts:
-        """The counts of all as one; counts of zero are dropped."""
-        codes = np.concatenate([self.codes, *(other.codes for other in others)])
-        count = np.concatenate([self.count, *(other.count for other in others)])
-        return TripleCounts(*sum_by_key(codes, count))
-
-    def plus_repeats(self, state: int, states: int, times: int) -> TripleCounts:
-        """The counts with so many more (or fewer) triples of one state alone."""
-        code = np.array([state * (states * states + states + 1)])
-        return self.plus([TripleCounts(code, np.array([times]))])
-
 
 # All that the lifted language model reads of a corpus: word counts and pair counts at offsets.
 
@@ -149,17 +138,17 @@ class Moments:
             return self
         if self.separator is None:
             raise DataError("a torus has no separators, so its size cannot be rounded up.")
-        unary = self.unary.copy()
+        unary, states, filler = self.unary.copy(), self.states, self.filler + more
         unary[self.separator] += more
-        corner = np.array([self.separator * (self.states + 1)])
+        corner = self.separator * (states + 1), more
         pairs = tuple(
-            _sum_of_codes([pair.codes(self.states), corner], [pair.count, [more]], self.states)
+            PairCounts.from_codes(*_sum([(pair.codes(states), pair.count), corner]), states)
             for pair in self.pairs
         )
         triples = self.triples
         if triples is not None:
-            triples = triples.plus_repeats(self.separator, self.states, more)
-        filler = self.filler + more
+            corner = self.separator * (states * states + states + 1), more
+            triples = TripleCounts(*_sum([(triples.codes, triples.count), corner]))
         return replace(self, unary=unary, pairs=pairs, filler=filler, triples=triples)
 
 
@@ -175,21 +164,18 @@ def merge(*moments: Moments) -> Moments:
     parts = [part.without_filler() for part in moments]
     states = parts[0].states
     pairs = tuple(
-        _sum_of_codes([pair.codes(states) for pair in same], [pair.count for pair in same], states)
+        PairCounts.from_codes(*_sum([(pair.codes(states), pair.count) for pair in same]), states)
         for same in zip(*(part.pairs for part in parts), strict=True)
     )
-    lengths, length_counts = sum_by_key(
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.length_counts for part in parts]),
-    )
-    triples = [part.triples for part in parts if part.triples is not None]
+    lengths, length_counts = _sum([(part.lengths, part.length_counts) for part in parts])
+    triples = [(own.codes, own.count) for part in parts if (own := part.triples) is not None]
     return replace(
         parts[0],
         unary=np.sum([part.unary for part in parts], axis=0),
         pairs=pairs,
         lengths=lengths,
         length_counts=length_counts,
-        triples=triples[0].plus(triples[1:]) if len(triples) == len(parts) else None,
+        triples=TripleCounts(*_sum(triples)) if len(triples) == len(parts) else None,
     )
 
 
@@ -203,9 +189,10 @@ def sum_by_key(keys: Counts, values: Counts) -> tuple[Counts, Counts]:
     return keys[first][kept], sums[kept]
 
 
-def _sum_of_codes(codes: Sequence[Counts], counts: Sequence[ArrayLike], states: int) -> PairCounts:
-    keys, sums = sum_by_key(np.concatenate(codes), np.concatenate(counts).astype(np.int64))
-    return PairCounts.from_codes(keys, sums, states)
+def _sum(parts: Sequence[tuple[ArrayLike, ArrayLike]]) -> tuple[Counts, Counts]:
+    """The distinct keys of all parts (keys, values), rising, each with the sum of its values."""
+    keys, values = (np.concatenate([np.atleast_1d(p[side]) for p in parts]) for side in (0, 1))
+    return sum_by_key(keys, values.astype(np.int64))
 
 
 def _check_mergeable(first: Moments, other: Moments) -> None:

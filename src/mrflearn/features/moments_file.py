@@ -41,7 +41,8 @@ def save_moments(moments: Moments, path: PathLike) -> None:
     if moments.triples is not None:
         tensors |= {"triples": moments.triples.codes, "triple_counts": moments.triples.count}
     if moments.vocabulary is not None:
-        tensors["vocabulary"] = _bytes_of_words(moments.vocabulary)
+        words = json.dumps(moments.vocabulary.words, ensure_ascii=False, separators=(",", ":"))
+        tensors["vocabulary"] = np.frombuffer(words.encode("utf-8"), np.uint8)
     header = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -89,7 +90,8 @@ def _moments(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Moment
         kind = np.uint8 if name == "vocabulary" else np.int64
         if tensor.dtype != kind or tensor.ndim != 1:
             raise DataError(f"{name} is {tensor.dtype} of shape {tensor.shape}")
-    words = tensors.get("vocabulary")
+    words, triples = tensors.get("vocabulary"), tensors.get("triples")
+    vocabulary = None if words is None else Vocabulary(tuple(json.loads(words.tobytes())))
     offsets = tuple(tuple(map(int, offset)) for offset in header["offsets"])
     pairs = tuple(
         PairCounts(*(tensors[f"{field}.{number}"] for field in PAIR_FIELDS))
@@ -102,25 +104,10 @@ def _moments(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Moment
         lengths=tensors["lengths"],
         length_counts=tensors["length_counts"],
         separator=header["separator"],
-        vocabulary=None if words is None else _words_of_bytes(words),
+        vocabulary=vocabulary,
         filler=int(header["filler"]),
-        triples=_triples(tensors),
+        triples=None if triples is None else TripleCounts(triples, tensors["triple_counts"]),
     )
-
-
-def _triples(tensors: dict[str, NDArray[Any]]) -> TripleCounts | None:
-    if "triples" not in tensors:
-        return None
-    return TripleCounts(tensors["triples"], tensors["triple_counts"])
-
-
-def _bytes_of_words(vocabulary: Vocabulary) -> NDArray[np.uint8]:
-    text = json.dumps(vocabulary.words, ensure_ascii=False, separators=(",", ":"))
-    return np.frombuffer(text.encode("utf-8"), np.uint8)
-
-
-def _words_of_bytes(array: NDArray[np.uint8]) -> Vocabulary:
-    return Vocabulary(tuple(json.loads(array.tobytes().decode("utf-8"))))
 
 
 # The plain-text moments and vocabulary of MRF-LM, the authors' own program (srush/MRF-LM).

@@ -68,8 +68,8 @@ from mrflearn.inference.perron import (
     overlap,
     power_steps,
 )
+from mrflearn.kernels.log_product import sum_out_words
 from mrflearn.kernels.low_rank import star_logsumexp
-from mrflearn.kernels.word_sums import sum_out_words
 
 # What an inference on a ring hands back: beliefs to train with, and a proven bound to report.
 
@@ -132,14 +132,6 @@ class LiftedInference(ABC, Generic[P]):
     recorded: bool = False
     weights: Float[Tensor, " k"] | None = None
 
-    def refuses(self, potentials: P) -> str | None:  # noqa: ARG002
-        """Why these potentials cannot be handled (and what to try instead), or None."""
-        return None
-
-    def duals(self, potentials: P) -> dict[str, Tensor]:  # noqa: ARG002
-        """The dual variables, by the names that potentials have for them: theirs, or zeros."""
-        return {}
-
     def begin(self, potentials: P) -> Vectors | None:  # noqa: ARG002
         """A warm start for these potentials, from scratch."""
         return None
@@ -195,7 +187,7 @@ def star_log_partition(potentials: LiftedPotentials) -> Float[Tensor, ""]:
     """
     if isinstance(potentials, WordPotentials):
         unary, left, right, *_ = potentials
-        duals = _word_duals(potentials)["duals"]
+        duals = _word_duals(potentials)
         size, centre = len(duals) + 1, unary - duals.sum(0)
         return star_logsumexp(left, right, unary + duals, centre, float(size)) / size
     return _tag_stars(potentials)
@@ -229,9 +221,8 @@ class Stars(LiftedInference[Any]):
 
     recorded: bool = False
 
-    def duals(self, potentials: LiftedPotentials) -> dict[str, Tensor]:
-        if isinstance(potentials, WordPotentials):
-            return _word_duals(potentials)
+    def duals(self, potentials: TagPotentials) -> dict[str, Tensor]:
+        """The dual variables of tagged text by name: those of the potentials, or zeros."""
         shape = len(potentials.transitions), len(potentials.words)
         return _tag_duals(potentials, len(tag_copies(*shape)) - 1, len(word_copies(*shape)) - 1)
 
@@ -254,10 +245,10 @@ class Stars(LiftedInference[Any]):
         return LogPartitionBound(value, 0.0, (1 / size,) * k, every, (1,) * k, size)
 
 
-def _word_duals(potentials: WordPotentials) -> dict[str, Tensor]:
+def _word_duals(potentials: WordPotentials) -> Float[Tensor, "k c"]:
     if potentials.duals is not None:
-        return {"duals": potentials.duals}
-    return {"duals": potentials.unary.new_zeros(potentials.offsets, potentials.states)}
+        return potentials.duals
+    return potentials.unary.new_zeros(potentials.offsets, potentials.states)
 
 
 def _tag_duals(potentials: TagPotentials, of_tags: int, of_words: int) -> dict[str, Tensor]:
@@ -330,7 +321,8 @@ class Spectral(LiftedInference[P]):
         """
         tolerance, gap = closeness(warm)
         if thorough or warm.shape[-1] <= FEW_STATES:
-            return *follow(matrices, warm, tolerance, MOST_STEPS, gap), True
+            vectors, growth = follow(matrices, warm, tolerance, MOST_STEPS, gap)
+            return vectors, growth, True
         vectors, growth = follow(matrices, warm, tolerance, HASTY_STEPS)
         excess = float((growth[2] - growth[0]) @ matrices.weights)
         return vectors, growth, excess <= gap
@@ -381,11 +373,8 @@ class Chains(Spectral[WordPotentials]):
     recorded: bool = False
     tolerance: ClassVar[float] = 1e-5
 
-    def duals(self, potentials: WordPotentials) -> dict[str, Tensor]:
-        return _word_duals(potentials)
-
     def matrices(self, potentials: WordPotentials) -> LowRankMatrices:
-        rho, duals = self.weights.to(potentials.unary), self.duals(potentials)["duals"]
+        rho, duals = self.weights.to(potentials.unary), _word_duals(potentials)
         # Any duals may stand in the potentials: their weighted mean is taken off.
         bias = potentials.unary + (duals - rho @ duals)
         return LowRankMatrices(*potentials.factors(), bias, rho)
@@ -411,12 +400,9 @@ class Windows(Spectral[WordPotentials]):
     tolerance: ClassVar[float] = 1e-6
     most_words: ClassVar[dict[str, int]] = {"cpu": 4_000, "cuda": 20_000}
 
-    def refuses(self, potentials: WordPotentials) -> str | None:
-        return self.refuses_size(potentials.offsets, potentials.states, potentials.unary.device)
-
     @classmethod
-    def refuses_size(cls, offsets: int, states: int, device: torch.device) -> str | None:
-        """Why texts of this context and vocabulary cannot be handled, or None."""
+    def refuses(cls, offsets: int, states: int, device: torch.device) -> str | None:
+        """Why texts of this context and vocabulary cannot be handled (and what to try), or None."""
         if offsets != 2:
             return (
                 f"windows of two words are for a context of 2, not of {offsets}. Try chains: for "
@@ -429,9 +415,6 @@ class Windows(Spectral[WordPotentials]):
             f"{states:,} words are too many for windows of two (at most {most:,} here). Try a GPU "
             "(device cuda), a smaller vocabulary, or chains."
         )
-
-    def duals(self, potentials: WordPotentials) -> dict[str, Tensor]:
-        return _word_duals(potentials)
 
     def matrices(self, potentials: WordPotentials) -> WindowMatrix | TripleMatrices:
         near, far = potentials.tables()
@@ -486,6 +469,7 @@ class TagChains(Spectral[TagPotentials]):
         return {p: sum(part.weight for part in self.parts if p in part.places) for p in places}
 
     def duals(self, potentials: TagPotentials) -> dict[str, Tensor]:
+        """The dual variables by name: those of the potentials, or zeros."""
         return _tag_duals(potentials, len(self.parts) - 1, len(self.parts) - 1)
 
     def tables(self, potentials: TagPotentials) -> list[Float[Tensor, "#t t t"]]:

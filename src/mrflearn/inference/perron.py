@@ -257,7 +257,7 @@ class LowRankMatrices:
 
     def quotients(self, vectors: Vectors) -> Float[Tensor, " k"]:
         """log (u^T M v): the log-partition of a star with a single leaf."""
-        left, right = vectors
+        left, right = vectors.unbind()
         parts = zip(self.left, self.right, self.bias + right, left, self.weights, strict=True)
         values = [
             star_logsumexp(rows[None], columns[None], bias[None], centre, (1 / weight).view(1))
@@ -284,7 +284,7 @@ class WindowMatrix:
 
     def both_steps(self, vectors: Vectors) -> Vectors:
         """log (T^T u) and log (T v)."""
-        left, right = vectors
+        left, right = vectors.unbind()
         further = (self.near + self._after(left)).view(1, -1)
         return torch.stack((further, self.right_step(right)[0]))
 
@@ -294,7 +294,7 @@ class WindowMatrix:
 
     def quotients(self, vectors: Vectors) -> Float[Tensor, " 1"]:
         """log (u^T T v)."""
-        left, right = vectors
+        left, right = vectors.unbind()
         parts = self._after(left) + self.near + right.view_as(self.near)
         return parts.flatten().logsumexp(0, keepdim=True)
 
@@ -363,7 +363,7 @@ class TripleMatrices:
 
     def quotients(self, vectors: Vectors) -> Float[Tensor, " f"]:
         """log (u^T M v); its gradient is how often each triple occurs."""
-        left, right = vectors.view(2, *self.tables.shape[:3])
+        left, right = vectors.view(2, *self.tables.shape[:3]).unbind()
         ends = left.unsqueeze(3) + right.unsqueeze(1)
         return (self.tables + ends).flatten(1).logsumexp(1)
 

@@ -21,8 +21,12 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from mrflearn.features.joint_moments import JointMoments, count_joint
-from mrflearn.features.tagged_sentences import UNKNOWN, TaggedSentences
+from mrflearn.features.tagged_sentences import (
+    UNKNOWN,
+    JointMoments,
+    TaggedSentences,
+    count_joint,
+)
 from mrflearn.graph.lifted import CENTRE, LEFT, RIGHT, SEPARATOR, TagPotentials
 from mrflearn.kernels import chain_search, chain_sums, second_order
 from mrflearn.kernels.chain_sums import Steps

@@ -21,7 +21,6 @@ from mrflearn.errors import InferenceError
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.inference.beliefs import Beliefs
 from mrflearn.inference.lifted import LiftedInference, ring_beliefs
-from mrflearn.kernels.safe_logsumexp import safe_logsumexp
 
 # Exact answers for texts over small vocabularies: windows of K words as the states of a chain.
 
@@ -88,9 +87,6 @@ class ExactRing(LiftedInference[WordPotentials]):
 
     positions: int
 
-    def refuses(self, potentials: WordPotentials) -> str | None:
-        return too_many_windows(potentials.states, potentials.offsets)
-
     def __call__(
         self, potentials: WordPotentials, warm: object = None, *, thorough: bool = True
     ) -> Beliefs:
@@ -113,15 +109,8 @@ def sentence_log_partitions(
             f"{states} words and {offsets} neighbours are too many for exact sentence "
             "probabilities. Try method='ais' or 'bound'."
         )
-    steps = _next_scores(potentials)
-    ends = _closing(steps, separator).flatten()
-    forward = steps.new_full([states] * offsets, -torch.inf)
-    forward[(separator,) * offsets] = 0.0
-    closed = [safe_logsumexp(forward.flatten() + ends)]
-    for _ in range(longest):
-        forward = safe_logsumexp(forward.unsqueeze(-1) + _words_only(steps, separator))
-        closed.append(safe_logsumexp(forward.flatten() + ends))
-    return torch.stack(closed)
+    _, rest = _to_come(potentials, separator, longest)
+    return torch.stack([totals[(separator,) * offsets] for totals in rest])
 
 
 @torch.no_grad()
@@ -132,12 +121,8 @@ def exact_sentences(
     generator: torch.Generator,
 ) -> list[Int[Tensor, " m"]]:
     """Independent sentences of these lengths, exactly from their distribution."""
-    steps, offsets = _next_scores(potentials), potentials.offsets
-    words = _words_only(steps, separator)
-    rest = [_closing(steps, separator)]  # by words still to come: all scores after a window
-    for _ in range(max(lengths, default=0)):
-        rest.append((words + rest[-1]).logsumexp(-1))
-    drawn = []
+    offsets, drawn = potentials.offsets, []
+    words, rest = _to_come(potentials, separator, max(lengths, default=0))
     for length in lengths:
         line = [separator] * offsets
         for left in range(length, 0, -1):
@@ -171,17 +156,22 @@ def _next_scores(potentials: WordPotentials) -> Float[Tensor, "*window c"]:
     return scores
 
 
-def _closing(steps: Tensor, separator: int) -> Float[Tensor, "*window"]:
-    """For every window, the scores of the K separators that follow."""
-    total = torch.zeros_like(steps[..., separator])
-    for _ in range(total.ndim):
-        total = steps[..., separator] + total[..., separator]
-    return total
+def _to_come(
+    potentials: WordPotentials, separator: int, longest: int
+) -> tuple[Float[Tensor, "*window c"], list[Float[Tensor, "*window"]]]:
+    """Scores of the next word after every window, and log-sums of all that comes after it.
 
-
-def _words_only(steps: Tensor, separator: int) -> Float[Tensor, "*window c"]:
+    The latter by how many words are still to come before the K separators that end the sentence.
+    """
+    steps = _next_scores(potentials)
+    end = torch.zeros_like(steps[..., separator])
+    for _ in range(end.ndim):
+        end = steps[..., separator] + end[..., separator]
     banned = torch.arange(steps.shape[-1], device=steps.device) == separator
-    return steps.masked_fill(banned, -torch.inf)
+    words, rest = steps.masked_fill(banned, -torch.inf), [end]
+    for _ in range(longest):
+        rest.append((words + rest[-1]).logsumexp(-1))
+    return words, rest
 
 
 # New sentences of given lengths from a neighbour model, by Gibbs sampling.

@@ -24,9 +24,9 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.execution.recording import recorded
-from mrflearn.features.joint_moments import JointMoments
 from mrflearn.features.moments import Moments
 from mrflearn.features.spelling import SpellingTable
+from mrflearn.features.tagged_sentences import JointMoments
 from mrflearn.graph.lifted import CENTRE, TagPotentials, WordPotentials
 from mrflearn.inference.lifted import LiftedInference
 from mrflearn.inference.perron import onward

@@ -291,7 +291,8 @@ class _Training(Generic[M]):
         if self.plan.in_double is None or self.state.vector.dtype != torch.float32:
             return False
         rounding = torch.finfo(torch.float32).eps * abs(self.state.value)
-        noisy = self.state.noise > MUCH_NOISE * rounding
+        enough = (self.rule.delta or 0.0) * abs(self.state.value)  # a gain that counts as none
+        noisy = self.state.noise > max(MUCH_NOISE * rounding, enough)
         return verdict.ending == "stuck" or (verdict.ending == "value" and noisy)
 
     def go_on_in_double(self) -> None:
