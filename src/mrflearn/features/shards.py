@@ -16,8 +16,7 @@ from torch import Tensor
 from mrflearn.errors import DataError
 from mrflearn.features.observations import Samples, check_states
 from mrflearn.io.files import PathLike
-from mrflearn.io.sample_rows import Columns
-from mrflearn.io.samples import read_sample_chunks
+from mrflearn.io.samples import Columns, read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 
 Scope = tuple[Int[Tensor, "q n"], Sequence[int]]  # variables of q cliques, and their state counts

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from mrflearn.io.graphs import LabelledGraph, read_graphs, write_graphs
     from mrflearn.io.grmm import LayeredSequence, read_grmm, write_grmm
     from mrflearn.io.ptb import read_trees, write_trees
-    from mrflearn.io.sample_rows import SampleTable
-    from mrflearn.io.samples import read_sample_chunks, read_samples, write_samples
+    from mrflearn.io.samples import SampleTable, read_sample_chunks, read_samples, write_samples
     from mrflearn.io.seminars import Seminar, read_seminar, read_seminars, write_seminar
     from mrflearn.io.similarity import (
         Analogy,
@@ -140,7 +139,7 @@ __getattr__, __dir__ = lazy(
         "LayeredSequence": ".grmm",
         "NamedVectors": ".vectors",
         "ConlluRow": ".conllu",
-        "SampleTable": ".sample_rows",
+        "SampleTable": ".samples",
         "Seminar": ".seminars",
         "Span": ".spans",
         "StateCodes": ".state_codes",
