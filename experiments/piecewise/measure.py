@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import resource
 import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rows import Point
@@ -12,7 +14,9 @@ from tasks import Example, Parts, Task
 from mrflearn.estimators.crf import CRF
 from mrflearn.estimators.factorial_crf import FactorialCRF
 from mrflearn.estimators.skip_chain_crf import SkipChainCRF
-from mrflearn.evaluation.layers import layers_report, token_report
+from mrflearn.evaluation.chunks import ChunkReport, paired
+from mrflearn.evaluation.layers import layers_report
+from mrflearn.io.spans import split_tag
 
 
 def measure(task: Task, parts: Parts, point: Point, jobs: int) -> dict[str, Any]:
@@ -95,3 +99,18 @@ def _scores(task: Task, test: list[Example], found: list[list[list[str]]]) -> di
         tokens = token_report(truth["field"], guess["field"])
         figures["token_f1"] = {name: score.f1 for name, score in tokens.by_label.items()}
     return figures
+
+
+def token_report(truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> ChunkReport:
+    """Precision, recall and F1 of single tokens by label, as fields of a form are often scored.
+
+    A token counts for the label of its chunk tag (`B-` and `I-` alike); O counts for nothing.
+    """
+    correct, guessed, actual = Counter[str](), Counter[str](), Counter[str]()
+    for pair in paired(truth, predicted):
+        for true, guess in zip(*pair, strict=True):
+            (letter, label), (guessed_letter, guessed_label) = split_tag(true), split_tag(guess)
+            actual[label] += letter != "O"
+            guessed[guessed_label] += guessed_letter != "O"
+            correct[label] += letter != "O" != guessed_letter and label == guessed_label
+    return ChunkReport.of(correct, +guessed, +actual)  # labels that occur

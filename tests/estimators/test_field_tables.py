@@ -19,8 +19,7 @@ from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.networks import from_uai
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.sampling import Drawing
-from mrflearn.io.sample_rows import SampleTable
-from mrflearn.io.samples import write_samples
+from mrflearn.io.samples import SampleTable, write_samples
 from mrflearn.io.uai import read_network
 
 ISING = Drawing()(random_ising(grid(2, 3), seed=3), 3_000, seed=0).samples.numpy()

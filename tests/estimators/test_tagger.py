@@ -10,7 +10,7 @@ from mrflearn.errors import DataError, MrflearnError, NotFittedError, SettingsEr
 from mrflearn.estimators import tagger as module
 from mrflearn.estimators.loading import load
 from mrflearn.estimators.tagger import JointTagger
-from mrflearn.evaluation.clusters import many_to_one
+from mrflearn.evaluation.tagging import many_to_one
 from support.edited import drop
 from support.toy_language import toy_sentences
 

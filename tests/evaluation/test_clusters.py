@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.evaluation.clusters import many_to_one, v_measure
+from mrflearn.evaluation.tagging import many_to_one, v_measure
 
 pairs = st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from("xyab")), min_size=1)
 

@@ -1,13 +1,11 @@
-"""Several layers scored together, and fields scored by tokens."""
+"""Several layers scored together."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.evaluation.layers import layers_report, token_report
+from mrflearn.evaluation.layers import layers_report
 
 TRUTH = {"pos": [["DT", "NN"], ["VB"]], "chunk": [["B-NP", "I-NP"], ["O"]]}
 
@@ -39,23 +37,3 @@ def test_layers_that_do_not_match_are_refused(found, problem):
 def test_no_layers_are_refused():
     with pytest.raises(DataError, match="both need the same"):
         layers_report({}, {})
-
-
-tags = st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b"]), min_size=1, max_size=8)
-
-
-@given(st.data(), tags)
-def test_tokens_count_for_their_field_whatever_their_letter(data, truth):
-    size = len(truth)
-    guess = data.draw(st.lists(st.sampled_from(["O", "I-a", "I-b"]), min_size=size, max_size=size))
-    report = token_report([truth], [guess])
-    for name in "ab":
-        true_places = {i for i, tag in enumerate(truth) if tag.endswith(name)}
-        places = {i for i, tag in enumerate(guess) if tag.endswith(name)}
-        if not true_places | places:
-            assert name not in report.by_label
-            continue
-        score = report.by_label[name]
-        expected = (len(true_places & places), len(places), len(true_places))
-        assert (score.correct, score.predicted, score.actual) == expected
-    assert report.total.actual == sum(tag != "O" for tag in truth)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
 from mrflearn.io import samples
-from mrflearn.io.sample_rows import SampleTable
-from mrflearn.io.samples import read_sample_chunks, read_samples, write_samples
+from mrflearn.io.samples import SampleTable, read_sample_chunks, read_samples, write_samples
 
 NAMES = ("alpha", "b, quoted", 'c "said"', "O'Connor", "é")
 

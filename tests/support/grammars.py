@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import numpy as np
 from hypothesis import strategies as st
 
 from mrflearn.datasets.grammar import Grammar, Rule
@@ -48,3 +49,9 @@ def enumerate_strings(grammar: Grammar, longest: int) -> dict[tuple[str, ...], t
                 new = (*rule.right, *rest[1:])
                 waiting.append((words, new, probability * rule.probability))
     return dict(found)
+
+
+def spectral_radius(grammar: Grammar) -> float:
+    """Below 1 if and only if derivations have a finite mean size."""
+    among_nonterminals = grammar.mean_matrix[:, : len(grammar.nonterminals)]
+    return float(np.abs(np.linalg.eigvals(among_nonterminals)).max())

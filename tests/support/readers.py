@@ -20,8 +20,6 @@ import safetensors.torch
 import torch
 
 import mrflearn
-from mrflearn.datasets.english import read_lexicon
-from mrflearn.datasets.grammar import read_grammar
 from mrflearn.estimators.crf_weights import read_weights
 from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments_file import (
@@ -95,25 +93,6 @@ def _texts() -> list[Entry]:
         ("documents", b"a b\nc d\n\ne\n", lambda path: list(read_documents(path)), ".txt"),
         ("vocabulary", b"<S>\n<unk>\nthe\ncat\n", Vocabulary.load, ".txt"),
         ("contacts", b"0 1.5\t2\n1.5 0 -1e-3\n2 -1e-3 0\n", read_contacts, ".mat"),
-        (
-            "grammar",
-            (
-                b"# rules\nlet X = a b\n1 S[X] -> NP[X] VP # all\n2 S[X] -> VP\n"
-                b"1 NP[X] -> DT:the NN\n"
-                b"1 VP -> VB\n"
-            ),
-            read_grammar,
-            ".pcfg",
-        ),
-        (
-            "lexicon",
-            (
-                b"# words\nnoun thing 0.5\n  * cat dog/dogs\n  sport ball\n  law act\nverb do\n"
-                b"  * walk go/went/gone/going\n"
-            ),
-            read_lexicon,
-            ".lexicon",
-        ),
         ("edges", b"# two\n0 1\n1, 2\n", from_edge_file, ".edges"),
         (
             "templates",

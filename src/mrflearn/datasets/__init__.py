@@ -28,16 +28,12 @@ __all__ = [
     "sample_documents",
 ]
 
+_NAMES = {
+    ".docstrings": "docstring_documents docstring_sentences",
+    ".english": (
+        "Document Entropy Sentence document_log_probability entropy_per_sentence sample_documents"
+    ),
+}
 __getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Document": ".english",
-        "Entropy": ".english",
-        "Sentence": ".english",
-        "docstring_documents": ".docstrings",
-        "docstring_sentences": ".docstrings",
-        "document_log_probability": ".english",
-        "entropy_per_sentence": ".english",
-        "sample_documents": ".english",
-    },
+    __name__, {name: home for home, names in _NAMES.items() for name in names.split()}
 )

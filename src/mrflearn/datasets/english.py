@@ -17,9 +17,9 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.resources import as_file, files
+from importlib.resources import files
 from itertools import chain, permutations
 from typing import Literal
 
@@ -38,7 +38,6 @@ from mrflearn.datasets.grammar import (
     uniform_numbers,
 )
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, read_lines
 from mrflearn.io.spans import Span, spans_to_tags
 from mrflearn.io.trees import Tree
 
@@ -112,82 +111,41 @@ class WordClass:
         return row
 
 
-@dataclass(frozen=True, eq=False)
-class Lexicon:
-    """Topics and word classes, each under a symbol such as `NN[per]` or `VBZ[t.obj]`."""
+def read_lexicon(text: str) -> tuple[tuple[str, ...], dict[str, WordClass]]:
+    """Topics in the order in which a text names them, and its word classes.
 
-    topics: tuple[str, ...]
-    classes: dict[str, WordClass]
-
-
-@dataclass
-class _Section:
-    kind: str
-    name: str
-    share: float
-    entries: dict[str, list[str]] = field(default_factory=dict)
-
-
-def read_lexicon(path: PathLike) -> Lexicon:
-    """The lexicon of a text file; its topics are in the order in which the file names them."""
-    sections = list(_sections(path))
-    named = (topic for section in sections for topic in section.entries if topic != ANY)
+    A class stands under a symbol such as `NN[per]` or `VBZ[t.obj]`.
+    """
+    sections: list[tuple[list[str], dict[str, list[str]]]] = []
+    for line in text.splitlines():
+        words = line.partition("# ")[0].split()
+        if words and line[0].isspace():
+            sections[-1][1][words[0]] = words[1:]
+        elif words and line[0] != "#":
+            sections.append((words, {}))
+    named = (topic for _, entries in sections for topic in entries if topic != ANY)
     topics = tuple(dict.fromkeys(named))
     classes = {}
-    for section in sections:
-        for tag, form in _FORMS.get(section.kind, {section.kind: _as_is}).items():
-            classes[f"{tag}[{section.name}]"] = _class_of_entry(section, topics, form, path)
-    return Lexicon(topics, classes)
+    for (kind, name, *share), entries in sections:
+        for tag, form in _FORMS.get(kind, {kind: _as_is}).items():
+            own = _inflected(entries, float(share[0]) if share else 1.0, topics, form)
+            classes[f"{tag}[{name}]"] = own
+    return topics, classes
 
 
-def _sections(path: PathLike) -> Iterator[_Section]:
-    section = None
-    for number, line in read_lines(path):
-        pieces = line.partition("# ")[0].split()
-        if not pieces or line.startswith("#"):
-            continue
-        if not line[0].isspace():
-            if section is not None:
-                yield section
-            section = _heading(pieces, path, number)
-        elif section is None:
-            raise DataError("words come before any section.", path=path, line=number)
-        else:
-            section.entries[pieces[0]] = pieces[1:]
-    if section is not None:
-        yield section
-
-
-def _heading(pieces: list[str], path: PathLike, number: int) -> _Section:
-    try:
-        kind, name, share = (*pieces, "1") if len(pieces) == 2 else pieces
-        section = _Section(kind, name, float(share))
-    except ValueError:
-        section = None
-    if section is None or not 0 <= section.share <= 1:
-        raise DataError(
-            f"'{' '.join(pieces)}' is not a section: KIND CLASS, or KIND CLASS SHARE with a share "
-            "from 0 to 1.",
-            path=path,
-            line=number,
-        )
-    return section
-
-
-def _class_of_entry(
-    section: _Section, topics: Sequence[str], form: Callable[[list[str]], str], path: PathLike
+def _inflected(
+    entries: dict[str, list[str]],
+    any_share: float,
+    topics: Sequence[str],
+    form: Callable[[list[str]], str],
 ) -> WordClass:
     """The class of one inflected form."""
     column: dict[str, int] = {}
     rows = []
-    for topic in topics if section.share < 1 else (ANY,):
+    for topic in topics if any_share < 1 else (ANY,):
         row: dict[str, float] = {}
-        for source, share in ((ANY, section.share), (topic, 1 - section.share)):
-            if share == 0:
-                continue
-            words = section.entries.get(source)
-            if not words:
-                raise DataError(f"class '{section.name}' has no words for '{source}'.", path=path)
+        for source, share in ((ANY, any_share), (topic, 1 - any_share)):
+            words = entries[source] if share else []
             # Sums by fsum are the same on every machine, so that samples are too.
             total = math.fsum(1 / (rank + 1) for rank in range(1, len(words) + 1))
             for rank, word in enumerate(words, start=1):
@@ -238,12 +196,6 @@ class English:
     word_classes: dict[str, WordClass]
 
     @cached_property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Every word that can occur, sorted; "an" is a spelling of "a"."""
-        words = {word for known in self.word_classes.values() for word in known.words}
-        return tuple(sorted(words | {"an"}))
-
-    @cached_property
     def mixtures(self) -> tuple[tuple[float, ...], ...]:
         """The mixtures of topics that a document may have, each as likely as the next."""
         number = len(self.topics)
@@ -257,21 +209,14 @@ class English:
 def english() -> English:
     """The built-in English, read once."""
     folder = files("mrflearn.datasets")
-    with as_file(folder / "english.pcfg") as path:
-        grammar = read_grammar(path)
-    with as_file(folder / "english.lexicon") as path:
-        lexicon = read_lexicon(path)
-    classes = {symbol: _word_class(symbol, lexicon.classes) for symbol in grammar.terminals}
-    return English(grammar, lexicon.topics, classes)
-
-
-def _word_class(symbol: str, classes: dict[str, WordClass]) -> WordClass:
-    if symbol in classes:
-        return classes[symbol]
-    tag_and_word = literal(symbol)
-    if tag_and_word is None:
-        raise DataError(f"the grammar asks for '{symbol}', which has neither rules nor words.")
-    return WordClass((tag_and_word[1],), np.ones((1, 1)))
+    grammar = read_grammar((folder / "english.pcfg").read_text("utf-8"))
+    topics, lexicon = read_lexicon((folder / "english.lexicon").read_text("utf-8"))
+    classes = {}
+    for symbol in grammar.terminals:
+        word = literal(symbol)
+        one = None if word is None else WordClass((word[1],), np.ones((1, 1)))
+        classes[symbol] = one or lexicon[symbol]
+    return English(grammar, topics, classes)
 
 
 # Built-in English text whose truth is known: words, tags, chunks, trees, topics, probabilities.

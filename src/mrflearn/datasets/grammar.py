@@ -13,7 +13,7 @@ import itertools
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -21,9 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, read_lines
 
 # A probabilistic context-free grammar as a plain record, and what follows from it in closed
 # form.
@@ -47,20 +44,6 @@ class Grammar:
 
     start: str
     rules: tuple[Rule, ...]
-
-    def __post_init__(self) -> None:
-        for rule in self.rules:
-            if not rule.right or not 0 < rule.probability <= 1:
-                raise DataError(
-                    f"rule '{rule}' with probability {rule.probability}: the right side must not "
-                    "be empty and the probability must lie above 0 and not above 1."
-                )
-        for left, rules in self.rules_of.items():
-            total = math.fsum(rule.probability for rule in rules)
-            if abs(total - 1) > 1e-9:
-                raise DataError(f"the rules of '{left}' have total probability {total}, not 1.")
-        if self.start not in self.rules_of:
-            raise DataError(f"the start symbol '{self.start}' is on the left of no rule.")
 
     @cached_property
     def rules_of(self) -> dict[str, tuple[Rule, ...]]:
@@ -91,19 +74,8 @@ class Grammar:
         return means
 
     @cached_property
-    def spectral_radius(self) -> float:
-        """Below 1 if and only if derivations have a finite mean size."""
-        among_nonterminals = self.mean_matrix[:, : len(self.nonterminals)]
-        return float(np.abs(np.linalg.eigvals(among_nonterminals)).max())
-
-    @cached_property
     def expected_counts(self) -> dict[str, float]:
         """How often each symbol, terminals too, occurs in a derivation on average."""
-        if self.spectral_radius >= 1:
-            raise DataError(
-                f"derivations have no finite mean size (spectral radius {self.spectral_radius:.3f}"
-                ", must be below 1); give recursive rules less probability."
-            )
         inner = len(self.nonterminals)
         start = np.zeros(inner)
         start[self.nonterminals.index(self.start)] = 1
@@ -139,43 +111,41 @@ class Grammar:
 
 
 _LETTER = re.compile(r"(?<![A-Za-z])[A-Z](?![A-Za-z$])")
-_LET = re.compile(r"let\s+([A-Z])\s*=\s*(\S.*)$")
-_RULE = re.compile(r"(\S+)\s+(\S+)\s+->\s+(\S.*)$")
-
-MOST_RULES = 100_000  # that one line may stand for
-Sides = tuple[str, tuple[str, ...]]
 
 
-def read_grammar(path: PathLike) -> Grammar:
-    """The grammar of a text file, whose first rule's left side is the start symbol.
+def read_grammar(text: str) -> Grammar:
+    """The grammar of a text, whose first rule's left side is the start symbol.
 
     Families of rules are spelt out, rules out of reach of the start symbol are dropped, and
     weights are divided by the sum over the rules of one left side.
     """
-    weights: dict[Sides, float] = {}
     letters: dict[str, list[str]] = {}
-    for number, line in read_lines(path):
-        text = re.sub(r"(^|\s)#.*", "", line).strip()
-        if let := _LET.match(text):
-            letters[let[1]] = let[2].split()
-        elif rule := _RULE.match(text):
-            weight = _weight(rule[1], path, number)
-            try:
-                spelt_out = list(_spelt_out([rule[2], *rule[3].split()], letters))
-            except DataError as error:
-                raise DataError(error.problem, path=path, line=number) from None
-            for left, *right in spelt_out:
-                sides = (left, tuple(right))
-                weights[sides] = weights.get(sides, 0.0) + weight
-        elif text:
-            raise DataError(
-                f"'{text}' is neither 'let X = a b c' nor 'weight LEFT -> RIGHT ...'.",
-                path=path,
-                line=number,
-            )
-    if not weights:
-        raise DataError("there is no rule in this file.", path=path)
-    return _normalised(weights)
+    weights: dict[tuple[str, ...], float] = {}  # of the symbols of a rule, the left side first
+    for line in text.splitlines():
+        words = re.sub(r"(^|\s)#.*", "", line).split()
+        if words[:1] == ["let"]:
+            letters[words[1]] = words[3:]
+        elif words:
+            weight, left, _, *right = words
+            for symbols in _spelt_out([left, *right], letters):
+                weights[symbols] = weights.get(symbols, 0.0) + float(weight)
+    totals: dict[str, float] = {}
+    following: dict[str, set[str]] = {}
+    for (left, *right), own in weights.items():
+        totals[left] = totals.get(left, 0.0) + own
+        following.setdefault(left, set()).update(right)
+    start = next(iter(totals))
+    reached, waiting = {start}, [start]
+    while waiting:
+        fresh = following.get(waiting.pop(), set()) - reached
+        reached |= fresh
+        waiting.extend(fresh)
+    rules = (
+        Rule(left, tuple(right), own / totals[left])
+        for (left, *right), own in weights.items()
+        if left in reached
+    )
+    return Grammar(start, tuple(rules))
 
 
 def literal(symbol: str) -> tuple[str, str] | None:
@@ -189,61 +159,20 @@ def label(symbol: str) -> str:
     return symbol.partition("[")[0]
 
 
-def _weight(text: str, path: PathLike, number: int) -> float:
-    try:
-        weight = float(text)
-    except ValueError:
-        weight = math.nan
-    if not 0 < weight < math.inf:
-        raise DataError(
-            f"'{text}' should be the rule's weight, a number above 0.", path=path, line=number
-        )
-    return weight
-
-
-def _spelt_out(symbols: list[str], letters: dict[str, list[str]]) -> Iterator[list[str]]:
+def _spelt_out(symbols: list[str], letters: dict[str, list[str]]) -> Iterator[tuple[str, ...]]:
     """The rule once for each choice of values for the letters in it."""
     # A literal has no letters to fill in: NNP:I is the word "I".
     patterns = [symbol for symbol in symbols if literal(symbol) is None]
     found = (letter for pattern in patterns for letter in _LETTER.findall(pattern))
     used = [letter for letter in dict.fromkeys(found) if letter in letters]
-    if math.prod(len(letters[letter]) for letter in used) > MOST_RULES:
-        raise DataError(f"one line stands for more than {MOST_RULES:,} rules.")
     for values in itertools.product(*(letters[letter] for letter in used)):
         choice = dict(zip(used, values, strict=True))
-        yield [_filled(symbol, choice) for symbol in symbols]
-
-
-def _filled(symbol: str, choice: dict[str, str]) -> str:
-    if literal(symbol) is not None:
-        return symbol
-    return _LETTER.sub(lambda letter: choice.get(letter[0], letter[0]), symbol)
-
-
-def _normalised(weights: dict[Sides, float]) -> Grammar:
-    start = next(iter(weights))[0]
-    reached = _reachable(start, weights)
-    totals: dict[str, float] = {}
-    for (left, _), weight in weights.items():
-        totals[left] = totals.get(left, 0.0) + weight
-    rules = (
-        Rule(left, right, weight / totals[left])
-        for (left, right), weight in weights.items()
-        if left in reached
-    )
-    return Grammar(start, tuple(rules))
-
-
-def _reachable(start: str, sides: Iterable[Sides]) -> set[str]:
-    following: dict[str, set[str]] = {}
-    for left, right in sides:
-        following.setdefault(left, set()).update(right)
-    reached, waiting = {start}, [start]
-    while waiting:
-        fresh = following.get(waiting.pop(), set()) - reached
-        reached |= fresh
-        waiting.extend(fresh)
-    return reached
+        yield tuple(
+            _LETTER.sub(lambda letter: choice.get(letter[0], letter[0]), symbol)  # noqa: B023
+            if literal(symbol) is None
+            else symbol
+            for symbol in symbols
+        )
 
 
 # Random derivations of a grammar, drawn without recursion.

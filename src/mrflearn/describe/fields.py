@@ -190,8 +190,7 @@ class FieldDescription(Description):
                 note,
                 Text("\n".join(" ".join(map(str, row)) for row in drawn.samples.tolist())),
             ]
-        from mrflearn.io.sample_rows import SampleTable
-        from mrflearn.io.samples import write_samples
+        from mrflearn.io.samples import SampleTable, write_samples
 
         spins = self.model.spins_
         rows = (drawn.samples + 1) // 2 if spins else drawn.samples  # as tables hold them

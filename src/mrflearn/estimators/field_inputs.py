@@ -16,8 +16,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, DataWarning, GraphError, SettingsError
 from mrflearn.graph.builders import from_networkx, graph_from_text
 from mrflearn.graph.factor_graph import FactorGraph
-from mrflearn.io.sample_rows import MISSING
-from mrflearn.io.samples import array_states
+from mrflearn.io.samples import MISSING, array_states
 from mrflearn.io.state_codes import StateCodes, gaps, observed_range
 
 Table = NDArray[np.integer[Any]]

@@ -10,10 +10,16 @@ if TYPE_CHECKING:
     from mrflearn.evaluation.brackets import BracketReport, bracket_report
     from mrflearn.evaluation.calibration import Reliability, reliability
     from mrflearn.evaluation.chunks import ChunkReport, ChunkScore, chunk_report
-    from mrflearn.evaluation.clusters import many_to_one, v_measure
     from mrflearn.evaluation.layers import LayersReport, layers_report
     from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness, spearman
-    from mrflearn.evaluation.tagging import Confusion, TaggingReport, confusion, tagging_report
+    from mrflearn.evaluation.tagging import (
+        Confusion,
+        TaggingReport,
+        confusion,
+        many_to_one,
+        tagging_report,
+        v_measure,
+    )
 
 __all__ = [
     "BracketReport",
@@ -37,27 +43,14 @@ __all__ = [
     "v_measure",
 ]
 
+_NAMES = {
+    ".brackets": "BracketReport bracket_report",
+    ".calibration": "Reliability reliability",
+    ".chunks": "ChunkReport ChunkScore chunk_report",
+    ".layers": "LayersReport layers_report",
+    ".similarity": "CosineSpace analogies likeness spearman",
+    ".tagging": "Confusion TaggingReport confusion many_to_one tagging_report v_measure",
+}
 __getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "BracketReport": ".brackets",
-        "ChunkReport": ".chunks",
-        "ChunkScore": ".chunks",
-        "Confusion": ".tagging",
-        "CosineSpace": ".similarity",
-        "LayersReport": ".layers",
-        "Reliability": ".calibration",
-        "TaggingReport": ".tagging",
-        "analogies": ".similarity",
-        "bracket_report": ".brackets",
-        "chunk_report": ".chunks",
-        "confusion": ".tagging",
-        "layers_report": ".layers",
-        "likeness": ".similarity",
-        "many_to_one": ".clusters",
-        "reliability": ".calibration",
-        "spearman": ".similarity",
-        "tagging_report": ".tagging",
-        "v_measure": ".clusters",
-    },
+    __name__, {name: home for home, names in _NAMES.items() for name in names.split()}
 )

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mrflearn.errors import DataError
-from mrflearn.evaluation.chunks import ChunkScore
+from mrflearn.evaluation.chunks import ChunkReport, ChunkScore
 from mrflearn.io.trees import TRACE, Tree, strip_functions
 
 NOT_COUNTED = frozenset({TRACE, ",", ":", "``", "''", "."})  # tags
@@ -57,12 +57,10 @@ def bracket_report(truth: Iterable[Tree], predicted: Iterable[Tree | None]) -> B
         sentences += 1
         unparsed += guess is None
         exact += guess is not None and wanted == given
-    labels = sorted(actual.keys() | found.keys())
-    by_label = {x: ChunkScore(right[x], found[x], actual[x]) for x in labels}
-    total = ChunkScore(right.total(), found.total(), actual.total())
+    report = ChunkReport.of(right, found, actual)
     share = exact / sentences if sentences else 0.0
     tagging = tags_right / tags if tags else 0.0
-    return BracketReport(total, by_label, sentences, unparsed, share, tagging)
+    return BracketReport(report.total, report.by_label, sentences, unparsed, share, tagging)
 
 
 def brackets(tree: Tree) -> Counter[Bracket]:

@@ -11,12 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TypeVar
 
 from mrflearn.errors import DataError
 from mrflearn.io.spans import Scheme, tags_to_spans
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +48,13 @@ class ChunkReport:
     total: ChunkScore
     by_label: dict[str, ChunkScore]
 
+    @classmethod
+    def of(cls, correct: Counter[str], guessed: Counter[str], actual: Counter[str]) -> ChunkReport:
+        """The report of counts by label."""
+        labels = sorted(guessed.keys() | actual.keys())
+        scores = {name: ChunkScore(correct[name], guessed[name], actual[name]) for name in labels}
+        return cls(ChunkScore(correct.total(), guessed.total(), actual.total()), scores)
+
 
 def chunk_report(
     truth: Iterable[Sequence[str]],
@@ -69,34 +73,21 @@ def chunk_report(
         spans = tags_to_spans(tags)
         guessed.update(span.label for span in spans)
         correct.update(span.label for span in set(true_spans).intersection(spans))
-    return _report(correct, guessed, actual)
+    return ChunkReport.of(correct, guessed, actual)
 
 
 def paired(
     truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
 ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
     """Sentences side by side; `DataError` where their numbers or lengths differ."""
-    for number, (true_tags, tags) in enumerate(_zip(truth, predicted), start=1):
+    for number, (true_tags, tags) in enumerate(zip_longest(truth, predicted), start=1):
+        if true_tags is None or tags is None:
+            raise DataError(
+                "there are not as many predicted sentences as true ones. Are both of the same file?"
+            )
         if len(true_tags) != len(tags):
             raise DataError(
                 f"sentence {number} has {len(true_tags)} true tags but {len(tags)} predicted ones. "
                 "Are both of the same file?"
             )
         yield true_tags, tags
-
-
-def _zip(first: Iterable[Item], second: Iterable[Item]) -> Iterator[tuple[Item, Item]]:
-    missing = object()
-    for one, other in zip_longest(first, second, fillvalue=missing):
-        if one is missing or other is missing:
-            raise DataError(
-                "there are not as many predicted sentences as true ones. Are both of the same file?"
-            )
-        yield one, other  # type: ignore[misc]  # neither is the mark
-
-
-def _report(correct: Counter[str], guessed: Counter[str], actual: Counter[str]) -> ChunkReport:
-    labels = sorted(guessed.keys() | actual.keys())
-    scores = {name: ChunkScore(correct[name], guessed[name], actual[name]) for name in labels}
-    total = ChunkScore(correct.total(), guessed.total(), actual.total())
-    return ChunkReport(total, scores)

@@ -5,14 +5,15 @@ A labelling has for each layer of each sentence the labels of its tokens: `label
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from mrflearn.errors import DataError
-from mrflearn.evaluation.chunks import ChunkReport, ChunkScore, chunk_report, paired
-from mrflearn.evaluation.tagging import Share, TaggingReport, tagging_report
-from mrflearn.io.spans import are_chunk_tags, split_tag
+from mrflearn.evaluation.chunks import ChunkReport, chunk_report
+from mrflearn.evaluation.tagging import Share, TaggingReport, hits, tagging_report
+from mrflearn.io.spans import are_chunk_tags
 
 Layer = Sequence[Sequence[str]]  # the labels of each sentence
 
@@ -41,9 +42,10 @@ def layers_report(truth: Mapping[str, Layer], predicted: Mapping[str, Layer]) ->
             f"{', '.join(predicted) or 'none'}; both need the same."
         )
     reports = {name: layer_report(truth[name], predicted[name]) for name in truth}
-    hits = (_hits(truth[name], predicted[name]) for name in truth)
-    right = [all(own) for own in zip(*hits, strict=True)]
-    return LayersReport(reports, Share(sum(right), len(right)))
+    none = np.zeros(0, dtype=bool)
+    layers = [np.concatenate([none, *hits(truth[name], predicted[name])]) for name in truth]
+    right = np.logical_and.reduce(layers)
+    return LayersReport(reports, Share(int(right.sum()), len(right)))
 
 
 def layer_report(truth: Layer, predicted: Layer) -> LayerReport:
@@ -51,26 +53,3 @@ def layer_report(truth: Layer, predicted: Layer) -> LayerReport:
     labels = {label for part in (truth, predicted) for sentence in part for label in sentence}
     chunks = chunk_report(truth, predicted) if are_chunk_tags(labels) else None
     return LayerReport(tagging_report(truth, predicted), chunks)
-
-
-def token_report(truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> ChunkReport:
-    """Precision, recall and F1 of single tokens by label, as fields of a form are often scored.
-
-    A token counts for the label of its chunk tag (`B-` and `I-` alike); O counts for nothing.
-    """
-    correct, guessed, actual = Counter[str](), Counter[str](), Counter[str]()
-    for pair in paired(truth, predicted):
-        for true, guess in zip(*pair, strict=True):
-            (letter, label), (guessed_letter, guessed_label) = split_tag(true), split_tag(guess)
-            actual[label] += letter != "O"
-            guessed[guessed_label] += guessed_letter != "O"
-            correct[label] += letter != "O" != guessed_letter and label == guessed_label
-    names = sorted(name for name in actual.keys() | guessed.keys() if actual[name] + guessed[name])
-    scores = {name: ChunkScore(correct[name], guessed[name], actual[name]) for name in names}
-    total = ChunkScore(correct.total(), guessed.total(), actual.total())
-    return ChunkReport(total, scores)
-
-
-def _hits(truth: Layer, predicted: Layer) -> Iterable[bool]:
-    for pair in paired(truth, predicted):
-        yield from (a == b for a, b in zip(*pair, strict=True))

@@ -1,10 +1,15 @@
-"""How often tags are right: on all tokens, on words seen in training and on the others."""
+"""How often tags are right: on all tokens, on words seen in training and on the others.
+
+And how well tags that were found without names agree with true ones.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from operator import eq
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -46,7 +51,7 @@ def tagging_report(
     """Shares of right tags; with the `words` and those `known` from training also by novelty."""
     if (words is None) != (known is None):
         raise DataError("accuracy on unseen words needs both: the words, and the known ones.")
-    right = [_hits(*pair) for pair in paired(truth, predicted)]
+    right = hits(truth, predicted)
     tokens = Share(int(sum(map(np.sum, right))), sum(map(len, right)))
     sentences = Share(sum(bool(row.all()) for row in right), len(right))
     if words is None or known is None:
@@ -60,8 +65,14 @@ def tagging_report(
     return TaggingReport(tokens, sentences, seen, unseen)
 
 
-def _hits(truth: Sequence[str], predicted: Sequence[str]) -> Bool[np.ndarray, " n"]:
-    return np.array([a == b for a, b in zip(truth, predicted, strict=True)], dtype=bool)
+def hits(
+    truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
+) -> list[Bool[np.ndarray, " n"]]:
+    """Which tags of each sentence are right."""
+    return [
+        np.fromiter(map(eq, true, guess), dtype=bool, count=len(true))
+        for true, guess in paired(truth, predicted)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,3 +103,17 @@ def confusion(truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
     for (true, guess), count in pairs.items():
         counts[number[true], number[guess]] = count
     return Confusion(tuple(labels), counts)
+
+
+def many_to_one(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> float:
+    """The share of right tokens when every found tag stands for the true one it meets most."""
+    counts = confusion(truth, found).counts
+    return float(counts.max(axis=0).sum()) / float(counts.sum()) if counts.size else math.nan
+
+
+def v_measure(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> float:
+    """The harmonic mean of homogeneity and completeness [Rosenberg, Hirschberg 2007]."""
+    from sklearn.metrics import v_measure_score
+
+    pairs = [pair for own in paired(truth, found) for pair in zip(*own, strict=True)]
+    return float(v_measure_score(*zip(*pairs, strict=True))) if pairs else math.nan

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from mrflearn.io.graphs import LabelledGraph, read_graphs, write_graphs
     from mrflearn.io.grmm import LayeredSequence, read_grmm, write_grmm
     from mrflearn.io.ptb import read_trees, write_trees
-    from mrflearn.io.sample_rows import SampleTable
-    from mrflearn.io.samples import read_sample_chunks, read_samples, write_samples
+    from mrflearn.io.samples import SampleTable, read_sample_chunks, read_samples, write_samples
     from mrflearn.io.seminars import Seminar, read_seminar, read_seminars, write_seminar
     from mrflearn.io.similarity import (
         Analogy,
@@ -127,78 +126,34 @@ __all__ = [
     "write_vectors",
 ]
 
+_NAMES = {
+    ".alignments": "Alignment read_alignment write_alignment",
+    ".arpa": "Arpa read_arpa write_arpa",
+    ".columns": "ColumnSentence read_columns write_columns",
+    ".conllu": "ConlluRow ConlluSentence read_conllu write_conllu",
+    ".contacts": "read_contacts write_contacts",
+    ".conversion": "convert_file",
+    ".corpus": (
+        "Vocabulary count_words read_documents read_sentences write_documents write_sentences"
+    ),
+    ".crfsuite_text": "AttributeSequence read_crfsuite write_crfsuite",
+    ".files": "read_lines write_text",
+    ".graphs": "LabelledGraph read_graphs write_graphs",
+    ".grmm": "LayeredSequence read_grmm write_grmm",
+    ".ptb": "read_trees write_trees",
+    ".samples": "SampleTable read_sample_chunks read_samples write_samples",
+    ".seminars": "Seminar read_seminar read_seminars write_seminar",
+    ".similarity": "Analogy WordPair read_analogies read_pairs write_analogies write_pairs",
+    ".spans": "Span convert_tags spans_to_tags tags_to_spans",
+    ".state_codes": "StateCodes",
+    ".tagged": "TaggedSentence read_tagged write_tagged",
+    ".trees": "Tree",
+    ".uai": (
+        "UaiNetwork read_evidence read_marginals read_network read_partition "
+        "write_evidence write_marginals write_network write_partition"
+    ),
+    ".vectors": "NamedVectors read_vectors write_vectors",
+}
 __getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Alignment": ".alignments",
-        "Analogy": ".similarity",
-        "Arpa": ".arpa",
-        "AttributeSequence": ".crfsuite_text",
-        "ColumnSentence": ".columns",
-        "ConlluSentence": ".conllu",
-        "LabelledGraph": ".graphs",
-        "LayeredSequence": ".grmm",
-        "NamedVectors": ".vectors",
-        "ConlluRow": ".conllu",
-        "SampleTable": ".sample_rows",
-        "Seminar": ".seminars",
-        "Span": ".spans",
-        "StateCodes": ".state_codes",
-        "TaggedSentence": ".tagged",
-        "Tree": ".trees",
-        "UaiNetwork": ".uai",
-        "Vocabulary": ".corpus",
-        "WordPair": ".similarity",
-        "convert_file": ".conversion",
-        "convert_tags": ".spans",
-        "count_words": ".corpus",
-        "read_alignment": ".alignments",
-        "read_analogies": ".similarity",
-        "read_arpa": ".arpa",
-        "read_columns": ".columns",
-        "read_conllu": ".conllu",
-        "read_contacts": ".contacts",
-        "read_crfsuite": ".crfsuite_text",
-        "read_documents": ".corpus",
-        "read_evidence": ".uai",
-        "read_graphs": ".graphs",
-        "read_grmm": ".grmm",
-        "read_lines": ".files",
-        "read_marginals": ".uai",
-        "read_network": ".uai",
-        "read_pairs": ".similarity",
-        "read_partition": ".uai",
-        "read_sample_chunks": ".samples",
-        "read_samples": ".samples",
-        "read_seminar": ".seminars",
-        "read_seminars": ".seminars",
-        "read_sentences": ".corpus",
-        "read_tagged": ".tagged",
-        "read_trees": ".ptb",
-        "read_vectors": ".vectors",
-        "spans_to_tags": ".spans",
-        "tags_to_spans": ".spans",
-        "write_alignment": ".alignments",
-        "write_analogies": ".similarity",
-        "write_arpa": ".arpa",
-        "write_columns": ".columns",
-        "write_conllu": ".conllu",
-        "write_contacts": ".contacts",
-        "write_crfsuite": ".crfsuite_text",
-        "write_documents": ".corpus",
-        "write_evidence": ".uai",
-        "write_graphs": ".graphs",
-        "write_grmm": ".grmm",
-        "write_marginals": ".uai",
-        "write_network": ".uai",
-        "write_pairs": ".similarity",
-        "write_partition": ".uai",
-        "write_samples": ".samples",
-        "write_seminar": ".seminars",
-        "write_sentences": ".corpus",
-        "write_tagged": ".tagged",
-        "write_text": ".files",
-        "write_trees": ".ptb",
-        "write_vectors": ".vectors",
-    },
+    __name__, {name: home for home, names in _NAMES.items() for name in names.split()}
 )

@@ -13,36 +13,74 @@ import csv
 import io
 import math
 import warnings
-from collections.abc import Generator, Iterator
-from contextlib import closing
-from itertools import chain
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError, MissingExtraError
-from mrflearn.io.files import PathLike, read_bytes, read_lines, write_binary, write_text
-from mrflearn.io.sample_rows import (
-    DOWN,
-    LARGEST_STATE,
-    MISSING,
-    Columns,
-    SampleTable,
-    Signs,
-    cell_chunks,
-    choose,
-    digit_chunks,
-    header_problem,
-    range_problem,
-    whole_numbers,
+from mrflearn.io.files import (
+    Lines,
+    PathLike,
+    located,
+    read_bytes,
+    to_number,
+    write_binary,
+    write_text,
 )
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
+Columns: TypeAlias = Sequence[str | int]
+States: TypeAlias = NDArray[np.int64]
+
+MISSING = -1
+MISSING_TEXTS = ("", "NA", "NaN", "nan")
+LARGEST_STATE = 2**31 - 1
+DOWN = -(2**62)  # a cell that says -1, before it is known to be a spin
 CHUNK_ROWS = 1 << 16
 CHUNK_CHARACTERS = 1 << 23  # of the lines of one chunk: a row may have 100,000 variables
 LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of any size can say so
+
+
+@dataclass(frozen=True, eq=False)
+class SampleTable:
+    """Samples in rows, variables in columns; -1 is a missing value.
+
+    With `spins`, states 0 and 1 stand for -1 and 1, and are written so.
+    """
+
+    names: tuple[str, ...] | None
+    values: NDArray[np.int64]
+    spins: bool = False
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
+            raise DataError(
+                f"a sample table is a matrix of whole numbers (samples x variables), not "
+                f"{self.values.dtype} of shape {self.values.shape}."
+            )
+        _check_range(self.values)
+        object.__setattr__(self, "values", self.values.astype(np.int64, copy=False))
+        if self.names is not None and len(self.names) != self.values.shape[1]:
+            raise DataError(
+                f"{len(self.names)} names for a sample table of {self.values.shape[1]} columns."
+            )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def _check_range(values: NDArray[np.integer[Any]]) -> None:
+    if values.size and (values.min() < MISSING or values.max() > LARGEST_STATE):
+        wrong = values.min() if values.min() < MISSING else values.max()
+        raise DataError(
+            f"a value is {wrong}; states go from 0 to {LARGEST_STATE}, and -1 is missing."
+        )
 
 
 def read_samples(
@@ -74,40 +112,17 @@ def read_sample_chunks(
         raise DataError(f"a chunk of {rows} rows is none; ask for at least 1.")
     chosen = _by_name(path) if format == "auto" else format
     if chosen == "npy":
-        values, spins = _read_array(path)
-        picked = choose(columns, None, values.shape[1], path, 1)
-        yield from (
-            SampleTable(None, values[start : start + rows][:, picked], spins)
-            for start in range(0, max(len(values), 1), rows)
-        )
-        return
-    if chosen == "parquet":
-        yield from _parquet_chunks(path, rows, columns)
-        return
-    with closing(read_lines(path)) as lines:
-        yield from _text_chunks(lines, path, rows, chosen, columns)
-
-
-def _text_chunks(
-    numbered: Iterator[tuple[int, str]],
-    path: PathLike,
-    rows: int,
-    chosen: Format,
-    columns: Columns | None,
-) -> Iterator[SampleTable]:
-    """The rows of lines of cells or digits."""
-    filled = ((number, line) for number, line in numbered if line.strip())
-    # numpy.savetxt and others put remarks above the rows.
-    first = next((own for own in filled if not own[1].lstrip().startswith("#")), None)
-    if first is None:
-        raise DataError("holds no samples: every line is blank, or a remark.", path=path)
-    chosen = _by_line(first[1]) if chosen == "auto" else chosen
-    lines = chain([first], filled)
-    rows = max(1, min(rows, CHUNK_CHARACTERS // len(first[1])))
-    if chosen == "digits":
-        return digit_chunks(lines, path, rows, columns)
-    separator = _border(first[1]) if chosen == "csv" else None
-    return cell_chunks(lines, path, rows, columns, separator=separator)
+        with located(path):
+            values, spins = _read_array(io.BytesIO(read_bytes(path)))
+            picked = _choose(columns, None, values.shape[1])
+        for start in range(0, max(len(values), 1), rows):
+            yield SampleTable(None, values[start : start + rows][:, picked], spins)
+    elif chosen == "parquet":
+        with located(path):
+            yield from _parquet_chunks(path, rows, columns)
+    else:
+        with Lines(path) as lines:
+            yield from _text_chunks(lines, rows, chosen, columns)
 
 
 def write_samples(
@@ -118,11 +133,11 @@ def write_samples(
     """Writes a table; `auto` goes by the name: .csv, .npy, else text.  Names go to csv and text."""
     chosen = _by_name(path) if format == "auto" else format
     if chosen == "npy":
-        values = _for_array(table, path)
         with write_binary(path) as stream:
-            np.lib.format.write_array(stream, values, allow_pickle=False)
+            np.lib.format.write_array(stream, _for_array(table), allow_pickle=False)
     elif chosen == "digits":
-        _write_digits(path, table)
+        with write_binary(path) as stream:
+            stream.write(_digits(table))
     elif chosen == "parquet":
         raise DataError("parquet files are read, not written; try .csv or .npy.", path=path)
     else:
@@ -137,52 +152,262 @@ def _by_name(path: PathLike) -> Format:
     return named.get(suffix, "auto")
 
 
-def _border(line: str) -> str:
-    """What sets cells apart; some countries' programs write semicolons in csv files."""
-    return ";" if ";" in line and "," not in line else ","
-
-
 def _by_line(line: str) -> Format:
     if "," in line or ";" in line:
         return "csv"
     return "text" if len(line.split()) > 1 else "digits" if line.strip().isdigit() else "csv"
 
 
-def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
-    """The states of an npy file, and whether they were spins."""
-    content = io.BytesIO(read_bytes(path))
-    shape, fortran, dtype = _read_array_header(content, path)
-    if len(shape) != 2 or min(shape) < 0 or dtype.kind not in "iubf":
-        raise _no_table(dtype, shape, path)
-    if not math.prod(shape) and max(shape) > LARGEST_EMPTY:
-        raise DataError(f"an array of shape {shape} holds no sample at all.", path=path)
-    rest = content.read()
-    size = math.prod(shape) * dtype.itemsize
-    if len(rest) != size:
+def _choose(columns: Columns | None, header: Sequence[str] | None, width: int) -> list[int]:
+    """The numbers of the picked columns; all of them where `columns` is None."""
+    if columns is None:
+        return list(range(width))
+    if not columns:
+        raise DataError("no columns are picked.")
+    names = [name.strip() for name in header or ()]
+    picked = []
+    for column in columns:
+        if isinstance(column, str) and column in names:
+            picked.append(names.index(column))
+        elif not isinstance(column, str) and 0 <= column < width:
+            picked.append(column)
+        else:
+            known = f"; the first line has {', '.join(names[:20])}" if names else ""
+            raise DataError(f"there is no column {column!r} among {width} (counted from 0){known}.")
+    return picked
+
+
+class _Signs:
+    """What the cells of a file were so far: spins, or states that no spin can be."""
+
+    down = False
+    states = False
+
+    def resolve(self, values: States, lines: Sequence[int] | None = None) -> States:
+        """The values with 0 for `DOWN`; an error where a file has spins and other states."""
+        down = values == DOWN
+        other = (values == 0) | (values > 1)
+        self.down |= bool(down.any())
+        self.states |= bool(other.any())
+        if self.down and self.states:
+            row = int((down if down.any() else other).any(axis=1).argmax())
+            raise DataError(
+                "-1 stands beside other states than 1. Spins are -1 and 1 alone; a value that is "
+                "not known is written NA (null in parquet).",
+                line=None if lines is None else lines[row],
+            )
+        values[down] = 0
+        return values
+
+
+# Text: cells set apart by commas, semicolons or white space, or digits with nothing between.
+
+
+def _text_chunks(
+    lines: Lines, rows: int, chosen: Format, columns: Columns | None
+) -> Iterator[SampleTable]:
+    filled = filter(str.strip, lines)
+    # numpy.savetxt and others put remarks above the rows.
+    first = next((line for line in filled if not line.lstrip().startswith("#")), None)
+    if first is None:
+        raise DataError("holds no samples: every line is blank, or a remark.", path=lines.path)
+    chosen = _by_line(first) if chosen == "auto" else chosen
+    rows = max(1, min(rows, CHUNK_CHARACTERS // len(first)))
+    if chosen == "digits":
+        width = len(first.strip())
+        picked = _choose(columns, None, width)
+        digits = ((lines.number, line.strip()) for line in chain([first], filled))
+        while chunk := list(islice(digits, rows)):
+            yield SampleTable(None, _digit_states(chunk, width)[:, picked])
+        return
+    # Some countries' programs write semicolons in csv files.
+    border = ";" if ";" in first and "," not in first else ","
+    separator = border if chosen == "csv" else None
+    cells = _cells(first, separator)
+    picked = _choose(columns, cells, len(cells))
+    names = _names([cells[i] for i in picked], columns)
+    numbered = ((lines.number, _cells(line, separator)) for line in filled)
+    if names is None:
+        numbered = chain([(lines.number, cells)], numbered)
+    signs = _Signs()
+    chunk = list(islice(numbered, rows))
+    while True:
+        values = signs.resolve(_states(chunk, len(cells), picked), [line for line, _ in chunk])
+        yield SampleTable(names, values, signs.down)
+        chunk = list(islice(numbered, rows))
+        if not chunk:
+            return
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    if separator is None or '"' not in line:
+        return line.split(separator)
+    try:
+        return next(csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True))
+    except csv.Error as error:
+        raise DataError(f"quotes do not close: {error}.") from error
+
+
+def _names(cells: Sequence[str], columns: Columns | None) -> tuple[str, ...] | None:
+    """The cells of the first line as names; None where it is a row of states."""
+    said = [cell for cell in cells if cell.strip() not in MISSING_TEXTS]
+    words = [cell for cell in said if not _is_number(cell)]
+    if not any(isinstance(column, str) for column in columns or ()):
+        if words and len(words) < len(said):
+            raise DataError(
+                f"the first line mixes numbers with {words[0][:40]!r}: it is neither a header nor "
+                "a row of states. Pick columns if this one is not a variable."
+            )
+        if not words:
+            return None
+    names = tuple(cell.strip() for cell in cells)
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"two columns are named {name[:40]!r}.")
+    return names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _states(chunk: Sequence[tuple[int, list[str]]], width: int, picked: list[int]) -> States:
+    for number, row in chunk:
+        if len(row) != width:
+            raise DataError(
+                f"{len(row)} cells, but the first line has {width}. Is the line cut off? "
+                "A value that is not known is written NA.",
+                line=number,
+            )
+    rows: Iterable[Sequence[str]] = (row for _, row in chunk)
+    if picked != list(range(width)):
+        rows = [[row[i] for i in picked] for row in rows]
+    cells = list(chain.from_iterable(rows))
+    # Few texts differ: each is read once, and the rest is looking up.
+    states = {text: _state(text) for text in set(cells)}
+    if None in states.values():
+        wrong = next(i for i, cell in enumerate(cells) if states[cell] is None)
         raise DataError(
-            f"an array of shape {shape} has {size} bytes, but {len(rest)} follow the header. "
-            "Is the file cut short?",
-            path=path,
+            f"cannot read {cells[wrong][:40]!r} as a state: a whole number from 0 (or -1 and 1 all "
+            "through, for spins), NA or nothing. If this column is not a variable, pick the others "
+            "by columns=...",
+            line=chunk[wrong // len(picked)][0],
         )
-    values = np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C")
-    found = array_states(values)
-    if found is None:
-        raise _no_table(dtype, shape, path)
-    whole, spins = found
-    problem = range_problem(whole)
+    flat = np.fromiter(map(states.__getitem__, cells), np.int64, len(cells))
+    return flat.reshape(len(chunk), len(picked))
+
+
+def _state(text: str) -> int | None:
+    stripped = text.strip()
+    if stripped in MISSING_TEXTS:
+        return MISSING
+    # Programs that have no missing integers write 3.0 for 3, and numpy.savetxt 3.000e+00.
+    number = to_number(stripped)
+    if not number.is_integer() or not -1 <= number <= LARGEST_STATE:
+        return None
+    return DOWN if number == -1 else int(number)
+
+
+def _digit_states(chunk: Sequence[tuple[int, str]], width: int) -> States:
+    for number, line in chunk:
+        if len(line) != width:
+            problem = f"{len(line)} characters, but the first line has {width}."
+            raise DataError(problem, line=number)
+        if not (line.isascii() and line.isdigit()):
+            wrong = next(letter for letter in line if not (letter.isascii() and letter.isdigit()))
+            problem = (
+                f"{wrong!r} is not a digit. If cells are set apart, say format='csv' or 'text'."
+            )
+            raise DataError(problem, line=number)
+    joined = "".join([line for _, line in chunk]).encode()
+    return np.frombuffer(joined, np.uint8).reshape(-1, width).astype(np.int64) - ord("0")
+
+
+def _digits(table: SampleTable) -> bytes:
+    values = table.values
+    if table.spins or (values.size and not 0 <= values.min() <= values.max() <= 9):
+        raise DataError(
+            "digits can only hold states 0 to 9, nothing missing and no spins. Try csv."
+        )
+    lines = np.full((len(values), values.shape[1] + 1), ord("\n"), dtype=np.uint8)
+    lines[:, :-1] = values + ord("0")
+    return lines.tobytes()
+
+
+def _write_cells(path: PathLike, table: SampleTable, separator: str) -> None:
+    texts = {state: str(state) for state in np.unique(table.values).tolist()}
+    texts |= {0: "-1"} if table.spins else {}
+    texts[MISSING] = "NA"
+    with write_text(path) as stream:
+        if table.names is not None:
+            _check_header(table.names, separator)
+            if separator == ",":
+                csv.writer(stream, lineterminator="\n").writerow(table.names)
+            else:
+                stream.write(separator.join(table.names) + "\n")
+        for row in table.values.tolist():
+            stream.write(separator.join([texts[state] for state in row]) + "\n")
+
+
+def _check_header(names: Sequence[str], separator: str) -> None:
+    """Whether a header would be read back as these very names."""
+    problem = None
+    for name in names:
+        broken = name != name.strip() or "\n" in name or "\r" in name or name[:1] == "\ufeff"
+        if broken or (separator == " " and (not name or len(name.split()) > 1)):
+            problem = f"the column name {name!r} cannot be written in this format"
+    if len(set(names)) < len(names):
+        problem = "two columns have the same name"
+    elif names[:1] and names[0].startswith("#"):
+        problem = "a first column name with # would be read back as a remark"
+    elif len(names) == 1 and ";" in names[0]:
+        problem = "the semicolon in the column name would be read back as a border"
+    elif any(map(_is_number, names)) or all(name in MISSING_TEXTS for name in names):
+        problem = "column names that are numbers would be read back as a row"
     if problem:
-        raise DataError(problem, path=path)
-    return whole.astype(np.int64), spins
+        raise DataError(f"{problem}. Try other names: x1, x2, ...")
 
 
-def _no_table(dtype: np.dtype[Any], shape: tuple[int, ...], path: PathLike) -> DataError:
-    return DataError(
-        "a sample table is a two-dimensional array of whole numbers (samples x variables); this "
-        f"file holds {dtype} of shape {shape}. "
-        f"Try values.{'astype(int)' if len(shape) == 2 else 'reshape(len(values), -1)'} "
-        "before saving.",
-        path=path,
-    )
+# Arrays of numpy.
+
+
+def _read_array(content: io.BytesIO) -> tuple[States, bool]:
+    """The states of an npy file, and whether they were spins."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first = np.lib.format.read_magic(content) == (1, 0)
+            header = np.lib.format
+            read = header.read_array_header_1_0 if first else header.read_array_header_2_0
+            shape, fortran, dtype = read(content)  # nothing is allocated
+    except Exception as error:  # numpy's reader raises a dozen kinds on damaged headers
+        raise DataError(f"not a readable npy file: {error}.") from error
+    found = None
+    if len(shape) == 2 and min(shape) >= 0 and dtype.kind in "iubf":
+        if not math.prod(shape) and max(shape) > LARGEST_EMPTY:
+            raise DataError(f"an array of shape {shape} holds no sample at all.")
+        rest = content.read()
+        size = math.prod(shape) * dtype.itemsize
+        if len(rest) != size:
+            raise DataError(
+                f"an array of shape {shape} has {size} bytes, but {len(rest)} follow the header. "
+                "Is the file cut short?"
+            )
+        values = np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C")
+        found = array_states(values)
+    if found is None:
+        raise DataError(
+            "a sample table is a two-dimensional array of whole numbers (samples x variables); "
+            f"this file holds {dtype} of shape {shape}. "
+            f"Try values.{'astype(int)' if len(shape) == 2 else 'reshape(len(values), -1)'} "
+            "before saving."
+        )
+    _check_range(found[0])
+    return found[0].astype(np.int64), found[1]
 
 
 def array_states(values: NDArray[Any]) -> tuple[NDArray[np.integer[Any]], bool] | None:
@@ -192,7 +417,7 @@ def array_states(values: NDArray[Any]) -> tuple[NDArray[np.integer[Any]], bool] 
     is a missing value.  NaN is missing too, and never a spin.  Whole numbers keep their type.
     """
     if values.dtype.kind == "f":
-        whole = whole_numbers(values.astype(np.float64, copy=False))
+        whole = _whole_numbers(values.astype(np.float64, copy=False))
         if whole is None:
             return None
         known = ~np.isnan(values)
@@ -213,60 +438,22 @@ def are_spins(values: NDArray[np.integer[Any]]) -> bool:
     return bool(values.all())
 
 
-def _read_array_header(
-    content: io.BytesIO, path: PathLike
-) -> tuple[tuple[int, ...], bool, np.dtype[np.int64]]:
-    """Shape, whether columns lie end to end, and type of the numbers; nothing is allocated."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            version = np.lib.format.read_magic(content)
-            if version == (1, 0):
-                return np.lib.format.read_array_header_1_0(content)
-            return np.lib.format.read_array_header_2_0(content)
-    except Exception as error:  # numpy's reader raises a dozen kinds on damaged headers
-        raise DataError(f"not a readable npy file: {error}.", path=path) from error
+def _whole_numbers(values: NDArray[np.float64]) -> States | None:
+    """Floating-point numbers as states, NaN as missing; None where one is not whole."""
+    known = np.where(np.isnan(values), MISSING, values)
+    if not bool((known == np.floor(known)).all() and (np.abs(known) <= LARGEST_STATE).all()):
+        return None
+    return known.astype(np.int64)
 
 
-def _for_array(table: SampleTable, path: PathLike) -> NDArray[np.int64]:
+def _for_array(table: SampleTable) -> States:
     """The numbers that an npy file holds, where -1 can be a spin or a missing value, not both."""
-    lost = (table.values == MISSING).any() if table.spins else are_spins(table.values)
-    if lost:
+    if (table.values == MISSING).any() if table.spins else are_spins(table.values):
         raise DataError(
             "missing values beside spins, or beside 1 alone, would not be read back from an npy "
-            "file as they are. Try csv.",
-            path=path,
+            "file as they are. Try csv."
         )
     return 2 * table.values - 1 if table.spins else table.values
-
-
-def _write_digits(path: PathLike, table: SampleTable) -> None:
-    values = table.values
-    if table.spins or (values.size and not 0 <= values.min() <= values.max() <= 9):
-        raise DataError(
-            "digits can only hold states 0 to 9, nothing missing and no spins. Try csv.", path=path
-        )
-    lines = np.full((len(values), values.shape[1] + 1), ord("\n"), dtype=np.uint8)
-    lines[:, :-1] = values + ord("0")
-    with write_binary(path) as stream:
-        stream.write(lines.tobytes())
-
-
-def _write_cells(path: PathLike, table: SampleTable, separator: str) -> None:
-    texts = {state: str(state) for state in np.unique(table.values).tolist()}
-    if table.spins:
-        texts |= {0: "-1"}
-    texts[MISSING] = "NA"
-    problem = header_problem(table.names, separator) if table.names is not None else None
-    if problem:
-        raise DataError(problem, path=path)
-    with write_text(path) as stream:
-        if table.names is not None and separator == ",":
-            csv.writer(stream, lineterminator="\n").writerow(table.names)
-        elif table.names is not None:
-            stream.write(separator.join(table.names) + "\n")
-        for row in table.values.tolist():
-            stream.write(separator.join([texts[state] for state in row]) + "\n")
 
 
 # Parquet files: one variable a column; only whole numbers, null is missing.
@@ -274,77 +461,46 @@ def _write_cells(path: PathLike, table: SampleTable, separator: str) -> None:
 
 def _parquet_chunks(path: PathLike, rows: int, columns: Columns | None) -> Iterator[SampleTable]:
     """Names and values, at most `rows` rows at a time; at least one chunk comes."""
-    with _open_parquet(path) as file:
-        yield from _readable(_batches(file, path, rows, columns), path)
-
-
-def _readable(chunks: Iterator[SampleTable], path: PathLike) -> Iterator[SampleTable]:
-    """The chunks; what pyarrow finds damaged on the way is a `DataError`."""
-    from pyarrow import ArrowException
-
-    while True:
-        try:
-            chunk = next(chunks, None)
-        except DataError:
-            raise
-        except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
-            raise DataError(f"not a readable parquet file: {error}.", path=path) from error
-        if chunk is None:
-            return
-        yield chunk
-
-
-def _batches(
-    file: Any, path: PathLike, rows: int, columns: Columns | None
-) -> Iterator[SampleTable]:
-    header = [str(name) for name in file.schema_arrow.names]
-    picked = [header[i] for i in choose(columns, header, len(header), path, 1)]
-    names, nothing = tuple(picked), np.zeros((0, len(picked)), dtype=np.int64)
-    empty, signs = True, Signs(path)
-    for batch in file.iter_batches(batch_size=rows, columns=picked):
-        empty = False
-        values = np.stack(
-            [_column_states(batch.column(name), name, path) for name in picked], axis=1
-        )
-        yield SampleTable(names, signs.resolve(values), signs.down)
-    if empty:
-        yield SampleTable(names, nothing)
-
-
-def _open_parquet(path: PathLike) -> Any:
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError as missing:
         raise MissingExtraError("needs pyarrow: pip install 'mrflearn[parquet]'") from missing
-    if not Path(path).exists():
-        raise DataError("there is no such file.", path=path)
     try:
-        return ParquetFile(path)
+        with ParquetFile(path) as file:
+            header = [str(name) for name in file.schema_arrow.names]
+            names = tuple(header[i] for i in _choose(columns, header, len(header)))
+            empty, signs = True, _Signs()
+            for batch in file.iter_batches(batch_size=rows, columns=list(names)):
+                states = [_column_states(batch.column(name), name) for name in names]
+                yield SampleTable(names, signs.resolve(np.stack(states, axis=1)), signs.down)
+                empty = False
+            if empty:
+                yield SampleTable(names, np.zeros((0, len(names)), dtype=np.int64))
+    except DataError:
+        raise
     except (ArrowException, LookupError, OSError, TypeError, ValueError) as error:
-        raise DataError(f"not a readable parquet file: {error}.", path=path) from error
+        raise DataError(f"not a readable parquet file: {error}.") from error
 
 
-def _column_states(column: Any, name: str, path: PathLike) -> NDArray[np.int64]:
+def _column_states(column: Any, name: str) -> States:
     kind = str(column.type)
     known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-    states: NDArray[np.int64] | None = None
+    states: States | None = None
     if kind.startswith(("int", "uint")) or kind == "bool":
         whole = column.cast("int64").fill_null(MISSING)
         states = np.array(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
     elif kind in ("float", "double"):  # how pandas keeps whole numbers where some are missing
         figures = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-        known, states = known & ~np.isnan(figures), whole_numbers(figures)
+        known, states = known & ~np.isnan(figures), _whole_numbers(figures)
     if states is None:
         raise DataError(
-            f"column '{name}' holds {kind}; states are whole numbers. Pick other columns, or cast.",
-            path=path,
+            f"column '{name}' holds {kind}; states are whole numbers. Pick other columns, or cast."
         )
     if len(states) and not MISSING <= states.min() <= states.max() <= LARGEST_STATE:
         raise DataError(
             f"column '{name}' has values from {states.min()} to {states.max()}; states go from 0 "
-            f"to {LARGEST_STATE}.",
-            path=path,
+            f"to {LARGEST_STATE}."
         )
     states[known & (states == -1)] = DOWN
     return states

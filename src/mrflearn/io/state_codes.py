@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.sample_rows import MISSING
+from mrflearn.io.samples import MISSING
 
 Table = NDArray[np.integer[Any]]
 NAMED = 8  # codes or columns that a message lists
