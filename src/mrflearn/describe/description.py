@@ -76,6 +76,10 @@ class Description(ABC):
         self.kind = type(model).__name__
 
     @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """The class and the size of the model."""
+
+    @abstractmethod
     def learned(self, n: int) -> list[Block]:
         """What was learned, with at most `n` entries in each table."""
 

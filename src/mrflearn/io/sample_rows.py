@@ -33,12 +33,15 @@ DOWN = -(2**62)  # a cell that says -1, before it is known to be a spin
 class SampleTable:
     """Samples in rows, variables in columns; -1 is a missing value.
 
-    With `spins`, states 0 and 1 stand for -1 and 1, and are written so.
+    With `spins`, states 0 and 1 stand for -1 and 1, and are written so; estimators that are given
+    the table see them so too.  Values are kept in the narrowest signed type that holds them: one
+    byte a state, where there are at most 128.  `states`: how many there can be, where known.
     """
 
     names: tuple[str, ...] | None
-    values: NDArray[np.int64]
+    values: NDArray[np.integer[Any]]
     spins: bool = False
+    states: int | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
@@ -49,7 +52,11 @@ class SampleTable:
         problem = range_problem(self.values)
         if problem:
             raise DataError(problem)
-        object.__setattr__(self, "values", self.values.astype(np.int64, copy=False))
+        largest = int(self.values.max(initial=0))
+        narrow = next(
+            kind for kind in (np.int8, np.int16, np.int32) if largest <= np.iinfo(kind).max
+        )
+        object.__setattr__(self, "values", self.values.astype(narrow, copy=False))
         if self.names is not None and len(self.names) != self.values.shape[1]:
             raise DataError(
                 f"{len(self.names)} names for a sample table of {self.values.shape[1]} columns."
@@ -57,6 +64,19 @@ class SampleTable:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names, where estimators look for them."""
+        return self.names
+
+    def __array__(self, *_: object, **__: object) -> NDArray[Any]:
+        """The samples as the file has them: states, or spins with NaN where one is missing."""
+        if not self.spins:
+            return self.values
+        known = self.values != MISSING
+        spins = 2 * self.values - 1
+        return spins if known.all() else np.where(known, spins, np.nan)
 
 
 def range_problem(values: NDArray[np.integer[Any]]) -> str | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sys
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -55,7 +56,11 @@ def read_samples(
     `auto` goes by the file's name (.csv, .npy) and else by its first line.  Columns that are not
     picked may hold anything.
     """
-    chunks = list(read_sample_chunks(path, format=format, columns=columns))
+    chosen = _by_name(path) if format == "auto" else format
+    rows = sys.maxsize if chosen == "npy" else CHUNK_ROWS  # an array is in memory already
+    chunks = list(read_sample_chunks(path, rows, format=chosen, columns=columns))
+    if len(chunks) == 1:
+        return chunks[0]
     values = np.concatenate([chunk.values for chunk in chunks])
     return SampleTable(chunks[0].names, values, any(chunk.spins for chunk in chunks))
 
@@ -148,7 +153,7 @@ def _by_line(line: str) -> Format:
     return "text" if len(line.split()) > 1 else "digits" if line.strip().isdigit() else "csv"
 
 
-def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
+def _read_array(path: PathLike) -> tuple[NDArray[np.integer[Any]], bool]:
     """The states of an npy file, and whether they were spins."""
     content = io.BytesIO(read_bytes(path))
     shape, fortran, dtype = _read_array_header(content, path)
@@ -172,7 +177,7 @@ def _read_array(path: PathLike) -> tuple[NDArray[np.int64], bool]:
     problem = range_problem(whole)
     if problem:
         raise DataError(problem, path=path)
-    return whole.astype(np.int64), spins
+    return whole, spins
 
 
 def _no_table(dtype: np.dtype[Any], shape: tuple[int, ...], path: PathLike) -> DataError:
@@ -228,7 +233,7 @@ def _read_array_header(
         raise DataError(f"not a readable npy file: {error}.", path=path) from error
 
 
-def _for_array(table: SampleTable, path: PathLike) -> NDArray[np.int64]:
+def _for_array(table: SampleTable, path: PathLike) -> NDArray[np.integer[Any]]:
     """The numbers that an npy file holds, where -1 can be a spin or a missing value, not both."""
     lost = (table.values == MISSING).any() if table.spins else are_spins(table.values)
     if lost:
