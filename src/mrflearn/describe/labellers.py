@@ -211,7 +211,7 @@ class Labeller(Description):
             table = Table(("probability", *words), rows, title="best labellings")
             return [*found, table] if n > 1 else found
 
-        return Task("tag", f"words{hint}, set apart by spaces", example, tag, most=MOST_WORDS)
+        return Task("tag", f"words{hint}, separated by spaces", example, tag, most=MOST_WORDS)
 
     def _titled(self, layers: Layers) -> Iterable[tuple[str, Sequence[str]]]:
         """Each layer with its name, where it has one."""
