@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mrflearn.cli.options import Engine, shard_paths
+from mrflearn.cli.options import shard_paths
 from support.command import run
 
 LINES = ["the cat sat on the mat", "the dog sat on the rug", "a cat saw the dog", "a dog ran"]
@@ -240,5 +240,5 @@ def test_odd_texts_give_a_right_answer_or_a_clear_error(text, tmp_path):
 
 def test_workers_elsewhere_are_told_whole_paths():
     given = [Path("part-1.txt"), Path("/texts/part-2.txt")]
-    assert shard_paths(given, Engine.local) == given
-    assert shard_paths(given, Engine.spark) == [Path.cwd() / "part-1.txt", given[1]]
+    assert shard_paths(given, "local") == given
+    assert shard_paths(given, "spark") == [Path.cwd() / "part-1.txt", given[1]]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from mrflearn.cli.generated import TABLE, estimators, option_name
 from mrflearn.cli.main import app
+from mrflearn.cli.options import TABLE, estimators, option_name
 from support.command import run
 from support.option_table import EXCLUDED, TRAINED, written
 

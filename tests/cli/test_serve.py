@@ -53,7 +53,7 @@ def answer(words):
 
 desk.tasks_of = lambda model: [Task("wait", "", "", answer, most=0, least=0)]
 serve.SECONDS_TO_FINISH = float(sys.argv[3])
-serve.serve([Path(sys.argv[1])], port=0)
+serve.serve([Path(sys.argv[1])], "127.0.0.1", 0, 20.0)
 """
 
 

@@ -62,7 +62,7 @@ def test_training_tells_what_was_learned(folder: Path, tmp_path: Path) -> None:
     options = ["--words", "1", "--max-iterations", "5", "-q"]
     told = run("train", "tagger", train, "-o", str(tmp_path / "o"), *options).out
     assert "4 tags, 8 words, learned in" in told
-    assert "nats a position (chains)" in told
+    assert "nats per position (chains)" in told
 
 
 def test_text_without_tags_is_learned_from(folder: Path, tmp_path: Path) -> None:

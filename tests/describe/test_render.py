@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mrflearn.cli.answers import say_json
+from mrflearn.cli.output import say_json
 from mrflearn.describe import blocks as b
 from mrflearn.describe.render import WIDTH, add_blocks, as_text
 from mrflearn.plots import Page

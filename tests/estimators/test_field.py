@@ -13,7 +13,6 @@ from sklearn.base import clone
 
 import mrflearn
 from mrflearn import FieldStructure, MarkovField, PottsField
-from mrflearn.cli.field_rows import SampleRows
 from mrflearn.errors import (
     DataError,
     DataWarning,
@@ -25,6 +24,7 @@ from mrflearn.errors import (
 from mrflearn.graph.builders import grid
 from mrflearn.graph.gauges import ising_parameters, random_ising
 from mrflearn.inference.sampling import Drawing
+from mrflearn.io import SampleTable
 from support.brute_force import all_assignments, all_probabilities
 from support.edited import edit
 
@@ -105,7 +105,7 @@ def test_the_graph_that_was_given_stays_a_setting(graph: object, tmp_path: Path)
 
 @pytest.mark.parametrize("kind", [MarkovField, PottsField, FieldStructure])
 def test_what_fit_has_set_survives(kind: type, tmp_path: Path) -> None:
-    rows = SampleRows(np.random.default_rng(0).integers(1, 4, (50, 3)), ("a", "b", "c"))
+    rows = SampleTable(("a", "b", "c"), np.random.default_rng(0).integers(1, 4, (50, 3)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         model = kind().fit(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 from pathlib import Path
 
@@ -41,8 +42,20 @@ def test_round_trip(tmp_path_factory, name: str, table: SampleTable) -> None:
     write_samples(path, table)
     again = read_samples(path)
     np.testing.assert_array_equal(again.values, table.values)
-    assert again.values.dtype == np.int64
+    assert again.values.dtype == np.int8
     assert again.names == (table.names if ".csv" in name else None)
+
+
+def test_an_array_of_bytes_stays_one_byte_a_state(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 20, (2000, 500)).astype(np.uint8)
+    np.save(tmp_path / "table.npy", values)
+    tracemalloc.start()
+    table = read_samples(tmp_path / "table.npy")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert table.values.itemsize == 1
+    np.testing.assert_array_equal(table.values, values)
+    assert peak < 5 * values.size  # the file, the picked columns, the table
 
 
 @given(table=tables())

@@ -123,5 +123,5 @@ def test_training_writes_the_page_into_the_model(tmp_path: Path) -> None:
     report = tmp_path / "model" / "report.html"
     assert str(report) in result.err
     text = report.read_text(encoding="utf-8")
-    assert {"Training", "Transitions", "Heaviest weights"} <= set(re.findall("<h2>(.*?)<", text))
+    assert {"Training", "Transitions", "Largest weights"} <= set(re.findall("<h2>(.*?)<", text))
     assert run("inspect", str(tmp_path / "model")).code == 0  # still a model

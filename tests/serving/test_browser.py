@@ -109,3 +109,21 @@ def test_the_page_asks_for_nothing_else(page: Any, address: str) -> None:
     assert all(name.startswith(address) for name in loaded)
     refused = [entry for entry in page.get_log("browser") if "Content Security" in entry["message"]]
     assert not refused
+
+
+def test_nothing_is_wider_than_a_telephone(page: Any, models: dict[str, Any]) -> None:
+    metrics = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        for model in models:
+            Select(page.find_element(By.ID, "model")).select_by_value(model)
+            tasks = Select(page.find_element(By.ID, "task"))
+            for task in [own.text for own in tasks.options]:
+                tasks.select_by_visible_text(task)
+                page.find_element(By.ID, "ask").click()
+                answer = page.find_element(By.ID, "answer")
+                WebDriverWait(page, 30).until(lambda _, own=answer: own.text.strip())
+                wide = page.execute_script("return document.documentElement.scrollWidth")
+                assert wide <= 400, (model, task)
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

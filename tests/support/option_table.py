@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import mrflearn
-from mrflearn.cli.generated import TABLE
+from mrflearn.cli.options import TABLE
 
 # The estimators that each noun trains, by the words that the command line tells them apart with.
 TRAINED: dict[str, dict[str, type]] = {

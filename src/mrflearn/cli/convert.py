@@ -3,72 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from mrflearn.cli.answers import remark
-from mrflearn.cli.asking import refuse_idle
-from mrflearn.cli.inputs import MOMENTS, holds_moments
-from mrflearn.cli.options import ChunkScheme, Overwrite
+from mrflearn.cli.options import MOMENTS, holds_moments, refuse_idle
+from mrflearn.cli.output import remark
 from mrflearn.errors import SettingsError
 
-FILE_OPTIONS = ("source_format", "target_format", "columns", "keep", "scheme")
+FILE_OPTIONS = ("source_format", "target_format", "column_names", "keep", "scheme")
 ONLY_FOR_COUNTS = {"vocabulary": "only for counts, in .moments and MRF-LM's .dat files."}
 
 
 def convert(
-    context: typer.Context,
-    source: Annotated[Path, typer.Argument(help="A file (gzip and - are fine), or a model.")],
-    target: Annotated[Path, typer.Argument(help="The file, or model, to write.")],
-    source_format: Annotated[
-        str | None, typer.Option("--from", help="Its format; default: by its ending.")
-    ] = None,
-    target_format: Annotated[
-        str | None, typer.Option("--to", help="Its format; default: by its ending.")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Names of the columns, such as word,pos,chunk.")
-    ] = None,
-    keep: Annotated[
-        str | None, typer.Option(help="Those to write, such as word,chunk; default: all.")
-    ] = None,
-    scheme: Annotated[
-        ChunkScheme | None, typer.Option(help="Write the last column's chunks so.")
-    ] = None,
-    vocabulary: Annotated[
-        Path | None,
-        typer.Option(help="Of .moments and MRF-LM's .dat: the file of words that goes with .dat."),
-    ] = None,
-    overwrite: Overwrite = False,
+    ctx: typer.Context,
+    source: Path,
+    target: Path,
+    vocabulary: Path | None,
+    overwrite: bool,
+    **given: Any,
 ) -> None:
-    """Turn a file into another format, or check that it reads.
-
-    Counts of a text (`mrflearn count`) become the two files of the program MRF-LM, and back.
-
-    Example: mrflearn convert train.conll train-bioes.conll --columns word,pos,chunk --scheme BIOES
-    """
+    """Turn a file into another format, or check that it reads."""
     done = f"{source} -> {target}"
     if holds_moments(source) or holds_moments(target):
-        refuse_idle(context, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
+        refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, "for files of sentences; leave it out."))
         _convert_moments(source, target, vocabulary)
     elif source.is_dir() or _is_model_to_be(source, target):
         reason = "for files; a model becomes what the name to write ends in."
-        refuse_idle(context, dict.fromkeys(FILE_OPTIONS, reason) | ONLY_FOR_COUNTS)
+        refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, reason) | ONLY_FOR_COUNTS)
         _convert_model(source, target, overwrite=overwrite)
     else:
         from mrflearn.io.conversion import convert_file
 
-        refuse_idle(context, ONLY_FOR_COUNTS)
-        reads, writes = convert_file(
-            source,
-            target,
-            source_format=source_format,
-            target_format=target_format,
-            columns=columns.split(",") if columns else None,
-            keep=keep.split(",") if keep else None,
-            scheme=scheme.value if scheme else None,
-        )
+        refuse_idle(ctx, ONLY_FOR_COUNTS)
+        columns, keep = given.pop("column_names"), given.pop("keep")
+        given["columns"] = columns.split(",") if columns else None
+        given["keep"] = keep.split(",") if keep else None
+        reads, writes = convert_file(source, target, **given)
         done = f"{source} ({reads}) -> {target} ({writes})"
     remark(done)
 

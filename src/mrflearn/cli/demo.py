@@ -6,20 +6,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mrflearn import plots
-from mrflearn.cli.answers import say
-from mrflearn.cli.options import Seed
+from mrflearn.cli.output import say
 from mrflearn.describe.blocks import Block, Picture, Table, Text
 
 if TYPE_CHECKING:
     from mrflearn.estimators.field_training import FieldCriterion
     from mrflearn.inference.beliefs import Inference
 
-Told = tuple[list[Block], list[Block]]  # in the terminal and on the page, and on the page alone
+Shown = tuple[list[Block], list[Block]]  # in the terminal and on the page, and on the page alone
 BIG_SIDE = 16
 SIDE, TRAIN, HELD_OUT = 5, 20_000, 5_000
 PACKAGES = ("numpy", "scipy")
@@ -30,46 +26,41 @@ LESSONS, TESTS = 60, 10  # documents
 MOST_WORDS = 15  # of a sentence that the grammar is learned from
 
 
-def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the model and the pictures.")
-    ] = Path("demo-output"),
-    seed: Seed = 0,
-) -> None:
-    """Learn a field, a language model, a tagger and a parser from built-in data, and draw them.
-
-    Example: mrflearn demo -o demo-output
-    """
+def demo(output: Path, seed: int) -> None:
+    """Learn a field, a language model, a tagger and a parser from built-in data, and draw them."""
     from mrflearn.describe.render import add_blocks, as_text
+    from mrflearn.plots import Page
 
     started = time.perf_counter()
-    page = plots.Page("What mrflearn does")
+    page = Page("What mrflearn does")
     page.text(
         "Everything on this page was learned a moment ago, on this machine, from data that come "
-        "with the library. The models lie beside it, and answer questions on a page of their own:"
+        "with the library. The models are beside it, and answer questions on a page of their own:"
     )
     ask = " ".join(str(output / name) for name in ("language-model", "tagger", "grid-model"))
     page.lines(f"mrflearn serve {ask}")
     for number, (title, show) in enumerate(STEPS.items(), start=1):
         say(f"{number}. {title}")
         sys.stdout.flush()
-        told, drawn = show(output, seed)
-        say(as_text(told) + "\n")
+        blocks, drawn = show(output, seed)
+        say(as_text(blocks) + "\n")
         page.heading(title)
-        add_blocks(page, [*told, *drawn])
+        add_blocks(page, [*blocks, *drawn])
     page.write(output / "report.html")
     say(f"Done in {time.perf_counter() - started:.1f} s. Open {output / 'report.html'}; or ask:")
     say(f"   mrflearn serve {ask}")
 
 
-def _large_grid(output: Path, seed: int) -> Told:
+def _timed(work: Callable[..., Any], *data: Any) -> tuple[Any, float]:
+    """What the work gives, and how many seconds it took."""
+    begun = time.perf_counter()
+    return work(*data), time.perf_counter() - begun
+
+
+def _large_grid(output: Path, seed: int) -> Shown:
     """Inferences that are exact, approximate, an upper and a lower bound."""
-    from mrflearn.graph.builders import grid
-    from mrflearn.graph.gauges import random_ising
-    from mrflearn.inference.belief_propagation import BeliefPropagation
-    from mrflearn.inference.junction_tree import JunctionTree
-    from mrflearn.inference.mean_field import MeanField
-    from mrflearn.inference.tree_reweighted import TreeReweighted
+    from mrflearn.graph import grid, random_ising
+    from mrflearn.inference import BeliefPropagation, JunctionTree, MeanField, TreeReweighted
 
     del output
     field = random_ising(grid(BIG_SIDE, BIG_SIDE), scale=1.0, seed=seed)
@@ -81,9 +72,7 @@ def _large_grid(output: Path, seed: int) -> Told:
     }
     exact, rows = None, []
     for name, method in methods.items():
-        begun = time.perf_counter()
-        beliefs = method(field)
-        seconds = time.perf_counter() - begun
+        beliefs, seconds = _timed(method, field)
         exact = beliefs if exact is None else exact
         error = float((beliefs.variables - exact.variables).abs().max())
         value = float(beliefs.log_partition.sum())
@@ -93,48 +82,35 @@ def _large_grid(output: Path, seed: int) -> Told:
     return [Text(what), Table(header, rows)], []
 
 
-def _small_grid(output: Path, seed: int) -> Told:
+def _small_grid(output: Path, seed: int) -> Shown:
     """A field learned from samples by two estimators, saved, loaded and asked."""
     import numpy as np
 
-    from mrflearn.estimators.field import MarkovField
-    from mrflearn.estimators.loading import load
+    from mrflearn import MarkovField, load, plots
     from mrflearn.evaluation.recovery import recovery
-    from mrflearn.graph.builders import grid
-    from mrflearn.graph.gauges import ising_parameters, random_ising
-    from mrflearn.inference.junction_tree import JunctionTree
-    from mrflearn.inference.sampling import Drawing
+    from mrflearn.graph import grid, ising_parameters, random_ising
+    from mrflearn.inference import Drawing, JunctionTree
 
     field = random_ising(grid(SIDE, SIDE), scale=1.0, seed=seed)
     drawn = Drawing()(field, TRAIN + HELD_OUT, seed=seed)
     seen, held_out = drawn.samples[:TRAIN].numpy(), drawn.samples[TRAIN:]
     known = ising_parameters(field)
     lattices = {"truth": (known.fields.numpy(), known.couplings.numpy())}
-    rows = []
-    estimators: dict[str, FieldCriterion] = {"maximum likelihood": "ml", "pseudolikelihood": "pl"}
+    truth, estimates, rows = np.concatenate(lattices["truth"]), {}, []
+    estimators: dict[str, FieldCriterion] = {"pseudolikelihood": "pl", "maximum likelihood": "ml"}
     for name, estimator in estimators.items():
         model = MarkovField(f"grid:{SIDE}x{SIDE}", estimator=estimator).fit(seen)
         lattices[name] = (model.fields_, model.couplings_)
-        error = recovery(np.concatenate(lattices[name]), np.concatenate(lattices["truth"]))
-        effort = (model.outcome_.evaluations, model.outcome_.seconds)
-        rows.append((name, error.relative, error.largest, model.score(held_out.numpy()), *effort))
-        if estimator == "ml":
-            model.save(output / "grid-model", overwrite=True)
-    estimates = {name: np.concatenate(own) for name, own in lattices.items()}
-    truth = estimates.pop("truth")
+        estimates[name] = np.concatenate(lattices[name])
+        error, outcome = recovery(estimates[name], truth), model.outcome_
+        score, effort = model.score(held_out.numpy()), (outcome.evaluations, outcome.seconds)
+        rows.append((name, error.relative, error.largest, score, *effort))
+    model.save(output / "grid-model", overwrite=True)
     again = load(output / "grid-model")
     best = float((field.score(held_out) - JunctionTree()(field).log_partition).mean())
     sample = again.sample(1, random_state=1)[0].reshape(SIDE, SIDE)
     drawing = "\n".join(" ".join("#" if state else "." for state in line) for line in sample)
     header = ("estimator", "relative error", "largest", "held-out nats", "evaluations", "seconds")
-    told: list[Block] = [
-        Text(f"{TRAIN:,} samples of a {SIDE} x {SIDE} Ising grid, drawn {drawn.method}"),
-        Table(header, rows, floats=".5f"),
-        Text(
-            f"{output / 'grid-model'}, loaded again: {again.score(held_out.numpy()):.5f} nats "
-            f"(the true field itself: {best:.5f}); one sample:\n{drawing}"
-        ),
-    ]
     figures: dict[str, Callable[[], Any]] = {
         "The true field and couplings, and what two estimators learned.": lambda: (
             plots.draw_lattices(lattices, model.edges_, SIDE)
@@ -146,15 +122,23 @@ def _small_grid(output: Path, seed: int) -> Told:
             plots.draw_heat_map(model.strength_matrix_)
         ),
     }
-    return told, [Picture(draw, caption=caption) for caption, draw in figures.items()]
+    shown: list[Block] = [
+        Text(f"{TRAIN:,} samples of a {SIDE} x {SIDE} Ising grid, drawn {drawn.method}"),
+        Table(header, rows, floats=".5f"),
+        Text(
+            f"{output / 'grid-model'}, loaded again: {again.score(held_out.numpy()):.5f} nats "
+            f"(the true field itself: {best:.5f}); one sample:\n{drawing}"
+        ),
+    ]
+    return shown, [Picture(draw, caption=caption) for caption, draw in figures.items()]
 
 
-def _language_model(output: Path, seed: int) -> Told:
+def _language_model(output: Path, seed: int) -> Shown:
     """A language model of docstrings: a gap filled, neighbours, a map."""
-    from mrflearn.datasets.docstrings import docstring_sentences
+    from mrflearn import LanguageModel
+    from mrflearn.datasets import docstring_sentences
     from mrflearn.describe import describe
     from mrflearn.describe.language_models import known
-    from mrflearn.estimators.language_model import LanguageModel
 
     text = [list(words) for words in docstring_sentences(PACKAGES)]
     model = LanguageModel(20, 2, vocabulary_size=WORDS, max_iterations=100, random_state=seed)
@@ -169,41 +153,40 @@ def _language_model(output: Path, seed: int) -> Told:
         near = ", ".join(other for other, _ in model.neighbors(word, 5))
         lines.append(f"nearest to {word}: {near}")
     best = known(lambda n: model.fill(GAP.split(), n), 4)
-    filled = ", ".join(f"{word} {chance:.2f}" for word, chance in best)
+    filled = ", ".join(f"{word} {probability:.2f}" for word, probability in best)
     return [Text("\n".join([*lines, f"{GAP}: {filled}"]))], describe(model).report()
 
 
-def _tagger(output: Path, seed: int) -> Told:
+def _tagger(output: Path, seed: int) -> Shown:
     """Tags learned from built-in English, and where they are wrong."""
-    from mrflearn.datasets.english import sample_documents
-    from mrflearn.estimators.tagger import JointTagger
-    from mrflearn.evaluation.tagging import confusion
+    from mrflearn import JointTagger, plots
+    from mrflearn.datasets import sample_documents
+    from mrflearn.evaluation import confusion
 
     documents = sample_documents(LESSONS + TESTS, seed=seed)
     sentences = [s for document in documents for s in document.sentences]
     cut = sum(len(document.sentences) for document in documents[:LESSONS])
     words, tags = [list(s.words) for s in sentences], [list(s.tags) for s in sentences]
-    begun = time.perf_counter()
-    model = JointTagger(max_iterations=40, random_state=seed).fit(words[:cut], tags[:cut])
-    seconds = time.perf_counter() - begun
+    tagger = JointTagger(max_iterations=40, random_state=seed)
+    model, seconds = _timed(tagger.fit, words[:cut], tags[:cut])
     model.save(output / "tagger", overwrite=True)
     found, accuracy = model.predict(words[cut:]), model.score(words[cut:], tags[cut:])
-    shown = " ".join(f"{w}/{t}" for w, t in zip(words[cut], found[0], strict=True))
-    told = Text(
+    tagged = " ".join(f"{w}/{t}" for w, t in zip(words[cut], found[0], strict=True))
+    text = Text(
         f"a joint field of words and tags from {cut:,} sentences in {seconds:.1f} s\n"
         f"{100 * accuracy:.2f} % of the tags of {len(words) - cut} new sentences are right, such "
-        f"as:\n{shown}"
+        f"as:\n{tagged}"
     )
-    caption = "True tags down, predicted ones across; what lies beside the diagonal is wrong."
+    caption = "True tags in rows, predicted ones in columns; what is off the diagonal is wrong."
     table = confusion(tags[cut:], found)
-    return [told], [Picture(lambda: plots.draw_confusion(table), caption=caption)]
+    return [text], [Picture(lambda: plots.draw_confusion(table), caption=caption)]
 
 
-def _composite(output: Path, seed: int) -> Told:
+def _composite(output: Path, seed: int) -> Shown:
     """N-grams, grammar and topics learned together; a new sentence parsed."""
-    from mrflearn.datasets.english import sample_documents
+    from mrflearn import CompositeLanguageModel
+    from mrflearn.datasets import sample_documents
     from mrflearn.describe import describe
-    from mrflearn.estimators.composite import CompositeLanguageModel
 
     short = [
         [s for s in document.sentences if len(s.words) <= MOST_WORDS]
@@ -211,22 +194,19 @@ def _composite(output: Path, seed: int) -> Told:
     ]
     text = [[list(s.words) for s in sentences] for sentences in short]
     trees = [s.tree for sentences in short[:LESSONS] for s in sentences]
-    begun = time.perf_counter()
-    model = CompositeLanguageModel(
-        3, grammar=trees, topics=6, max_iterations=6, rounds=1, random_state=seed
-    )
-    model.fit(text[:LESSONS])
-    seconds = time.perf_counter() - begun
+    settings: dict[str, Any] = {"topics": 6, "max_iterations": 6, "rounds": 1}
+    composite = CompositeLanguageModel(3, grammar=trees, random_state=seed, **settings)
+    model, seconds = _timed(composite.fit, text[:LESSONS])
     model.save(output / "composite-model", overwrite=True)
     alone = CompositeLanguageModel(3).fit(text[:LESSONS])
     both, trigram = model.perplexity(text[LESSONS:]), alone.perplexity(text[LESSONS:])
     (tree,) = model.parse([text[LESSONS][0]])
-    told = Text(
+    shown = Text(
         f"a treebank grammar, trigrams and 6 topics, learned in {seconds:.1f} s\n"
         f"perplexity of new documents per token: {both:.1f} (trigrams alone: {trigram:.1f})\n"
         f"the most probable tree of a new sentence:\n{tree}"
     )
-    return [told], describe(model).report()
+    return [shown], describe(model).report()
 
 
 STEPS = {

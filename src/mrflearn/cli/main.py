@@ -1,6 +1,6 @@
 """The command `mrflearn`: verbs, exit codes, and nothing else.
 
-Exit code 0: done; 1: bad input or failed training, told in one line on standard error; 2: wrong
+Exit code 0: done; 1: bad input or failed training, reported in one line on standard error; 2: wrong
 usage; 130: interrupted.
 """
 
@@ -10,26 +10,19 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from mrflearn import __version__
-from mrflearn.cli import (
-    convert,
-    count,
-    demo,
-    infer,
-    questions,
-    serve,
-    train,
-)
-from mrflearn.cli.answers import remark
-from mrflearn.cli.asking import Question
+from mrflearn.cli import convert, count, demo, infer, serve, train
+from mrflearn.cli.ask import add_questions
+from mrflearn.cli.options import COMMANDS, add_command, generated, parameters
+from mrflearn.cli.output import remark
 from mrflearn.errors import MrflearnError, MrflearnWarning
 
 # Settings that Python and the command line call by different names.
@@ -43,7 +36,8 @@ class Verbs(TyperGroup):
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """`demo` and `train`, then what a trained model is asked, then the rest."""
         del ctx
-        return sorted(self.commands, key=lambda name: name not in ("demo", "train"))
+        first = ["demo", "train"]
+        return first + [name for name in self.commands if name not in first]
 
 
 app = typer.Typer(
@@ -55,25 +49,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-VERBS: tuple[tuple[Callable[..., None], str], ...] = (
-    (demo.demo, "See it all on built-in data, in half a minute."),
-    (questions.tag, "Label every token of a text."),
-    (questions.fill, "Find words for a gap in a sentence."),
-    (questions.neighbors, "Find the words nearest to a word."),
-    (questions.next_word, "Go on with a sentence."),
-    (questions.parse, "Draw trees over sentences."),
-    (questions.sample, "Draw new rows or sentences."),
-    (questions.score, "Say how probable data are."),
-    (questions.evaluate, "Compare answers with the truth."),
-    (questions.inspect, "Show what a model has learned."),
-    (serve.serve, "Show models on a web page."),
-    (infer.infer, "Find log Z and marginals of a network."),
-    (count.count, "Count text once, to learn from again and again."),
-    (convert.convert, "Turn a file into another format."),
-)
-for verb, short in VERBS:
-    app.command(verb.__name__.replace("_", "-"), short_help=short, cls=Question)(verb)
 app.add_typer(train.app, name="train")
+add_questions(app)
+for run in (demo.demo, serve.serve, infer.infer, convert.convert):
+    entry = COMMANDS[run.__name__]
+    add_command(app, run.__name__, entry, run, parameters(entry))
+counted = [*parameters(COMMANDS["count"]), *generated("lm", count.COUNTED)]
+add_command(app, "count", COMMANDS["count"], count.count, counted)
 
 
 def _show_version(wanted: bool) -> None:
@@ -128,13 +110,13 @@ def in_own_words(message: str, options: Mapping[str, str]) -> str:
     Names that are no options of the command stay as they are.
     """
 
-    def told(found: re.Match[str]) -> str:
+    def renamed(found: re.Match[str]) -> str:
         option, value = options.get(found[1]), found[2].strip("'\"")
         if option is None:
             return found[0]
         return option if value == "True" else f"{option} {value}"
 
-    return SETTING.sub(told, message)
+    return SETTING.sub(renamed, message)
 
 
 def _options(words: list[str]) -> dict[str, str]:
@@ -142,37 +124,32 @@ def _options(words: list[str]) -> dict[str, str]:
     command = _command()
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
-    named = {own.name: own.opts[0] for own in command.params if own.param_type_name == "option"}
-    known = set(named.values())
+    options = [own for own in command.params if own.param_type_name == "option"]
+    known = {own.opts[0] for own in options}
+    named = {name.lstrip("-").replace("-", "_"): name for name in known}
+    named |= {own.name: own.opts[0] for own in options}
     return named | {name: option for name, option in OTHERWISE.items() if option in known}
 
 
 @contextmanager
 def _warnings_as_remarks() -> Iterator[None]:
     """Each warning of the library becomes one line on standard error, shown once."""
-    told: set[str] = set()
+    shown: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", MrflearnWarning)
         others = warnings.showwarning
 
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
+        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
             if not issubclass(category, MrflearnWarning):
-                others(message, category, filename, lineno, file, line)
-            elif str(message) not in told:
-                told.add(str(message))
+                others(message, category, *place)
+            elif str(message) not in shown:
+                shown.add(str(message))
                 remark(str(message))
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 
 def _is_shortage(error: RuntimeError) -> bool:
-    """Whether torch found no memory, which it tells in words alone where there is no GPU."""
+    """Whether torch found no memory, which it says in words alone where there is no GPU."""
     return any(words in str(error) for words in ("can't allocate memory", "out of memory"))

@@ -1,89 +1,208 @@
-"""Options and arguments that several commands share: one name, one meaning, told once."""
+"""Arguments and options of commands: rows of `commands.toml`, and arguments of estimators.
+
+The latter stand in `options.json`, which `make options` writes from signatures and docstrings, so
+that no estimator is imported before the files it is to learn from are known to be there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from enum import StrEnum
+from functools import cache
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mrflearn.cli.inputs import model_argument
+from mrflearn.errors import DataError, StorageError
 
 if TYPE_CHECKING:
     from mrflearn.execution.executor import Executor
 
+COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
+TABLE = Path(__file__).with_name("options.json")
+Row = tuple[str, Any, str]  # type, default and help of an argument
+RUNNING = ("device", "n_jobs", "random_state", "dtype")
+OPTIMISATION = (
+    *("algorithm", "max_iterations", "tolerance", "num_memories", "epsilon", "period", "delta"),
+    *("batch_size", "patience", "rounds", "restarts", "start", "calibration_eta"),
+    *("calibration_rate", "calibration_samples", "calibration_candidates"),
+)
+# Arguments that the command line calls by another name than Python.
+NAMES = {
+    "random_state": ("--seed",),
+    "n_jobs": ("--jobs", "-j"),
+    "connected": ("--parts",),
+    "rule": ("--skip-rule",),
+}
+ALL_CORES = ("crf", "graph")  # where --jobs is -1 unless given: threads of a command disturb nobody
+FORMS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
+WORDS = {"int": "whole number", "ints": "whole numbers", "float": "number", "floats": "numbers"}
+SEVERAL = {"ints": "M,N,...", "floats": "X,Y,...", "strs": "A,B,..."}
+MOMENTS = ".moments"
 
-ChunkScheme = StrEnum("ChunkScheme", {"iob1": "IOB1", "iob2": "IOB2", "bioes": "BIOES"})
-LikelihoodMethod = StrEnum("LikelihoodMethod", ["exact", "ais", "pl", "bound", "ring"])
-Engine = StrEnum("Engine", ["local", "spark"])  # the places that work can run in
+
+def found(given: Any) -> Any:
+    """The same path or paths; an error before any work is done where a file is missing."""
+    for path in given if isinstance(given, list) else [given]:
+        if path is not None and path != Path("-") and not path.exists():
+            raise DataError(f"there is no such file.{_near(path)}", path=path)
+    return given
 
 
-def _free(context: typer.Context, path: Path) -> Path:
+def found_model(given: Any) -> Any:
+    """The same path or paths; an error where one is not a model directory."""
+    for path in given if isinstance(given, list) else [given]:
+        if not path.is_dir():
+            what = "is a file" if path.exists() else "does not exist"
+            raise StorageError(
+                f"{path} {what}; a model is a directory written by `save` or `train`.{_near(path)}"
+            )
+    return given
+
+
+def _near(path: Path) -> str:
+    """A similar name beside it, for whoever mistyped."""
+    folder = path.parent
+    beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    close = get_close_matches(path.name, beside, n=1)
+    return f" Is {folder / close[0]} meant?" if close else ""
+
+
+def _unused(context: typer.Context, path: Path) -> Path:
     if path.exists():
         from mrflearn.models.storage import check_target
 
-        # Both are eager, so their values are known here; a resumed training is gone on with.
+        # Both are eager, so their values are known here; a resumed training is continued.
         replace = context.params.get("overwrite") or context.params.get("resume")
         check_target(path, overwrite=bool(replace))
     return path
 
 
-def check_jobs(jobs: int | None) -> int | None:
-    """The same number of cores; an error where it is none."""
+def _picture(path: Path | None) -> Path | None:
+    if path is not None:
+        from mrflearn.plots.figure import check_picture
+
+        check_picture(path)
+    return path
+
+
+def _cores(jobs: int | None) -> int | None:
     if jobs is not None and jobs < 1 and jobs != -1:
         raise typer.BadParameter(f"{jobs} is no number of cores; -1 stands for all of them.")
     return jobs
 
 
-ModelFolder = Annotated[Path, model_argument("A model directory.")]
-Output = Annotated[
-    Path, typer.Option("--output", "-o", help="The model directory to write.", callback=_free)
-]
-Overwrite = Annotated[
-    bool,
-    typer.Option("--overwrite", is_eager=True, help="Replace a model that is there already."),
-]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Number = Annotated[int, typer.Option("--number", "-n", min=1, help="How many words to show.")]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="local: this machine; or spark.")]
-Master = Annotated[
-    str | None, typer.Option("--master", help="For spark: spark://HOST:7077, yarn, local[2] ...")
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        "--jobs", "-j", help="Processes that count files; -1: all cores.", callback=check_jobs
-    ),
-]
+def _moments(path: Path) -> Path:
+    if not holds_moments(path):
+        raise typer.BadParameter(f"{path}: counts need a name in {MOMENTS}.")
+    return path
 
 
-def shard_paths(paths: Sequence[Path], engine: Engine) -> list[Path]:
-    """The paths as workers can read them: those of a cluster run in folders of their own."""
-    return [path.absolute() if engine is Engine.spark else path for path in paths]
+# The type of a value, and what may refuse it.
+KINDS: dict[str, tuple[Any, Callable[..., Any] | None]] = {
+    "str": (str, None),
+    "words": (list[str], None),
+    "int": (int, None),
+    "float": (float, None),
+    "flag": (bool, None),
+    "eager flag": (bool, None),
+    "path": (Path, None),
+    "file": (Path, found),
+    "files": (list[Path], found),
+    "model": (Path, found_model),
+    "models": (list[Path], found_model),
+    "new model": (Path, _unused),
+    "picture": (Path, _picture),
+    "moments": (Path, _moments),
+    "cores": (int, _cores),
+}
 
 
-def check_place(
-    engine: EngineOption = Engine.local, master: Master = None, n_jobs: Jobs = None
+def _choice(name: str, words: Sequence[str]) -> Any:
+    """A type whose values are these words; lower versions of Typer read no `Literal`."""
+    enumeration: Any = StrEnum
+    return enumeration(name, {word: word for word in words})
+
+
+def _parameter(name: str, row: Sequence[Any], *, is_argument: bool = False) -> Parameter:
+    """A row of `commands.toml` as a parameter that Typer reads."""
+    written, text, *more = row
+    usual = more[0] if more else ""
+    needed = written.endswith("!") or (is_argument and not more)
+    kind, _, bounds = written.rstrip("!]").partition("[")
+    form, check = KINDS.get(kind) or (_choice(name, kind.split("|")), None)
+    default = False if form is bool else None if usual == "" else form(usual)
+    info: Any = typer.Argument(help=text, callback=check)
+    if not is_argument:
+        names = more[1].split() if len(more) > 1 else ["--" + name.replace("_", "-")]
+        limits = zip(("min", "max"), bounds.split(","), strict=False)
+        shown: dict[str, Any] = {end: form(limit) for end, limit in limits if limit}
+        shown["is_eager"] = kind.startswith("eager")
+        info = typer.Option(*names, help=text, callback=check, **shown)
+    optional = default is None and not needed
+    annotation: Any = Annotated[form | None if optional else form, info]
+    default = Parameter.empty if needed else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def shared(*names: str) -> list[Parameter]:
+    """Arguments and options that several commands have."""
+    rows = COMMANDS["shared"]
+    return [_parameter(name, rows[name], is_argument=name == "model") for name in names]
+
+
+def parameters(entry: Mapping[str, Any]) -> list[Parameter]:
+    """The arguments and options of a command."""
+    parts = [_parameter(*own, is_argument=True) for own in entry.get("arguments", {}).items()]
+    parts += [_parameter(*own) for own in entry.get("options", {}).items()]
+    return parts + shared(*entry.get("use", ()))
+
+
+def add_command(
+    app: typer.Typer,
+    name: str,
+    entry: Mapping[str, Any],
+    run: Callable[..., None],
+    parts: Sequence[Parameter],
+    kind: Any = None,
 ) -> None:
+    """Adds a command with these parameters to an app; `run` is given their values by name.
+
+    The values of choices are plain words; `run` may take the context as `ctx`.
+    """
+
+    def command(**given: Any) -> None:
+        run(**{name: getattr(value, "value", value) for name, value in given.items()})
+
+    context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    kept = [*([context] if "ctx" in signature(run).parameters else []), *parts]
+    command.__signature__ = Signature(kept)  # type: ignore[attr-defined]
+    command.__annotations__ = {part.name: part.annotation for part in kept}
+    app.command(name, cls=kind, help=entry["help"], short_help=entry["short"])(command)
+
+
+def check_place(engine: str, master: str | None, n_jobs: int | None) -> None:
     """An error where the options that say where work runs contradict each other."""
-    if engine is Engine.local and master is not None:
+    if engine == "local" and master is not None:
         raise typer.BadParameter("--master goes with --engine spark.")
-    if engine is Engine.spark and master is None:
+    if engine == "spark" and master is None:
         raise typer.BadParameter(
             "--engine spark needs --master: spark://HOST:7077, or local[2] to try it out."
         )
-    if engine is Engine.spark and n_jobs is not None:
+    if engine == "spark" and n_jobs is not None:
         raise typer.BadParameter("--jobs: on Spark the cluster has its own cores.")
 
 
 @contextmanager
-def place_to_run(engine: Engine, master: str | None, jobs: int | None) -> Iterator[Executor]:
+def place_to_run(engine: str, master: str | None, n_jobs: int | None) -> Iterator[Executor]:
     """An executor until the block ends."""
-    check_place(engine, master, jobs)
+    check_place(engine, master, n_jobs)
     if master is not None:
         from mrflearn.execution.spark import Spark
 
@@ -92,5 +211,123 @@ def place_to_run(engine: Engine, master: str | None, jobs: int | None) -> Iterat
         return
     from mrflearn.execution.processes import executor_for
 
-    with executor_for(jobs or 1) as place:
+    with executor_for(n_jobs or 1) as place:
         yield place
+
+
+def shard_paths(paths: Sequence[Path], engine: str) -> list[Path]:
+    """The paths as workers can read them: those of a cluster run in folders of their own."""
+    return [path.absolute() if engine == "spark" else path for path in paths]
+
+
+def holds_moments(path: Path) -> bool:
+    """Whether the name says that the file holds counts."""
+    return Path(path.name.removesuffix(".gz")).suffix == MOMENTS
+
+
+def refuse_idle(context: typer.Context, reasons: Mapping[str, str]) -> None:
+    """An error where one of these options was given, with the reason why it would do nothing."""
+    for own in context.command.params:
+        source = context.get_parameter_source(own.name or "")
+        if source is not None and source.name == "COMMANDLINE" and own.name in reasons:
+            raise typer.BadParameter(f"{own.opts[0]}: {reasons[own.name]}")
+
+
+@cache
+def estimators(noun: str) -> dict[str, dict[str, Row]]:
+    """The arguments of each estimator that a noun trains; the usual one comes first."""
+    table: dict[str, dict[str, dict[str, Row]]] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return table[noun]
+
+
+def option_name(name: str) -> str:
+    """What the command line calls an argument of an estimator."""
+    return _names(name)[0]
+
+
+def _names(name: str) -> tuple[str, ...]:
+    return NAMES.get(name, ("--" + name.replace("_", "-"),))
+
+
+def is_choice(forms: Sequence[str]) -> bool:
+    """Whether the forms of an argument are words to choose from, and no types."""
+    return not any(form.removesuffix("s") in FORMS for form in forms)
+
+
+def generated(noun: str, only: Iterable[str] = ()) -> list[Parameter]:
+    """The options of all estimators that a noun trains, or some of them, as parameters.
+
+    An option is None where it is not given: the estimator's own default holds then.
+    """
+    kinds = estimators(noun)
+    parts = []
+    for name in only or dict.fromkeys(name for rows in kinds.values() for name in rows):
+        rows = {kind: own[name] for kind, own in kinds.items() if name in own}
+        kind, default, text = next(iter(rows.values()))
+        cores = name == "n_jobs" and noun in ALL_CORES
+        defaults = {own: -1 if cores else row[1] for own, row in rows.items()}
+        text, names, forms = text + _brackets(kinds, defaults), _names(name), kind.split("|")
+        group = "Optimisation" if name in OPTIMISATION else "Model"
+        shown: dict[str, Any] = {"show_default": False}
+        shown["rich_help_panel"] = "Running" if name in RUNNING else group
+        form: Any = bool
+        if kind == "bool":
+            names = names if name in NAMES or not default else ("--no-" + names[0][2:],)
+        elif is_choice(forms):
+            form = _choice(name, forms)
+        else:
+            form, metavar = str, "|".join(SEVERAL.get(own, own) for own in forms)
+            shown |= {"parser": _parser(names[0], forms), "metavar": f"<{metavar}>"}
+        if name != "verbose":  # the opposite of --quiet
+            info: Any = Annotated[form | None, typer.Option(*names, help=text, **shown)]
+            parts.append(Parameter(name, Parameter.KEYWORD_ONLY, annotation=info, default=None))
+    return parts
+
+
+def as_arguments(noun: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, options of estimators as Python takes them: flags, numbers among choices."""
+    rows = {name: row for own in estimators(noun).values() for name, row in own.items()}
+    values = dict(given)
+    for name in rows.keys() & given.keys():
+        kind, default, _ = rows[name]
+        if given[name] is not None and kind == "bool":
+            values[name] = not default
+        elif given[name] is not None and isinstance(default, int) and is_choice(kind.split("|")):
+            values[name] = int(given[name])
+    return values
+
+
+def _brackets(kinds: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """Which estimators have an option where the usual one has it not, and its default."""
+    first, *others = defaults.values()
+    notes = [] if next(iter(kinds)) in defaults else ["only " + ", ".join(defaults)]
+    if any(own != first for own in others):
+        notes += ["default: " + ", ".join(f"{own} ({kind})" for kind, own in defaults.items())]
+    elif first is not None and not isinstance(first, bool):
+        notes += [f"default: {first}"]
+    return f"  [{'; '.join(notes)}]" if notes else ""
+
+
+def _parser(name: str, forms: Sequence[str]) -> Callable[[str], Any]:
+    """What turns the text of an option into the first of these forms that it has."""
+
+    def parse(text: str) -> Any:
+        for form in forms:
+            read = FORMS.get(form.removesuffix("s"))
+            if read is None:  # a word, as it is
+                if text == form:
+                    return text
+                continue
+            try:
+                values = [read(part) for part in (text.split(",") if form in SEVERAL else [text])]
+            except ValueError:
+                continue
+            if name == "--jobs":
+                _cores(values[0])
+            elif any(not isinstance(value, str) and not value >= 0 for value in values):
+                raise typer.BadParameter(f"{text}: not below 0.")
+            return values if form in SEVERAL else values[0]
+        known = " or ".join(WORDS.get(form, form) for form in forms)
+        raise typer.BadParameter(f"{text!r} is no {known}.")
+
+    return parse

@@ -3,88 +3,68 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import typer
 
-from mrflearn.cli.answers import remark
-from mrflearn.cli.field_rows import (
-    Columns,
-    DropInserts,
-    Letters,
-    Molecule,
-    SampleRows,
-    is_alignment,
-    picked,
-    read_rows,
-)
-from mrflearn.cli.inputs import input_argument
-from mrflearn.cli.options import Engine, shard_paths
+from mrflearn.cli.options import shard_paths
+from mrflearn.cli.output import remark
 from mrflearn.cli.training import Job, Learned
 from mrflearn.errors import DataError, MrflearnError, TrainingError
 
 if TYPE_CHECKING:
     from mrflearn.graph.factor_graph import FactorGraph
+    from mrflearn.io.sample_rows import SampleTable
+
+Molecule: TypeAlias = Literal["protein", "rna", "dna"]
+MOSTLY = 0.5  # of the sequences
 
 
 def field(
     job: Job,
-    samples: Annotated[
-        list[Path],
-        input_argument(
-            "Rows of states (csv, npy, text, digits, parquet; one file or many), or an "
-            "alignment (FASTA, a2m, a3m, Stockholm, Clustal)."
-        ),
-    ],
-    columns: Columns = None,
-    molecule: Letters = Molecule.protein,
-    drop_inserts: DropInserts = False,
-    missing: Annotated[
-        bool, typer.Option("--missing", help="For several files: values may be missing (lap).")
-    ] = False,
+    samples: list[Path],
+    columns: str | None,
+    molecule: Molecule,
+    drop_inserts: bool,
+    missing: bool,
 ) -> Learned:
-    """Learn a Markov random field with free parameters on every variable and edge.
-
-    Alignments on the complete graph by auto or pl are learned as CCMpred does, with its penalties.
-    Several files, or one with --engine spark, are counted where they are read (lap, ml, bp, pw).
-    With --graph learn the edges are found first.
-
-    Example: mrflearn train field spikes.txt --graph complete -o spikes-model
-    """
+    """Learn a Markov random field with free parameters on every variable and edge."""
     from mrflearn.estimators.field import MarkovField
+    from mrflearn.io.alignments import holds_alignment
 
     graph, estimator = job.given["graph"] or "complete", job.given["estimator"] or "auto"
-    sharded = len(samples) > 1 or job.engine is Engine.spark
-    alignment = not sharded and is_alignment(samples[0])
+    engine = job.given["engine"]
+    sharded = len(samples) > 1 or engine == "spark"
+    alignment = not sharded and holds_alignment(samples[0])
     family = alignment and graph == "complete" and estimator in ("auto", "pl")
     _refuse_idle(job, estimator, graph, sharded=sharded, alignment=alignment, family=family)
     settings = job.settings("alignments" if family else "samples")
     if sharded:
         for path in samples:
-            if is_alignment(path):
+            if holds_alignment(path):
                 problem = "an alignment is learned from as one file, on this machine."
                 raise DataError(problem, path=path)
         model = MarkovField(**settings)
         with job.place() as place:
-            paths = shard_paths(samples, job.engine)
-            model.fit_shards(paths, place, columns=picked(columns), missing=missing)
+            paths = shard_paths(samples, engine)
+            model.fit_shards(paths, place, columns=_picked(columns), missing=missing)
         return _learned(model)
     rows = read_rows(samples[0], columns, molecule, drop_inserts)
     states = {} if rows.states is None else {"states": rows.states}
     if family:
         return _family(job, rows, states | settings)
-    found = _found(rows, states | job.settings("--graph learn")) if graph == "learn" else None
-    settings |= {"graph": graph if found is None else found}
+    edges = _found(rows, states | job.settings("--graph learn")) if graph == "learn" else None
+    settings |= {"graph": graph if edges is None else edges}
     try:
         model = job.fit(MarkovField(**states | settings), rows, **job.saved)
     except MrflearnError as error:
-        if found is None:
+        if edges is None:
             raise
-        kept = _keep_edges(found, job.command.params["output"])
+        kept = _keep_edges(edges, job.ctx.params["output"])
         raise TrainingError(
             f"{error} The edges that were found are kept: --graph edges:{kept}."
         ) from error
-    return _learned(model, len(rows.values))
+    return _learned(model, len(rows))
 
 
 def _refuse_idle(
@@ -94,14 +74,14 @@ def _refuse_idle(
     if estimator != "lap":
         job.refuse("only lap has auxiliary fields; say --estimator lap", "auxiliary")
     if family:
-        job.refuse("the regularisation of a family is --l2-couplings", "l1", "l2")
+        job.refuse("the regularisation of an alignment's field is --l2-couplings", "l1", "l2")
     else:
         reason = "only for an alignment on the complete graph by pl"
         job.refuse(reason, *job.only("alignments"))
     if not alignment:
         job.refuse("only for alignments", "molecule", "drop_inserts")
     if sharded:
-        job.refuse("several files are counted anew, and not saved.", "checkpoint")
+        job.refuse("several files are counted again, and not saved.", "checkpoint")
         if graph == "learn":
             job.refuse("edges are found in one file on this machine; name the graph.", "graph")
     else:
@@ -112,15 +92,48 @@ def _refuse_idle(
         job.refuse("only where edges are found: --graph learn", *job.only("--graph learn"))
 
 
-def _family(job: Job, rows: SampleRows, settings: dict[str, Any]) -> Learned:
+def read_rows(
+    path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool
+) -> SampleTable:
+    """All rows of a file of samples, or of an alignment."""
+    from mrflearn.io.alignments import holds_alignment, read_alignment
+    from mrflearn.io.sample_rows import SampleTable
+    from mrflearn.io.samples import read_samples
+
+    if not holds_alignment(path):
+        if drop_inserts or molecule != "protein":
+            raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")
+        return read_samples(path, columns=_picked(columns))
+    if columns is not None:
+        raise typer.BadParameter(f"--columns: {path} is an alignment, and all of it is used.")
+    alignment = read_alignment(path, molecule, drop_inserts=drop_inserts)
+    if alignment.unknown:
+        remark(f"{alignment.unknown:,} letters outside the {molecule} alphabet are gaps")
+    hollow = int(((alignment.values == 0).mean(axis=0) > MOSTLY).sum())
+    if hollow and not drop_inserts:
+        remark(
+            f"{hollow} of {alignment.values.shape[1]} columns are gaps in most sequences; "
+            "where lower case marks insertions, --drop-inserts leaves them out"
+        )
+    return SampleTable(None, alignment.values, states=len(alignment.alphabet))
+
+
+def _picked(columns: str | None) -> list[str | int] | None:
+    """The columns that a text names; None for all of them."""
+    if columns is None:
+        return None
+    return [int(word) if word.isdigit() else word for word in columns.split(",")]
+
+
+def _family(job: Job, rows: SampleTable, settings: dict[str, Any]) -> Learned:
     from mrflearn.estimators.potts import PottsField
 
     model = job.fit(PottsField(**settings), rows.values, **job.saved)
-    remark(f"{len(rows.values)} sequences count as {model.n_effective_:.1f}")
-    return _learned(model, len(rows.values), estimator="pl")
+    remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
+    return _learned(model, len(rows), estimator="pl")
 
 
-def _found(rows: SampleRows, settings: dict[str, Any]) -> FactorGraph:
+def _found(rows: SampleTable, settings: dict[str, Any]) -> FactorGraph:
     """The graph that the rows themselves suggest."""
     from mrflearn.estimators.structure import FieldStructure
 
@@ -143,6 +156,6 @@ def _keep_edges(graph: FactorGraph, output: Path) -> Path:
 
 def _learned(model: Any, samples: int | None = None, **more: Any) -> Learned:
     edges = len(model.edges_)
-    facts = {"samples": samples, "variables": model.n_features_in_, "edges": edges, **more}
     source = "" if samples is None else f" from {samples} samples"
-    return Learned(model, facts, f"{model.n_features_in_} variables, {edges} edges", source=source)
+    size = f"{model.n_features_in_} variables, {edges} edges"
+    return Learned(model, size, {"samples": samples, "edges": edges, **more}, source=source)

@@ -1,68 +1,44 @@
-"""A training as the command line asks for it, and what is said and written when it has ended."""
+"""A training as the command line asks for it, and what is printed and written when it has ended."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand
 
-from mrflearn.cli.answers import Json, remark, say, say_json
-from mrflearn.cli.asking import refuse_idle
-from mrflearn.cli.generated import (
+from mrflearn.cli.options import (
     ALL_CORES,
+    COMMANDS,
+    add_command,
     as_arguments,
+    check_place,
     estimators,
     generated,
-    in_group,
     is_choice,
     option_name,
     parameters,
-    with_options,
+    place_to_run,
+    refuse_idle,
+    shared,
 )
-from mrflearn.cli.options import Engine, Output, Overwrite, Quiet, check_place, place_to_run
-from mrflearn.cli.pictures import keep, picture_of
-from mrflearn.cli.report import write_report
+from mrflearn.cli.output import remark, say, say_json, write_page, write_picture
 from mrflearn.describe import describe
+from mrflearn.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from mrflearn.execution.executor import Executor
 
 INTERRUPTED = 130  # what shells give for a command that Ctrl-C ended
-
-
-def _check_saving(
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", help="A file to save training to every minute.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", is_eager=True, help="Go on from the checkpoint.")
-    ] = False,
-) -> None:
-    if resume and checkpoint is None:
-        raise typer.BadParameter("--resume needs --checkpoint: the file to go on from.")
-
-
-def _plot(plot: Annotated[Path | None, picture_of("the curve of training")] = None) -> None:
-    del plot  # checked when it is parsed
-
-
-def _end(overwrite: Overwrite = False, quiet: Quiet = False, as_json: Json = False) -> None:
-    del overwrite, quiet, as_json
-
-
-# Options that several nouns share, as the functions that check them.
-SHARED: dict[str, Callable[..., None]] = {
-    "checkpoint": _check_saving,
-    "engine": check_place,
-    "plot": _plot,
-    "": _end,
-}
+REPORT = "report.html"
+GROUPS = ("Arguments", "Data", "Output", "Model", "Optimisation", "Running")
+PLACE = ("engine", "master", "n_jobs")
 
 
 @dataclass
@@ -74,7 +50,7 @@ class Job:
     """
 
     noun: str
-    command: typer.Context
+    ctx: typer.Context
     given: dict[str, Any]
     seconds: float = 0.0
 
@@ -82,12 +58,6 @@ class Job:
     def saved(self) -> dict[str, Any]:
         """The checkpoint, as `fit` takes it."""
         return {name: self.given[name] for name in ("checkpoint", "resume")}
-
-    @property
-    def engine(self) -> Engine:
-        """Where the work runs."""
-        chosen: Engine = self.given["engine"]
-        return chosen
 
     def settings(self, kind: str = "", why: str = "") -> dict[str, Any]:
         """The arguments of that estimator that were given.
@@ -97,17 +67,17 @@ class Job:
         kinds = estimators(self.noun)
         own = kinds[kind or self.noun]
         names = {name for rows in kinds.values() for name in rows}
-        told = {name: self.given[name] for name in names if self.given.get(name) is not None}
-        for name, value in told.items() if why else ():
+        given = {name: self.given[name] for name in names if self.given.get(name) is not None}
+        for name, value in given.items() if why else ():
             if name not in own:
                 raise typer.BadParameter(f"{option_name(name)}: {why}")
             forms = own[name][0].split("|")
             if is_choice(forms) and str(value) not in forms:
                 raise typer.BadParameter(f"{option_name(name)} {value} {why}")
-        found: dict[str, Any] = {"n_jobs": -1} if self.noun in ALL_CORES else {}
-        found |= {"verbose": not self.given["quiet"]} if "verbose" in own else {}
-        given = {name: value for name, value in told.items() if name in own}
-        return found | {name: None if own == "none" else own for name, own in given.items()}
+        values: dict[str, Any] = {"n_jobs": -1} if self.noun in ALL_CORES else {}
+        values |= {"verbose": not self.given["quiet"]} if "verbose" in own else {}
+        given = {name: value for name, value in given.items() if name in own}
+        return values | {name: None if own == "none" else own for name, own in given.items()}
 
     def only(self, kind: str) -> list[str]:
         """The arguments that no other estimator of the noun has."""
@@ -117,7 +87,7 @@ class Job:
 
     def refuse(self, reason: str, *names: str) -> None:
         """An error where one of these options was given."""
-        refuse_idle(self.command, dict.fromkeys(names, reason))
+        refuse_idle(self.ctx, dict.fromkeys(names, reason))
 
     def fit(self, model: Any, *data: Any, **more: Any) -> Any:
         """The fitted model; the time it took is reported."""
@@ -129,63 +99,87 @@ class Job:
     @contextmanager
     def place(self, *, local: bool = True) -> Iterator[Executor | None]:
         """An executor of the cluster or, unless the estimator has its own, of local processes."""
-        if self.engine is Engine.local and not local:
+        if self.given["engine"] == "local" and not local:
             yield None
         else:
-            with place_to_run(self.engine, self.given["master"], self.given["n_jobs"]) as place:
+            with place_to_run(*(self.given[name] for name in PLACE)) as place:
                 yield place
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A fitted model, and what is reported of it beside how training went.
+    """A fitted model, and what is reported beside what its description says and how training went.
 
-    `facts` are for --json and the report; `size` and `source` are what people are told first, then
+    `facts` are for --json and the report; `size` and `source` are what people read first, then
     `lines`.
     """
 
     model: Any
-    facts: dict[str, Any]
     size: str
+    facts: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
     source: str = ""
 
 
-def training_command(learn: Callable[..., Learned], shared: Sequence[str]) -> Callable[..., None]:
-    """The command that trains a noun: `learn` makes a model of a job and of its own arguments.
+class GroupedCommand(TyperCommand):
+    """A command whose help shows its options under headings."""
 
-    It has the options of `learn`, those of the estimators of that noun, and those `shared` groups
-    that these can do: "checkpoint", "engine", "plot".
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments first, then each group of options."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for own in self.get_params(ctx):
+            record = own.get_help_record(ctx)
+            if record is not None:
+                group = getattr(own, "rich_help_panel", None) or "Output"
+                argument = own.param_type_name == "argument"
+                groups.setdefault("Arguments" if argument else group, []).append(record)
+        for name in GROUPS:
+            if name in groups:
+                with formatter.section(name):
+                    formatter.write_dl(groups[name])
+
+
+def add_training(app: typer.Typer, noun: str, learn: Callable[..., Learned]) -> None:
+    """Adds the command that trains a noun: `learn` makes a model of a job and of its data.
+
+    It has the options of the estimators of that noun as well, and those that these `can` do.
     """
-    noun = learn.__name__
-    _, *own = in_group("Data", parameters(learn))
-    checks = [SHARED[name] for name in (*shared, "")]
+    entry = COMMANDS["train"][noun]
+    own = _under("Data", parameters(entry))
 
-    def command(command: typer.Context, output: Path, **given: Any) -> None:
+    def command(ctx: typer.Context, output: Path, **given: Any) -> None:
         data = {part.name: given.pop(part.name) for part in own}
-        for check in checks:
-            check(**{part.name: given[part.name] for part in parameters(check)})
-        job = Job(noun, command, as_arguments(noun, given))
+        if given.get("resume") and given["checkpoint"] is None:
+            raise typer.BadParameter("--resume needs --checkpoint: the file to continue from.")
+        if "engine" in given:
+            check_place(*(given[name] for name in PLACE))
+        job = Job(noun, ctx, as_arguments(noun, given))
         _report(job, learn(job, **data), output)
 
-    files = [part for part in own if part.default is Parameter.empty]
-    parts = [Parameter("command", Parameter.KEYWORD_ONLY, annotation=typer.Context), *files]
-    parts += [Parameter("output", Parameter.KEYWORD_ONLY, annotation=Output)]
-    parts += [part for part in own if part not in files] + generated(noun)
-    for check in checks:
-        group = "Output" if check in (_plot, _end) else "Running"
-        known = {part.name for part in parts}
-        parts += in_group(group, (own for own in parameters(check) if own.name not in known))
-    command.__doc__ = learn.__doc__
-    return with_options(command, parts)
+    files = len(entry["arguments"])
+    parts = [*own[:files], *shared("output"), *own[files:], *generated(noun)]
+    known = {part.name for part in parts}
+    more = [name for name in entry.get("can", ()) if name not in known]
+    parts += _under("Running", shared(*(name for name in more if name != "plot")))
+    parts += shared(*(name for name in more if name == "plot"), "overwrite", "quiet", "as_json")
+    add_command(app, noun, entry, command, parts, GroupedCommand)
+
+
+def _under(heading: str, parts: list[Parameter]) -> list[Parameter]:
+    """The same parameters, shown in help under that heading."""
+    for part in parts:
+        for info in part.annotation.__metadata__:
+            info.rich_help_panel = heading
+    return parts
 
 
 def _report(job: Job, learned: Learned, output: Path) -> None:
-    """Saves the model, draws and says what was asked for, and ends as the training ended."""
+    """Saves the model, draws and prints what was asked for, and ends as the training ended."""
     model, given = learned.model, job.given
     model.save(output, overwrite=given["overwrite"] or given.get("resume", False))
     outcome = getattr(model, "outcome_", None)
-    facts: dict[str, Any] = {"model": str(output), **learned.facts}
+    description = describe(model)
+    facts: dict[str, Any] = {"model": str(output), **description.facts(), **learned.facts}
     lines = list(learned.lines)
     if hasattr(model, "estimator"):
         facts["estimator"] = _learned_by(model, quiet=given["quiet"])
@@ -196,13 +190,18 @@ def _report(job: Job, learned: Learned, output: Path) -> None:
         ended = f"after {outcome.iterations} iterations: {outcome.reason}"
         lines.insert(0, f"objective {outcome.value:.6g} nats {ended}")
     if given.get("plot") is not None:
-        drawn = describe(model).training()
+        drawn = description.training()
         if drawn:
-            keep(drawn[0].figure(), given["plot"])
+            write_picture(drawn[0].figure(), given["plot"])
         else:
             remark("no picture: training took no steps to draw a curve of.")
     facts["seconds"] = round(job.seconds, 4)
-    write_report(model, output, facts, quiet=given["quiet"])
+    try:
+        write_page(model, output.resolve().name, output / REPORT, facts)
+        if not given["quiet"]:
+            remark(f"report: {output / REPORT}")
+    except MissingExtraError as missing:
+        remark(f"no {REPORT}: {missing}")
     if given["as_json"]:
         say_json(facts)
     else:
@@ -212,12 +211,12 @@ def _report(job: Job, learned: Learned, output: Path) -> None:
             say(line)
     if outcome is not None and (outcome.failed or outcome.ending == "interrupted"):
         how = "failed" if outcome.failed else "was interrupted"
-        remark(f"training {how}; the model that was saved is where it got to.")
+        remark(f"training {how}; the model that was saved is where it stopped.")
         raise typer.Exit(1 if outcome.failed else INTERRUPTED)
 
 
 def _learned_by(model: Any, *, quiet: bool) -> str:
-    """The estimator that a model was trained by; of one chosen for it, it is said why."""
+    """The estimator that a model was trained by; where it was chosen, a remark says why."""
     choice = getattr(model, "choice_", None)
     if choice is None:
         return str(model.estimator)

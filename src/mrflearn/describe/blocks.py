@@ -34,7 +34,7 @@ class Block:
         return {}
 
     def shown(self) -> dict[str, Any]:
-        """What the page of `mrflearn serve` needs to show it; nothing: it shows it not."""
+        """What the page of `mrflearn serve` needs to show it; nothing where it is not shown."""
         return {"kind": type(self).__name__.lower(), **vars(self)}
 
     def figure(self) -> Any:
@@ -57,6 +57,16 @@ class Note(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class Facts(Block):
+    """Values by name; None is not shown."""
+
+    values: Mapping[str, Any]
+
+    def data(self) -> Mapping[str, Any]:
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
 class Data(Block):
     """What programs read, and people see otherwise or not at all."""
 
@@ -67,16 +77,6 @@ class Data(Block):
 
     def shown(self) -> dict[str, Any]:
         return {}
-
-
-@dataclass(frozen=True, eq=False)
-class Facts(Block):
-    """Values by name; None is not shown."""
-
-    values: Mapping[str, Any]
-
-    def data(self) -> Mapping[str, Any]:
-        return self.values
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +106,6 @@ class Matrix(Block):
     meaning: str = "coupling"
     first: int = 0  # what rows are counted from where there are too many names
 
-    def shown(self) -> dict[str, Any]:
-        return {**super().shown(), "rows": self.rows.tolist()}
-
     def figure(self) -> Any:
         from mrflearn.plots.fields import draw_heat_map
 
@@ -124,13 +121,6 @@ class Network(Block):
     strengths: Any
     meaning: str
     signed: bool
-
-    def shown(self) -> dict[str, Any]:
-        return {
-            **super().shown(),
-            "edges": self.edges.tolist(),
-            "strengths": self.strengths.tolist(),
-        }
 
     def figure(self) -> Any:
         from mrflearn.plots.fields import draw_graph
@@ -206,7 +196,9 @@ def answer(blocks: Sequence[Block]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: infinities and NaN become null."""
+    """The value as JSON has it: arrays are lists, infinities and NaN null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

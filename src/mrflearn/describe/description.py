@@ -76,6 +76,10 @@ class Description(ABC):
         self.kind = type(model).__name__
 
     @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """The class and the size of the model."""
+
+    @abstractmethod
     def learned(self, n: int) -> list[Block]:
         """What was learned, with at most `n` entries in each table."""
 
@@ -108,8 +112,12 @@ class Description(ABC):
         if facts is None and (outcome := getattr(self.model, "outcome_", None)) is not None:
             facts = {"ending": outcome.reason, "seconds": outcome.seconds}
             facts |= {"iterations": outcome.iterations, "objective": outcome.value}
-        plain = {n: v for n, v in (facts or {}).items() if isinstance(v, str | int | float)}
-        plain.pop("model", None)
+        known = {"model", *self.facts()}  # where the report is, and what it says further down
+        plain = {
+            name: value
+            for name, value in (facts or {}).items()
+            if isinstance(value, str | int | float) and name not in known
+        }
         first = [Note(f"A {self.kind}. What training reported:"), Facts(plain)] if plain else []
         return [*first, *self.training(), *self.learned(ENTRIES)]
 

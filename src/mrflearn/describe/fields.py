@@ -27,7 +27,7 @@ from mrflearn.errors import DataError, InferenceError, SettingsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-APART = 4  # least distance of the columns of a contact, unless told
+APART = 4  # least distance of the columns of a contact, unless given
 MOST_DRAWN = 400  # variables of a heat map
 MOST_ON_PAGE = 80
 MOST_COUPLINGS = 1000  # that can be asked for on the page
@@ -40,6 +40,10 @@ class FieldDescription(Description):
 
     pictures: ClassVar = frozenset({"inspect", "evaluate"})
     objective: ClassVar = "objective, nats, up to a constant"
+
+    def facts(self) -> dict[str, Any]:
+        variables, couplings = len(self.model.variable_names_), len(self.model.edges_)
+        return {"class": self.kind, "variables": variables, "couplings": couplings}
 
     def learned(
         self,
@@ -60,11 +64,11 @@ class FieldDescription(Description):
 
             write_contacts(matrix, self._contacts())
         if contacts:
-            told, heat, network = self._strongest_contacts(n, APART if apart is None else apart)
+            found, heat, network = self._strongest_contacts(n, APART if apart is None else apart)
         else:
-            told, heat, network = self._strongest_couplings(n)
+            found, heat, network = self._strongest_couplings(n)
         pictures = [network, heat] if edges else [heat, network]
-        return [*told, *(pictures if 0 < len(network.names) <= MOST_DRAWN or plot else [])]
+        return [*found, *(pictures if 0 < len(network.names) <= MOST_DRAWN or plot else [])]
 
     def _strongest_couplings(self, n: int) -> tuple[list[Block], Matrix, Network]:
         field, names = self.model, self.model.variable_names_
@@ -74,29 +78,21 @@ class FieldDescription(Description):
         rows = [(*(names[i] for i in edges[k]), float(strength[k])) for k in order]
         listed = [[*edges[k].tolist(), float(strength[k])] for k in order]
         codes = None if field.codes_ is None else field.codes_.codes
-        facts = {"class": self.kind, "variables": len(names), "couplings": len(edges)}
+        facts = self.facts()
         if not hasattr(field, "feature_names_in_"):
             facts["counted_from"] = 0
-        tables = [own.tolist() for own in field.fields_]
-        told: list[Block] = [
+        tables, signed = [own.tolist() for own in field.fields_], bool(signs.all())
+        header, floats = ("variable", "and", what), "+.4f" if signed else ".4f"
+        found: list[Block] = [
             Facts(facts),
             Data({"names": names, "edges": listed, "fields": tables, "codes": codes}),
-            Table(
-                ("variable", "and", what),
-                rows,
-                title="Strongest couplings",
-                floats="+.4f" if signs.all() else ".4f",
-            ),
+            Table(header, rows, title="Strongest couplings", floats=floats),
         ]
-        heat = Matrix(
-            field.strength_matrix_,
-            names,
-            what,
-            caption="How strongly each pair of variables is coupled.",
-        )
+        caption = "How strongly each pair of variables is coupled."
+        heat = Matrix(field.strength_matrix_, names, what, caption=caption)
         caption = f"The {len(order)} strongest couplings as a network."
         chosen, strong = edges[order], strength[order]
-        return told, heat, Network(names, chosen, strong, what, bool(signs.all()), caption=caption)
+        return found, heat, Network(names, chosen, strong, what, signed, caption=caption)
 
     def _strongest_contacts(self, n: int, apart: int) -> tuple[list[Block], Matrix, Network]:
         import torch
@@ -108,13 +104,13 @@ class FieldDescription(Description):
         pairs = np.asarray(found, dtype=np.int64).reshape(-1, 2)
         rows = [(i + 1, j + 1, float(scores[i, j])) for i, j in found]
         names = [str(i + 1) for i in range(len(scores))]
-        told: list[Block] = [
+        blocks: list[Block] = [
             Facts({"columns": len(scores), "counted_from": 1, "apart": apart}),
             Table(("column", "and", "score"), rows, key="contacts", title="Strongest contacts"),
         ]
         what = "contact score"
         strong = scores[pairs[:, 0], pairs[:, 1]]
-        return told, Matrix(scores, names, what, 1), Network(names, pairs, strong, what, False)
+        return blocks, Matrix(scores, names, what, 1), Network(names, pairs, strong, what, False)
 
     def _contacts(self) -> NDArray[np.float64]:
         if not hasattr(self.model, "contacts_"):
@@ -186,15 +182,13 @@ class FieldDescription(Description):
         drawn = self.model.draw(n, random_state=seed)
         note = Note(f"drawn by: {drawn.method}")
         if output is None:
-            return [
-                note,
-                Text("\n".join(" ".join(map(str, row)) for row in drawn.samples.tolist())),
-            ]
+            rows = drawn.samples.tolist()
+            return [note, Text("\n".join(" ".join(map(str, row)) for row in rows))]
         from mrflearn.io.samples import SampleTable, write_samples
 
         spins = self.model.spins_
-        rows = (drawn.samples + 1) // 2 if spins else drawn.samples  # as tables hold them
-        write_samples(output, SampleTable(None, rows, spins))
+        values = (drawn.samples + 1) // 2 if spins else drawn.samples  # as tables hold them
+        write_samples(output, SampleTable(None, values, spins))
         return [note]
 
     def tasks(self) -> list[Task]:

@@ -74,13 +74,16 @@ class ParserDescription(NextWordDescription):
 class GrammarDescription(ParserDescription):
     """A grammar read off a treebank."""
 
-    def learned(self, n: int) -> list[Block]:
-        """The size of the grammar and the most probable rules at the root."""
+    def facts(self) -> dict[str, Any]:
         shape, size = self.model.model_.shape, len(self.model.vocabulary_)
         facts = {"class": self.kind, "phrases": shape.phrases, "preterminals": shape.preterminals}
-        rules, header = self.model.first_rules(n), ("rule at the root", "probability")
-        table = Table(header, rules, key="first_rules", title="Rules")
-        return [Facts({**facts, "rules": len(shape), "vocabulary": size}), table]
+        return {**facts, "rules": len(shape), "vocabulary": size}
+
+    def learned(self, n: int) -> list[Block]:
+        """The size of the grammar and the most probable rules at the root."""
+        header = ("rule at the root", "probability")
+        table = Table(header, self.model.first_rules(n), key="first_rules", title="Rules")
+        return [Facts(self.facts()), table]
 
     def score(self, file: Path) -> list[Block]:
         """The perplexity of a text; sentences without a parse are left out, and reported."""
@@ -139,11 +142,9 @@ class CompositeDescription(ParserDescription):
         "weights of back-off levels are estimated again."
     )
 
-    def learned(self, n: int) -> list[Block]:
-        """The parts of the model, the weights of its levels, its topics, and a sample."""
-        model, composite = self.model, self.model.fit_.model
-        grammar = composite.shape.grammar
-        facts = {
+    def facts(self) -> dict[str, Any]:
+        model, grammar = self.model, self.model.fit_.model.shape.grammar
+        return {
             "class": self.kind,
             "order": model.order,
             "phrases": 0 if grammar is None else grammar.phrases,
@@ -151,14 +152,18 @@ class CompositeDescription(ParserDescription):
             "topics": model.topics,
             "vocabulary": len(model.vocabulary_),
         }
+
+    def learned(self, n: int) -> list[Block]:
+        """The parts of the model, the weights of its levels, its topics, and a sample."""
+        model, composite = self.model, self.model.fit_.model
         names = [str(level) or "words alone" for level in composite.shape.levels]
         names += ["n-gram", "n-gram, blind to A", "uniform"]
         weights = composite.weights.double().mean(dim=(0, 1)).tolist()
         levels = dict(zip(names, weights, strict=True))
         words = model.topic_words(n) if model.topics > 1 else []
-        document = model.sample(1, sentences=5, random_state=0, longest=40)[0]
+        (document,) = model.sample(1, sentences=5, random_state=0, longest=40)
         return [
-            Facts(facts),
+            Facts(self.facts()),
             Data({"levels": levels, "topic_words": words}),
             Table(("level", "mean weight"), [*levels.items()], floats=".3f", title="Levels"),
             *self._topics(words),
@@ -171,7 +176,7 @@ class CompositeDescription(ParserDescription):
             (number, share, ", ".join(word for word, _ in own))
             for number, (share, own) in enumerate(zip(shares, words, strict=False), start=1)
         ]
-        header = ("topic", "share", "words that tell it from the others")
+        header = ("topic", "share", "words that distinguish it")
         return [Table(header, rows, floats=".3f", title="Topics")] if rows else []
 
     def _history(self) -> Sequence[Any]:

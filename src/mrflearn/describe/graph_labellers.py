@@ -28,12 +28,17 @@ if TYPE_CHECKING:
 class LayeredDescription(RecipeLabeller):
     """A CRF with several layers of labels."""
 
-    def learned(self, n: int, label: str | None = None) -> list[Block]:
-        """The labels of each layer, how many weights factors have, and the heaviest of them."""
+    labellings: ClassVar = 1
+
+    def facts(self) -> dict[str, Any]:
         recipe: Recipe | None = getattr(self.model, "recipe_", None)
         layers = recipe.layers if recipe is not None else map(str, range(len(self.model.names_)))
         labels = dict(zip(layers, map(list, self.model.names_), strict=True))
-        return _heaviest(self, labels, n, label)
+        return _facts(self.model, labels)
+
+    def learned(self, n: int, label: str | None = None) -> list[Block]:
+        """The labels of each layer, how many weights factors have, and the largest of them."""
+        return _largest(self, n, label)
 
     def tag(self, file: Path, marginals: bool, file_format: str | None, batch: int) -> Answers:
         """The rows of the input, each with a label of every layer behind it."""
@@ -68,20 +73,16 @@ class LayeredDescription(RecipeLabeller):
             Table(("layer", *MISTAKE), wrong, title="Mistakes"),
         ]
 
-    def tasks(self, n: int = 1) -> list[Task]:
-        """Labels of every layer with probabilities."""
-        return super().tasks(n)
-
     def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
         del n, figures  # always the best alone, with its score
         names = self._recipe().layers
         return [
             [Labelling(dict(zip(names, own.layers, strict=True)), own.layers, _figures(own))]
-            for own in self.model.decode([e.items for e in part], **self._words(part))
+            for own in self.model.decode(**self._asked(part))
         ]
 
     def _marginals(self, part: list[Any]) -> list[Any]:
-        found: list[Any] = self.model.predict_marginals([e.items for e in part])
+        found: list[Any] = self.model.predict_marginals(**self._asked(part))
         return found
 
     def _record(self, example: Any, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
@@ -93,26 +94,21 @@ class LayeredDescription(RecipeLabeller):
     def _titled(self, layers: Layers) -> Iterable[tuple[str, Sequence[str]]]:
         return zip(self._recipe().layers, layers, strict=True)
 
-    def _words(self, part: list[Any]) -> dict[str, Any]:
-        """The words that a rule for skip edges reads, as an argument."""
-        del part
-        return {}
-
 
 class SkipChainDescription(LayeredDescription):
     """A chain CRF with skip edges, which a rule finds by the words."""
 
     def _marginals(self, part: list[Any]) -> list[Any]:
-        items = [example.items for example in part]
-        return [[own] for own in self.model.predict_marginals(items, **self._words(part))]
+        return [[own] for own in super()._marginals(part)]
 
-    def _words(self, part: list[Any]) -> dict[str, Any]:
+    def _asked(self, part: list[Any]) -> dict[str, Any]:
         if any(not row for example in part for row in example.rows):
             raise DataError(
                 "its features are made and its words are gone; a skip chain needs the words, as "
                 "files of columns have them."
             )
-        return {"words": [[row[0] for row in example.rows] for example in part]}
+        words = [[row[0] for row in example.rows] for example in part]
+        return {**super()._asked(part), "words": words}
 
 
 class GraphDescription(Labeller):
@@ -121,9 +117,12 @@ class GraphDescription(Labeller):
     counted: ClassVar = ("graphs", "nodes")
     tabs: ClassVar = True
 
+    def facts(self) -> dict[str, Any]:
+        return _facts(self.model, self.model.classes_)
+
     def learned(self, n: int, label: str | None = None) -> list[Block]:
-        """The labels, how many weights the kinds of factors have, and the heaviest of them."""
-        return _heaviest(self, self.model.classes_, n, label)
+        """The labels, how many weights the kinds of factors have, and the largest of them."""
+        return _largest(self, n, label)
 
     def tag(self, file: Path, n: int, marginals: bool, batch: int) -> Answers:
         """The nodes of each graph, each with its label."""
@@ -150,6 +149,9 @@ class GraphDescription(Labeller):
     def _rows(self, example: Any) -> Layers:
         return [(str(node),) for node in example.nodes]
 
+    def _asked(self, part: list[Any]) -> dict[str, Any]:
+        return {"X": [own.networkx() for own in part]}
+
     def _truth(self, example: Any, number: int) -> Layers:
         known = [label for label in example.labels.values() if isinstance(label, str)]
         if len(known) < len(example.nodes):
@@ -161,18 +163,16 @@ class GraphDescription(Labeller):
 
     def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
         del figures
-        graphs = [own.networkx() for own in part]
-        found = self.model.n_best(graphs, n) if n > 1 else zip(self.model.decode(graphs))
+        asked = self._asked(part)
+        found = self.model.n_best(n=n, **asked) if n > 1 else zip(self.model.decode(**asked))
         return [
             [Labelling(a.labels, [[a.labels[x] for x in g.nodes]], _figures(a)) for a in answers]
             for g, answers in zip(part, found, strict=True)
         ]
 
     def _marginals(self, part: list[Any]) -> list[Any]:
-        found = self.model.predict_marginals([own.networkx() for own in part])
-        return [
-            [[own[node] for node in graph.nodes]] for graph, own in zip(part, found, strict=True)
-        ]
+        found = zip(part, self.model.predict_marginals(**self._asked(part)), strict=True)
+        return [[[own[node] for node in graph.nodes]] for graph, own in found]
 
     def _record(self, example: Any, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
         record = super()._record(example, best, sure, n)
@@ -186,21 +186,23 @@ def _figures(found: Any) -> dict[str, Any]:
     return {"score": found.score, "kind": found.kind, "converged": found.converged}
 
 
-def _heaviest(own: Labeller, labels: Any, n: int, label: str | None) -> list[Block]:
-    """The labels of a CRF on graphs, the sizes of its kinds of factors, the heaviest weights."""
-    model = own.model
+def _facts(model: Any, labels: Any) -> dict[str, Any]:
+    facts = {"class": type(model).__name__, "estimator": model.estimator, "labels": labels}
+    pairs = zip(model.model_.templates, model.model_.weights, strict=True)
+    weights = {template.name: len(weights) for template, weights in pairs}
+    return {**facts, "attributes": model.num_attributes_, "weights": weights}
+
+
+def _largest(own: Labeller, n: int, label: str | None) -> list[Block]:
+    """What there is of a CRF on graphs, and its largest weights."""
     try:
-        top = model.top_features(label, n)
+        top = own.model.top_features(label, n)
     except SettingsError as error:
         raise OptionError(f"--label {label}: {error}") from error
-    pairs = zip(model.model_.templates, model.model_.weights, strict=True)
-    facts = {"class": own.kind, "estimator": model.estimator, "labels": labels}
-    facts["attributes"] = model.num_attributes_
-    facts["weights"] = {template.name: len(weights) for template, weights in pairs}
     rows = [(f.attribute, f.factors, " ".join(f.labels), f.weight) for f in top]
     header = ("attribute", "factors", "labels", "weight")
     return [
-        Facts(facts),
+        Facts(own.facts()),
         Data({"features": [f._asdict() for f in top]}),
-        Table(header, rows, title="Heaviest weights", floats="+.4f"),
+        Table(header, rows, title="Largest weights", floats="+.4f"),
     ]

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mrflearn.features.recipes import Recipe
 
 BATCH = 1000  # examples that are labelled together where nothing is printed meanwhile
-LABELLINGS = 5  # on the page
 MOST_LABELS = 60  # of a picture of transitions
 MOST_WORDS = 500  # of a sentence on the page
 ALL = 10**9  # entries, however many there are
@@ -47,7 +46,7 @@ Layers = Sequence[Sequence[str]]
 
 
 class Labelling(NamedTuple):
-    """The labels of an example, as a record has them and layer by layer; and how good they are."""
+    """The labels of an example, as a record has them and layer by layer, and their scores."""
 
     labels: Any
     layers: Layers
@@ -65,18 +64,29 @@ class Labeller(Description):
     pictures: ClassVar = frozenset({"evaluate"})
     counted: ClassVar = ("sentences", "tokens")
     tabs: ClassVar = False  # between the cells of a row
+    labellings: ClassVar = 5  # on the page
 
     @abstractmethod
     def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
         """The examples of a file, one at a time."""
 
-    @abstractmethod
-    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
-        """The `n` best labellings of each example."""
+    def _asked(self, part: list[Any]) -> dict[str, Any]:
+        """The examples as methods of the model take them."""
+        return {"X": [example.items for example in part]}
 
-    @abstractmethod
+    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
+        """The `n` best labellings of each example, with probabilities where these are asked for."""
+        asked = self._asked(part)
+        if not figures:
+            return [[Labelling(own, [own], {})] for own in self.model.predict(**asked)]
+        return [
+            [Labelling(labels, [labels], {"probability": share}) for labels, share in own]
+            for own in self.model.n_best(n=n, **asked)
+        ]
+
     def _marginals(self, part: list[Any]) -> list[Any]:
         """The probability of each label: for each example a list of layers, of tokens."""
+        return [[own] for own in self.model.predict_marginals(**self._asked(part))]
 
     @abstractmethod
     def _truth(self, example: Any, number: int) -> Layers:
@@ -185,10 +195,9 @@ class Labeller(Description):
         confused = {"labels": table.labels, "counts": table.counts.tolist()}
         return [Facts(facts), *shown, Data({"confusion": confused}), Picture(draw)]
 
-    def _tag_task(
-        self, hint: str, example: str, read: Callable[[list[str]], Any], n: int = LABELLINGS
-    ) -> Task:
+    def _tag_task(self, hint: str, example: str, read: Callable[[list[str]], Any]) -> Task:
         """The labels of a sentence, which `read` makes an example of, and the next best."""
+        n = self.labellings
 
         def tag(asked: list[str]) -> list[Block]:
             part = [read(asked)]
@@ -202,7 +211,7 @@ class Labeller(Description):
             table = Table(("probability", *words), rows, title="best labellings")
             return [*found, table] if n > 1 else found
 
-        return Task("tag", f"words{hint}, set apart by spaces", example, tag, most=MOST_WORDS)
+        return Task("tag", f"words{hint}, separated by spaces", example, tag, most=MOST_WORDS)
 
     def _titled(self, layers: Layers) -> Iterable[tuple[str, Sequence[str]]]:
         """Each layer with its name, where it has one."""
@@ -233,7 +242,7 @@ class RecipeLabeller(Labeller):
         found: Layers = example.layers
         return found
 
-    def tasks(self, n: int = LABELLINGS) -> list[Task]:
+    def tasks(self) -> list[Task]:
         """Labels with probabilities."""
         recipe = self._recipe(words=True)
         width, wanted = len(recipe.seen), "/".join(recipe.seen)
@@ -250,7 +259,7 @@ class RecipeLabeller(Labeller):
         tags = zip(EXAMPLES[0].split(), ("PRP", "VBZ", "DT", "NN"), strict=True)
         example = " ".join("/".join([word, *[tag] * (width - 1)]) for word, tag in tags)
         hint = "" if width == 1 else f" as {wanted}"
-        return [self._tag_task(hint, example, read, n)]
+        return [self._tag_task(hint, example, read)]
 
 
 class ChainDescription(RecipeLabeller):
@@ -258,14 +267,15 @@ class ChainDescription(RecipeLabeller):
 
     pictures: ClassVar = frozenset({"inspect", "evaluate"})
 
-    def __init__(self, model: Any, scheme: Scheme | None = None) -> None:
-        from mrflearn.estimators.crf_answers import Constraints
+    scheme: Scheme | None = None  # that chunk tags are kept well-formed in
 
-        super().__init__(model)
-        self.constraints = None if scheme is None else Constraints(scheme=scheme)
+    def facts(self) -> dict[str, Any]:
+        model = self.model
+        facts = {"class": self.kind, "labels": model.classes_, "attributes": model.num_attributes_}
+        return facts | {"temperature": getattr(model, "temperature_", 1.0)}
 
     def learned(self, n: int, label: str | None = None) -> list[Block]:
-        """The labels, and the heaviest attributes and transitions, of one label or of all."""
+        """The labels, and the largest attributes and transitions, of one label or of all."""
         model, labels = self.model, self.model.classes_
         features = model.top_features(label, n)
         steps = [(*names, weight) for names, weight in model.top_transitions(ALL)]
@@ -273,23 +283,25 @@ class ChainDescription(RecipeLabeller):
         if label is not None:
             steps = [row for row in steps if label in row]
             edges = [row for row in edges if label in row[1:3]]
-        facts = {"class": self.kind, "labels": labels, "attributes": model.num_attributes_}
-        facts["temperature"] = getattr(model, "temperature_", 1.0)
         pair, triple = ("label", "next label"), ("label", "next", "next but one")
         names = triple if model.order == 2 else pair
         tables = {
-            "features": (("attribute", "label"), features, "Heaviest weights"),
+            "features": (("attribute", "label"), features, "Largest weights"),
             "transitions": (names, steps[:n], "Transitions"),
             "edges": (("attribute", *pair), edges[:n], "Attributes of transitions"),
         }
-        found: list[Block] = [Facts(facts)]
-        for key, (header, rows, title) in tables.items():
-            found.append(Table((*header, "weight"), rows, key=key, title=title, floats="+.4f"))
         caption = (
             "Weights of moving from the label of a row to that of a column: red is likely, blue "
             "unlikely, white was never seen."
         )
-        return [*found, *_matrix(labels, steps, "weight", caption)]
+        return [
+            Facts(self.facts()),
+            *(
+                Table((*header, "weight"), rows, key=key, title=title, floats="+.4f")
+                for key, (header, rows, title) in tables.items()
+            ),
+            *_matrix(labels, steps, "weight", caption),
+        ]
 
     def tag(
         self,
@@ -303,22 +315,15 @@ class ChainDescription(RecipeLabeller):
         as_json: bool,
     ) -> Answers:
         """Every sentence as it comes in, with its labels or chunks."""
-        own = ChainDescription(self.model, scheme)
+        self.scheme = scheme
 
         def chunks(part: list[Any]) -> list[list[Block]]:
-            items = [example.items for example in part]
-            found = self.model.predict_spans(items, n, own.constraints)
+            found = self.model.predict_spans(n=n, **self._asked(part))
             return [_spans(*pair) for pair in zip(part, found, strict=True)]
 
-        return own._tagged(
-            file,
-            file_format,
-            batch,
-            n,
-            marginals=marginals,
-            figures=as_json or n > 1,
-            instead=chunks if spans else None,
-        )
+        asked = {"marginals": marginals, "figures": as_json or n > 1}
+        instead = chunks if spans else None
+        return self._tagged(file, file_format, batch, n, **asked, instead=instead)
 
     def evaluate(
         self, file: Path, train: Path | None, scheme: Scheme | None, n: int, calibration: bool
@@ -327,16 +332,14 @@ class ChainDescription(RecipeLabeller):
         known = None
         if train is not None:
             known = {row[0] for own in self._examples(train) for row in own.rows if row}
-        own = ChainDescription(self.model, scheme)
-        return own._evaluated(file, n, known, calibration=calibration)
+        self.scheme = scheme
+        return self._evaluated(file, n, known, calibration=calibration)
 
-    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
-        items = [example.items for example in part]
-        return _labellings(self.model, items, n, figures, self.constraints)
+    def _asked(self, part: list[Any]) -> dict[str, Any]:
+        from mrflearn.estimators.crf_answers import Constraints
 
-    def _marginals(self, part: list[Any]) -> list[Any]:
-        items = [example.items for example in part]
-        return [[own] for own in self.model.predict_marginals(items, self.constraints)]
+        constraints = None if self.scheme is None else Constraints(scheme=self.scheme)
+        return {**super()._asked(part), "constraints": constraints}
 
 
 class TaggerDescription(Labeller):
@@ -345,20 +348,24 @@ class TaggerDescription(Labeller):
     pictures: ClassVar = frozenset({"inspect", "evaluate"})
     objective: ClassVar = "minus the bound, nats per position"
 
+    def facts(self) -> dict[str, Any]:
+        model = self.model
+        facts = {"class": self.kind, "settings": model.get_params(), "tags": model.classes_}
+        facts["words"] = len(model.known_words_)
+        if hasattr(model, "interpolation_"):
+            return facts | {"interpolation": model.interpolation_}
+        return facts | {"log_likelihood_per_position": Nats(model.bound_)}
+
     def learned(self, n: int) -> list[Block]:
         """Settings, words and tags; of a hidden Markov model the most frequent steps as well."""
         model, tags = self.model, self.model.classes_
-        facts = {"class": self.kind, "settings": model.get_params(), "tags": tags}
-        facts["words"] = len(model.known_words_)
-        if hasattr(model, "bound_"):
-            facts["log_likelihood_per_position"] = Nats(model.bound_)
         if not hasattr(model, "interpolation_"):
-            return [Facts(facts)]
+            return [Facts(self.facts())]
         steps = model.top_steps(ALL)
         header = ("tag", "next tag", "times", "probability")
         caption = "How often the tag of a column follows that of a row; <S>: the boundary."
         return [
-            Facts({**facts, "interpolation": model.interpolation_}),
+            Facts(self.facts()),
             Table(header, steps[:n], key="steps", title="Steps between tags"),
             *_matrix([*tags, "<S>"], [(a, c, p) for a, c, _, p in steps], "probability", caption),
         ]
@@ -425,12 +432,8 @@ class TaggerDescription(Labeller):
     def _rows(self, example: Any) -> Layers:
         return example.rows or [(word,) for word in example.words]
 
-    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
-        return _labellings(self.model, [example.words for example in part], n, figures)
-
-    def _marginals(self, part: list[Any]) -> list[Any]:
-        found = self.model.predict_marginals([example.words for example in part])
-        return [[own] for own in found]
+    def _asked(self, part: list[Any]) -> dict[str, Any]:
+        return {"X": [example.words for example in part]}
 
     def _shown(self, example: Any, best: list[Labelling], sure: Any, n: int) -> list[Block]:
         if example.sentence is None:
@@ -438,18 +441,6 @@ class TaggerDescription(Labeller):
         column = self._source().column
         column = column if column in ("upos", "xpos") else "upos"
         return [Text(_conllu(example.sentence, best, sure, column, headlines=n > 1))]
-
-
-def _labellings(
-    model: Any, items: list[Any], n: int, figures: bool, *constraints: Any
-) -> list[list[Labelling]]:
-    """The best labels of each sequence, with their probabilities where these are asked for."""
-    if not figures:
-        return [[Labelling(own, [own], {})] for own in model.predict(items, *constraints)]
-    return [
-        [Labelling(labels, [labels], {"probability": share}) for labels, share in own]
-        for own in model.n_best(items, n, *constraints)
-    ]
 
 
 def _spans(example: Any, spans: Sequence[Any]) -> list[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,9 +45,9 @@ class SpaceDescription(Description):
         else:
             found = {word: self._nearest(word, n) for word in words}
         near = [*words, *(word for rows in found.values() for word, _ in rows)]
-        tables = [
+        tables = (
             Table((key, "cosine"), rows, key=key, floats=".3f") for key, rows in found.items()
-        ]
+        )
         return [*tables, self._map(near)]
 
     def evaluate(self, file: Path) -> list[Block]:
@@ -94,30 +95,27 @@ class SpaceDescription(Description):
         return [*usual[:3], next((word for word in usual if len(word) >= LETTERS), usual[2])]
 
     def _neighbours_task(self) -> Task:
-        def answer(words: list[str]) -> list[Block]:
-            return self.neighbors(words, SHOWN)
-
         example = self._usual_words()[-1]
+        answer = partial(self.neighbors, n=SHOWN)
         return Task("neighbors", "one word or several", example, answer, most=SHOWN)
 
 
 class VectorDescription(SpaceDescription):
     """Word vectors."""
 
+    def facts(self) -> dict[str, Any]:
+        facts = {"class": self.kind, "vocabulary": len(self.model.vocabulary_)}
+        return facts | {"dims": self.model.dims, "context": self.model.context}
+
     def learned(self, n: int) -> list[Block]:
         """Their size, and the most frequent words with their nearest."""
-        facts = {"class": self.kind, "vocabulary": len(self.model.vocabulary_)}
-        facts |= {"dims": self.model.dims, "context": self.model.context}
-        return [Facts(facts), *self._words(n)]
+        return [Facts(self.facts()), *self._words(n)]
 
     def tasks(self) -> list[Task]:
         """Neighbours and analogies."""
-
-        def analogy(words: list[str]) -> list[Block]:
-            return self.neighbors(words, SHOWN, analogy=True)
-
         hint = "three words: what is to the third as the second to the first?"
         example = " ".join(self._usual_words()[:3])
+        analogy = partial(self.neighbors, n=SHOWN, analogy=True)
         return [self._neighbours_task(), Task("analogy", hint, example, analogy, most=3, least=3)]
 
 
@@ -130,10 +128,9 @@ class LanguageModelDescription(SpaceDescription):
         "validation text is kept."
     )
 
-    def learned(self, n: int) -> list[Block]:
-        """Its size, its bounds, and its words."""
+    def facts(self) -> dict[str, Any]:
         model, valid = self.model, self.model.validation_bound_
-        facts = {
+        return {
             "class": self.kind,
             "vocabulary": len(model.vocabulary_),
             "context": model.context,
@@ -142,8 +139,12 @@ class LanguageModelDescription(SpaceDescription):
             "bound": model.bound,
             "train_bound_per_position": Nats(model.bound_),
             "validation_bound_per_position": None if valid is None else Nats(valid),
-            "most_frequent": model.frequent_words(n),
         }
+
+    def learned(self, n: int) -> list[Block]:
+        """Its size, its bounds, and its words."""
+        model, facts = self.model, self.facts()
+        facts["most_frequent"] = model.frequent_words(n)
         words = self._words(n) if model.form != "explicit" else []  # free tables have no vectors
         return [Facts(facts), *words]
 
@@ -165,10 +166,7 @@ class LanguageModelDescription(SpaceDescription):
         if found.effective_chains is not None:
             facts |= {"standard_error": Nats(found.standard_error)}
             facts |= {"effective_chains": round(found.effective_chains, 1)}
-        ends = method not in (
-            "exact",
-            "pl",
-        )  # which predict no ends, so that there is no perplexity
+        ends = method not in ("exact", "pl")  # these predict no ends: there is no perplexity
         note = f"positions count the {self.model.context} separators of each sentence too"
         return [*perplexity(found, facts, ends=ends), Note(note)]
 
@@ -181,12 +179,9 @@ class LanguageModelDescription(SpaceDescription):
         """Gaps and neighbours."""
         first, second, *_ = self._usual_words()
         gap = f"{first} _ {second} {first}"  # "the _ of the", or what is most frequent elsewhere
-
-        def fill(words: list[str]) -> list[Block]:
-            return self.fill(" ".join(words), SHOWN)
-
         hint = "words with one gap, written _"
-        return [Task("fill", hint, gap, fill, most=MOST_TEXT), self._neighbours_task()]
+        fill = Task("fill", hint, gap, lambda words: self.fill(" ".join(words), SHOWN), MOST_TEXT)
+        return [fill, self._neighbours_task()]
 
 
 class NextWordDescription(Description):
@@ -219,30 +214,25 @@ class NextWordDescription(Description):
         return Table((key.replace("_words", "") + " word", "probability"), found, key=key)
 
     def _next_word_task(self, example: str, most: int) -> Task:
-        def answer(words: list[str]) -> list[Block]:
-            return [self._next(words, SHOWN)]
-
         hint = "the beginning of a sentence (may be empty)"
-        return Task("next word", hint, example, answer, most=most, least=0)
+        return Task("next word", hint, example, lambda w: [self._next(w, SHOWN)], most, least=0)
 
 
 class NgramDescription(NextWordDescription):
     """An n-gram model."""
 
+    def facts(self) -> dict[str, Any]:
+        order, size = self.model.order, len(self.model.vocabulary_)
+        return {"class": self.kind, "order": order, "vocabulary": size}
+
     def learned(self, n: int) -> list[Block]:
         """The size of each order, and the most probable first words."""
         model = self.model
-        facts = {"class": self.kind, "order": model.order, "vocabulary": len(model.vocabulary_)}
         discounts = [*model.discounts_, *[[None] * 3] * model.order]  # none in an ARPA file
         rows = [(k + 1, count, *discounts[k]) for k, count in enumerate(model.ngrams_)]
         header = ("order", "n-grams", "discount of 1", "of 2", "of 3 and more")
-        table = Table(header, rows, title="N-grams")
-        return [
-            Facts(facts),
-            table,
-            self._next([], n, "first_words"),
-            Data({"ngrams": model.ngrams_}),
-        ]
+        tables = [Table(header, rows, title="N-grams"), self._next([], n, "first_words")]
+        return [Facts(self.facts()), *tables, Data({"ngrams": model.ngrams_})]
 
     def tasks(self) -> list[Task]:
         """Next words, and the log-probability of a sentence."""
@@ -250,14 +240,11 @@ class NgramDescription(NextWordDescription):
         def score(words: list[str]) -> list[Block]:
             value = float(self.model.score_samples([words])[0])
             each = Nats(value / (len(words) + 1))
-            return [
-                Facts({"log-probability, sentence end included": Nats(value), "per token": each})
-            ]
+            facts = {"log-probability, sentence end included": Nats(value), "per token": each}
+            return [Facts(facts)]
 
-        return [
-            self._next_word_task("the", MOST_TEXT),
-            Task("score", "a sentence", "the", score, most=MOST_TEXT),
-        ]
+        first = self._next_word_task("the", MOST_TEXT)
+        return [first, Task("score", "a sentence", "the", score, most=MOST_TEXT)]
 
 
 def known(ask: Callable[[int], Ranked], n: int) -> Ranked:

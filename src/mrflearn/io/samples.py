@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -36,7 +37,7 @@ from mrflearn.io.files import (
 
 Format = Literal["auto", "csv", "text", "digits", "npy", "parquet"]
 Columns: TypeAlias = Sequence[str | int]
-States: TypeAlias = NDArray[np.int64]
+States: TypeAlias = NDArray[np.integer[Any]]
 
 MISSING = -1
 MISSING_TEXTS = ("", "NA", "NaN", "nan")
@@ -51,12 +52,15 @@ LARGEST_EMPTY = 1 << 20  # rows of no columns, or columns of no rows: a file of 
 class SampleTable:
     """Samples in rows, variables in columns; -1 is a missing value.
 
-    With `spins`, states 0 and 1 stand for -1 and 1, and are written so.
+    With `spins`, states 0 and 1 stand for -1 and 1, and are written so; estimators that are given
+    the table see them so too.  Values are kept in the narrowest signed type that holds them: one
+    byte a state, where there are at most 128.  `states`: how many there can be, where known.
     """
 
     names: tuple[str, ...] | None
-    values: NDArray[np.int64]
+    values: NDArray[np.integer[Any]]
     spins: bool = False
+    states: int | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.dtype.kind not in "iub":
@@ -65,7 +69,11 @@ class SampleTable:
                 f"{self.values.dtype} of shape {self.values.shape}."
             )
         _check_range(self.values)
-        object.__setattr__(self, "values", self.values.astype(np.int64, copy=False))
+        largest = int(self.values.max(initial=0))
+        narrow = next(
+            kind for kind in (np.int8, np.int16, np.int32) if largest <= np.iinfo(kind).max
+        )
+        object.__setattr__(self, "values", self.values.astype(narrow, copy=False))
         if self.names is not None and len(self.names) != self.values.shape[1]:
             raise DataError(
                 f"{len(self.names)} names for a sample table of {self.values.shape[1]} columns."
@@ -73,6 +81,19 @@ class SampleTable:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names, where estimators look for them."""
+        return self.names
+
+    def __array__(self, *_: object, **__: object) -> NDArray[Any]:
+        """The samples as the file has them: states, or spins with NaN where one is missing."""
+        if not self.spins:
+            return self.values
+        known = self.values != MISSING
+        spins = 2 * self.values - 1
+        return spins if known.all() else np.where(known, spins, np.nan)
 
 
 def _check_range(values: NDArray[np.integer[Any]]) -> None:
@@ -93,7 +114,11 @@ def read_samples(
     `auto` goes by the file's name (.csv, .npy) and else by its first line.  Columns that are not
     picked may hold anything.
     """
-    chunks = list(read_sample_chunks(path, format=format, columns=columns))
+    chosen = _by_name(path) if format == "auto" else format
+    rows = sys.maxsize if chosen == "npy" else CHUNK_ROWS  # an array is in memory already
+    chunks = list(read_sample_chunks(path, rows, format=chosen, columns=columns))
+    if len(chunks) == 1:
+        return chunks[0]
     values = np.concatenate([chunk.values for chunk in chunks])
     return SampleTable(chunks[0].names, values, any(chunk.spins for chunk in chunks))
 
@@ -407,7 +432,7 @@ def _read_array(content: io.BytesIO) -> tuple[States, bool]:
             "before saving."
         )
     _check_range(found[0])
-    return found[0].astype(np.int64), found[1]
+    return found
 
 
 def array_states(values: NDArray[Any]) -> tuple[NDArray[np.integer[Any]], bool] | None:

@@ -38,18 +38,13 @@ def draw_panels(parts: Sequence[Panel], *, log_heights: bool = True) -> Any:
     for axis, part in zip(axes, parts, strict=True):
         for name, curve in part.curves.items():
             look = names.index(name)
-            axis.errorbar(
-                curve.places,
-                curve.heights,
-                yerr=curve.spreads,
-                label=name,
-                color=COLOURS[look % len(COLOURS)],
-                marker=MARKERS[look % len(MARKERS)],
-                linestyle="-" if look < len(COLOURS) else "--",
-                markersize=4,
-                linewidth=1.2,
-                capsize=2,
-            )
+            style = {
+                "color": COLOURS[look % len(COLOURS)],
+                "marker": MARKERS[look % len(MARKERS)],
+                "linestyle": "-" if look < len(COLOURS) else "--",
+            }
+            size = {"markersize": 4, "linewidth": 1.2, "capsize": 2}
+            axis.errorbar(curve.places, curve.heights, curve.spreads, label=name, **style, **size)
         axis.set(title=part.title, xlabel=part.across, ylabel=part.up, xscale="log")
         if log_heights:
             axis.set_yscale("log")
@@ -78,12 +73,12 @@ def draw_curves(
     upward: str,
     levels: Mapping[str, float] | None = None,
     logarithmic: bool = False,
+    marker: str = "",
 ) -> Any:
     """One panel with a line for each curve (its x and y), and a dashed one for each level."""
-    figure, axes = panels(1, width=6.0, height=4.0)
-    axis = axes[0]
+    figure, (axis,) = panels(1, width=6.0, height=4.0)
     for (name, (x, y)), colour in zip(curves.items(), cycle(COLOURS), strict=False):
-        axis.plot(x, y, color=colour, lw=1.6, label=name)
+        axis.plot(x, y, color=colour, lw=1.6, marker=marker, label=name)
     for (name, level), style in zip((levels or {}).items(), cycle(("--", ":", "-.")), strict=False):
         axis.axhline(level, color=INK, lw=1.0, ls=style, label=name)
     axis.set(xlabel=across, ylabel=upward)

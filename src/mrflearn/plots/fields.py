@@ -21,8 +21,7 @@ def draw_heat_map(
 
     Where there are too many names, rows and columns are counted from `first`.
     """
-    figure, axes = panels(1, width=5.6, height=4.8)
-    axis = axes[0]
+    figure, (axis,) = panels(1, width=5.6, height=4.8)
     signed = bool(matrix.size) and float(matrix.min()) < 0
     colours, low, high = _colours(matrix, signed)
     begin, end = first - 0.5, first + len(matrix) - 0.5
@@ -51,8 +50,7 @@ def draw_graph(
     """
     from matplotlib.collections import LineCollection
 
-    figure, axes = panels(1, width=5.4, height=5.2)
-    axis = axes[0]
+    figure, (axis,) = panels(1, width=5.4, height=5.2)
     angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     size = np.abs(strengths)
@@ -109,8 +107,7 @@ def draw_lattices(
 
 def draw_recovery(truth: Array, estimates: Mapping[str, Array]) -> Any:
     """Estimates against true parameters; a perfect estimator lies on the diagonal."""
-    figure, axes = panels(1, width=4.6, height=4.4)
-    axis = axes[0]
+    figure, (axis,) = panels(1, width=4.6, height=4.4)
     reach = float(np.abs(truth).max()) * 1.15
     axis.plot([-reach, reach], [-reach, reach], color=INK, lw=0.8, zorder=1)
     for (name, values), colour, marker in zip(estimates.items(), COLOURS, "o^sDv", strict=False):

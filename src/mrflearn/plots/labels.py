@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mrflearn.evaluation.calibration import Reliability
-from mrflearn.evaluation.tagging import Confusion
 from mrflearn.plots.figure import COLOURS, INK, panels
+
+if TYPE_CHECKING:
+    from mrflearn.evaluation.calibration import Reliability
+    from mrflearn.evaluation.tagging import Confusion
 
 CELL = 0.32  # inches
 

@@ -22,14 +22,14 @@ h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 p { margin: .4rem 0; max-width: 46rem; }
 figure { margin: 1rem 0; }
 img { max-width: 100%; height: auto; }
-figcaption { color: #6b7a88; font-size: .9rem; max-width: 46rem; }
+figcaption { color: #566573; font-size: .9rem; max-width: 46rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .92rem; margin: .6rem 0; }
 th, td { text-align: left; padding: .25rem 1rem .25rem 0; border-bottom: 1px solid #d8dee4;
          vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .facts td.number { text-align: left; }
-.facts td:first-child { color: #6b7a88; white-space: nowrap; }
+.facts td:first-child { color: #566573; white-space: nowrap; }
 pre { background: #f0f3f5; padding: .8rem; white-space: pre-wrap; border-radius: .4rem; }
 """
 Cell = str | int | float | None
@@ -65,7 +65,9 @@ class Page:
         body = "".join(f"<tr>{''.join(_cell(cell, floats) for cell in row)}</tr>" for row in rows)
         top = f"<tr>{head}</tr>" if any(header) else ""
         kind = "" if top else ' class="facts"'
-        self.parts.append(f'<div class="scroll"><table{kind}>{top}{body}</table></div>')
+        self.parts.append(
+            f'<div class="scroll" tabindex="0"><table{kind}>{top}{body}</table></div>'
+        )
 
     def picture(self, figure: Any, caption: str) -> None:
         """A figure of `plots`, embedded in the page."""

@@ -28,7 +28,7 @@ class Desk:
     """The models by name, and the workers that ask them.
 
     At most `workers` questions are under way, those that were given up on counted in, so that
-    junk cannot pile up work.  Each ends, as its task bounds what can be asked.
+    malformed requests cannot pile up work.  Each ends, as its task bounds what can be asked.
     """
 
     def __init__(self, models: Mapping[str, Any], seconds: float = 20.0, workers: int = 4) -> None:
@@ -44,34 +44,21 @@ class Desk:
 
     def catalogue(self) -> dict[str, Any]:
         """The models and their tasks, as the page needs them."""
-        return {
-            "models": [
-                {
-                    "name": name,
-                    "kind": type(self.models[name]).__name__,
-                    "tasks": [
-                        {
-                            "name": task.name,
-                            "hint": task.hint,
-                            "example": task.example,
-                            "most_words": task.most,
-                        }
-                        for task in tasks.values()
-                    ],
-                }
-                for name, tasks in self.tasks.items()
+        listed = []
+        for name, tasks in self.tasks.items():
+            shown = [
+                {"name": one.name, "hint": one.hint, "example": one.example, "most_words": one.most}
+                for one in tasks.values()
             ]
-        }
+            listed.append({"name": name, "kind": type(self.models[name]).__name__, "tasks": shown})
+        return {"models": listed}
 
     def answer(self, question: Any) -> dict[str, Any]:
         """The blocks of an answer; `RefusalError` where there is none."""
         task, text = self._task(question)
         if not self._free.acquire(blocking=False):
-            raise RefusalError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "too many questions at once; try again.",
-                retry_after=1,
-            )
+            reason = "too many questions at once; try again."
+            raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, reason, retry_after=1)
         work = self._pool.submit(task, text)
         self._work.add(work)
         work.add_done_callback(self._release)
@@ -97,23 +84,19 @@ class Desk:
         self._free.release()
 
     def _task(self, question: Any) -> tuple[Task, str]:
-        wanted = ("model", "task", "text")
-        if not isinstance(question, dict) or any(
-            not isinstance(question.get(name), str) for name in wanted
-        ):
-            raise RefusalError(
-                HTTPStatus.BAD_REQUEST, 'a question is {"model": ..., "task": ..., "text": ...}.'
-            )
-        tasks = self.tasks.get(question["model"])
-        if tasks is None:
-            known = ", ".join(self.tasks)
-            reason = f"there is no model '{question['model']}'; there are {known}."
-            raise RefusalError(HTTPStatus.NOT_FOUND, reason)
-        task = tasks.get(question["task"])
-        if task is None:
-            reason = f"there is no task '{question['task']}'; there are {', '.join(tasks)}."
-            raise RefusalError(HTTPStatus.NOT_FOUND, reason)
-        return task, question["text"]
+        match question:
+            case {"model": str(model), "task": str(task), "text": str(text)}:
+                tasks = _entry(self.tasks, "model", model)
+                return _entry(tasks, "task", task), text
+        reason = 'a question is {"model": ..., "task": ..., "text": ...}.'
+        raise RefusalError(HTTPStatus.BAD_REQUEST, reason)
+
+
+def _entry(known: Mapping[str, Any], what: str, name: str) -> Any:
+    if name not in known:
+        reason = f"there is no {what} '{name}'; there are {', '.join(known)}."
+        raise RefusalError(HTTPStatus.NOT_FOUND, reason)
+    return known[name]
 
 
 def _tasks(name: str, model: Any) -> list[Task]:

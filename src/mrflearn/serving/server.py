@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from ipaddress import ip_address
 from threading import Condition
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from mrflearn.errors import SettingsError
@@ -36,6 +37,8 @@ AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 )
+SAFE = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
+NO_MORE: Mapping[str, str] = MappingProxyType({})  # headers
 
 
 class Server(ThreadingHTTPServer):
@@ -174,23 +177,17 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json(refusal.status, {"error": str(refusal)}, headers)
 
     def _send_json(
-        self,
-        status: HTTPStatus,
-        answer: Mapping[str, Any],
-        headers: Mapping[str, str] | None = None,
+        self, status: HTTPStatus, answer: Mapping[str, Any], headers: Mapping[str, str] = NO_MORE
     ) -> None:
         body = json.dumps(answer).encode()  # ASCII: a question may hold half a character
-        self._send(status, body, "application/json; charset=utf-8", headers or {})
+        self._send(status, body, "application/json; charset=utf-8", headers)
 
     def _send(
-        self, status: HTTPStatus, body: bytes, kind: str, headers: Mapping[str, str] | None = None
+        self, status: HTTPStatus, body: bytes, kind: str, headers: Mapping[str, str] = NO_MORE
     ) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Security-Policy", POLICY)
-        self.send_header("X-Content-Type-Options", "nosniff")
-        for name, value in (headers or {}).items():
+        sent = {"Content-Type": kind, "Content-Length": str(len(body)), **SAFE, **headers}
+        for name, value in sent.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

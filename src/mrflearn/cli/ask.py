@@ -1,11 +1,11 @@
-"""A verb asked of a saved model: its description answers, with the options that it reads."""
+"""The questions to a saved model, a verb each; the description of its class answers them."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from mrflearn.cli.answers import remark, say, say_json
-from mrflearn.cli.pictures import keep
-from mrflearn.cli.report import write_page
+from mrflearn.cli.options import COMMANDS, add_command, parameters, refuse_idle, shared
+from mrflearn.cli.output import remark, say, say_json, write_page, write_picture
 from mrflearn.describe import DESCRIPTIONS, described_by
 from mrflearn.describe.blocks import Block, Note, answer
 from mrflearn.describe.description import VERBS, Description, OptionError
@@ -48,20 +47,14 @@ class Question(TyperCommand):
         ]
 
 
-def answered(verb: Callable[..., None]) -> Callable[..., None]:
-    """The command with these arguments and options, answered by the model that it names."""
-    name = verb.__name__.replace("_", "-")
-
-    @wraps(verb)
-    def command(**options: Any) -> None:
-        ask(name, **options)
-
-    return command
+def add_questions(app: typer.Typer) -> None:
+    """Adds the verbs to an app."""
+    for verb in VERBS:
+        parts = [*shared("model"), *parameters(COMMANDS[verb])]
+        add_command(app, verb, COMMANDS[verb], partial(ask, verb), parts, Question)
 
 
-def ask(
-    verb: str, context: typer.Context, model: Path, *, as_json: bool = False, **asked: Any
-) -> None:
+def ask(verb: str, ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any) -> None:
     """Has the model saved there answer, with those of its arguments that it reads.
 
     Options that were given and that it does not read are refused; so are verbs it has no answer to.
@@ -72,13 +65,12 @@ def ask(
     kind = type(loaded).__name__
     own = _description(verb, kind, f"{model} holds a {kind}")
     read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
-    refuse_idle(context, {name: reason for name in asked if name not in read})
+    refuse_idle(ctx, {name: reason for name in asked if name not in read})
     method = getattr(own(loaded), VERBS[verb])
-    given = {name: getattr(value, "value", value) for name, value in asked.items()}
-    given |= {"as_json": as_json, "rows": partial(_rows, asked)}
+    given = {**asked, "as_json": as_json, "rows": partial(_rows, asked)}
     try:
-        found = method(**{name: given[name] for name in signature(method).parameters})
-        for blocks in [found] if isinstance(found, list) else found:
+        answers = method(**{name: given[name] for name in signature(method).parameters})
+        for blocks in [answers] if isinstance(answers, list) else answers:
             _draw(blocks, asked.get("plot"))
             _show(blocks, as_json)
         if asked.get("html") is not None:
@@ -125,21 +117,28 @@ def _options_read(verb: str, words: Iterable[str]) -> set[str] | None:
 
 def _rows(asked: Mapping[str, Any]) -> tuple[Any, int]:
     """The rows of the file without missing values, and how many were left out."""
-    from mrflearn.cli.field_rows import read_rows, whole_rows
+    from mrflearn.cli.train_field import read_rows
 
-    rows = read_rows(asked["file"], *(asked[name] for name in ROWS))
-    whole = whole_rows(rows, asked["file"])
-    return whole, len(rows.values) - len(whole)
+    path = asked["file"]
+    values = read_rows(path, *(asked[name] for name in ROWS)).values
+    complete = values[(values >= 0).all(axis=1)]
+    left_out = len(values) - len(complete)
+    if left_out:
+        remark(f"{left_out} rows with missing values are left out")
+    if not len(complete):
+        what = "every row has a missing value" if len(values) else "there are no rows in it"
+        raise DataError(f"{what}: there is nothing to evaluate on.", path=path)
+    return complete, left_out
 
 
-def _draw(blocks: Sequence[Block], plot: Path | None) -> None:
-    """Keeps the first figure of an answer, where a picture is asked for."""
-    if plot is not None and not all(isinstance(block, Note) for block in blocks):
+def _draw(blocks: Sequence[Block], path: Path | None) -> None:
+    """Writes the first figure of an answer, where a picture is asked for."""
+    if path is not None and not all(isinstance(block, Note) for block in blocks):
         figures = (block.figure() for block in blocks)
         figure = next((own for own in figures if own is not None), None)
         if figure is None:
-            raise OptionError(f"--plot: there is nothing to draw in {plot}.")
-        keep(figure, plot)
+            raise OptionError(f"--plot: there is nothing to draw in {path}.")
+        write_picture(figure, path)
 
 
 def _show(blocks: Sequence[Block], as_json: bool) -> None:
@@ -152,13 +151,3 @@ def _show(blocks: Sequence[Block], as_json: bool) -> None:
     elif text := as_text(blocks):
         say(text)
     sys.stdout.flush()  # whoever reads a pipe should not wait for the next answer
-
-
-def refuse_idle(context: typer.Context, reasons: Mapping[str, str]) -> None:
-    """An error where one of these options was given, with the reason why it would do nothing."""
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        given = source is not None and source.name == "COMMANDLINE"
-        if given and name in reasons:
-            raise typer.BadParameter(f"{parameter.opts[0]}: {reasons[name]}")
