@@ -28,16 +28,4 @@ __all__ = [
     "sample_documents",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Document": ".english",
-        "Entropy": ".english",
-        "Sentence": ".english",
-        "docstring_documents": ".docstrings",
-        "docstring_sentences": ".docstrings",
-        "document_log_probability": ".english",
-        "entropy_per_sentence": ".english",
-        "sample_documents": ".english",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -37,27 +37,4 @@ __all__ = [
     "v_measure",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "BracketReport": ".brackets",
-        "ChunkReport": ".chunks",
-        "ChunkScore": ".chunks",
-        "Confusion": ".tagging",
-        "CosineSpace": ".similarity",
-        "LayersReport": ".layers",
-        "Reliability": ".calibration",
-        "TaggingReport": ".tagging",
-        "analogies": ".similarity",
-        "bracket_report": ".brackets",
-        "chunk_report": ".chunks",
-        "confusion": ".tagging",
-        "layers_report": ".layers",
-        "likeness": ".similarity",
-        "many_to_one": ".clusters",
-        "reliability": ".calibration",
-        "spearman": ".similarity",
-        "tagging_report": ".tagging",
-        "v_measure": ".clusters",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

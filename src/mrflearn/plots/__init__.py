@@ -39,25 +39,4 @@ __all__ = [
     "vector_map",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Curve": ".curves",
-        "Page": ".page",
-        "Panel": ".curves",
-        "bound_curve": ".text",
-        "draw_confusion": ".labels",
-        "draw_curves": ".curves",
-        "draw_graph": ".fields",
-        "draw_heat_map": ".fields",
-        "draw_lattices": ".fields",
-        "draw_moments": ".fields",
-        "draw_panels": ".curves",
-        "draw_recovery": ".fields",
-        "draw_reliability": ".labels",
-        "em_curve": ".text",
-        "perplexity_bars": ".text",
-        "topic_bars": ".text",
-        "vector_map": ".text",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)
