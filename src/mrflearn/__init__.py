@@ -69,14 +69,6 @@ ESTIMATORS = {
     "WordVectors": "word_vectors",
 }
 
-_HOMES = {
-    **{name: f"mrflearn.estimators.{module}" for name, module in ESTIMATORS.items()},
-    "Constraints": "mrflearn.estimators.crf_answers",
-    "edge": "mrflearn.features.index",
-    "load": "mrflearn.estimators.loading",
-    "word_features": "mrflearn.features.recipes",
-}
-
 _MODULES = (
     "datasets",
     "errors",
@@ -95,4 +87,4 @@ _MODULES = (
     "training",
 )
 
-__getattr__, __dir__ = lazy(__name__, _HOMES, _MODULES)
+__getattr__, __dir__ = lazy(__name__, _MODULES)

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
 def lazy(
-    package: str, homes: Mapping[str, str], modules: Collection[str] = ()
+    package: str, modules: Collection[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` for a module that offers names of other modules.
+
+    Which names, and where they live, is what the module imports under `if TYPE_CHECKING:`, so that
+    it is written once, as type checkers need it.
 
     Parameters
     ----------
     package
         The `__name__` of that module.
-    homes
-        For each name the module that defines it, such as `mrflearn.io.corpus`, or `.text` from
-        within `mrflearn.io`.
     modules
         Modules of the package that can be used without importing them by name first.
 
     """
 
+    @cache
+    def homes() -> dict[str, str]:
+        import ast
+
+        source = Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8")
+        blocks = (node.body for node in ast.parse(source).body if isinstance(node, ast.If))
+        imports = (node for body in blocks for node in body if isinstance(node, ast.ImportFrom))
+        return {name.name: str(own.module) for own in imports for name in own.names}
+
     def get(name: str) -> Any:
         if name in modules:
             return import_module(f"{package}.{name}")
-        if name not in homes:
+        if name.startswith("__") or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name], package), name)
+        value = getattr(import_module(homes()[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 

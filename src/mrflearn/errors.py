@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 # It is scikit-learn's error too, which is imported with the first estimator.
-__getattr__, __dir__ = lazy(__name__, {"NotFittedError": "mrflearn._not_fitted"})
+__getattr__, __dir__ = lazy(__name__)
 
 
 class MrflearnError(Exception):

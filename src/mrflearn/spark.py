@@ -11,9 +11,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Spark"]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Spark": "mrflearn.execution.spark",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -7,8 +7,7 @@ import os
 import pytest
 
 from mrflearn.errors import MrflearnError
-from mrflearn.execution.cores import count_cores
-from mrflearn.execution.processes import Processes
+from mrflearn.execution.processes import Processes, count_cores
 
 
 def test_counting_cores() -> None:

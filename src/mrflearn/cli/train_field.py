@@ -14,7 +14,7 @@ from mrflearn.errors import DataError, MrflearnError, TrainingError
 
 if TYPE_CHECKING:
     from mrflearn.graph.factor_graph import FactorGraph
-    from mrflearn.io.sample_rows import SampleTable
+    from mrflearn.io.samples import SampleTable
 
 Molecule: TypeAlias = Literal["protein", "rna", "dna"]
 MOSTLY = 0.5  # of the sequences
@@ -97,7 +97,7 @@ def read_rows(
 ) -> SampleTable:
     """All rows of a file of samples, or of an alignment."""
     from mrflearn.io.alignments import holds_alignment, read_alignment
-    from mrflearn.io.sample_rows import SampleTable
+    from mrflearn.io.samples import SampleTable
     from mrflearn.io.samples import read_samples
 
     if not holds_alignment(path):

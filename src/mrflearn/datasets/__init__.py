@@ -28,12 +28,4 @@ __all__ = [
     "sample_documents",
 ]
 
-_NAMES = {
-    ".docstrings": "docstring_documents docstring_sentences",
-    ".english": (
-        "Document Entropy Sentence document_log_probability entropy_per_sentence sample_documents"
-    ),
-}
-__getattr__, __dir__ = lazy(
-    __name__, {name: home for home, names in _NAMES.items() for name in names.split()}
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -12,11 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimator", "LiftedSettings", "train_lifted"]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Estimator": ".base",
-        "LiftedSettings": ".lifted_training",
-        "train_lifted": ".lifted_training",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -24,8 +24,8 @@ from mrflearn.estimators.crf_training import (
     held_out_score,
 )
 from mrflearn.estimators.labelling import HeldOut, pair_of
-from mrflearn.execution.cores import count_cores
 from mrflearn.execution.device import choose_device, choose_dtype
+from mrflearn.execution.processes import count_cores
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import FactorTemplate, chain_templates, merged
 from mrflearn.features.labels import (

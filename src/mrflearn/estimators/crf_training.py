@@ -22,8 +22,8 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Choice, Estimator
 from mrflearn.estimators.crf_answers import best_labels
 from mrflearn.estimators.labelling import accuracy, chunk_f1
-from mrflearn.execution.cores import count_cores
 from mrflearn.execution.executor import Executor
+from mrflearn.execution.processes import count_cores
 from mrflearn.execution.threads import Threads
 from mrflearn.features.features import compile_features
 from mrflearn.features.index import FactorTemplate

@@ -43,14 +43,4 @@ __all__ = [
     "v_measure",
 ]
 
-_NAMES = {
-    ".brackets": "BracketReport bracket_report",
-    ".calibration": "Reliability reliability",
-    ".chunks": "ChunkReport ChunkScore chunk_report",
-    ".layers": "LayersReport layers_report",
-    ".similarity": "CosineSpace analogies likeness spearman",
-    ".tagging": "Confusion TaggingReport confusion many_to_one tagging_report v_measure",
-}
-__getattr__, __dir__ = lazy(
-    __name__, {name: home for home, names in _NAMES.items() for name in names.split()}
-)
+__getattr__, __dir__ = lazy(__name__)

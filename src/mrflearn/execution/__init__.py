@@ -12,11 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Executor", "Processes", "Serial"]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Executor": ".executor",
-        "Processes": ".processes",
-        "Serial": ".executor",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

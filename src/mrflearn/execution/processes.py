@@ -17,14 +17,25 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self, TypeVar, final
 
-from mrflearn.errors import ExecutionError
-from mrflearn.execution.cores import count_cores
+from mrflearn.errors import ExecutionError, SettingsError
 from mrflearn.execution.executor import Executor, Serial
 
 Item = TypeVar("Item")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 AHEAD = 2  # items handed out before they are needed, for each process
+
+
+def count_cores(wanted: int | None) -> int:
+    """How many cores to use: `wanted`; None is 1, and -1 all that this process may use."""
+    if wanted is None:
+        return 1
+    if wanted == -1:
+        available = getattr(os, "sched_getaffinity", None)  # of Linux alone
+        return len(available(0)) if available else os.cpu_count() or 1
+    if wanted < 1:
+        raise SettingsError(f"n_jobs={wanted}: give a number of cores, or -1 for all of them.")
+    return wanted
 
 
 @final

@@ -21,15 +21,4 @@ __all__ = [
     "save_moments",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "CliqueCounts": ".observations",
-        "Moments": ".moments",
-        "Samples": ".observations",
-        "clique_counts": ".observations",
-        "lattice_moments": ".moments",
-        "load_moments": ".moments_file",
-        "save_moments": ".moments_file",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -263,7 +263,6 @@ class Elimination:
     order: tuple[int, ...]
     cliques: tuple[tuple[int, ...], ...]
     parent: tuple[int, ...]
-    largest: int  # entries of the largest table
     total: int  # entries of all tables
     kept: int  # entries of all messages from table to table
 
@@ -323,7 +322,7 @@ def _follow(
     place = {variable: k for k, variable in enumerate(order)}
     waiting: list[set[int]] = [set() for _ in order]  # places that come in with messages
     cliques, parent = [], []
-    largest = total = kept = 0
+    total = kept = 0
     for k, variable in enumerate(order):
         later = waiting[k]
         later.update(place[other] for other in near[variable] if place[other] > k)
@@ -334,12 +333,12 @@ def _follow(
         size = message * structure.states[variable]
         if size > 2**HOPELESS:
             return TooWide(len(clique), math.log2(size))
-        largest, total, kept = max(largest, size), total + size, kept + message
+        total, kept = total + size, kept + message
         cliques.append(tuple(clique))
         parent.append(min(later, default=-1))
         if later:
             waiting[parent[-1]] |= later
-    return Elimination(tuple(order), tuple(cliques), tuple(parent), largest, total, kept)
+    return Elimination(tuple(order), tuple(cliques), tuple(parent), total, kept)
 
 
 # Components of one structure, found so that they can be worked on together.
@@ -380,27 +379,34 @@ def find_replicas(graph: FactorGraph) -> list[Replicas]:
     for inside in members:
         within[inside] = np.arange(len(inside))
     states = graph.states.cpu().numpy()
-    owners, scopes = [], []
-    for group in graph.groups:
-        scope = group.scope.cpu().numpy()
-        owners.append(_sorted_by(component[scope[:, 0]], graph.components))
-        scopes.append(within[scope])
+    scopes = [group.scope.cpu().numpy() for group in graph.groups]
+    owned = [_sorted_by(component[scope[:, 0]], graph.components) for scope in scopes]
     alike: dict[tuple[bytes, ...], list[int]] = {}
     for number, inside in enumerate(members):
         parts = (
-            scope[owner[number]].tobytes() for scope, owner in zip(scopes, owners, strict=True)
+            within[scope[own[number]]].tobytes() for scope, own in zip(scopes, owned, strict=True)
         )
         if len(inside):
             alike.setdefault((states[inside].tobytes(), *parts), []).append(number)
+
+    def stacked(lists: list[NDArray[np.int64]], numbers: list[int]) -> Tensor:
+        return torch.from_numpy(np.stack([lists[number] for number in numbers])).to(graph.device)
+
     found = []
     for numbers in alike.values():
-        first = numbers[0]
-        rows = [scope[owner[first]] for scope, owner in zip(scopes, owners, strict=True)]
+        rows = (scope[own[numbers[0]]] for scope, own in zip(scopes, owned, strict=True))
         structure = EliminationStructure(
-            tuple(states[members[first]].tolist()),
-            tuple(tuple(scope) for block in rows for scope in block.tolist()),
+            tuple(states[members[numbers[0]]].tolist()),
+            tuple(tuple(scope) for block in rows for scope in within[block].tolist()),
         )
-        found.append(_gather(graph.device, structure, numbers, members, owners))
+        found.append(
+            Replicas(
+                structure,
+                torch.tensor(numbers, device=graph.device),
+                stacked(members, numbers),
+                tuple(stacked(own, numbers) for own in owned),
+            )
+        )
     return found
 
 
@@ -409,24 +415,6 @@ def _sorted_by(owner: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
     order = np.argsort(owner, kind="stable")
     ends = np.cumsum(np.bincount(owner, minlength=count))
     return np.split(order, ends[:-1])
-
-
-def _gather(
-    device: torch.device,
-    structure: EliminationStructure,
-    numbers: list[int],
-    members: list[NDArray[np.int64]],
-    owners: list[list[NDArray[np.int64]]],
-) -> Replicas:
-    def stack(lists: list[NDArray[np.int64]]) -> Tensor:
-        return torch.from_numpy(np.stack([lists[number] for number in numbers])).to(device)
-
-    return Replicas(
-        structure,
-        torch.tensor(numbers, device=device),
-        stack(members),
-        tuple(stack(owner) for owner in owners),
-    )
 
 
 # The steps of an elimination, laid out for computing: which tables meet where, over which axes.
@@ -471,22 +459,17 @@ class EliminationPlan:
 
         All messages are kept; at each step those of its children are there in both directions.
         """
-        messages = [prod(step.sizes[1:]) for step in self.steps]
+        messages, packed = [prod(step.sizes[1:]) for step in self.steps], 0
         twice = (sum(messages[child] for child in step.children) for step in self.steps)
-        return self.elimination.kept + self._packed() + max(twice, default=0)
+        for step in self.steps:
+            size = dict(zip(step.axes, step.sizes, strict=True))
+            packed += sum(prod(size[axis] for axis in axes) for axes, _ in step.packs)
+        return self.elimination.kept + packed + max(twice, default=0)
 
     @cached_property
     def work(self) -> int:
         """Entries that a step works on, of which there is one at a time."""
         return 2 * max((prod(step.sizes[1:]) for step in self.steps), default=0) + 4 * BLOCK
-
-    def _packed(self) -> int:
-        """Entries of all packs of factors."""
-        total = 0
-        for step in self.steps:
-            size = dict(zip(step.axes, step.sizes, strict=True))
-            total += sum(prod(size[axis] for axis in axes) for axes, _ in step.packs)
-        return total
 
 
 def find_plans(graph: FactorGraph) -> list[tuple[EliminationPlan | TooWide, Replicas]]:
@@ -505,10 +488,10 @@ def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
         tuple(sorted(range(len(scope)), key=lambda i: place[scope[i]]))
         for scope in structure.scopes
     ]
-    factor_axes = [
-        _free_axes([scope[i] for i in order], place, structure.states)
-        for scope, order in zip(structure.scopes, orders, strict=True)
-    ]
+    factor_axes = []
+    for scope in structure.scopes:  # variables of a single state have no axis, unless all are such
+        free = sorted(place[v] for v in scope if structure.states[v] > 1)
+        factor_axes.append(tuple(free or [min(place[v] for v in scope)]))
     inside: list[list[int]] = [[] for _ in elimination.order]
     for factor, axes in enumerate(factor_axes):
         inside[axes[0]].append(factor)
@@ -522,12 +505,6 @@ def make_plan(structure: EliminationStructure) -> EliminationPlan | TooWide:
         packs = _pack(k, inside[k], factor_axes, size)
         steps.append(EliminationStep(tuple(size), tuple(size.values()), tuple(children[k]), packs))
     return EliminationPlan(elimination, tuple(steps), tuple(factor_axes), tuple(orders))
-
-
-def _free_axes(ordered: list[int], place: dict[int, int], states: tuple[int, ...]) -> Axes:
-    """The labels of a factor's variables that have a choice (or of one, where none has)."""
-    free = [place[variable] for variable in ordered if states[variable] > 1]
-    return tuple(free or [place[ordered[0]]])
 
 
 def _pack(

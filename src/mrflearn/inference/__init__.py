@@ -60,31 +60,4 @@ __all__ = [
     "with_gradient",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "AnnealedEstimate": ".annealed",
-        "AnnealedImportance": ".annealed",
-        "Automatic": ".automatic",
-        "BeliefPropagation": ".belief_propagation",
-        "Beliefs": ".beliefs",
-        "Chain": ".chain",
-        "Decoding": ".beliefs",
-        "Draw": ".sampling",
-        "Drawing": ".sampling",
-        "Enumeration": ".enumeration",
-        "Gibbs": ".sampling",
-        "GibbsRun": ".sampling",
-        "Inference": ".beliefs",
-        "JunctionTree": ".junction_tree",
-        "Maximiser": ".beliefs",
-        "MeanField": ".mean_field",
-        "Sampler": ".beliefs",
-        "TreeReweighted": ".tree_reweighted",
-        "best_list": ".decoding",
-        "effective_draws": ".sampling",
-        "rings_of_torus": ".lifted",
-        "split_r_hat": ".sampling",
-        "with_gradient": ".beliefs",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

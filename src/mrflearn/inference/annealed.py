@@ -31,7 +31,6 @@ from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import insist
 from mrflearn.inference.sampling import Conditionals, draw
 
 # Annealed importance sampling: log Z with an error bar that covers, and weighted samples.
@@ -163,7 +162,6 @@ class AnnealedImportance:
         return found
 
     def _estimate(self, potentials: Potentials, generator: torch.Generator) -> AnnealedEstimate:
-        insist(self, potentials.graph)
         potentials.check_numbers()
         found = self.anneal(Conditionals.of(potentials), generator)
         return replace(found, states=found.states.T.contiguous())

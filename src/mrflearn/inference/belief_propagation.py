@@ -13,7 +13,7 @@ from mrflearn.errors import InferenceError
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
-from mrflearn.inference.beliefs import Beliefs, Decoding, Kind, insist, with_gradient
+from mrflearn.inference.beliefs import Beliefs, Decoding, Kind, with_gradient
 from mrflearn.inference.decoding import follow_messages, iterated_conditional_modes
 from mrflearn.inference.messages import (
     Blocks,
@@ -193,7 +193,6 @@ class BeliefPropagation:
     def _pass(
         self, potentials: Potentials, messages: Float[Tensor, " m"] | None, reduce: Reduction
     ) -> tuple[Field, FixedPoint]:
-        insist(self, potentials.graph)
         potentials.check_numbers()
         wiring = Wiring.of(potentials.graph)
         field = Field(wiring, wiring.bias(potentials), wiring.tables(potentials))

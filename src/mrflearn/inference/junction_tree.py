@@ -66,28 +66,21 @@ class CliqueTree:
             tuple(ScaledTable.from_logs(own.scores(potentials)) for own in schedule.packs),
         )
 
-    def collect(self, components: int) -> tuple[Messages, Float[Tensor, " c"]]:
-        """The messages of every batch to its parents, and log Z."""
+    def collect(self, arithmetic: Arithmetic | None = None) -> Messages:
+        """The messages of every batch to its parents; where none is given, in safe arithmetic."""
         messages: Messages = []
         for batch in self.schedule.batches:
             inputs = self._inputs(batch, messages)
-            arithmetic = safe_arithmetic([table for table, _ in inputs])
-            rest = tuple(range(1, len(batch.sizes)))
-            values = _sums(arithmetic, batch.sizes, inputs, [rest])[0]
-            messages.append(ScaledTable.of(arithmetic, values))
+            own = arithmetic or safe_arithmetic([table for table, _ in inputs])
+            values = _sums(own, batch.sizes, inputs, [tuple(range(1, len(batch.sizes)))])[0]
+            messages.append(ScaledTable.of(own, values))
+        return messages
+
+    def log_partition(self, messages: Messages, components: int) -> Float[Tensor, " c"]:
+        """log Z from the messages of `collect`."""
         scales = [table.scale for table in (*self.packs, *messages) if table is not None]
         scale = torch.cat(scales).double()
-        return messages, scale.new_zeros(components).index_add_(0, self.schedule.owner, scale)
-
-    def collect_best(self) -> Messages:
-        """The messages of every batch with maxima in place of sums."""
-        messages: Messages = []
-        for batch in self.schedule.batches:
-            rest = tuple(range(1, len(batch.sizes)))
-            inputs = self._inputs(batch, messages)
-            values = _sums(LOG_MAX_PRODUCT, batch.sizes, inputs, [rest])[0]
-            messages.append(ScaledTable.from_logs(values))
-        return messages
+        return scale.new_zeros(components).index_add_(0, self.schedule.owner, scale)
 
     def distribute(self, messages: Messages) -> None:
         """Replaces every pack's values by the probabilities over its axes.
@@ -278,7 +271,8 @@ class JunctionTree:
         )
         for schedule in self._schedules(graph):
             tree = CliqueTree.of(schedule, potentials)
-            messages, log_partition = tree.collect(graph.components)
+            messages = tree.collect()
+            log_partition = tree.log_partition(messages, graph.components)
             value += log_partition.to(value.dtype)
             tree.distribute(messages)
             # Where one part of a component is impossible, so are the parts not joined to it.
@@ -316,11 +310,9 @@ class JunctionTree:
         states = torch.zeros(graph.variables, count, dtype=torch.int64, device=graph.device)
         for schedule in self._schedules(graph):
             tree = CliqueTree.of(schedule, potentials)
-            if generator is None:
-                messages = tree.collect_best()
-            else:
-                messages, log_partition = tree.collect(graph.components)
-                insist_possible(log_partition)
+            messages = tree.collect(LOG_MAX_PRODUCT if generator is None else None)
+            if generator is not None:
+                insist_possible(tree.log_partition(messages, graph.components))
             tree.trace(messages, states, lambda odds: _choose(odds, generator))
         return states.T.contiguous()
 

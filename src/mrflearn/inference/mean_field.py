@@ -14,7 +14,7 @@ from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
-from mrflearn.inference.beliefs import Beliefs, insist, with_gradient
+from mrflearn.inference.beliefs import Beliefs, with_gradient
 from mrflearn.inference.decoding import iterated_conditional_modes
 from mrflearn.inference.sampling import Conditionals, feasible_states
 
@@ -46,7 +46,6 @@ class MeanField:
         potentials: Potentials,
         warm: Tensor | None = None,  # noqa: ARG002 - nothing to start from
     ) -> Beliefs:
-        insist(self, potentials.graph)
         potentials.check_numbers()
         with torch.no_grad(), one_thread():
             field = Conditionals.of(potentials)

@@ -24,7 +24,6 @@ from mrflearn.errors import InferenceError
 from mrflearn.execution.threads import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import DenseTable, Potentials
-from mrflearn.inference.beliefs import insist
 from mrflearn.inference.junction_tree import JunctionTree
 from mrflearn.inference.messages import Wiring, real_links
 from mrflearn.kernels.compiled import Compiled, gibbs_loop
@@ -478,7 +477,6 @@ class Gibbs:
     @torch.no_grad()
     def run(self, potentials: Potentials, generator: torch.Generator) -> GibbsRun:
         """All kept draws of all chains, with diagnostics."""
-        insist(self, potentials.graph)
         potentials.check_numbers()
         field = Conditionals.of(potentials)
         states = feasible_states(potentials, field, self.chains, generator)

@@ -126,34 +126,4 @@ __all__ = [
     "write_vectors",
 ]
 
-_NAMES = {
-    ".alignments": "Alignment read_alignment write_alignment",
-    ".arpa": "Arpa read_arpa write_arpa",
-    ".columns": "ColumnSentence read_columns write_columns",
-    ".conllu": "ConlluRow ConlluSentence read_conllu write_conllu",
-    ".contacts": "read_contacts write_contacts",
-    ".conversion": "convert_file",
-    ".corpus": (
-        "Vocabulary count_words read_documents read_sentences write_documents write_sentences"
-    ),
-    ".crfsuite_text": "AttributeSequence read_crfsuite write_crfsuite",
-    ".files": "read_lines write_text",
-    ".graphs": "LabelledGraph read_graphs write_graphs",
-    ".grmm": "LayeredSequence read_grmm write_grmm",
-    ".ptb": "read_trees write_trees",
-    ".samples": "SampleTable read_sample_chunks read_samples write_samples",
-    ".seminars": "Seminar read_seminar read_seminars write_seminar",
-    ".similarity": "Analogy WordPair read_analogies read_pairs write_analogies write_pairs",
-    ".spans": "Span convert_tags spans_to_tags tags_to_spans",
-    ".state_codes": "StateCodes",
-    ".tagged": "TaggedSentence read_tagged write_tagged",
-    ".trees": "Tree",
-    ".uai": (
-        "UaiNetwork read_evidence read_marginals read_network read_partition "
-        "write_evidence write_marginals write_network write_partition"
-    ),
-    ".vectors": "NamedVectors read_vectors write_vectors",
-}
-__getattr__, __dir__ = lazy(
-    __name__, {name: home for home, names in _NAMES.items() for name in names.split()}
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -13,11 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "PottsModel", "TabularModel"]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Model": ".parameters",
-        "PottsModel": ".potts",
-        "TabularModel": ".tabular",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -22,15 +22,4 @@ __all__ = [
     "conditional_scores",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Autograd": ".base",
-        "Evaluation": ".base",
-        "Likelihood": ".likelihood",
-        "Objective": ".base",
-        "Penalty": ".penalty",
-        "Pseudolikelihood": ".pseudolikelihood",
-        "conditional_scores": ".pseudolikelihood",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -12,10 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Desk", "make_server"]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Desk": ".desk",
-        "make_server": ".server",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -26,17 +26,4 @@ __all__ = [
     "minimise",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "Adagrad": ".sgd",
-        "Checkpoint": ".checkpoint",
-        "EarlyStopping": ".callbacks",
-        "LBFGS": ".lbfgs",
-        "OWLQN": ".lbfgs",
-        "Outcome": ".outcome",
-        "SGD": ".sgd",
-        "Step": ".outcome",
-        "minimise": ".loop",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)
