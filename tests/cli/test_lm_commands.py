@@ -64,6 +64,7 @@ def test_moments_train_like_text(text, tmp_path):
     assert answers[0]["train_bound_per_position"] == answers[1]["train_bound_per_position"]
 
 
+@pytest.mark.usefixtures("shared_processes")
 def test_several_files_train_like_one(text, tmp_path):
     lines = text.read_text().splitlines(keepends=True)
     parts = [tmp_path / "a.txt", tmp_path / "b.txt"]

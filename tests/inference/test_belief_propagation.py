@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mrflearn.errors import GraphError, InferenceError
@@ -52,7 +52,6 @@ def test_the_residual_schedule_converges_where_flooding_does_not(seed: int) -> N
     assert BeliefPropagation(max_sweeps=500, schedule="residual")(field).converged
 
 
-@settings(max_examples=40)
 @given(field=fields(), seed=st.integers(0, 100))
 def test_the_soft_sweep_is_the_log_sweep(field: Potentials, seed: int) -> None:
     wiring = Wiring.of(field.graph)
