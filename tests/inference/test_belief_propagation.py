@@ -169,7 +169,7 @@ def test_wrong_settings_and_numbers_are_named() -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("damping", [0.0, 0.5])
-@pytest.mark.parametrize("name", ["linkage_12", "linkage_13", "linkage_15"])
+@pytest.mark.parametrize("name", ["linkage_12", "linkage_15"])
 def test_messages_of_hard_networks_keep_within_bounds(
     name: str, damping: float, data_folder: Path
 ) -> None:
