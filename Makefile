@@ -9,6 +9,11 @@ ifneq ($(wildcard ../shared/data),)
 export MRFLEARN_DATA ?= $(abspath ../shared/data)
 endif
 
+# Installing compiles no module, since few of them are ever imported; the first process that imports
+# one keeps what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+
 .PHONY: demo test test-lowest test-capabilities coverage fuzz options size check docs wheel format bench reproduce bench-composite bench-crf bench-inference bench-lm bench-piecewise bench-potts bench-spark bench-tagger spark-cluster clean
 
 demo: $(READY)
@@ -18,8 +23,9 @@ demo: $(READY)
 JOBS ?= 2
 PYTEST := -m pytest -n $(JOBS) --dist worksteal -q
 
+# All but the tests of the installed wheel, which `make wheel` runs.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST)
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) --ignore=tests/smoke
 
 # The same with the lowest versions that pyproject.toml allows, in an environment of their own; Python 3.11 or 3.12.
 test-lowest: .venv-lowest/.ready
@@ -43,7 +49,7 @@ test-capabilities: $(READY)
 
 # Branch coverage of src, subprocesses included; what no test executes is listed, and shown in dist/coverage.
 coverage: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . --group dev --group coverage
+	$(BIN)/python $(INSTALL) -c constraints.txt -e . --group dev --group coverage
 	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST) --cov --cov-report=term --cov-report=html:dist/coverage
 
 # Damaged inputs for every reader, N of them on all cores; those that fail are kept in fuzz-findings.
@@ -74,7 +80,7 @@ wheel: $(READY)
 	rm -rf dist/wheel dist/empty
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist/wheel .
 	$(PYTHON) -m venv dist/empty
-	dist/empty/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pytest "$$(ls dist/wheel/*.whl)[plots]"
+	dist/empty/bin/python $(INSTALL) -c constraints.txt pytest "$$(ls dist/wheel/*.whl)[plots]"
 	cd dist/empty && bin/python -m pytest -q -p no:cacheprovider -c /dev/null --rootdir . --noconftest ../../tests/smoke
 
 format: $(READY)
@@ -127,14 +133,14 @@ spark-cluster: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mrflearn needs Python 3.11 or newer; set PYTHON=python3.x")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' # dependency groups
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . --group dev
+	$(BIN)/python $(INSTALL) --upgrade 'pip>=25.1' # dependency groups
+	$(BIN)/python $(INSTALL) -c constraints.txt -e . --group dev
 	touch $@
 
 .venv-lowest/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e . --group test
+	.venv-lowest/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+	.venv-lowest/bin/python $(INSTALL) -c constraints-lowest.txt -e . --group test
 	touch $@
 
 clean:

@@ -6,6 +6,7 @@ import os
 import platform
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import scipy
 import torch
 from hypothesis import HealthCheck, settings
 
+from mrflearn.execution.processes import Processes
 from mrflearn.io.ptb import read_trees
 from mrflearn.io.trees import Tree
 
@@ -27,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile(
     "default",
     deadline=None,
-    max_examples=60,
+    max_examples=25,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
@@ -53,6 +55,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _reason(report: pytest.TestReport) -> str:
     *_, reason = report.longrepr if isinstance(report.longrepr, (tuple, list)) else ("unknown",)
     return str(reason).removeprefix("Skipped: ")
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Processes]:
+    """Two processes for all tests that ask for some: starting them takes longer than the work."""
+    with Processes(2) as place:
+        yield place
+
+
+@pytest.fixture
+def shared_processes(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test asks of processes of its own (`n_jobs=2`) is done by those of all tests."""
+    pool = processes._started()
+    monkeypatch.setattr(Processes, "_started", lambda _: pool)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ PAGES = [
     ),
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ITERATIONS = re.compile(r"(max_iterations=|--max-iterations )\d\d+")
 COMMAND = re.compile(r"^\$ mrflearn (.*)$", re.MULTILINE)
 
 
@@ -83,7 +84,7 @@ def test_everything_on_the_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = page.read_text(encoding="utf-8")
+    text = ITERATIONS.sub(r"\g<1>15", page.read_text(encoding="utf-8"))
     blocks = BLOCK.findall(text)
     assert blocks, f"{page.name} shows no Python"
     names: dict[str, object] = {}

@@ -55,8 +55,8 @@ CANDIDATES = {
     "smoke": [Candidate("chains", 0.9, 5, 1e-5), Candidate("windows", None, 5, 1e-5)],
     "full": WINDOWS[:2] + CHAINS + WINDOWS[2:],
 }
-EVALUATIONS = {"smoke": 15, "full": 600}
-WORDS = {"smoke": 100, "full": None}  # None: all
+EVALUATIONS = {"smoke": 8, "full": 600}
+WORDS = {"smoke": 50, "full": None}  # None: all
 
 
 def run(rows: Rows, scale: str, text: Split, device: str) -> None:

@@ -37,7 +37,7 @@ class Scale:
     epochs: int  # of the log-bilinear model
 
 
-SCALES = {"smoke": Scale(100, 5, 15, 1), "full": Scale(500, 30, 600, 12)}
+SCALES = {"smoke": Scale(50, 4, 8, 1), "full": Scale(500, 30, 600, 12)}
 
 
 def run(rows: Rows, scale: str, text: Split, device: str) -> None:

@@ -20,8 +20,8 @@ from mrflearn.io.corpus import Vocabulary, count_corpus
 
 PART = "sizes"
 TIMES = (1, 4, 16)
-REPEATS = 5
-VOCABULARIES: dict[str, tuple[int | None, ...]] = {"smoke": (100,), "full": (10_000, None)}
+REPEATS = {"smoke": 1, "full": 5}
+VOCABULARIES: dict[str, tuple[int | None, ...]] = {"smoke": (50,), "full": (10_000, None)}
 EVALUATIONS = {"cpu": 8, "cuda": 20}
 
 
@@ -31,7 +31,7 @@ def run(rows: Rows, scale: str, data: Any, device: str) -> None:
             continue
         point = {"part": PART, "scale": scale, "vocabulary": size, "device": device,
                  "evaluations": EVALUATIONS[device]}  # fmt: skip
-        rows.measure(point, lambda s=size: _measure(larger(scale, data), s, device))
+        rows.measure(point, lambda s=size: _measure(larger(scale, data), s, device, REPEATS[scale]))
 
 
 def report(rows: Rows) -> list[str]:
@@ -51,7 +51,7 @@ def report(rows: Rows) -> list[str]:
     return lines
 
 
-def _measure(sentences: Sentences, size: int | None, device: str) -> dict[str, Any]:
+def _measure(sentences: Sentences, size: int | None, device: str, repeats: int) -> dict[str, Any]:
     vocabulary = Vocabulary.from_counts(count_corpus(sentences), size=size)
     once = count_sentences(sentences, vocabulary, CONTEXT)
     corpora = {times: merge(*[once] * times) for times in TIMES}
@@ -59,7 +59,7 @@ def _measure(sentences: Sentences, size: int | None, device: str) -> dict[str, A
     settings = LiftedSettings(max_iterations=limit, max_evaluations=limit, device=device)
     seconds: dict[int, list[float]] = {times: [] for times in TIMES}
     train_lifted(once, settings)  # kernels are compiled, caches are warm
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for times, moments in corpora.items():
             began = time.perf_counter()
             train_lifted(moments, settings)

@@ -146,6 +146,7 @@ def test_edges_are_learned_where_they_are_asked_for(table: Path, tmp_path: Path)
     assert done.json()["edges"] == 1
 
 
+@pytest.mark.usefixtures("shared_processes")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_shards_are_learned_from_together(table: Path, tmp_path: Path, jobs: str) -> None:
     rows = np.array([line.split(",")[:3] for line in table.read_text().splitlines()[1:]], int)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mrflearn.cli.options import shard_paths
+from mrflearn.inference import annealed
 from support.command import run
 
 LINES = ["the cat sat on the mat", "the dog sat on the rug", "a cat saw the dog", "a dog ran"]
@@ -64,6 +65,7 @@ def test_moments_train_like_text(text, tmp_path):
     assert answers[0]["train_bound_per_position"] == answers[1]["train_bound_per_position"]
 
 
+@pytest.mark.usefixtures("shared_processes")
 def test_several_files_train_like_one(text, tmp_path):
     lines = text.read_text().splitlines(keepends=True)
     parts = [tmp_path / "a.txt", tmp_path / "b.txt"]
@@ -95,7 +97,8 @@ def test_options_without_effect_are_refused(text, tmp_path, options, complaint):
     assert complaint in found.err
 
 
-def test_score(model, text):
+def test_score(model, text, monkeypatch):
+    monkeypatch.setattr(annealed, "MOST_TEMPERATURES", 60)
     answers = {
         method: run("score", str(model), str(text), "--method", method, "--json").json()
         for method in ("bound", "ring", "exact", "pl", "ais")
@@ -189,7 +192,7 @@ def test_word_vectors_are_not_written_as_an_arpa_file(model, tmp_path):
 
 
 def test_windows_and_triples(text, tmp_path):
-    options = ("--bound", "windows", "--triples", "--dims", "4", "--max-iterations", "100")
+    options = ("--bound", "windows", "--triples", "--dims", "4", "--max-iterations", "40")
     found = run("train", "lm", str(text), "-o", str(tmp_path / "m"), *options, "-q", "--json")
     assert found.code == 0, found.err
     assert found.json()["bound"] == "windows"

@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 import mrflearn
-from mrflearn import load
+from mrflearn import LanguageModel, load
 from mrflearn.cli import demo
 from mrflearn.cli.main import app
 from mrflearn.models.storage import StoredModel, write_model
@@ -120,9 +120,17 @@ def test_the_module_is_the_command_and_survives_a_closed_pipe(tmp_path: Path) ->
 
 
 def test_the_demo_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The whole flow, from less text.
-    for name, smaller in (("LESSONS", 12), ("TESTS", 2), ("MOST_WORDS", 9), ("WORDS", 300)):
-        monkeypatch.setattr(demo, name, smaller)
+    # The whole flow, from less data and in fewer iterations.
+    smaller = {"LESSONS": 8, "TESTS": 2, "MOST_WORDS": 9, "WORDS": 300, "PACKAGES": ("numpy",)}
+    smaller |= {"BIG_SIDE": 6, "TRAIN": 2_000, "HELD_OUT": 500}
+    for name, value in smaller.items():
+        monkeypatch.setattr(demo, name, value)
+    fit = LanguageModel.fit
+
+    def briefly(model: LanguageModel, *text: Any, **more: Any) -> LanguageModel:
+        return fit(model.set_params(max_iterations=5), *text, **more)
+
+    monkeypatch.setattr(LanguageModel, "fit", briefly)
     found = run("demo", "-o", str(tmp_path / "out"))
     assert found.code == 0, found.err
     assert "held-out nats" in found.out

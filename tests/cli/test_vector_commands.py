@@ -45,6 +45,7 @@ def test_training_in_words(text, tmp_path):
     assert "800 words in 200 sentences" in found.out
 
 
+@pytest.mark.usefixtures("shared_processes")
 def test_every_source_gives_the_same_vectors(text, model, tmp_path):
     lines = text.read_text().splitlines(keepends=True)
     parts = [tmp_path / "a.txt", tmp_path / "b.txt"]

@@ -184,7 +184,6 @@ def test_tied_tables(method: Method, loop: bool) -> None:
 
 
 @every_method
-@settings(max_examples=40)
 @given(field=fields())
 def test_any_small_field(method: Method, field: Potentials) -> None:
     check_beliefs(method, field, exact=method.exact == "everywhere")
@@ -240,7 +239,6 @@ def test_the_best_assignment(method: Method, shape: str, forbidden: float) -> No
 
 
 @every_method
-@settings(max_examples=40)
 @given(field=fields())
 def test_the_best_assignment_of_any_small_field(method: Method, field: Potentials) -> None:
     check_best(method, field, exact=method.exact == "everywhere")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -232,12 +231,6 @@ def test_piecewise_pseudolikelihood_of_a_chain_is_two_local_models() -> None:
         total += float(table[before].log_softmax(0)[after])
         total += float(table[:, after].log_softmax(0)[before])
     assert value(found, "pwpl") == pytest.approx(-total, rel=1e-9)
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    with Processes(2) as place:
-        yield place
 
 
 @pytest.mark.parametrize("estimator", EVERY)

@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from mrflearn.datasets.grammar import Grammar, Rule, cumulative, derivation_sampler, uniform_numbers
 from support.grammars import enumerate_strings, random_grammars, spectral_radius
@@ -50,7 +50,6 @@ def test_entropy_and_length_are_means_over_sampled_derivations():
         assert abs(values.mean() - exact) < 4 * values.std() / math.sqrt(len(values))
 
 
-@settings(max_examples=25)
 @given(random_grammars())
 def test_probability_of_all_short_strings_approaches_one(grammar):
     assume(spectral_radius(grammar) < 0.5)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from mrflearn.datasets.grammar import Grammar, Rule
 from mrflearn.errors import DataError
@@ -21,7 +21,6 @@ def one_hot(grammar, strings):
     )
 
 
-@settings(max_examples=40)
 @given(random_grammars())
 def test_probabilities_and_counts_are_those_of_enumeration(grammar):
     truth = enumerate_strings(grammar, longest=5)

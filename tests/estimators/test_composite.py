@@ -150,6 +150,7 @@ def test_long_sentences_teach_words_and_are_scored_whole() -> None:
     assert dict(model.next_word([], n=9))["a"] > 0.1
 
 
+@pytest.mark.usefixtures("shared_processes")
 def test_processes_count_as_one(whole: CompositeLanguageModel) -> None:
     again = clone(whole).set_params(n_jobs=2).fit(TRAIN)
     assert np.abs(again.score_samples(TEST) - whole.score_samples(TEST)).max() < 1e-8

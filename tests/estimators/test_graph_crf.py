@@ -232,12 +232,11 @@ def test_other_optimisers(options: dict[str, Any]) -> None:
     assert model.score(X, y) > 0.75
 
 
-def test_processes_learn_the_same() -> None:
+def test_processes_learn_the_same(processes: Processes) -> None:
     X, y = pictures(0, 12)
     alone = GraphCRF("pw", dtype="float64", max_iterations=2, n_jobs=1).fit(X, y)
-    with Processes(1) as executor:
-        spread = GraphCRF("pw", dtype="float64", max_iterations=2, n_jobs=1)
-        spread.fit(X, y, executor=executor)
+    spread = GraphCRF("pw", dtype="float64", max_iterations=2, n_jobs=1)
+    spread.fit(X, y, executor=processes)
     assert spread.outcome_.value == pytest.approx(alone.outcome_.value, rel=1e-8)
     for mine, other in zip(spread.model_.weights, alone.model_.weights, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-6, atol=1e-8)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import reduce
 from pathlib import Path
 
@@ -21,12 +21,6 @@ from mrflearn.errors import DataError, ExecutionError, SettingsError
 from mrflearn.execution.executor import Executor, Serial
 from mrflearn.execution.processes import Processes, executor_for
 from support import tasks
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    with Processes(2) as place:
-        yield place
 
 
 @pytest.fixture(params=["serial", "processes"])
@@ -101,6 +95,7 @@ def test_no_processes_are_refused(count: int) -> None:
         pass
 
 
+@pytest.mark.usefixtures("shared_processes")
 def test_lap_by_processes_is_lap_here() -> None:
     rows = np.random.default_rng(0).integers(0, 2, (400, 9))
     here = MarkovField("grid:3x3", estimator="lap").fit(rows)

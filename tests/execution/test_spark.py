@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,8 +42,11 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SparkCluster]:
-    with SparkCluster(workers=2, cores=1) as running:
-        yield running
+    # Virtual machines that live for seconds: the thorough compiler would take half their time.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        with SparkCluster(workers=2, cores=1) as running:
+            yield running
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +95,8 @@ def test_lap_counted_and_solved_on_the_cluster_is_lap_here(
     np.testing.assert_allclose(there.couplings_, together.couplings_, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", get_args(Criterion))
-def test_every_crf_estimator_on_the_cluster_is_the_one_here(
-    spark: Spark, estimator: Criterion
-) -> None:
+@pytest.mark.parametrize("estimator", ["ml", "pw-reweighted"])  # the rest by processes alone
+def test_crf_estimators_on_the_cluster_are_those_here(spark: Spark, estimator: Criterion) -> None:
     ring = (4, {"unary": [(0,)], "pair": [(0, 1), (1, 2), (2, 3), (3, 0)]})
     assert_partitions_add_up(labelled(9, [ring] * 5, states=3), estimator, spark)
 

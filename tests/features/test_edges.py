@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
@@ -50,7 +50,6 @@ def counted(X: list[Any], y: list[Any]) -> Counter[tuple[str, str, str]]:
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 1.5]), st.booleans())
-@settings(max_examples=30)
 def test_seen_triples_get_weights(seed: int, min_freq: float, blur: bool) -> None:
     X, y = random_data(seed, 8, longest=6)
     X = with_edges(X)

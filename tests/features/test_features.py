@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
 from mrflearn.features.features import CompiledFeatures, Numbering, compile_features
+from support.work import CountedElements
 
 
 def read(item: Any) -> dict[str, float]:
@@ -253,3 +254,19 @@ def test_a_part_is_what_its_sequences_make_alone() -> None:
         if alone.values is not None:
             assert part.values is not None
             assert part.values.tolist() == alone.values.tolist()
+
+
+def test_work_of_a_split_grows_with_the_sequences() -> None:
+    def work(sequences: int) -> int:
+        whole = compile_features([[["a"], ["b"]]] * sequences)
+        with CountedElements() as counted:
+            assert len(list(whole.split([1] * sequences))) == sequences
+        return counted.count
+
+    assert work(600) < 2.2 * work(300)
+
+
+def test_looking_up_adds_no_name_once_names_are_closed() -> None:
+    names = Numbering(["a"], closed=True)
+    assert [names["a"], names["never seen"], names["never seen"]] == [0, -1, -1]
+    assert dict(names) == {"a": 0}

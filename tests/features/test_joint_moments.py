@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.features.tagged_sentences import (
@@ -43,7 +43,6 @@ def same(table, counts: Counter) -> bool:
     return {tuple(map(int, at)): table[tuple(at)] for at in np.argwhere(table)} == dict(counts)
 
 
-@settings(max_examples=40)
 @given(text=texts, distances=st.sampled_from([1, 2]))
 def test_counts_are_those_of_the_ring(text, distances):
     found = count_joint(sentences_of(text), SHAPE, distances, PLACES)
@@ -53,7 +52,6 @@ def test_counts_are_those_of_the_ring(text, distances):
     assert found.positions == sum(map(len, text)) + distances * len(text)
 
 
-@settings(max_examples=25)
 @given(first=texts, second=texts, distances=st.sampled_from([1, 2]))
 def test_counts_of_texts_add_up(first, second, distances):
     both = count_joint(sentences_of(first + second), SHAPE, distances, PLACES)

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
@@ -35,7 +35,6 @@ def by_hand(text: list[list[str]], weights: tuple[float, ...]) -> Counter[tuple[
     return found
 
 
-@settings(max_examples=30)
 @given(TEXTS, st.integers(1, 4))
 def test_frequencies_are_those_of_pairs_within_sentences(text, context):
     weights = harmonic_weights(context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.graph import elimination
@@ -16,7 +16,6 @@ def dense(states: tuple[int, ...]) -> EliminationStructure:
     return EliminationStructure(states, tuple(pairs))
 
 
-@settings(max_examples=50)
 @given(states=st.lists(st.integers(1, 4), min_size=1, max_size=6).map(tuple))
 def test_every_factor_is_in_one_pack_of_the_step_of_its_first_variable(
     states: tuple[int, ...],

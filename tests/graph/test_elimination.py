@@ -50,7 +50,7 @@ def total_of_order(structure: EliminationStructure, order: tuple[int, ...]) -> i
     return total
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(structure=structures)
 def test_the_tree_is_a_junction_tree(structure: EliminationStructure) -> None:
     found = eliminated(structure)
@@ -69,7 +69,7 @@ def test_the_tree_is_a_junction_tree(structure: EliminationStructure) -> None:
         assert any(free <= set(clique) for clique in found.cliques)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(structure=structures)
 def test_the_sizes_are_those_of_the_order(structure: EliminationStructure) -> None:
     found = eliminated(structure)
@@ -80,7 +80,6 @@ def test_the_sizes_are_those_of_the_order(structure: EliminationStructure) -> No
     )
 
 
-@settings(max_examples=30)
 @given(structure=structures.filter(lambda s: len(s.states) <= 5))
 def test_tiny_graphs_come_near_the_best_of_all_orders(structure: EliminationStructure) -> None:
     orders = itertools.permutations(range(len(structure.states)))

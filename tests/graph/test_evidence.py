@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import GraphError
@@ -20,7 +20,6 @@ def all_assignments(field: Potentials) -> torch.Tensor:
     return torch.cartesian_prod(*counts).reshape(-1, len(counts))
 
 
-@settings(max_examples=60)
 @given(field=fields(), data=st.data())
 def test_the_value_sums_over_what_agrees_with_the_evidence(
     field: Potentials, data: st.DataObject

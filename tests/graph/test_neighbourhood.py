@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import GraphError
@@ -82,7 +82,6 @@ def graphs(draw: st.DrawFn) -> FactorGraph:
 
 
 @pytest.mark.parametrize("auxiliary", ["exact", "dense", "pairwise"])
-@settings(max_examples=60)
 @given(graph=graphs())
 def test_neighbourhoods_are_as_defined(auxiliary: Auxiliary, graph: FactorGraph) -> None:
     assert as_found(neighbourhoods(graph, auxiliary)) == by_definition(graph, auxiliary)
@@ -121,7 +120,6 @@ def test_a_search_cut_short_only_adds_terms(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @given(graph=graphs())
-@settings(max_examples=30)
 def test_terms_belong_to_the_cliques_that_touch(graph: FactorGraph) -> None:
     cliques = cliques_of(graph)
     for hood in [*neighbourhoods(graph, "dense"), *blankets(graph)]:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
@@ -73,7 +73,6 @@ def test_a_bare_number_is_refused() -> None:
 
 
 @given(fields())
-@settings(max_examples=50)
 def test_there_and_back(field: Potentials) -> None:
     network = to_uai(field)
     assert_same_field(field, network)

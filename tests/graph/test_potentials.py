@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
@@ -15,7 +15,6 @@ from mrflearn.inference.enumeration import Enumeration
 from support.fields import fields, random_field
 
 
-@settings(max_examples=60)
 @given(field=fields(), seed=st.integers(0, 10**6))
 def test_scores_are_sums_of_entries(field: Potentials, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -29,7 +28,6 @@ def test_scores_are_sums_of_entries(field: Potentials, seed: int) -> None:
         assert score == pytest.approx(total, abs=1e-9)
 
 
-@settings(max_examples=40)
 @given(seeds=st.lists(st.integers(0, 10**6), min_size=1, max_size=4))
 def test_a_batch_has_the_values_of_its_fields(seeds: list[int]) -> None:
     scopes = ((0,), (0, 1), (1, 0), (1,))

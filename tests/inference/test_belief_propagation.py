@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mrflearn.errors import GraphError, InferenceError
@@ -52,7 +52,6 @@ def test_the_residual_schedule_converges_where_flooding_does_not(seed: int) -> N
     assert BeliefPropagation(max_sweeps=500, schedule="residual")(field).converged
 
 
-@settings(max_examples=40)
 @given(field=fields(), seed=st.integers(0, 100))
 def test_the_soft_sweep_is_the_log_sweep(field: Potentials, seed: int) -> None:
     wiring = Wiring.of(field.graph)
@@ -170,7 +169,7 @@ def test_wrong_settings_and_numbers_are_named() -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("damping", [0.0, 0.5])
-@pytest.mark.parametrize("name", ["linkage_12", "linkage_13", "linkage_15"])
+@pytest.mark.parametrize("name", ["linkage_12", "linkage_15"])
 def test_messages_of_hard_networks_keep_within_bounds(
     name: str, damping: float, data_folder: Path
 ) -> None:

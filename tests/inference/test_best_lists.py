@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
@@ -14,7 +14,6 @@ from support.fields import SHAPES, tiny_field
 CONNECTED = sorted(set(SHAPES) - {"no factors"})
 
 
-@settings(max_examples=25)
 @given(st.sampled_from(CONNECTED), st.integers(0, 100), st.integers(1, 12))
 def test_the_n_best_are_those_of_enumeration(name: str, seed: int, count: int) -> None:
     field = tiny_field(name, seed, forbidden=0.1)

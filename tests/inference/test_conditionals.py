@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.graph.builders import chimera, complete, cube, grid
@@ -13,7 +13,6 @@ from support.brute_force import all_assignments
 from support.fields import fields, random_field, tiny_batch
 
 
-@settings(max_examples=40)
 @given(field=fields(), seed=st.integers(0, 1000))
 def test_scores_given_the_others_are_differences_of_scores(field: Potentials, seed: int) -> None:
     graph, conditionals = field.graph, Conditionals.of(field)

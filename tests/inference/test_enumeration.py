@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from mrflearn.errors import InferenceError
 from mrflearn.graph.factor_graph import FactorGraph
@@ -28,7 +28,6 @@ def plain_scores(field: Potentials) -> dict[tuple[int, ...], float]:
     return scores
 
 
-@settings(max_examples=60)
 @given(field=fields(most_variables=4))
 def test_every_number_equals_that_of_the_plain_twin(field: Potentials) -> None:
     scores = plain_scores(field)
@@ -48,7 +47,6 @@ def test_every_number_equals_that_of_the_plain_twin(field: Potentials) -> None:
                 assert float(belief[(i, *cell)]) == pytest.approx(sum(inside), abs=1e-12)
 
 
-@settings(max_examples=40)
 @given(field=fields(most_variables=4))
 def test_the_ranking_is_that_of_the_plain_twin(field: Potentials) -> None:
     scores = plain_scores(field)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from mrflearn.errors import GraphError
 from mrflearn.graph.chart import ChartPotentials
@@ -14,7 +14,6 @@ from mrflearn.inference.charts import inside_outside, log_partition
 from support.charts import all_parses, make_problem, problems
 
 
-@settings(max_examples=30)
 @given(problems(largest=2, longest=4))
 def test_beliefs_are_those_of_all_parses(problem):
     beliefs = inside_outside(problem.potentials())

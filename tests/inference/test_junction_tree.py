@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
@@ -89,7 +89,6 @@ def test_samples_of_a_grid_have_its_marginals_and_its_mean_score() -> None:
     assert abs(float(scores.mean() - mean)) < 5 * float(scores.std()) / count**0.5
 
 
-@settings(max_examples=60)
 @given(field=fields(), data=st.data())
 def test_blocks_of_any_size_give_the_same_numbers(field: Potentials, data: st.DataObject) -> None:
     size = data.draw(st.sampled_from([1, 2, 5, 12]))

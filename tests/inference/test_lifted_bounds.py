@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.inference.lifted import (
@@ -44,7 +44,6 @@ def of_rings(value: float, weights, states: int, positions: int) -> float:
     return found.per_position(positions)
 
 
-@settings(max_examples=60)
 @given(
     shape=st.sampled_from([(1, 4, 6), (1, 2, 12), (2, 4, 6), (2, 3, 9), (3, 4, 4), (3, 2, 8)]),
     seed=seeds,
@@ -59,7 +58,6 @@ def test_stars_bound_log_z_for_any_duals(shape, seed, score_size, dual_size):
     assert float(bound) >= ring_log_partition(model, positions) / positions - 1e-9
 
 
-@settings(max_examples=60)
 @given(
     shape=st.sampled_from([(1, 4, 6), (1, 2, 12), (2, 4, 6), (2, 3, 7), (3, 4, 5), (3, 2, 12)]),
     seed=seeds,

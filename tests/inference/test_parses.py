@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from mrflearn.errors import InferenceError
 from mrflearn.graph.chart import ChartPotentials
@@ -14,7 +14,6 @@ from mrflearn.inference.parses import best_parses
 from support.charts import all_parses, make_problem, problems
 
 
-@settings(max_examples=30)
 @given(problems(largest=2, longest=4))
 def test_the_best_are_those_of_all_parses_in_order(problem):
     found = best_parses(problem.potentials(), 6)

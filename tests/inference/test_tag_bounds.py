@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import InferenceError
@@ -44,7 +44,6 @@ def with_duals(own: Stars | TagChains, scores: TagPotentials, seed: int, size: f
     return scores._replace(**duals)
 
 
-@settings(max_examples=60)
 @given(
     bound=st.sampled_from(BOUNDS),
     shape=shapes,
@@ -153,7 +152,6 @@ def test_far_tags_are_refused_by_chains():
         TagChains.exact(tuple(scores.words)).bound(scores)
 
 
-@settings(max_examples=30)
 @given(seed=seeds, size=sizes)
 def test_growth_lies_within_its_limits(seed, size):
     generator = torch.Generator().manual_seed(seed)

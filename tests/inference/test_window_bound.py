@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.inference.lifted import Windows
@@ -23,7 +23,6 @@ def model_of(states: int, seed: int, size: float, triples: bool) -> NeighbourMod
     return with_triples(model, seed, size) if triples else model
 
 
-@settings(max_examples=60)
 @given(
     shape=st.sampled_from([(4, 6), (3, 7), (2, 12), (1, 5)]),
     seed=st.integers(0, 10_000),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
@@ -42,7 +42,6 @@ def alignments(draw: st.DrawFn) -> Alignment:
 
 
 @given(alignments())
-@settings(max_examples=60)
 def test_round_trip(tmp_path_factory, alignment: Alignment) -> None:
     path = tmp_path_factory.mktemp("alignment") / "family.gz"
     write_alignment(path, alignment)

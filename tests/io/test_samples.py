@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
@@ -36,7 +36,6 @@ def tables(draw: st.DrawFn) -> SampleTable:
 
 @pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.npy", "table.npy.gz"])
 @given(table=tables())
-@settings(max_examples=25)
 def test_round_trip(tmp_path_factory, name: str, table: SampleTable) -> None:
     path = tmp_path_factory.mktemp("samples") / name
     write_samples(path, table)
@@ -59,7 +58,6 @@ def test_an_array_of_bytes_stays_one_byte_a_state(tmp_path: Path) -> None:
 
 
 @given(table=tables())
-@settings(max_examples=25)
 def test_round_trip_as_text(tmp_path_factory, table: SampleTable) -> None:
     path = tmp_path_factory.mktemp("samples") / "table.txt"
     names = tuple(f"x{i}" for i in range(table.values.shape[1])) if table.names else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
@@ -77,7 +77,6 @@ def networks(draw: st.DrawFn) -> UaiNetwork:
 
 
 @given(networks())
-@settings(max_examples=60)
 def test_networks_round_trip_without_loss(tmp_path_factory, network: UaiNetwork) -> None:
     path = tmp_path_factory.mktemp("uai") / "network.uai.gz"
     write_network(path, network)
@@ -180,7 +179,6 @@ def test_complaints_on_evidence(tmp_path: Path, text: str, words: str) -> None:
 
 
 @given(st.dictionaries(st.integers(0, 99), st.integers(0, 9)))
-@settings(max_examples=30)
 def test_evidence_round_trip(tmp_path_factory, evidence: dict[int, int]) -> None:
     path = tmp_path_factory.mktemp("uai") / "network.uai.evid"
     write_evidence(path, evidence)

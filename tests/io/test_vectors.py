@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -27,7 +27,6 @@ def word_vectors(draw: st.DrawFn) -> NamedVectors:
 @pytest.mark.parametrize("layout", ["text", "binary"])
 @pytest.mark.parametrize("asked", ["auto", "exactly"])
 @given(vectors=word_vectors())
-@settings(max_examples=50)
 def test_round_trip_without_loss(tmp_path_factory, layout, asked, vectors: NamedVectors) -> None:
     path = tmp_path_factory.mktemp("vectors") / "words.vec.gz"
     write_vectors(path, vectors, layout)

@@ -16,7 +16,7 @@ SUMS = pytest.mark.parametrize("kernel", [chain, chain_reference], ids=["fast", 
 
 @SUMS
 @given(chains=chain_batches())
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_marginals_equal_enumeration(kernel, chains):
     found = kernel.marginals(chains.unary, chains.transition, chains.lengths)
     for ours, listed in zip(found, listed_marginals(chains), strict=True):
@@ -25,14 +25,14 @@ def test_marginals_equal_enumeration(kernel, chains):
 
 @SUMS
 @given(chains=chain_batches())
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_log_partition_equals_enumeration(kernel, chains):
     value = kernel.log_partition(chains.unary, chains.transition, chains.lengths)
     assert_close(value, listed_marginals(chains)[0], rtol=1e-10, atol=1e-10)
 
 
 @given(chains=chain_batches())
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_gradient_of_log_partition_is_the_marginals(chains):
     unary, transition = chains.unary.requires_grad_(), chains.transition.requires_grad_()
     weight = torch.arange(1.0, len(chains.lengths) + 1, dtype=torch.float64)
@@ -56,7 +56,7 @@ def test_gradient_by_finite_differences(shared):
 
 
 @given(chains=chain_batches())
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_n_best_equals_sorted_enumeration(chains):
     count = 7
     paths, scores = chain.n_best(chains.unary, chains.transition, chains.lengths, count)
@@ -84,7 +84,7 @@ def test_many_best_of_longer_chains(seed, count):
 
 
 @given(chains=chain_batches())
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_viterbi_is_the_best(chains):
     path, score = chain.viterbi(chains.unary, chains.transition, chains.lengths)
     for i, length in enumerate(chains.lengths.tolist()):
@@ -96,7 +96,7 @@ def test_viterbi_is_the_best(chains):
 
 
 @given(chains=chain_batches())
-@settings(max_examples=200)
+@settings(max_examples=50)
 def test_entropy_equals_enumeration(chains):
     found = chain.entropy(chains.unary, chains.transition, chains.lengths)
     for i in range(len(chains.lengths)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from mrflearn.errors import GraphError
 from mrflearn.kernels import chart as inside
@@ -27,7 +27,6 @@ def reference(problem):
     )
 
 
-@settings(max_examples=50)
 @given(problems(largest=3, longest=5))
 def test_counts_are_those_of_the_plain_twin(problem):
     for mine, plain in zip(counted(problem), reference(problem), strict=True):

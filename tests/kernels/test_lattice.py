@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.kernels import lattice
@@ -45,7 +45,6 @@ def as_lattice(chains: ChainBatch) -> tuple[Lattice, Steps]:
     st.integers(1, 4),
     st.sampled_from([0.0, 1.0, 500.0]),
 )
-@settings(max_examples=60)
 def test_a_full_lattice_is_a_chain(
     seed: int, lengths: list[int], states: int, scale: float
 ) -> None:

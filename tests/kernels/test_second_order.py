@@ -6,11 +6,12 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.kernels import chain_search, second_order
 from mrflearn.kernels.chain_sums import Steps
+from support.work import CountedElements
 
 LENGTHS = torch.tensor([3, 0, 1, 5, 2])
 STATES = 3
@@ -81,7 +82,6 @@ def test_no_sequences_at_all():
     assert second_order.viterbi(none, table, table, steps)[1].tolist() == [0, 0]
 
 
-@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     scale=st.sampled_from([1.0, 30.0, 400.0]),
@@ -124,3 +124,15 @@ def test_the_twin_in_log_space():
         second_order.log_partition_reference,
         [part.clone().requires_grad_() for part in (unary[:4], near, far)],
     )
+
+
+def test_work_grows_with_the_sequences_that_are_done_again():
+    def work(sequences):
+        steps = Steps.of(torch.full((sequences,), 2))
+        impossible = torch.full((2 * sequences, STATES), -torch.inf)
+        table = torch.zeros(STATES, STATES)
+        with CountedElements() as counted:
+            second_order.log_partition(impossible, table, table, steps)
+        return counted.count
+
+    assert work(600) < 2.2 * work(300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from mrflearn.kernels.chart import Chart
 from mrflearn.kernels.rules import sparse_rules
@@ -32,7 +32,6 @@ def assert_same(problem: Problem, at_once: int = 2**20) -> None:
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-12)
 
 
-@settings(max_examples=30)
 @given(problems(largest=3, longest=6))
 def test_it_is_its_twin(problem: Problem) -> None:
     if problem.words.shape[1] > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.kernels import table_algebra
@@ -51,7 +51,6 @@ def unrolled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(table_algebra, "SMALL", 1)
 
 
-@settings(max_examples=80)
 @given(case=table_lists(), data=st.data())
 def test_linear_products_and_sums_are_those_of_einsum(case: tuple, data: st.DataObject) -> None:
     tables, axes, sizes = case
@@ -62,7 +61,6 @@ def test_linear_products_and_sums_are_those_of_einsum(case: tuple, data: st.Data
     torch.testing.assert_close(found, by_einsum(tables, keep))
 
 
-@settings(max_examples=80)
 @given(case=table_lists(), data=st.data())
 def test_logs_are_the_logs_of_the_linear_numbers(case: tuple, data: st.DataObject) -> None:
     tables, axes, sizes = case

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.estimators import hmm_tagger as answers
@@ -49,7 +49,6 @@ def test_interpolation_weights_by_hand() -> None:
 
 
 @given(corpora, st.integers(1, 2))
-@settings(max_examples=40)
 def test_transitions_equal_the_definition_and_sum_to_one(
     pairs: list[list[tuple[str, str]]], order: int
 ) -> None:
@@ -67,7 +66,6 @@ def test_transitions_equal_the_definition_and_sum_to_one(
 
 
 @given(corpora, st.lists(st.sampled_from(WORDS + NEW), min_size=1), st.integers(0, 4))
-@settings(max_examples=40)
 def test_what_endings_say_equals_a_dictionary(
     pairs: list[list[tuple[str, str]]], words: list[str], longest: int
 ) -> None:
@@ -86,7 +84,6 @@ def test_endings_of_any_text(word: str, longest: int) -> None:
 
 
 @given(corpora, texts, st.integers(1, 2), st.booleans(), st.sampled_from([1, 3]), st.integers(0, 3))
-@settings(max_examples=60)
 def test_answers_equal_those_of_all_tag_sequences(
     pairs: list[list[tuple[str, str]]],
     text: list[list[str]],
@@ -131,7 +128,6 @@ def test_runs_of_sentences_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @given(corpora, texts)
-@settings(max_examples=25)
 def test_a_wide_beam_changes_nothing_and_a_narrow_one_keeps_the_best_tag(
     pairs: list[list[tuple[str, str]]], text: list[list[str]]
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.estimators.ngram import NgramLanguageModel
@@ -25,7 +25,6 @@ def fitted(sentences: list[list[str]], order: int) -> NgramModel:
 
 
 @given(corpora, st.integers(1, 4), st.lists(st.sampled_from("abcz"), max_size=4))
-@settings(max_examples=60)
 def test_every_next_word_equals_the_definition(
     sentences: list[list[str]], order: int, context: list[str]
 ) -> None:
@@ -40,7 +39,6 @@ def test_every_next_word_equals_the_definition(
 
 
 @given(corpora, corpora, st.integers(1, 4))
-@settings(max_examples=40)
 def test_a_whole_text_is_scored_as_word_after_word(
     sentences: list[list[str]], text: list[list[str]], order: int
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -34,7 +35,6 @@ def random_model(seed: int, labels: int, order: int = 1) -> tuple[list, LogLinea
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5))
-@settings(max_examples=30)
 def test_scores_are_sums_of_weights(seed: int, labels: int) -> None:
     X, model, names = random_model(seed, labels)
     weights = state_features(model, names)
@@ -46,6 +46,16 @@ def test_scores_are_sums_of_weights(seed: int, labels: int) -> None:
             for label in names
         ]
         assert row == pytest.approx(expected, abs=1e-12)
+
+
+def test_other_weights_leave_nothing_of_the_old_ones_behind() -> None:
+    X, model, _ = random_model(1, 4)
+    compiled = compile_features(X, model.templates[0].names)
+    scores = model.token_scores(compiled)  # keeps its tables
+    doubled = model.with_parameters({k: 2 * v for k, v in model.parameters().items()})
+    assert vars(doubled).keys() == {own.name for own in fields(doubled)}
+    torch.testing.assert_close(doubled.token_scores(compiled), 2 * scores)
+    torch.testing.assert_close(model.token_scores(compiled), scores)
 
 
 def test_the_plan_has_wide_and_narrow_weights() -> None:

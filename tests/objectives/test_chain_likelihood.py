@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -109,7 +109,6 @@ def objective(given: Case, cores: int = 1) -> ChainObjective:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans(), st.booleans())
-@settings(max_examples=60)
 def test_value_is_that_of_enumeration(
     seed: int, labels: int, weights: bool, blur: bool, edges: bool
 ) -> None:
@@ -119,7 +118,6 @@ def test_value_is_that_of_enumeration(
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3), st.booleans())
-@settings(max_examples=25)
 def test_second_order_value_is_that_of_enumeration(seed: int, labels: int, weights: bool) -> None:
     given = case(seed, labels, order=2, weights=weights)
     names, size = given.labels, len(given.labels)
@@ -131,7 +129,6 @@ def test_second_order_value_is_that_of_enumeration(seed: int, labels: int, weigh
 
 
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]), *[st.booleans()] * 3)
-@settings(max_examples=25)
 def test_gradient_is_that_of_finite_differences(
     seed: int, order: int, weights: bool, blur: bool, edges: bool
 ) -> None:
@@ -182,7 +179,6 @@ def test_single_precision_is_close() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans())
-@settings(max_examples=40)
 def test_perceptron_loss_and_its_gradient(
     seed: int, labels: int, weights: bool, edges: bool
 ) -> None:

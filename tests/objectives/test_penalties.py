@@ -67,3 +67,16 @@ def test_a_strength_is_not_negative(name, wrong):
 def test_names_exist():
     with pytest.raises(TrainingError, match="no parameter 'biased'"):
         Penalty(l2={"biased": 1.0}).on(LAYOUT, VECTOR)
+
+
+@pytest.mark.parametrize("strengths", [0.5, {"bias": 0.5, "weights": 0.25}], ids=str)
+def test_a_penalty_in_single_precision_is_summed_in_double(strengths):
+    # Each term is exact in float32; their sum, beyond 2^24, is not.
+    layout = Layout(("bias", "weights"), (torch.Size([1]), torch.Size([50_000])))
+    vector = torch.arange(50_001, dtype=torch.float32) % 1000 + 1
+    flat = Penalty(strengths, strengths).on(layout, vector)
+    shares = torch.full((50_001,), strength(strengths, "weights"), dtype=torch.float64)
+    shares[0] = strength(strengths, "bias")
+    assert float(flat.l1_value(vector)) == pytest.approx(float(shares @ vector.double()), rel=1e-14)
+    squares = float(shares @ vector.double().square())
+    assert float(flat.l2_value(vector)) == pytest.approx(squares, rel=1e-14)

@@ -1,6 +1,6 @@
 """What must work wherever the package is installed, the source tree out of sight.
 
-`make wheel` runs this file against the built wheel; here it runs with all other tests.
+`make wheel` runs this file against the built wheel; `make test` leaves it out.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import torch
 
 from mrflearn.models.storage import StoredModel, read_model, write_model
 
-ROUNDS = 60
-SECONDS = 1.5
+ROUNDS = 30
+SECONDS = 0.7
 
 
 def save(target: Path, number: int) -> None:

@@ -176,7 +176,7 @@ def test_the_checkpoint_of_another_training_is_refused(saved, change, words):
 
 
 @given(data=st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_truncated_checkpoint_says_so(saved, data, tmp_path):
     content = saved.read_bytes()
     path = tmp_path / "short"
@@ -186,7 +186,7 @@ def test_a_truncated_checkpoint_says_so(saved, data, tmp_path):
 
 
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_header_gives_no_other_error(saved, data, tmp_path):
     content = bytearray(saved.read_bytes())
     header = 8 + int.from_bytes(content[:8], "little")

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
@@ -36,7 +36,6 @@ def start_of(model: CompositeModel) -> dict[str, torch.Tensor]:
     return {**model.tensors(), "documents": SHARES}
 
 
-@settings(max_examples=25)
 @given(
     documents=TEXTS,
     levels=LEVELS,

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -42,7 +42,6 @@ def test_rosenbrock_valley(size):
     st.sampled_from([1e-6, 1.0, 1e6]),
     st.integers(1, 12),
 )
-@settings(max_examples=40)
 def test_random_convex_problems(size, log_condition, seed, scale, history):
     function, target = quadratic(size, 10**log_condition, seed)
 

@@ -55,7 +55,7 @@ def test_the_strong_wolfe_conditions_hold(name, first):
 
 
 @given(st.floats(0.01, 100), st.floats(0.01, 100), st.floats(0, 10), st.floats(1e-4, 1e4))
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_any_convex_function_from_any_first_step(bend, minimum, tail, first):
     def value(a):
         return bend * (a - minimum) ** 2 + tail * abs(a - minimum) ** 3

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.training.lbfgs import Memory
@@ -52,7 +52,6 @@ def walk(size, history, steps, seed, dtype, steepest_is_gradient=True):
 @given(
     st.integers(1, 40), st.integers(1, 6), st.integers(0, 14), st.integers(0, 10**6), st.booleans()
 )
-@settings(max_examples=80)
 def test_the_direction_is_that_of_the_two_loop_recursion(size, history, steps, seed, derived):
     memory, pairs, gradient = walk(size, history, steps, seed, torch.float64, derived)
     out = torch.empty_like(gradient)

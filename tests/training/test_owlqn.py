@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, LogisticRegression
 
@@ -34,7 +34,6 @@ def proximal_gradient(function, start, l1, l2, steps, rate):
 @given(
     st.integers(0, 10**6), st.integers(1, 8), st.floats(0.01, 20), st.sampled_from([0.0, 0.1, 3.0])
 )
-@settings(max_examples=25)
 def test_proximal_gradient_finds_the_same_point(seed, size, l1, l2):
     function, _ = quadratic(size, 20.0, seed)
     start = torch.zeros(size, dtype=torch.float64)

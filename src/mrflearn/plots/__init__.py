@@ -1,16 +1,23 @@
 """Figures and self-contained pages; the only user of matplotlib."""
 
-from mrflearn.plots.curves import Curve, Panel, draw_curves, draw_panels
-from mrflearn.plots.fields import (
-    draw_graph,
-    draw_heat_map,
-    draw_lattices,
-    draw_moments,
-    draw_recovery,
-)
-from mrflearn.plots.labels import draw_confusion, draw_reliability
-from mrflearn.plots.page import Page
-from mrflearn.plots.text import bound_curve, em_curve, perplexity_bars, topic_bars, vector_map
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrflearn._lazy import lazy
+
+if TYPE_CHECKING:
+    from mrflearn.plots.curves import Curve, Panel, draw_curves, draw_panels
+    from mrflearn.plots.fields import (
+        draw_graph,
+        draw_heat_map,
+        draw_lattices,
+        draw_moments,
+        draw_recovery,
+    )
+    from mrflearn.plots.labels import draw_confusion, draw_reliability
+    from mrflearn.plots.page import Page
+    from mrflearn.plots.text import bound_curve, em_curve, perplexity_bars, topic_bars, vector_map
 
 __all__ = [
     "Curve",
@@ -31,3 +38,5 @@ __all__ = [
     "topic_bars",
     "vector_map",
 ]
+
+__getattr__, __dir__ = lazy(__name__)
