@@ -97,8 +97,7 @@ def read_rows(
 ) -> SampleTable:
     """All rows of a file of samples, or of an alignment."""
     from mrflearn.io.alignments import holds_alignment, read_alignment
-    from mrflearn.io.samples import SampleTable
-    from mrflearn.io.samples import read_samples
+    from mrflearn.io.samples import SampleTable, read_samples
 
     if not holds_alignment(path):
         if drop_inserts or molecule != "protein":

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.io.files import PathLike
-from mrflearn.io.samples import Columns
-from mrflearn.io.samples import read_sample_chunks
+from mrflearn.io.samples import Columns, read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 
 BLOCK = 1 << 17  # codes held at once
