@@ -59,19 +59,6 @@ def test_a_value_that_rises_is_an_error() -> None:
         EM(5).fit(lambda p: (math.inf, p), START)
 
 
-def test_the_best_on_validation_is_handed_out() -> None:
-    seen: list[float] = []
-
-    def validate(parameters: Parameters) -> float:
-        seen.append(float(parameters["coins"][0]))
-        return -abs(seen[-1] - 0.7)
-
-    outcome = EM(50, 0.0, patience=2).fit(step, START, validate=validate)
-    assert outcome.ending == "callback"
-    best = min(seen, key=lambda coin: abs(coin - 0.7))
-    assert float(outcome.model["coins"][0]) == best
-
-
 def test_resuming_is_going_on(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "c")
     EM(3, 0.0).fit(step, START, checkpoint=checkpoint, identity={"coins": 2})
@@ -85,15 +72,6 @@ def test_resuming_is_going_on(tmp_path: Path) -> None:
         EM(6).fit(step, START, resume=True)
     with pytest.raises(StorageError, match="missing"):
         EM(6).fit(step, START, checkpoint=Checkpoint(tmp_path / "no" / "c"))
-
-
-def test_validation_survives_a_checkpoint(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path / "c")
-    settings = {"validate": lambda p: -abs(float(p["coins"][0]) - 0.7), "checkpoint": checkpoint}
-    EM(3, 0.0, patience=9).fit(step, START, **settings)
-    resumed = EM(8, 0.0, patience=9).fit(step, START, resume=True, **settings)
-    straight = EM(8, 0.0, patience=9).fit(step, START, validate=settings["validate"])
-    assert torch.equal(resumed.model["coins"], straight.model["coins"])
 
 
 def test_ctrl_c_ends_after_the_step() -> None:

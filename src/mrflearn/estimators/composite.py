@@ -96,7 +96,7 @@ def read_composite(
         tensors["prior"].cpu().numpy(),
         figure(own["strength"]),
         tuple(
-            Row(int(i), figure(v), float("nan"), 1.0, int(i) + 1, figure(s))
+            Row(int(i), figure(v), float("nan"), 1.0, int(i), figure(s))
             for i, v, s in own["history"]
         ),
         tuple(map(figure, own["held_out"])),

@@ -13,7 +13,7 @@ from mrflearn.errors import GraphError
 from mrflearn.kernels.rules import RuleShape
 
 # Elements of charts that are so small that lengths are mixed.
-PADDED, PADDED_ON_GPU = 2**18, 2**24
+PADDED, PADDED_ON_GPU = 2**19, 2**24
 
 
 @dataclass(frozen=True, eq=False)

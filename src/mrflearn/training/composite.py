@@ -272,7 +272,7 @@ class Progress:
         mark = "best."
         best = {n.removeprefix(mark): x for n, x in tensors.items() if n.startswith(mark)}
         rows = (
-            Row(int(i), value, float("nan"), 1.0, int(i) + 1, seconds)
+            Row(int(i), value, float("nan"), 1.0, int(i), seconds)
             for i, value, seconds in tensors["rows"].tolist()
         )
         return Progress(

@@ -8,11 +8,12 @@ import signal
 import threading
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -27,6 +28,7 @@ from mrflearn.training.callbacks import Best, Callback, Watch, Watcher
 from mrflearn.training.checkpoint import (
     Checkpoint,
     check_same,
+    checkpoint_of,
     read_checkpoint,
     settings_of,
     write_checkpoint,
@@ -34,6 +36,7 @@ from mrflearn.training.checkpoint import (
 from mrflearn.training.outcome import Outcome, Row, Step, Verdict
 from mrflearn.training.problem import Halt, Optimiser, Problem, State, never
 from mrflearn.training.progress import Reporter, reporting
+from mrflearn.training.stopping import StopRule
 
 # Ctrl-C as a request: the first ends training in good order, the second interrupts for real.
 
@@ -74,13 +77,252 @@ def interruptible(*, announce: bool = False) -> Iterator[Interrupt]:
         signal.signal(signal.SIGINT, before)
 
 
-# The loop around every optimiser: stop rules, callbacks, progress, Ctrl-C, checkpoints.
+# The loop around every training: stop rules, callbacks, progress, Ctrl-C, checkpoints.
 
 
 M = TypeVar("M")
+
+
+class Meter(Protocol):
+    """Counts evaluations, and asks before each of them; `Problem` does."""
+
+    evaluations: int
+    before: Callable[[], None]
+
+
+class Plan(ABC, Generic[M]):
+    """What the loop iterates: descent to the minimum of an objective, or EM."""
+
+    rule: StopRule
+    origin: float = 0.0  # a constant that values leave out
+    current: Meter
+    state: Any  # where it stands between two iterations: a `State`, or one without a flat vector
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Takes the starting state."""
+
+    @abstractmethod
+    def advance(self) -> Verdict | None:
+        """Moves the state by one iteration; gives a verdict instead where it cannot."""
+
+    def commit(self) -> None:
+        """Keeps the warm start of the state that was arrived at."""
+
+    def goes_on(self, verdict: Verdict) -> bool:
+        """Whether it has found a way to go on from where a verdict would end it."""
+        del verdict
+        return False
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree on with a training that resumes it."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """The complete state, for a checkpoint."""
+
+    @abstractmethod
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """The state that gave these tensors."""
+
+    @abstractmethod
+    def at(self, vector: Any) -> M:
+        """What is trained, with the parameters of the state's `answer` or of a kept one."""
+
+    def result(self, best: Best, *, exact: bool) -> tuple[M, float]:
+        """What is handed out, and the value there; `exact`: evaluated if it is not known."""
+        del exact
+        return self.at(best.vector), best.value
+
+
+def train(
+    plan: Plan[M],
+    *,
+    callbacks: Sequence[Callback | Watcher] = (),
+    progress: bool = False,
+    checkpoint: PathLike | Checkpoint | None = None,
+    resume: bool = False,
+) -> Outcome[M]:
+    """Iterates a plan until something ends it; the options are those of `minimise`."""
+    if checkpoint is None and resume:
+        raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
+    checkpoint = checkpoint_of(checkpoint)
+    if checkpoint is not None:
+        checkpoint.check_writable()
+    watching = [item.begin() if isinstance(item, Watcher) else item for item in callbacks]
+    with (
+        interruptible(announce=progress) as interrupt,
+        reporting(progress, plan.rule) as reporter,
+    ):
+        training = _Training(plan, watching, reporter, interrupt, checkpoint)
+        return training.resume() if resume else training.begin()
+
+
+@final
+@dataclass(eq=False)
+class _Training(Generic[M]):
+    """One training under way; `earlier` counts the seconds it took before it was resumed."""
+
+    plan: Plan[M]
+    callbacks: Sequence[Callback | Watch]
+    reporter: Reporter
+    interrupt: Interrupt
+    checkpoint: Checkpoint | None
+    history: list[Row] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+    earlier: float = 0.0
+    saved: tuple[int, float] = (0, 0.0)  # iteration and seconds at the last checkpoint
+
+    def __post_init__(self) -> None:
+        self.watches = [item for item in self.callbacks if isinstance(item, Watch)]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return self.plan.identity() | {"early stopping": len(self.watches)}
+
+    @property
+    def seconds(self) -> float:
+        return self.earlier + time.monotonic() - self.started
+
+    def begin(self) -> Outcome[M]:
+        self.plan.begin()
+        self.plan.commit()
+        if math.isfinite(self.plan.state.value):
+            self.history.append(self.row())
+        return self.outcome(self.go())
+
+    def resume(self) -> Outcome[M]:
+        assert self.checkpoint is not None  # noqa: S101 - train() made sure
+        identity, tensors = read_checkpoint(self.checkpoint.path)
+        check_same(self.checkpoint.path, identity, self.identity)
+        evaluations, self.earlier = tensors["training.progress"].tolist()
+        self.history = [_row_of(numbers) for numbers in tensors["training.history"].tolist()]
+        self.plan.restore(tensors)
+        self.plan.current.evaluations = int(evaluations)
+        for k, watch in enumerate(self.watches):
+            held = under(f"watch{k}.", tensors)
+            device = self.plan.state.answer.device
+            watch.restore({name: value.to(device) for name, value in held.items()})
+        self.saved = (self.plan.state.iteration, self.seconds)
+        return self.outcome(self.go())
+
+    def go(self) -> Verdict:
+        """Iterates until something ends it; the last state is then in the checkpoint."""
+        self.plan.current.before = self.halt_if_due
+        try:
+            verdict = self.verdict()
+            while verdict is None:
+                verdict = self.plan.advance() or self.arrive()
+                if verdict is not None and self.plan.goes_on(verdict):
+                    verdict = self.arrive()
+        except Halt as halt:
+            verdict = halt.verdict
+        finally:
+            self.plan.current.before = never
+        self.save()
+        self.reporter.finish(self.reported(self.history[-1]) if self.history else None, verdict)
+        return verdict
+
+    def arrive(self) -> Verdict | None:
+        """Keeps and shows the state that the plan has moved to; why to stop there, if so."""
+        self.plan.commit()
+        verdict = self.look() or self.verdict()
+        if self.checkpoint is not None:
+            iteration, seconds = self.saved
+            since = (self.plan.state.iteration - iteration, self.seconds - seconds)
+            if self.checkpoint.due(*since):
+                self.save()
+        return verdict
+
+    def halt_if_due(self) -> None:
+        """Raises `Halt` where no further evaluation should begin."""
+        verdict = self.limit(-1)
+        if verdict is not None:
+            raise Halt(verdict)
+
+    def limit(self, iteration: int) -> Verdict | None:
+        """Why not to go on, whatever the values are."""
+        if self.interrupt.asked:
+            return Verdict("interrupted", "training was interrupted.")
+        return self.plan.rule.limit(iteration, self.plan.current.evaluations, self.seconds)
+
+    def verdict(self) -> Verdict | None:
+        """What the stop rules say about the current state."""
+        state = self.plan.state
+        if self.interrupt.asked or not self.history:
+            return self.limit(state.iteration)
+        rows = self.history[state.since :]
+        return self.plan.rule.verdict(rows[-1], state.size, rows, state.noise)
+
+    def row(self) -> Row:
+        state = self.plan.state
+        numbers = (state.iteration, state.value, state.gradient_norm, state.step)
+        return Row(*numbers, self.plan.current.evaluations, self.seconds)
+
+    def reported(self, row: Row) -> Row:
+        """The row with the whole value; stop rules see what the functions give."""
+        return row._replace(value=row.value + self.plan.origin)
+
+    def look(self) -> Verdict | None:
+        """Shows the new state to all callbacks; a verdict where one of them asks to stop."""
+        row, reasons = self.row(), []
+        if self.callbacks:
+            vector = self.plan.state.answer
+            with torch.no_grad():
+                step = Step(*self.reported(row)[:6], vector, self.plan.at(vector))
+                reasons = [reason for item in self.callbacks if (reason := item(step))]
+        scores = [watch.score for watch in self.watches if watch.score is not None]
+        self.history.append(row._replace(validation=scores[0] if scores else None))
+        self.reporter.show(self.reported(self.history[-1]))
+        return Verdict("callback", f"stopped by a callback: {reasons[0]}") if reasons else None
+
+    def outcome(self, verdict: Verdict) -> Outcome[M]:
+        """The record handed out: the best state a callback kept, or else the last."""
+        plan, state = self.plan, self.plan.state
+        kept = [best for watch in self.watches if (best := watch.best()) is not None]
+        best = kept[0] if kept else Best(state.answer, state.value + plan.origin)
+        model, value = plan.result(best, exact=verdict.ending != "interrupted")
+        counts = (state.iteration, plan.current.evaluations)
+        history = tuple(self.reported(row) for row in self.history)
+        outcome = Outcome(model, value, *counts, *verdict, history, self.seconds)
+        if outcome.failed:
+            warnings.warn(outcome.reason, TrainingWarning, stacklevel=2)
+        return outcome
+
+    def save(self) -> None:
+        if self.checkpoint is None:
+            return
+        rows = [[math.nan if n is None else n for n in row] for row in self.history]
+        # Evaluations of an iteration that was broken off are done again.
+        evaluations = self.history[-1].evaluations if self.history else 0
+        progress = [float(evaluations), self.seconds]
+        tensors = {
+            "training.history": torch.tensor(rows, dtype=torch.float64).reshape(-1, 7),
+            "training.progress": torch.tensor(progress, dtype=torch.float64),
+        }
+        tensors |= self.plan.tensors()
+        for k, watch in enumerate(self.watches):
+            tensors |= {f"watch{k}.{name}": value for name, value in watch.tensors().items()}
+        write_checkpoint(self.checkpoint.path, self.identity, tensors)
+        self.saved = (self.plan.state.iteration, self.seconds)
+
+
+def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names start so, under the rest of their names."""
+    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
+
+
+def _row_of(numbers: list[Any]) -> Row:
+    iteration, value, norm, step, evaluations, seconds, validation = numbers
+    score = None if math.isnan(validation) else validation
+    return Row(int(iteration), value, norm, step, int(evaluations), seconds, score)
+
+
+# Descent to the minimum of an objective plus a penalty, by any optimiser.
+
+
 MUCH_NOISE = 64  # roundings of float32: more than this is not the type's, but an iteration's
-
-
 NO_PENALTY = Penalty()
 
 
@@ -133,22 +375,10 @@ def minimise(
         The model, the value there, and how training ended.
 
     """
-    if checkpoint is None and resume:
-        raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
-        checkpoint = Checkpoint(checkpoint)
-    if checkpoint is not None:
-        checkpoint.check_writable()
     begin = objective.start if start is None else start
     _check(objective, begin, seed)
-    plan = _Plan(objective, begin.detach(), optimiser, penalty, scaling, seed, in_double)
-    watching = [item.begin() if isinstance(item, Watcher) else item for item in callbacks]
-    with (
-        interruptible(announce=progress) as interrupt,
-        reporting(progress, optimiser.rule) as reporter,
-    ):
-        training = _Training(plan, watching, reporter, interrupt, checkpoint)
-        return training.resume() if resume else training.begin()
+    plan = _Descent(objective, begin.detach(), optimiser, penalty, scaling, seed, in_double)
+    return train(plan, callbacks=callbacks, progress=progress, checkpoint=checkpoint, resume=resume)
 
 
 def _check(objective: Objective[Any], start: Tensor, seed: int) -> None:
@@ -169,9 +399,9 @@ def _check(objective: Objective[Any], start: Tensor, seed: int) -> None:
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _Plan(Generic[M]):
-    """What `minimise` was asked for."""
+@dataclass(eq=False)
+class _Descent(Plan[M]):
+    """What `minimise` was asked for, and how far it is."""
 
     objective: Objective[M]
     start: Float[Tensor, " p"]
@@ -181,17 +411,47 @@ class _Plan(Generic[M]):
     seed: int
     in_double: Callable[[], Objective[M]] | None
 
+    def __post_init__(self) -> None:
+        self.rule, self.origin = self.optimiser.rule, self.objective.origin
+        self.current = self.problem(self.start.dtype)
+        self.state: State
+
     def problem(self, dtype: torch.dtype) -> Problem:
         """What is minimised, for vectors of a type; nothing is evaluated yet."""
         objective = self.objective
         if dtype != self.start.dtype:
-            assert self.in_double is not None  # noqa: S101 - the loop asked
+            assert self.in_double is not None  # noqa: S101 - `goes_on` asked
             objective = self.in_double()
         like = self.start.to(dtype)
         return Problem.of(objective, self.penalty, self.scaling, like, self.seed)
 
+    def begin(self) -> None:
+        start = self.current.scaled(self.start).clone()
+        self.state = self.optimiser.begin(self.current, start)
+
+    def advance(self) -> Verdict | None:
+        return self.optimiser.advance(self.current, self.state)
+
+    def commit(self) -> None:
+        self.current.objective.commit()
+
+    def goes_on(self, verdict: Verdict) -> bool:
+        """Begins again in float64 where values are off by more than float32 explains, or stuck."""
+        state, last = self.state, self.current
+        if self.in_double is None or state.vector.dtype != torch.float32:
+            return False
+        rounding = MUCH_NOISE * torch.finfo(torch.float32).eps
+        # More than float32 explains, and than a gain that counts as none.
+        noisy = state.noise > max(rounding, self.rule.delta or 0.0) * abs(state.value)
+        if verdict.ending != "stuck" and not (verdict.ending == "value" and noisy):
+            return False
+        self.current = self.problem(torch.float64)
+        self.current.evaluations, self.current.before = last.evaluations, last.before
+        self.state = self.optimiser.begin(self.current, state.vector.double())
+        self.state.iteration = self.state.since = state.iteration + 1
+        return True
+
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint must agree on with a training that resumes it."""
         layout = self.objective.layout
         named = zip(layout.names, layout.shapes, strict=True)
         own = {
@@ -199,206 +459,29 @@ class _Plan(Generic[M]):
             "parameters": {name: list(shape) for name, shape in named},
             "dtype": str(self.start.dtype).removeprefix("torch."),
         }
-        rest = {
-            "penalty": repr(self.penalty),
-            "batches": self.objective.parts,
-            "seed": self.seed,
-        }
+        rest = {"penalty": repr(self.penalty), "batches": self.objective.parts, "seed": self.seed}
         return own | settings_of(self.optimiser) | rest
 
+    def tensors(self) -> dict[str, Tensor]:
+        own = {f"state.{name}": value for name, value in self.state.tensors().items()}
+        inner = self.current.objective.state()
+        return own | {f"objective.{name}": value for name, value in inner.items()}
 
-@final
-@dataclass(eq=False)
-class _Training(Generic[M]):
-    """One training under way; `earlier` counts the seconds it took before it was resumed."""
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        own = under("state.", tensors)
+        like = self.start.to(own["vector"].dtype)
+        if like.dtype != self.start.dtype:
+            self.current = self.problem(like.dtype)
+        self.current.objective.restore(under("objective.", tensors))
+        self.state = self.optimiser.restore(like, own)
 
-    plan: _Plan[M]
-    callbacks: Sequence[Callback | Watch]
-    reporter: Reporter
-    interrupt: Interrupt
-    checkpoint: Checkpoint | None
-    history: list[Row] = field(default_factory=list)
-    started: float = field(default_factory=time.monotonic)
-    earlier: float = 0.0
-    saved: tuple[int, float] = (0, 0.0)  # iteration and seconds at the last checkpoint
-
-    def __post_init__(self) -> None:
-        self.problem = self.plan.problem(self.plan.start.dtype)
-        self.rule = self.plan.optimiser.rule
-        self.watches = [item for item in self.callbacks if isinstance(item, Watch)]
-        self.identity = self.plan.identity() | {"early stopping": len(self.watches)}
-        self.state: State
-
-    @property
-    def seconds(self) -> float:
-        return self.earlier + time.monotonic() - self.started
-
-    def begin(self) -> Outcome[M]:
-        start = self.problem.scaled(self.plan.start).clone()
-        self.state = self.plan.optimiser.begin(self.problem, start)
-        self.problem.objective.commit()
-        if math.isfinite(self.state.value):
-            self.history.append(self.row())
-        return self.outcome(self.go())
-
-    def resume(self) -> Outcome[M]:
-        assert self.checkpoint is not None  # noqa: S101 - run() made sure
-        identity, tensors = read_checkpoint(self.checkpoint.path)
-        check_same(self.checkpoint.path, identity, self.identity)
-        evaluations, self.earlier = tensors["training.progress"].tolist()
-        self.history = [_row_of(numbers) for numbers in tensors["training.history"].tolist()]
-        own = _under("state.", tensors)
-        like = self.plan.start.to(own["vector"].dtype)
-        if like.dtype != self.plan.start.dtype:
-            self.problem = self.plan.problem(like.dtype)
-        self.problem.evaluations = int(evaluations)
-        self.problem.objective.restore(_under("objective.", tensors))
-        self.state = self.plan.optimiser.restore(like, own)
-        for k, watch in enumerate(self.watches):
-            held = _under(f"watch{k}.", tensors)
-            watch.restore({name: value.to(like.device) for name, value in held.items()})
-        self.saved = (self.state.iteration, self.seconds)
-        return self.outcome(self.go())
-
-    def go(self) -> Verdict:
-        """Iterates until something ends it; the last state is then in the checkpoint."""
-        self.problem.before = self.halt_if_due
-        try:
-            verdict = self.verdict()
-            while verdict is None:
-                verdict = self.plan.optimiser.advance(self.problem, self.state)
-                verdict = verdict or self.arrive()
-                if verdict is not None and self.needs_double(verdict):
-                    self.go_on_in_double()
-                    verdict = self.arrive()
-        except Halt as halt:
-            verdict = halt.verdict
-        finally:
-            self.problem.before = never
-        self.save()
-        self.reporter.finish(self.reported(self.history[-1]) if self.history else None, verdict)
-        return verdict
-
-    def arrive(self) -> Verdict | None:
-        """Keeps and shows the state that the optimiser has moved to; why to stop there, if so."""
-        self.problem.objective.commit()
-        verdict = self.look() or self.verdict()
-        self.save_if_due()
-        return verdict
-
-    def needs_double(self, verdict: Verdict) -> bool:
-        """Whether training would go on but for values that are off by more than they must be."""
-        if self.plan.in_double is None or self.state.vector.dtype != torch.float32:
-            return False
-        rounding = torch.finfo(torch.float32).eps * abs(self.state.value)
-        enough = (self.rule.delta or 0.0) * abs(self.state.value)  # a gain that counts as none
-        noisy = self.state.noise > max(MUCH_NOISE * rounding, enough)
-        return verdict.ending == "stuck" or (verdict.ending == "value" and noisy)
-
-    def go_on_in_double(self) -> None:
-        """Begins again in float64, from where float32 leads no further."""
-        stuck, evaluations = self.state, self.problem.evaluations
-        problem = self.plan.problem(torch.float64)
-        problem.evaluations, problem.before = evaluations, self.problem.before
-        self.state = self.plan.optimiser.begin(problem, stuck.vector.double())
-        self.state.iteration = self.state.since = stuck.iteration + 1
-        self.problem = problem
-
-    def halt_if_due(self) -> None:
-        """Raises `Halt` where no further evaluation should begin."""
-        verdict = self.interruption()
-        verdict = verdict or self.rule.limit(-1, self.problem.evaluations, self.seconds)
-        if verdict is not None:
-            raise Halt(verdict)
-
-    def interruption(self) -> Verdict | None:
-        return Verdict("interrupted", "training was interrupted.") if self.interrupt.asked else None
-
-    def verdict(self) -> Verdict | None:
-        """What the stop rules say about the current state."""
-        if self.interrupt.asked or not self.history:
-            evaluations = self.problem.evaluations
-            limit = self.rule.limit(self.state.iteration, evaluations, self.seconds)
-            return self.interruption() or limit
-        rows = self.history[self.state.since :]
-        return self.rule.verdict(rows[-1], self.state.size, rows, self.state.noise)
-
-    def row(self) -> Row:
-        state = self.state
-        numbers = (state.iteration, state.value, state.gradient_norm, state.step)
-        return Row(*numbers, self.problem.evaluations, self.seconds)
-
-    def reported(self, row: Row) -> Row:
-        """The row with the whole value; stop rules see what the functions give."""
-        return row._replace(value=row.value + self.plan.objective.origin)
-
-    def _model(self, vector: Tensor) -> M:
+    def at(self, vector: Float[Tensor, " p"]) -> M:
         """What the objective stands for, in the type that training began with."""
-        natural = self.problem.natural(vector.to(self.state.vector.dtype))
-        return self.plan.objective.at(natural.to(self.plan.start.dtype))
+        natural = self.current.natural(vector.to(self.state.vector.dtype))
+        return self.objective.at(natural.to(self.start.dtype))
 
-    def look(self) -> Verdict | None:
-        """Shows the new state to all callbacks; a verdict where one of them asks to stop."""
-        row, reasons = self.row(), []
-        if self.callbacks:
-            vector = self.state.answer
-            with torch.no_grad():
-                step = Step(*self.reported(row)[:6], vector, self._model(vector))
-                reasons = [reason for item in self.callbacks if (reason := item(step))]
-        scores = [watch.score for watch in self.watches if watch.score is not None]
-        self.history.append(row._replace(validation=scores[0] if scores else None))
-        self.reporter.show(self.reported(self.history[-1]))
-        return Verdict("callback", f"stopped by a callback: {reasons[0]}") if reasons else None
-
-    def outcome(self, verdict: Verdict) -> Outcome[M]:
-        """The record handed out: the best state a callback kept, or else the last."""
-        state = self.state
-        kept = [best for watch in self.watches if (best := watch.best()) is not None]
-        best = kept[0] if kept else Best(state.answer, state.value + self.plan.objective.origin)
+    def result(self, best: Best, *, exact: bool) -> tuple[M, float]:
         value = best.value
-        if not state.exact and verdict.ending != "interrupted":
-            value = self.problem.total(best.vector).value.item() + self.plan.objective.origin
-        model = self._model(best.vector.clone())
-        counts = (state.iteration, self.problem.evaluations)
-        history = tuple(self.reported(row) for row in self.history)
-        outcome = Outcome(model, value, *counts, *verdict, history, self.seconds)
-        if outcome.failed:
-            warnings.warn(outcome.reason, TrainingWarning, stacklevel=2)
-        return outcome
-
-    def save_if_due(self) -> None:
-        iteration, seconds = self.saved
-        since = (self.state.iteration - iteration, self.seconds - seconds)
-        if self.checkpoint is not None and self.checkpoint.due(*since):
-            self.save()
-
-    def save(self) -> None:
-        if self.checkpoint is None:
-            return
-        rows = [[math.nan if n is None else n for n in row] for row in self.history]
-        # Evaluations of an iteration that was broken off are done again.
-        evaluations = self.history[-1].evaluations if self.history else 0
-        progress = [float(evaluations), self.seconds]
-        tensors = {
-            "training.history": torch.tensor(rows, dtype=torch.float64).reshape(-1, 7),
-            "training.progress": torch.tensor(progress, dtype=torch.float64),
-        }
-        tensors |= {f"state.{name}": value for name, value in self.state.tensors().items()}
-        tensors |= {
-            f"objective.{name}": own for name, own in self.problem.objective.state().items()
-        }
-        for k, watch in enumerate(self.watches):
-            tensors |= {f"watch{k}.{name}": value for name, value in watch.tensors().items()}
-        write_checkpoint(self.checkpoint.path, self.identity, tensors)
-        self.saved = (self.state.iteration, self.seconds)
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names start so, under the rest of their names."""
-    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
-
-
-def _row_of(numbers: list[Any]) -> Row:
-    iteration, value, norm, step, evaluations, seconds, validation = numbers
-    score = None if math.isnan(validation) else validation
-    return Row(int(iteration), value, norm, step, int(evaluations), seconds, score)
+        if exact and not self.state.exact:
+            value = self.current.total(best.vector).value.item() + self.origin
+        return self.at(best.vector.clone()), value
