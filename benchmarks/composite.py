@@ -126,7 +126,8 @@ def treebank_grammars() -> Iterator[list[str]]:
     """Best parses, and the sums over all parses, of tag strings of the treebank itself."""
     name, trees = treebank()
     counts = TreebankCounts.of(trees)
-    shape, rules, start = counts.shape, counts.log_rules(), counts.log_start()
+    shape, rules, roots = counts.shape, counts.log_rules(), counts.root_counts()
+    start = (roots / roots.sum()).log()
     print(f"{name}: {shape.phrases} phrases, {len(shape)} rules", file=sys.stderr)
     for length in (5, 10, 15):
         tree = next(t for t in map(normal_form, trees) if t is not None and len(t.words) == length)

@@ -15,7 +15,7 @@ from rows import Rows
 from texts import Sentences, Split
 
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, train_lifted
-from mrflearn.features.counting import count_sentences
+from mrflearn.features.counting import moments_of
 from mrflearn.io.corpus import Vocabulary, count_corpus
 
 PART, CHOICE = "best bound", "best bound, candidates"
@@ -114,9 +114,7 @@ def _held_out(
     train: Sentences, cut: int, settings: LiftedSettings, words: int | None
 ) -> dict[str, Any]:
     vocabulary = Vocabulary.from_counts(count_corpus(train), size=words)
-    first, last = (
-        count_sentences(part, vocabulary, CONTEXT) for part in (train[:cut], train[cut:])
-    )
+    first, last = (moments_of(part, vocabulary, CONTEXT) for part in (train[:cut], train[cut:]))
     fit = train_lifted(first, settings, last)
     return {"held_out": certified(fit, last), "best_after": _best_after(fit), **_story(fit)}
 
@@ -130,7 +128,7 @@ def _best_after(fit: LiftedFit) -> int:
 def _final(text: Split, settings: LiftedSettings, words: int | None) -> dict[str, Any]:
     vocabulary = Vocabulary.from_counts(count_corpus(text.train), size=words)
     train, valid, test = (
-        count_sentences(part, vocabulary, CONTEXT) for part in (text.train, text.valid, text.test)
+        moments_of(part, vocabulary, CONTEXT) for part in (text.train, text.valid, text.test)
     )
     fit = train_lifted(train, settings)
     found = {"train": train, "valid": valid, "test": test}

@@ -12,7 +12,7 @@ from texts import Split
 from torch import Tensor
 
 from mrflearn.estimators.lifted_training import LiftedFit, LiftedSettings, train_lifted
-from mrflearn.features.counting import count_sentences
+from mrflearn.features.counting import moments_of
 from mrflearn.features.moments import Moments
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.io.corpus import Vocabulary, count_corpus
@@ -39,9 +39,7 @@ def fitted(text: Split, settings: LiftedSettings, size: int | None, folder: Path
     asked = json.dumps([text.name, len(text.train), size, asdict(settings)])
     path = folder / "models" / hashlib.sha256(asked.encode()).hexdigest()[:12]
     if not path.exists():
-        train, valid = (
-            count_sentences(part, vocabulary, CONTEXT) for part in (text.train, text.valid)
-        )
+        train, valid = (moments_of(part, vocabulary, CONTEXT) for part in (text.train, text.valid))
         fit = train_lifted(train, settings, valid)
         tensors = dict(zip(PARTS, fit.model.potentials()[:3], strict=True))
         if settings.form == "low-rank":

@@ -14,7 +14,7 @@ from rows import Rows
 from texts import Sentences, larger
 
 from mrflearn.estimators.lifted_training import LiftedSettings, train_lifted
-from mrflearn.features.counting import count_sentences
+from mrflearn.features.counting import moments_of
 from mrflearn.features.moments import merge
 from mrflearn.io.corpus import Vocabulary, count_corpus
 
@@ -53,7 +53,7 @@ def report(rows: Rows) -> list[str]:
 
 def _measure(sentences: Sentences, size: int | None, device: str, repeats: int) -> dict[str, Any]:
     vocabulary = Vocabulary.from_counts(count_corpus(sentences), size=size)
-    once = count_sentences(sentences, vocabulary, CONTEXT)
+    once = moments_of(sentences, vocabulary, CONTEXT)
     corpora = {times: merge(*[once] * times) for times in TIMES}
     limit = EVALUATIONS[device]
     settings = LiftedSettings(max_iterations=limit, max_evaluations=limit, device=device)

@@ -8,7 +8,7 @@ import pytest
 from mrflearn.errors import MrflearnError
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.estimators.loading import load
-from mrflearn.features.counting import count_sentences
+from support.moments import count_sentences
 
 
 def sentences(count: int, seed: int) -> list[list[str]]:

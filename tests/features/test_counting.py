@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.counting import MomentsCounter, count_sentences, count_text
+from mrflearn.features.counting import MomentsCounter, count_text
 from mrflearn.features.moments import merge
 from mrflearn.io.corpus import LINE_END_ID, Vocabulary, count_words
+from support.moments import count_sentences
 
 VOCABULARY = Vocabulary(("a", "<S>", "b", "<unk>"))
 corpora = st.lists(st.lists(st.sampled_from(["a", "b", "c", "<S>"]), max_size=6), max_size=6)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.features.counting import count_sentences
 from mrflearn.features.log_ratios import (
     harmonic_weights,
     mixed_frequencies,
     positive_log_ratios,
 )
 from mrflearn.io.corpus import Vocabulary
+from support.moments import count_sentences
 
 WORDS = Vocabulary(("<S>", "<unk>", "a", "b", "c"))
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), min_size=2, max_size=7), min_size=1, max_size=6)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mrflearn.errors import DataError
-from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments import PairCounts, lattice_moments, merge, sum_by_key
 from mrflearn.io.corpus import Vocabulary
+from support.moments import count_sentences
 
 WORDS = Vocabulary(("<S>", "<unk>", "a"))
 TEXT = count_sentences([["a"], ["a", "b"]], WORDS, 2)

@@ -7,10 +7,10 @@ import pytest
 import safetensors.numpy
 
 from mrflearn.errors import DataError, StorageError
-from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments import lattice_moments
 from mrflearn.features.moments_file import load_moments, save_moments
 from mrflearn.io.corpus import Vocabulary
+from support.moments import count_sentences
 
 WORDS = Vocabulary(("<S>", "<unk>", "é\n", "a"))
 TEXT = count_sentences([["a", "é\n"], ["a", "b", "a"]], WORDS, 2).rounded_up(4)

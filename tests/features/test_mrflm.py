@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from mrflearn.errors import DataError
-from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments import lattice_moments
 from mrflearn.features.moments_file import read_mrflm, read_mrflm_vocabulary, write_mrflm
 from mrflearn.io.corpus import Vocabulary
+from support.moments import count_sentences
 
 WORDS = Vocabulary(("a", "<S>", "b", "<unk>"))
 # The ring of the corpus "a b a", K = 1, is <S> a b a: four pairs, (b, a) among them once.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments import merge
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.lifted import log_frequencies, spectral_start
+from support.moments import count_sentences
 
 LINES = [["a", "b"], ["a", "b", "c"], ["c", "b"]]
 WORDS = Vocabulary(("<S>", "<unk>", "a", "b", "c"))

@@ -21,7 +21,6 @@ import torch
 
 import mrflearn
 from mrflearn.estimators.crf_weights import read_weights
-from mrflearn.features.counting import count_sentences
 from mrflearn.features.moments_file import (
     load_moments,
     read_mrflm,
@@ -41,6 +40,7 @@ from mrflearn.training.checkpoint import read_checkpoint, write_checkpoint
 from support.edited import signed
 from support.estimators import estimators
 from support.formats import FORMATS
+from support.moments import count_sentences
 from support.mutations import damage
 
 LIGHT_MODELS = ("HMMTagger", "NgramLanguageModel", "PCFG")  # fitted in no time

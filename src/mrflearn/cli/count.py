@@ -22,7 +22,7 @@ def count(
     **given: Any,
 ) -> None:
     """Count the pairs of words of a text once, to learn from the counts as often as you like."""
-    from mrflearn.features.counting import count_text_shards, count_text_shards_like
+    from mrflearn.features.counting import count_text_shards
     from mrflearn.features.moments_file import load_moments, save_moments
 
     usual = {name: estimators("lm")["lm"][name][1] for name in COUNTED}
@@ -33,7 +33,7 @@ def count(
         if like is not None:
             reason = "the words and context are those of --like; leave it out."
             refuse_idle(ctx, dict.fromkeys(COUNTED, reason))
-            moments = count_text_shards_like(load_moments(like), paths, place)
+            moments = count_text_shards(paths, place, like=load_moments(like))
         else:
             size = None if (most := chosen.pop("vocabulary_size")) == "none" else most
             moments = count_text_shards(paths, place, size=size, **chosen)

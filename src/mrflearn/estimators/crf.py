@@ -41,7 +41,7 @@ from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.storage import figure, record
 from mrflearn.objectives.field_objectives import Criterion
-from mrflearn.training.callbacks import Callback, EarlyStopping, Watcher
+from mrflearn.training.callbacks import Callback, EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint
 
 # What users hand to a chain CRF, as features and labels by number.
@@ -203,7 +203,7 @@ class CRF(ChainQuestions):
         batch_size: int = 32,
         patience: int = 20,
         warm_start: bool = False,
-        callbacks: Sequence[Callback | Watcher] = (),
+        callbacks: Sequence[Callback | EarlyStopping] = (),
         dtype: str = "float32",
         device: str = "cpu",
         n_jobs: int | None = None,

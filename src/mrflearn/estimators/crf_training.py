@@ -52,7 +52,7 @@ from mrflearn.objectives.field_objectives import (
 from mrflearn.objectives.likelihood import FieldLikelihood
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.reweighted import Shares, with_shares
-from mrflearn.training.callbacks import Callback, Watcher
+from mrflearn.training.callbacks import Callback, EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS, OWLQN
 from mrflearn.training.loop import minimise
@@ -94,7 +94,7 @@ class LogLinearLabeller(Estimator):
     calibration_samples: int = 1000
     calibration_candidates: int = 10
     batch_size: int
-    callbacks: Sequence[Callback | Watcher]
+    callbacks: Sequence[Callback | EarlyStopping]
     n_jobs: int | None
     random_state: int
     verbose: bool
@@ -127,7 +127,7 @@ class LogLinearLabeller(Estimator):
         executor: Executor | None = None,
         tie: Int64[Tensor, " p"] | None = None,
         pull: bool = False,
-        watchers: Sequence[Callback | Watcher] = (),
+        watchers: Sequence[Callback | EarlyStopping] = (),
         checkpoint: PathLike | Checkpoint | None = None,
         resume: bool = False,
     ) -> Outcome[LogLinearField]:

@@ -38,7 +38,7 @@ from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.objectives.field_objectives import Criterion, Pieces
 from mrflearn.objectives.likelihood import spans_of
 from mrflearn.objectives.reweighted import Shares
-from mrflearn.training.callbacks import Callback, Watcher
+from mrflearn.training.callbacks import Callback, EarlyStopping
 
 # Best labels and probabilities on any graphs, exact wherever the width allows.
 
@@ -224,7 +224,7 @@ class FieldCRF(LogLinearLabeller):
     delta: float = 1e-5
     batch_size: int = 32
     inference: Method = "auto"
-    callbacks: Sequence[Callback | Watcher] = ()
+    callbacks: Sequence[Callback | EarlyStopping] = ()
     n_jobs: int | None = None
     dtype: str = "float32"
     random_state: int = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import final
 
 import numpy as np
@@ -39,27 +38,11 @@ from mrflearn.io.files import PathLike
 # One streaming pass over text into moments; memory follows distinct pairs, not the corpus.
 
 
-SENTENCES_AT_A_TIME = 20_000
-
-
 def count_text(paths: Iterable[PathLike], vocabulary: Vocabulary, context: int = 2) -> Moments:
     """Moments of text files, one sentence a line, at the offsets 1 to `context`; `-` is stdin."""
     counter = MomentsCounter(vocabulary, context)
     for block in read_blocks(*paths):
         counter.add(vocabulary.encode_block(block))
-    return counter.moments()
-
-
-def count_sentences(
-    sentences: Iterable[Sequence[str]], vocabulary: Vocabulary, context: int = 2
-) -> Moments:
-    """Moments of sentences that are lists of words, at the offsets 1 to `context`."""
-    counter = MomentsCounter(vocabulary, context)
-    stream = iter(sentences)
-    while some := list(islice(stream, SENTENCES_AT_A_TIME)):
-        ids = vocabulary.encode(word for sentence in some for word in sentence)
-        ends = np.cumsum([len(sentence) for sentence in some])
-        counter.add(np.insert(ids, ends, LINE_END_ID))
     return counter.moments()
 
 
@@ -229,33 +212,22 @@ def count_text_shards(
     context: int = 2,
     size: int | None = None,
     min_count: int = 1,
+    like: Moments | None = None,
 ) -> Moments:
-    """The moments of all files over their common vocabulary; each file is read twice."""
-    _refuse_standard_input(paths)
-    counts = executor.total(count_words, paths)
-    vocabulary = Vocabulary.from_counts(counts, size=size, min_count=min_count)
-    return _counted(vocabulary, context, paths, executor)
+    """The moments of all files over their common vocabulary; each file is read twice.
 
-
-def count_text_shards_like(
-    other: Moments, paths: Sequence[PathLike], executor: Executor
-) -> Moments:
-    """The moments of all files over the vocabulary and context of others."""
-    _refuse_standard_input(paths)
-    if other.vocabulary is None:
+    With `like`, over the vocabulary and context of other moments.
+    """
+    if any(str(path) == "-" for path in paths):
+        raise DataError("standard input flows by once only; give the text as files.")
+    if like is None:
+        counts = executor.total(count_words, paths)
+        vocabulary = Vocabulary.from_counts(counts, size=size, min_count=min_count)
+    elif like.vocabulary is not None:
+        vocabulary, context = like.vocabulary, like.context
+    else:
         raise DataError("the moments to be like have no vocabulary; count them from a text.")
-    return _counted(other.vocabulary, other.context, paths, executor)
-
-
-def _counted(
-    vocabulary: Vocabulary, context: int, paths: Sequence[PathLike], executor: Executor
-) -> Moments:
     moments = executor.total(CountText(vocabulary, context), paths)
     if not moments.words:
         raise DataError("there are no words in these files. Are they empty?")
     return moments
-
-
-def _refuse_standard_input(paths: Sequence[PathLike]) -> None:
-    if any(str(path) == "-" for path in paths):
-        raise DataError("standard input flows by once only; give the text as files.")

@@ -119,11 +119,6 @@ class TreebankCounts:
             times[symbol] = count
         return times
 
-    def log_start(self) -> Float[Tensor, " s"]:
-        """The share of each symbol among the roots, in nats; -inf for one that is never a root."""
-        times = self.root_counts()
-        return (times / times.sum()).log()
-
     def word_tags(self, vocabulary: Vocabulary) -> Float[Tensor, "v p"]:
         """How often each word of a vocabulary has each tag."""
         times = torch.zeros(len(vocabulary), len(self.preterminals), dtype=torch.float64)

@@ -1,15 +1,8 @@
 """Hidden Markov models for tagging: transitions, word and suffix emissions, lattices.
 
-Letters in shapes: t: tags; k: words asked about; n: endings.
-
-Letters in shapes: t: tags; x: tags and the edge of a sentence; c: contexts; g: counted trigrams.
-
-Letters in shapes: w: words; k: (word, tag) entries; t: tags.
-
-Letters in shapes: k: counted (tag before, tag, word); n: what is asked about.
-
-Letters in shapes: r: rows (tokens) laid out by `Steps`; n: nodes; k: some nodes; e: edges;
-b: sentences that have words, longest first.
+Letters in shapes: t: tags; x: tags and the edge of a sentence; w: words; c: contexts of tags; g:
+counted trigrams; k: entries (word, tag), or some of n nodes; n: what is asked about; r: rows
+(tokens) packed by `Steps`; b: sentences that have words, longest first.
 """
 
 from __future__ import annotations
@@ -143,31 +136,29 @@ def tag_transitions(counts: TagCounts, order: int) -> TagTransitions:
 
 
 def deleted_interpolation(counts: TagCounts, order: int) -> tuple[float, ...]:
-    """The weights of unigrams, bigrams (and trigrams), which sum to 1.
-
-    Each n-gram votes, as often as it occurs, for the order that would foretell it best were this
-    one occurrence not counted [Brants 2000, figure 1].  Ties share the vote, and each order has
-    one vote to begin with, so that nothing is impossible.
-    """
+    """The weights of unigrams, bigrams (and trigrams), which sum to 1 [Brants 2000, figure 1]."""
     size = len(counts.tags) + 1
     first, second, third, times = counts.trigram.T
-    pair = second * size + third
-    votes = [
-        _left_out(_table(third, times, size)[third], np.full(len(third), times.sum())),
-        _left_out(_table(pair, times, size**2)[pair], _table(second, times, size)[second]),
+    pair, before = second * size + third, first * size + second
+    levels = [
+        (_table(third, times, size)[third], np.full(len(third), times.sum())),
+        (_table(pair, times, size**2)[pair], _table(second, times, size)[second]),
+        (times, _table(before, times, size**2)[before]),
     ]
-    if order == 2:
-        before = first * size + second
-        votes.append(_left_out(times, _table(before, times, size**2)[before]))
-    shares = np.stack(votes)
+    return _elected(levels[: order + 1], times)
+
+
+def _elected(levels: Sequence[tuple[Numbers, Numbers]], times: Numbers) -> tuple[float, ...]:
+    """The weight of each level, by the counts of events and of their contexts there.
+
+    Each event votes, as often as it occurs, for the level that would foretell it best were this
+    one occurrence not counted.  Ties share the vote, and each level has one vote to begin with, so
+    that nothing is impossible.
+    """
+    shares = np.stack([(own - 1) / np.maximum(context - 1, 1) for own, context in levels])
     best = shares == shares.max(axis=0)
     total = 1.0 + ((best / best.sum(axis=0)) * times).sum(axis=1)
     return tuple((total / total.sum()).tolist())
-
-
-def _left_out(count: Numbers, context: Numbers) -> Float[np.ndarray, " g"]:
-    result: Float[np.ndarray, " g"] = (count - 1) / np.maximum(context - 1, 1)
-    return result
 
 
 def _table(place: Numbers, times: Numbers, size: int) -> Numbers:
@@ -258,11 +249,7 @@ def word_context(counts: TagCounts, entries: WordTags) -> WordContext:
     pair = before * (counts.edge + 1) + tag
     pairs = np.bincount(pair, weights=times)[pair]
     alone = np.asarray(counts.lexicon[word, tag]).ravel()
-    ours = (times - 1) / np.maximum(pairs - 1, 1)
-    theirs = (alone - 1) / np.maximum(counts.tag_total[tag] - 1, 1)
-    # Each word votes for what would foretell it best were it not counted; ties share the vote.
-    votes = times * ((theirs > ours) + 0.5 * (theirs == ours))
-    left = float((votes.sum() + 1) / (times.sum() + 2))
+    left, _ = _elected([(alone, counts.tag_total[tag]), (times, pairs)], times)
     code = _codes(before, tag, word, len(counts.words), len(counts.tags))
     mixed = (1 - left) * times / pairs + left * np.exp(_looked_up(entries, word, tag))
     order = np.argsort(code)

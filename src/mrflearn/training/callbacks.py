@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+from typing import Any, NamedTuple, final
 
 import torch
 from jaxtyping import Float
@@ -22,31 +22,6 @@ class Best(NamedTuple):
 
     vector: Float[Tensor, " p"]
     value: float
-
-
-@runtime_checkable
-class Watch(Protocol):
-    """A callback with a memory, which goes into checkpoints."""
-
-    @property
-    def score(self) -> float | None:
-        """What it found at the last step, for the history and the progress line."""
-
-    def __call__(self, step: Step[Any], /) -> str | None: ...
-
-    def best(self) -> Best | None:
-        """What to hand out instead of the last vector, if anything."""
-
-    def tensors(self) -> dict[str, Tensor]: ...
-
-    def restore(self, tensors: dict[str, Tensor]) -> None: ...
-
-
-@runtime_checkable
-class Watcher(Protocol):
-    """Frozen settings of a callback with a memory; each training begins a new memory."""
-
-    def begin(self) -> Watch: ...
 
 
 @final
@@ -69,12 +44,17 @@ class EarlyStopping:
             )
 
     def begin(self) -> Watch:
-        return _Watch(self)
+        """The memory of one training."""
+        return Watch(self)
 
 
 @final
-class _Watch:
-    """The memory of one `EarlyStopping`."""
+class Watch:
+    """The memory of one `EarlyStopping`, which goes into checkpoints.
+
+    `score` is what it found at the last step, and `kept` what to hand out instead of the last
+    vector.
+    """
 
     def __init__(self, settings: EarlyStopping) -> None:
         self.settings = settings
@@ -103,16 +83,10 @@ class _Watch:
         )
 
     def _improves(self, score: float) -> bool:
-        if math.isnan(score):
-            return False
         if math.isnan(self.best_score):
-            return True
-        return (score > self.best_score) == self.settings.higher_is_better and (
-            score != self.best_score
-        )
-
-    def best(self) -> Best | None:
-        return self.kept
+            return not math.isnan(score)
+        higher = self.settings.higher_is_better
+        return score > self.best_score if higher else score < self.best_score
 
     def tensors(self) -> dict[str, Tensor]:
         value = math.nan if self.kept is None else self.kept.value

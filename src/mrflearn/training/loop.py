@@ -24,7 +24,7 @@ from mrflearn.io.files import PathLike
 from mrflearn.objectives.base import Objective
 from mrflearn.objectives.penalty import Penalty
 from mrflearn.objectives.scaling import Scaling
-from mrflearn.training.callbacks import Best, Callback, Watch, Watcher
+from mrflearn.training.callbacks import Best, Callback, EarlyStopping, Watch
 from mrflearn.training.checkpoint import (
     Checkpoint,
     check_same,
@@ -139,7 +139,7 @@ class Plan(ABC, Generic[M]):
 def train(
     plan: Plan[M],
     *,
-    callbacks: Sequence[Callback | Watcher] = (),
+    callbacks: Sequence[Callback | EarlyStopping] = (),
     progress: bool = False,
     checkpoint: PathLike | Checkpoint | None = None,
     resume: bool = False,
@@ -150,7 +150,7 @@ def train(
     checkpoint = checkpoint_of(checkpoint)
     if checkpoint is not None:
         checkpoint.check_writable()
-    watching = [item.begin() if isinstance(item, Watcher) else item for item in callbacks]
+    watching = [item.begin() if isinstance(item, EarlyStopping) else item for item in callbacks]
     with (
         interruptible(announce=progress) as interrupt,
         reporting(progress, plan.rule) as reporter,
@@ -197,7 +197,7 @@ class _Training(Generic[M]):
         identity, tensors = read_checkpoint(self.checkpoint.path)
         check_same(self.checkpoint.path, identity, self.identity)
         evaluations, self.earlier = tensors["training.progress"].tolist()
-        self.history = [_row_of(numbers) for numbers in tensors["training.history"].tolist()]
+        self.history = [Row.of(numbers) for numbers in tensors["training.history"].tolist()]
         self.plan.restore(tensors)
         self.plan.current.evaluations = int(evaluations)
         for k, watch in enumerate(self.watches):
@@ -280,7 +280,7 @@ class _Training(Generic[M]):
     def outcome(self, verdict: Verdict) -> Outcome[M]:
         """The record handed out: the best state a callback kept, or else the last."""
         plan, state = self.plan, self.plan.state
-        kept = [best for watch in self.watches if (best := watch.best()) is not None]
+        kept = [watch.kept for watch in self.watches if watch.kept is not None]
         best = kept[0] if kept else Best(state.answer, state.value + plan.origin)
         model, value = plan.result(best, exact=verdict.ending != "interrupted")
         counts = (state.iteration, plan.current.evaluations)
@@ -313,12 +313,6 @@ def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
 
 
-def _row_of(numbers: list[Any]) -> Row:
-    iteration, value, norm, step, evaluations, seconds, validation = numbers
-    score = None if math.isnan(validation) else validation
-    return Row(int(iteration), value, norm, step, int(evaluations), seconds, score)
-
-
 # Descent to the minimum of an objective plus a penalty, by any optimiser.
 
 
@@ -333,7 +327,7 @@ def minimise(
     start: Float[Tensor, " p"] | None = None,
     penalty: Penalty = NO_PENALTY,
     scaling: Scaling | None = None,
-    callbacks: Sequence[Callback | Watcher] = (),
+    callbacks: Sequence[Callback | EarlyStopping] = (),
     progress: bool = False,
     checkpoint: PathLike | Checkpoint | None = None,
     resume: bool = False,

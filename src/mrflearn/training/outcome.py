@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
@@ -35,6 +35,13 @@ class Row(NamedTuple):
     evaluations: int
     seconds: float
     validation: float | None = None
+
+    @classmethod
+    def of(cls, numbers: Sequence[Any]) -> Row:
+        """The row whose entries were stored as these; no validation is None or NaN."""
+        iteration, value, norm, step, evaluations, seconds, validation = map(_number, numbers)
+        score = None if math.isnan(validation) else validation
+        return cls(int(iteration), value, norm, step, int(evaluations), seconds, score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,22 +108,9 @@ class Outcome(Generic[M_co]):
             int(_number(figures["evaluations"])),
             ending,
             reason,
-            tuple(_row(*row) for row in figures["history"]),
+            tuple(map(Row.of, figures["history"])),
             _number(figures["seconds"]),
         )
-
-
-def _row(iteration: Any, *others: Any) -> Row:
-    value, norm, step, evaluations, seconds, validation = others
-    return Row(
-        int(_number(iteration)),
-        _number(value),
-        _number(norm),
-        _number(step),
-        int(_number(evaluations)),
-        _number(seconds),
-        None if validation is None else _number(validation),
-    )
 
 
 def _finite(value: Any) -> Any:
