@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from mrflearn.errors import MrflearnError
-from mrflearn.models.composite_lm import Level, common_weights, normalised, normalised_weights
+from mrflearn.models.composite_lm import Level, common_weights, normalised_weights, shares_by_group
 
 
 @given(st.integers(0, 6), st.booleans(), st.booleans())
@@ -30,10 +30,10 @@ def test_the_example_of_the_paper() -> None:
 
 
 def test_unused_contexts_keep_their_probabilities() -> None:
-    counts = torch.tensor([2.0, 6, 0, 0, 9, 9]).reshape(6, 1, 1)
-    before = torch.tensor([0.1, 0.9, 0.3, 0.7, 0.0, 0.25]).reshape(6, 1, 1)
-    new = normalised(counts, before, torch.tensor([0, 0, 1, 1]), 2)
-    assert_close(new.flatten(), torch.tensor([0.25, 0.75, 0.3, 0.7, 0.0, 0.25]))
+    counts = torch.tensor([2.0, 6, 0, 0]).reshape(4, 1, 1)
+    before = torch.tensor([0.1, 0.9, 0.3, 0.7]).reshape(4, 1, 1)
+    new = shares_by_group(counts, torch.tensor([0, 0, 1, 1]), 2, before)
+    assert_close(new.flatten(), torch.tensor([0.25, 0.75, 0.3, 0.7]))
 
 
 def test_common_weights_are_the_same_for_all_preterminals() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Protocol, final
+from typing import final
 
 import numpy as np
 import torch
@@ -17,11 +17,11 @@ from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
 from mrflearn.features.treebank import usual_form
 from mrflearn.inference.charts import Prefix
-from mrflearn.inference.parses import best_parses
+from mrflearn.inference.parses import Parse, best_parses
 from mrflearn.io.corpus import Document, Vocabulary
 from mrflearn.io.trees import PART, Tree
 from mrflearn.models.composite_lm import CompositeModel, Figures, HiddenTokens, explain
-from mrflearn.models.ngram import END, with_blind
+from mrflearn.models.ngram import END, draw, with_blind
 from mrflearn.models.pcfg import DerivationSampler
 from mrflearn.objectives.expected_counts import Batch, sentence_log_likelihoods
 from mrflearn.training.composite import CompositeFit
@@ -212,9 +212,7 @@ def _sentence(
     for tag in _preterminals(answers.model, generator):
         if len(context) >= longest:
             return
-        total = np.cumsum(answers.emission(context, shares)[:, tag])
-        drawn = int(np.searchsorted(total, generator.uniform(0, total[-1]), side="right"))
-        word = min(drawn, len(total) - 1)
+        word = draw(answers.emission(context, shares)[:, tag].cumsum(), generator)
         if word == answers.vocabulary.separator:
             return
         context.append(word)
@@ -235,15 +233,8 @@ def _preterminals(model: CompositeModel, generator: np.random.Generator) -> Iter
 # Parses of a chart as trees with names, as a treebank has them.
 
 
-class BestSpans(Protocol):
-    """A parse: (start, end, symbol) of every constituent, parents first, left before right."""
-
-    @property
-    def spans(self) -> Sequence[tuple[int, int, int]]: ...
-
-
 def tree_of(
-    parse: BestSpans | None, words: Sequence[str], names: Sequence[str], binarised: bool
+    parse: Parse | None, words: Sequence[str], names: Sequence[str], binarised: bool
 ) -> Tree | None:
     """The tree of a parse; the nodes that binarisation put into treebank trees are taken out."""
     if parse is None or not parse.spans:
@@ -254,10 +245,8 @@ def tree_of(
         if end - start == 1:
             done.append((start, Tree(name, (), words[start])))
             continue
-        children = []
-        while done and done[-1][0] < end:
-            children.append(done.pop()[1])
-        done.append((start, Tree(name, tuple(children))))
+        children = done.pop()[1], done.pop()[1]
+        done.append((start, Tree(name, children)))
     ((_, tree),) = done
     return usual_form(tree) if binarised else tree
 

@@ -13,7 +13,7 @@ parents; x, y: symbols of one role; q: pairs of symbols in the two other roles; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -135,8 +135,10 @@ class RuleShape:
         found = []
         for second, first in ((False, False), (False, True), (True, False), (True, True)):
             rule = ((word_left == first) & (word_right == second)).nonzero()[:, 0]
-            symbols = tuple(column[rule] for column in (self.parent, left, right))
-            found.append(ListedBlock.of(rule, symbols, (sizes[0], sizes[first], sizes[second])))
+            symbols = [column[rule] for column in (self.parent, left, right)]
+            sorts = (sizes[0], sizes[first], sizes[second])
+            roles = tuple(ListedRole.of(role, symbols, sorts) for role in range(3))
+            found.append(ListedBlock(rule, roles))
         return tuple(found)
 
     def to(self, device: torch.device) -> RuleShape:
@@ -265,31 +267,26 @@ class SparseSums:
 
 @dataclass(frozen=True, eq=False)
 class ListedRole:
-    """One role in a list of rules: the symbol there, and those in the other two roles."""
+    """One role in a list of rules: the symbol there, and the pair in the other two roles."""
 
     symbol: Int[Tensor, " r"]
-    others: tuple[Int[Tensor, " r"], Int[Tensor, " r"]]
+    pair: Int[Tensor, " r"]
+    pairs: tuple[Int[Tensor, " q"], Int[Tensor, " q"]]  # the distinct ones, by their symbols
     sizes: tuple[int, int, int]  # how many symbols can be in this role, and in the others
 
-    @cached_property
-    def _distinct(self) -> tuple[Int[Tensor, " q"], Int[Tensor, " r"]]:
-        codes = self.others[0] * self.sizes[2] + self.others[1]
-        distinct, of_rule = torch.unique(codes, return_inverse=True)
-        return distinct, of_rule
-
-    @cached_property
-    def pairs(self) -> tuple[Int[Tensor, " q"], Int[Tensor, " q"]]:
-        """The distinct pairs of symbols in the other roles."""
-        code = self._distinct[0]
-        return code // max(self.sizes[2], 1), code % max(self.sizes[2], 1)
-
-    @property
-    def pair(self) -> Int[Tensor, " r"]:
-        """The pair of each rule."""
-        return self._distinct[1]
+    @classmethod
+    def of(
+        cls, role: int, symbols: Sequence[Int[Tensor, " r"]], sizes: Sequence[int]
+    ) -> ListedRole:
+        """Rules by the columns of their symbols."""
+        one, other = (k for k in range(3) if k != role)
+        width = max(sizes[other], 1)
+        code, pair = torch.unique(symbols[one] * width + symbols[other], return_inverse=True)
+        pairs = code // width, code % width
+        return cls(symbols[role], pair, pairs, (sizes[role], sizes[one], sizes[other]))
 
     def __len__(self) -> int:
-        return len(self._distinct[0])
+        return len(self.pairs[0])
 
     @cached_property
     def gathered(self) -> SparseSums:
@@ -302,14 +299,13 @@ class ListedRole:
         return SparseSums(self.pair, self.symbol, len(self), self.sizes[0])
 
     @cached_property
-    def ends(self) -> tuple[SparseSums, SparseSums]:
+    def ends(self) -> tuple[SparseSums, ...]:
         """From pairs to the first symbol of each, and to the second."""
-        (first, second), (_, one, other) = self.pairs, self.sizes
-        return SparseSums(first, None, one, len(self)), SparseSums(second, None, other, len(self))
+        each = zip(self.pairs, self.sizes[1:], strict=True)
+        return tuple(SparseSums(symbol, None, size, len(self)) for symbol, size in each)
 
 
-@dataclass(frozen=True, eq=False)
-class ListedBlock:
+class ListedBlock(NamedTuple):
     """Rules whose parts are of two certain sorts, and where each stands among all rules.
 
     Preterminals are counted from 0 here.
@@ -317,18 +313,6 @@ class ListedBlock:
 
     rule: Int[Tensor, " r"]
     roles: tuple[ListedRole, ...]
-
-    @classmethod
-    def of(
-        cls, rule: Int[Tensor, " r"], symbols: tuple[Tensor, ...], sizes: tuple[int, int, int]
-    ) -> ListedBlock:
-        """Rules by the columns of their symbols."""
-        roles = []
-        for role in range(3):
-            one, other = (k for k in range(3) if k != role)
-            order = sizes[role], sizes[one], sizes[other]
-            roles.append(ListedRole(symbols[role], (symbols[one], symbols[other]), order))
-        return cls(rule, tuple(roles))
 
 
 class Semiring(NamedTuple):
@@ -428,7 +412,9 @@ class SparseRole:
             found = first[:, 0].index_select(0, one)
             return self.semiring.times_(found, second[:, 0].index_select(0, other))
         total = first.new_full((len(one), m, b), self.semiring.zero)
-        for i, j in _groups(count, total.numel(), self.at_once):
+        step = max(1, self.at_once // max(total.numel(), 1))
+        for i in range(0, count, step):
+            j = min(i + step, count)
             spans = _spans_with_room(splits.room, m, i, j)
             group = i if j == i + 1 else slice(i, j)
             found = first[:, group, spans].index_select(0, one)
@@ -479,13 +465,6 @@ class SparseBeside:
         pairs = _turned(values).index_select(0, role.listed.pairs[start])
         semiring.times_(pairs, self.table[:, words])
         semiring.apply(role.ends[end], pairs, _turned(total))
-
-
-def _groups(splits: int, elements: int, at_once: int) -> Iterator[tuple[int, int]]:
-    """All splits in groups, first and end, where each one of a group makes so many numbers."""
-    step = max(1, at_once // max(elements, 1))
-    for first in range(0, splits, step):
-        yield first, min(first + step, splits)
 
 
 def _spans_with_room(room: Room, m: int, i: int, j: int) -> slice:

@@ -119,30 +119,12 @@ class Explained:
     scores: Float[Tensor, "t a"]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class LevelCounts:
-    """Expected counts of table entries, of levels in buckets, and of topics at tokens."""
-
-    tables: Tables
-    weights: Float[Tensor, "b a l"]
-    topics: Float[Tensor, "t h"]
-
-
-def normalised(
-    counts: Float[Tensor, "k a h"],
-    before: Float[Tensor, "k a h"],
-    context: Int[Tensor, " n"],
-    contexts: int,
-) -> Float[Tensor, "k a h"]:
-    """Counts as probabilities of the last word after each context; the rows at the end stay.
-
-    After a context that was never used any probabilities are right, and those before stay.
-    """
-    inner, kept = counts[: len(context)], before[: len(context)]
-    total = inner.new_zeros(contexts, *inner.shape[1:]).index_add_(0, context, inner)[context]
-    new = torch.where(total > 0, inner / torch.where(total > 0, total, 1.0), kept)
-    return torch.cat([new, before[len(context) :]])
+def shares_by_group(
+    counts: Float[Tensor, "n ..."], group: Int[Tensor, " n"], groups: int, before: Tensor
+) -> Float[Tensor, "n ..."]:
+    """Counts divided by the sums over their groups; in a group never used, what was before."""
+    total = counts.new_zeros(groups, *counts.shape[1:]).index_add_(0, group, counts)[group]
+    return torch.where(total > 0, counts / torch.where(total > 0, total, 1.0), before)
 
 
 def normalised_weights(
@@ -263,8 +245,10 @@ def expected_levels(
     topics: Float[Tensor, "t h"],
     explained: Explained,
     tags: Float[Tensor, "t a"],
-) -> LevelCounts:
-    """How often each level, entry and topic was used, given the expected preterminals.
+) -> tuple[Tables, Float[Tensor, "b a l"], Float[Tensor, "t h"]]:
+    """How often each entry, level (by bucket) and topic (by token) was used.
+
+    `tags` are the expected preterminals.
 
     A topic is drawn only where the level looks at it, which changes no probability of words and
     leaves less hidden: EM is quicker than if every token drew one.
@@ -282,26 +266,18 @@ def expected_levels(
         counts.append(torch.zeros_like(table).index_add_(0, tokens.rows[level.words], used))
     each = share.unsqueeze(2) * explained.weights * explained.means
     weights = torch.zeros_like(model.weights).index_add_(0, tokens.bucket, each)
-    return LevelCounts(tuple(counts), weights, drawn)
+    return tuple(counts), weights, drawn
 
 
 def maximise_tables(shape: CompositeShape, counts: Tables, before: Tables) -> Tables:
-    """theta_l(context -> w) from expected counts [Wang 2005, eq. 4]."""
+    """theta_l(context -> w) from expected counts [Wang 2005, eq. 4]; the rows at the end stay."""
     result = []
     for level, own, old in zip(shape.levels, counts, before, strict=True):
         context, contexts = shape.index.contexts(level.words + 1)
-        where = torch.from_numpy(context).to(own.device)
-        result.append(normalised(own, old, where, contexts))
+        where, size = torch.from_numpy(context).to(own.device), len(context)
+        new = shares_by_group(own[:size], where, contexts, old[:size])
+        result.append(torch.cat([new, old[size:]]))
     return tuple(result)
-
-
-def maximise_rules(
-    wiring: RuleShape, counts: Float[Tensor, " r"], before: Float[Tensor, " r"]
-) -> Float[Tensor, " r"]:
-    """log theta(A -> B C) from expected counts; rules of phrases never used stay as they were."""
-    parent = wiring.parent
-    total = counts.new_zeros(wiring.phrases).index_add_(0, parent, counts)[parent]
-    return torch.where(total > 0, (counts / torch.where(total > 0, total, 1.0)).log(), before)
 
 
 # Probabilistic latent semantic analysis [Hofmann 2001]: documents as mixtures of topics.

@@ -167,13 +167,17 @@ class NgramModel:
         """The ids of one new sentence, cut off after `longest` words."""
         words: list[int] = []
         while len(words) < longest:
-            total = np.cumsum(np.exp(self.next_symbol(words)))
-            drawn = int(np.searchsorted(total, generator.uniform(0, total[-1]), side="right"))
-            symbol = min(drawn, len(total) - 1)
+            symbol = draw(np.exp(self.next_symbol(words)).cumsum(), generator)
             if symbol == self.vocabulary.separator:
                 break
             words.append(symbol)
         return words
+
+
+def draw(ends: Figures, generator: np.random.Generator) -> int:
+    """An index drawn by the upper ends of the choices, the cumulated weights."""
+    chosen = int(np.searchsorted(ends, generator.random() * ends[-1], "right"))
+    return min(chosen, len(ends) - 1)
 
 
 # Interpolated modified Kneser-Ney smoothing [Chen & Goodman 1999], as KenLM's lmplz defines it.

@@ -12,7 +12,6 @@ from typing import final
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mrflearn.features.treebank import TreebankCounts
@@ -20,6 +19,7 @@ from mrflearn.graph.chart import ChartPotentials
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.trees import PART, Tree
 from mrflearn.kernels.rules import RuleLists, RuleShape
+from mrflearn.models.ngram import draw
 
 # A probabilistic context-free grammar with names for its symbols and words for its tags.
 
@@ -79,9 +79,6 @@ class GrammarModel:
 # New derivations and trees from a grammar, drawn without recursion.
 
 
-Numbers = NDArray[np.float64]
-
-
 class DerivationSampler:
     """Draws derivations by the log-probabilities of rules and start symbols."""
 
@@ -94,12 +91,12 @@ class DerivationSampler:
 
     def draw(self, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
         """Symbols, parents first and left before right, and how many wait after each."""
-        lists, waiting = self.lists, [_pick(self.start, generator)]
+        lists, waiting = self.lists, [draw(self.start, generator)]
         while waiting:
             symbol = waiting.pop()
             if symbol < self.phrases:
                 chosen = slice(lists.first[symbol], lists.first[symbol + 1])
-                rule = chosen.start + _pick(lists.score[chosen].cumsum(), generator)
+                rule = chosen.start + draw(lists.score[chosen].cumsum(), generator)
                 waiting += [int(lists.right[rule]), int(lists.left[rule])]
             yield symbol, len(waiting)
 
@@ -121,7 +118,7 @@ class TreeSampler:
             word = None
             if symbol >= phrases:
                 ends = self.words[:, symbol - phrases]
-                word = self.model.vocabulary.words[_pick(ends, generator)]
+                word = self.model.vocabulary.words[draw(ends, generator)]
                 leaves += 1
             made.append((names[symbol], word))
             if leaves + waiting > longest:
@@ -130,9 +127,3 @@ class TreeSampler:
         for name, word in reversed(made):
             done.append(Tree(name, () if word is not None else (done.pop(), done.pop()), word))
         return done.pop()
-
-
-def _pick(ends: Numbers, generator: np.random.Generator) -> int:
-    """An index drawn by the upper ends of the choices."""
-    chosen = int(np.searchsorted(ends, generator.random() * ends[-1], "right"))
-    return min(chosen, len(ends) - 1)

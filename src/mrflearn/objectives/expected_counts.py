@@ -23,8 +23,8 @@ from mrflearn.models.composite_lm import (
     Tables,
     expected_levels,
     explain,
-    maximise_rules,
     maximise_tables,
+    shares_by_group,
 )
 
 
@@ -97,11 +97,11 @@ class ExpectedCounts:
             used = joint / joint.sum(dim=1, keepdim=True)
             value, impossible = float(joint.sum(dim=1).log().sum()), 0
             rules, start = torch.zeros_like(model.rules), torch.zeros_like(model.start)
-        counts = expected_levels(model, tokens, topics, explained, used)
-        drawn = torch.zeros_like(documents).index_add_(0, tokens.document, counts.topics)
+        tables, weights, drawn = expected_levels(model, tokens, topics, explained, used)
+        shares = torch.zeros_like(documents).index_add_(0, tokens.document, drawn)
         tags = used.new_zeros(model.shape.index.states, model.shape.tags)
         tags.index_add_(0, tokens.rows[0], used)
-        return Expected(value, impossible, counts.tables, counts.weights, tags, rules, start, drawn)
+        return Expected(value, impossible, tables, weights, tags, rules, start, shares)
 
 
 def expect(
@@ -127,7 +127,8 @@ def maximise(model: CompositeModel, found: Expected) -> CompositeModel:
     tables = maximise_tables(shape, found.tables, model.tables)
     rules, start = model.rules, model.start
     if shape.grammar is not None:
-        rules = maximise_rules(shape.grammar, found.rules, rules)
+        parent, phrases = shape.grammar.parent, shape.grammar.phrases
+        rules = shares_by_group(found.rules, parent, phrases, rules.exp()).log()
         total = found.start.sum()
         start = (found.start / total).log() if total > 0 else start
     return replace(model, tables=tables, rules=rules, start=start)
