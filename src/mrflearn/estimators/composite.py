@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -34,7 +35,7 @@ from mrflearn.kernels.rules import RuleShape
 from mrflearn.models.composite_lm import GIVEN, RULE_COLUMNS, CompositeModel, CompositeShape, Level
 from mrflearn.models.ngram import NgramLevel, NgramModel, bucket_count
 from mrflearn.models.storage import figure, texts
-from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
 from mrflearn.training.composite import CompositeFit, CompositeSettings, fit_composite
 from mrflearn.training.composite_start import encode
 from mrflearn.training.em import EM
@@ -293,19 +294,13 @@ class CompositeLanguageModel(Estimator, ScoresText):
         shape = CompositeShape(levels, index, choice.wiring, self.topics, buckets)
         order = self.order if self.order > 1 else 0
         settings = self._settings(checkpoint, resume)
-        if executor is not None:
-            found = fit_composite(
-                encoded, vocabulary, shape, order, choice.starts, settings, executor
+        jobs = 1 if self.n_jobs is None else self.n_jobs
+        with executor_for(jobs) if executor is None else nullcontext(executor) as place:
+            self.fit_ = fit_composite(
+                encoded, vocabulary, shape, order, choice.starts, settings, place
             )
-        else:
-            with executor_for(1 if self.n_jobs is None else self.n_jobs) as place:
-                found = fit_composite(
-                    encoded, vocabulary, shape, order, choice.starts, settings, place
-                )
-        self.fit_ = found
-        self.answers_ = Answers(found, vocabulary, choice.names, choice.binarised)
-        unknown = int((stream.stream == vocabulary.unknown).sum())
-        self.unknown_seen_ = bool(unknown)
+        self.answers_ = Answers(self.fit_, vocabulary, choice.names, choice.binarised)
+        self.unknown_seen_ = bool((stream.stream == vocabulary.unknown).any())
         return self
 
     @property
@@ -526,8 +521,6 @@ class CompositeLanguageModel(Estimator, ScoresText):
     def _settings(
         self, checkpoint: PathLike | Checkpoint | None, resume: bool
     ) -> CompositeSettings:
-        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
-            checkpoint = Checkpoint(checkpoint)
         if resume and checkpoint is None:
             raise SettingsError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
         single = self.dtype == "float32"
@@ -541,7 +534,7 @@ class CompositeLanguageModel(Estimator, ScoresText):
             torch.float32 if single else torch.float64,
             choose_device(self.device),
             self.verbose,
-            checkpoint,
+            checkpoint_of(checkpoint),
             resume,
         )
 

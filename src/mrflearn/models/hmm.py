@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from scipy.sparse import coo_array, csr_array, vstack
 
+from mrflearn.features.ngrams import find_codes
 from mrflearn.features.tagged_sentences import TagCounts
 from mrflearn.kernels.chain_sums import Steps
 from mrflearn.kernels.lattice import Lattice, LatticeEdges
@@ -166,8 +167,7 @@ def _table(place: Numbers, times: Numbers, size: int) -> Numbers:
 
 
 def _shares(counts: Int[np.ndarray, "c x"]) -> Float[np.ndarray, "c x"]:
-    result: Float[np.ndarray, "c x"] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    return result
+    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
 
 
 def _mixed(
@@ -177,8 +177,7 @@ def _mixed(
     for weight, level in zip(weights, levels, strict=True):
         mixed += weight * level
     # A context that was never seen has no shares of its own: the other levels take its weight.
-    result: Float[np.ndarray, "c x"] = np.log(mixed / mixed.sum(axis=1, keepdims=True))
-    return result
+    return np.asarray(np.log(mixed / mixed.sum(axis=1, keepdims=True)))
 
 
 # The tags that each word may have, with log P(word | tag).
@@ -233,14 +232,10 @@ class WordContext:
         alone: Float[np.ndarray, " n"],
     ) -> Float[np.ndarray, " n"]:
         """log P(word | tag, tag before), given log P(word | tag); new words have high numbers."""
-        wanted = _codes(before, tag, word, self.words, self.tags)
+        wanted = (before * self.tags + tag) * self.words + word
         wanted[word >= self.words] = -1
-        place = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
-        found = self.code[place] == wanted
-        result: Float[np.ndarray, " n"] = np.where(
-            found, self.score[place], alone + np.log(self.left)
-        )
-        return result
+        place = find_codes(self.code, wanted)
+        return np.where(place >= 0, self.score[place], alone + np.log(self.left))
 
 
 def word_context(counts: TagCounts, entries: WordTags) -> WordContext:
@@ -250,34 +245,12 @@ def word_context(counts: TagCounts, entries: WordTags) -> WordContext:
     pairs = np.bincount(pair, weights=times)[pair]
     alone = np.asarray(counts.lexicon[word, tag]).ravel()
     left, _ = _elected([(alone, counts.tag_total[tag]), (times, pairs)], times)
-    code = _codes(before, tag, word, len(counts.words), len(counts.tags))
-    mixed = (1 - left) * times / pairs + left * np.exp(_looked_up(entries, word, tag))
+    size = len(counts.words), len(counts.tags)
+    code = (before * size[1] + tag) * size[0] + word
+    known = csr_array((np.exp(entries.score), entries.tag, entries.begin), shape=size)
+    mixed = (1 - left) * times / pairs + left * np.asarray(known[word, tag]).ravel()
     order = np.argsort(code)
-    return WordContext(code[order], np.log(mixed[order]), left, len(counts.words), len(counts.tags))
-
-
-def _codes(
-    before: Int[np.ndarray, " n"],
-    tag: Int[np.ndarray, " n"],
-    word: Int[np.ndarray, " n"],
-    words: int,
-    tags: int,
-) -> Int[np.ndarray, " n"]:
-    result: Int[np.ndarray, " n"] = (before * tags + tag) * words + word
-    return result
-
-
-def _looked_up(
-    entries: WordTags, word: Int[np.ndarray, " n"], tag: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, " n"]:
-    """log P(word | tag) of given pairs, -inf where the tag is not among the word's."""
-    tags = int(max(entries.tag.max(), tag.max())) + 1
-    own = np.repeat(np.arange(len(entries.begin) - 1), np.diff(entries.begin)) * tags + entries.tag
-    order = np.argsort(own)
-    wanted = word * tags + tag
-    place = np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)
-    found = own[order[place]] == wanted
-    return np.where(found, entries.score[order[place]], -np.inf)
+    return WordContext(code[order], np.log(mixed[order]), left, *size)
 
 
 # Sentences as lattices: a node is a tag that a word may have, or a pair of them in a row.

@@ -53,7 +53,7 @@ from mrflearn.training.composite_start import (
     tag_shares_of_words,
 )
 from mrflearn.training.em import EM, Parameters, StepFunction
-from mrflearn.training.loop import interruptible
+from mrflearn.training.loop import interruptible, under
 from mrflearn.training.outcome import Row
 
 # One EM step of each phase.
@@ -233,9 +233,9 @@ class CompositeState:
 
     def with_tensors(self, tensors: Parameters) -> CompositeState:
         """The same with other numbers."""
-        documents, tags, common = (tensors[n] for n in ("documents", "tag_of_word", "common"))
+        own = {name: tensors[name] for name in ("documents", "tag_of_word", "common")}
         model, strength = self.model.with_tensors(tensors), float(tensors["strength"])
-        return CompositeState(model, documents, tags, common, strength)
+        return CompositeState(model, strength=strength, **own)
 
     @property
     def prior(self) -> Figures:
@@ -269,15 +269,13 @@ class Progress:
 
     def with_tensors(self, tensors: Parameters) -> Progress:
         """The record that tensors hold."""
-        mark = "best."
-        best = {n.removeprefix(mark): x for n, x in tensors.items() if n.startswith(mark)}
         rows = (
             Row(int(i), value, float("nan"), 1.0, int(i), seconds)
             for i, value, seconds in tensors["rows"].tolist()
         )
         return Progress(
             self.state.with_tensors(tensors),
-            self.best.with_tensors(best),
+            self.best.with_tensors(under("best.", tensors)),
             tuple(tensors["held"].tolist()),
             tuple(rows),
             rounds=int(tensors["rounds"]),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Generic, Protocol, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -83,19 +83,12 @@ def interruptible(*, announce: bool = False) -> Iterator[Interrupt]:
 M = TypeVar("M")
 
 
-class Meter(Protocol):
-    """Counts evaluations, and asks before each of them; `Problem` does."""
-
-    evaluations: int
-    before: Callable[[], None]
-
-
 class Plan(ABC, Generic[M]):
     """What the loop iterates: descent to the minimum of an objective, or EM."""
 
     rule: StopRule
     origin: float = 0.0  # a constant that values leave out
-    current: Meter
+    current: Any  # counts `evaluations`, and calls `before` ahead of each; a `Problem` does
     state: Any  # where it stands between two iterations: a `State`, or one without a flat vector
 
     @abstractmethod
