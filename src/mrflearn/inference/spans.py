@@ -73,11 +73,7 @@ class SegmentTable:
 
 def chunks_of(paths: Int[Tensor, "r m"], steps: Steps, reading: ChunkReading) -> SegmentTable:
     """Every chunk that one of m assignments has, once, sorted by sequence and start."""
-    place = torch.arange(len(steps.sizes)).repeat_interleave(
-        torch.tensor(steps.sizes, dtype=torch.int64)
-    )
-    place = place.to(paths.device)
-    found = [_chunks(states, place, steps, reading) for states in paths.unbind(1)]
+    found = [_chunks(states, steps, reading) for states in paths.unbind(1)]
     table = torch.cat(found) if found else paths.new_zeros(0, 4)
     return SegmentTable(*torch.unique(table, dim=0).unbind(1))
 
@@ -106,15 +102,13 @@ def _blocks(
     unary: Tensor, steps: Steps, spans: SegmentTable
 ) -> Iterator[tuple[Tensor, Steps, Tensor, SegmentTable]]:
     """Sequences with few enough tokens: their rows and layout, and which spans are theirs."""
-    rank = torch.empty_like(steps.order)
-    rank[steps.order] = torch.arange(len(rank), device=rank.device)
     ordered = steps.lengths[steps.order]
     block = (ordered.cumsum(0) - 1).clamp(min=0) * unary.shape[1] ** 2 // LARGEST_BLOCK
     for number in block.unique().tolist():
         first, last = (block == number).nonzero()[[0, -1], 0].tolist()
         # Ranks go by length, so rows of neighbouring ranks are a layout in themselves.
         rows = ((steps.rank >= first) & (steps.rank <= last)).nonzero().squeeze(1)
-        place = rank[spans.sequence] - first
+        place = steps.ranks[spans.sequence] - first
         chosen = ((place >= 0) & (place <= last - first)).nonzero().squeeze(1)
         if len(chosen):
             columns = (place, spans.start, spans.end, spans.label)
@@ -168,9 +162,8 @@ class _Posterior:
         return torch.where(before > 0, self.pair[step] / before, 0.0)
 
 
-def _chunks(
-    states: Int[Tensor, " r"], place: Int[Tensor, " r"], steps: Steps, reading: ChunkReading
-) -> Int[Tensor, "k 4"]:
+def _chunks(states: Int[Tensor, " r"], steps: Steps, reading: ChunkReading) -> Int[Tensor, "k 4"]:
+    place = steps.position
     inside = reading.members.any(dim=0)[states]
     before = steps.previous
     continues = torch.zeros_like(inside)

@@ -41,7 +41,7 @@ def viterbi(
         if t % RELATIVE == 0:
             _make_relative(here, far)
     states, scores = _walk_back(best, transition, steps)
-    return states, scores + far[_ranks(steps)]
+    return states, scores + far[steps.ranks]
 
 
 def _seconds(unary: Tensor, steps: Steps) -> float:
@@ -60,7 +60,7 @@ def _compiled_viterbi(
         own.detach().contiguous().numpy() for own in (unary, tables, steps.lengths[steps.order])
     )
     fast(*arrays, begin, RELATIVE, path.numpy(), scores.numpy())
-    return path, scores[_ranks(steps)]
+    return path, scores[steps.ranks]
 
 
 def _nothing(steps: Steps) -> Float[Tensor, " b"]:
@@ -74,13 +74,6 @@ def _make_relative(here: Float[Tensor, "k s *m"], far: Float[Tensor, " b"]) -> N
     top = top.masked_fill(top == -torch.inf, 0.0)
     here -= top.view(-1, *[1] * (here.ndim - 1))
     far[: len(here)] += top
-
-
-def _ranks(steps: Steps) -> Int[Tensor, " b"]:
-    """The place of each sequence in the order of lengths."""
-    return torch.empty_like(steps.order).scatter_(
-        0, steps.order, torch.arange(len(steps.order), device=steps.order.device)
-    )
 
 
 def _walk_back(best: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
@@ -118,7 +111,7 @@ def n_best(
         if t % RELATIVE == 0:
             _make_relative(best[rows], far)
     paths, scores = trace(best, came_from, steps)
-    return paths, scores + far[_ranks(steps), None]
+    return paths, scores + far[steps.ranks, None]
 
 
 def advance(

@@ -85,6 +85,17 @@ class Steps:
         return self.order[self.rank]
 
     @cached_property
+    def position(self) -> Int[Tensor, " r"]:
+        """The position of each row in its sequence."""
+        sizes = torch.tensor(self.sizes, dtype=torch.int64, device=self.rank.device)
+        return torch.arange(len(sizes), device=self.rank.device).repeat_interleave(sizes)
+
+    @cached_property
+    def ranks(self) -> Int[Tensor, " b"]:
+        """The place of each sequence in `order`."""
+        return self.order.argsort()
+
+    @cached_property
     def previous(self) -> Int[Tensor, " q"]:
         """The row before each row that has one."""
         sizes = torch.tensor(self.sizes, dtype=torch.int64, device=self.rank.device)

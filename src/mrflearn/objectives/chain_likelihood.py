@@ -125,7 +125,7 @@ def _shard(model: LogLinearField, batch: ChainBatch, groups: list[Tensor]) -> Sh
     blocks, parts, orders, begins = [], [], [], [0]
     for group in groups:
         steps = Steps.of(features.lengths[group])
-        order = starts[group][steps.sequence] + _position(steps)
+        order = starts[group][steps.sequence] + steps.position
         part = WeightIncidence.of(plan, features.taken(order), model.dtype)
         blocks.append(_block(model, batch, group, steps, order, begins[-1], part))
         parts.append(part)
@@ -200,12 +200,6 @@ def _cut(sequences: Tensor, lengths: Tensor, tokens: float) -> list[Tensor]:
     number = ((total - 1) * count).div(total[-1], rounding_mode="floor")
     sizes = torch.bincount(number, minlength=count).tolist()
     return [part for part in sequences.split(sizes) if len(part)]
-
-
-def _position(steps: Steps) -> Int64[Tensor, " r"]:
-    """The position of each row in its sequence."""
-    sizes = torch.tensor(steps.sizes, dtype=torch.int64)
-    return torch.arange(len(sizes)).repeat_interleave(sizes)
 
 
 def _check_possible(gold: Tensor, steps: Steps, group: Tensor) -> None:
