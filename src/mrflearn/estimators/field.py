@@ -44,7 +44,7 @@ from mrflearn.io.samples import read_sample_chunks
 from mrflearn.io.state_codes import StateCodes
 from mrflearn.models.storage import texts
 from mrflearn.models.tabular import TabularModel
-from mrflearn.training.checkpoint import Checkpoint, checkpoint_of
+from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lap import lap_refuses
 from mrflearn.training.outcome import Outcome
 
@@ -208,7 +208,6 @@ class MarkovField(FieldQuestions):
 
         """
         del y  # scikit-learn passes it to every estimator
-        saved = checkpoint_of(checkpoint)
         device = choose_device(self.device)
         samples, self.spins_ = state_table(X)
         names = column_names(X)
@@ -221,7 +220,7 @@ class MarkovField(FieldQuestions):
         warn_of_codes(samples, self.codes_, names)
         weights = sample_weights(sample_weight, len(table), device)
         with executor_for(self.n_jobs) as place:
-            training = replace(training, mapper=place.map, checkpoint=saved, resume=resume)
+            training = replace(training, mapper=place.map, checkpoint=checkpoint, resume=resume)
             return self._keep(training(graph, Samples.of(table, weights, device)))
 
     def fit_shards(

@@ -89,7 +89,7 @@ class FieldTraining:
     tolerance: float = 1e-7
     verbose: bool = False
     mapper: Mapper = map
-    checkpoint: Checkpoint | None = None
+    checkpoint: PathLike | Checkpoint | None = None
     resume: bool = False
     names: Sequence[str] | None = None  # of the columns, for messages
 

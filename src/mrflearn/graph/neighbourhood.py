@@ -141,21 +141,6 @@ class LocalShape:
         """The distinct parts of terms on the variables that are summed, by number, ascending."""
         return np.unique(self.index // self.contexts)
 
-    @cached_property
-    def context_joins(self) -> NDArray[np.int64]:
-        """For every two terms: pair of summed parts times `contexts` plus join of the contexts.
-
-        Pairs (i <= j) of `summed_parts` are numbered row by row; one past the last number of all
-        where the contexts exclude each other.
-        """
-        part = np.searchsorted(self.summed_parts, self.index // self.contexts)
-        low, high = np.minimum.outer(part, part), np.maximum.outer(part, part)
-        count = len(self.summed_parts)
-        pair = low * count - low * (low - 1) // 2 + high - low
-        joined, clash = join_terms(self.terms[:, self.summed :], self.strides[self.summed :])
-        number = pair * self.contexts + joined
-        return np.where(clash, count * (count + 1) // 2 * self.contexts, number)
-
 
 def join_terms(
     terms: NDArray[np.int64], strides: NDArray[np.int64]

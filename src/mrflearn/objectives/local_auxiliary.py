@@ -150,6 +150,21 @@ class LocalTables:
         return self._tensor(self.shape.joins.ravel())
 
     @cached_property
+    def context_joins(self) -> Int[Tensor, " p*p"]:
+        """For every two terms: pair of summed parts times `contexts` plus join of the contexts.
+
+        Pairs (i <= j) of `summed_parts` are numbered row by row; one past the last number of all
+        where the contexts exclude each other.
+        """
+        shape, count = self.shape, len(self.shape.summed_parts)
+        part = np.searchsorted(shape.summed_parts, shape.index // shape.contexts)
+        low, high = np.minimum.outer(part, part), np.maximum.outer(part, part)
+        pair = low * count - low * (low - 1) // 2 + high - low
+        number, clash = join_terms(shape.terms[:, shape.summed :], shape.strides[shape.summed :])
+        none = count * (count + 1) // 2 * shape.contexts
+        return self._tensor(np.where(clash, none, pair * shape.contexts + number).ravel())
+
+    @cached_property
     def pairs(self) -> tuple[tuple[PairOfParts, ...], Int[Tensor, " p*p"]] | None:
         """All pairs of parts, and for every two terms their row among those of all pairs together.
 
@@ -315,8 +330,7 @@ class AuxiliaryLikelihood:
             pairs, rows = tables.pairs
             return self._covariances(fit, pairs).index_select(0, rows)
         flat = _with_zero(moments(fit.expected, shape.sizes)).index_select(0, tables.joins)
-        where = torch.from_numpy(shape.context_joins.ravel()).to(flat.device)
-        return flat.sub_(self._products(fit).index_select(0, where))
+        return flat.sub_(self._products(fit).index_select(0, tables.context_joins))
 
     def _covariances(self, fit: LocalFit, pairs: Sequence[PairOfParts]) -> Float[Tensor, "r q"]:
         """sum_y n(y) Cov[f, g | y] for every two terms: their parts first, then the contexts."""

@@ -45,6 +45,7 @@ from mrflearn.graph.neighbourhood import (
     lone_cliques,
 )
 from mrflearn.graph.potentials import DenseTable, Potentials
+from mrflearn.io.files import PathLike
 from mrflearn.models.tabular import ParameterLayout, TabularModel
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
 from mrflearn.training.checkpoint import (
@@ -313,7 +314,7 @@ def fit_locally(
     plan: LocalPlan,
     task: Callable[[ProblemBlock], LocalSolution],
     mapper: Mapper = map,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: PathLike | Checkpoint | None = None,
     resume: bool = False,
 ) -> Outcome[TabularModel]:
     """The field whose every parameter is as its local problems say; the value is their sum.
@@ -325,6 +326,8 @@ def fit_locally(
     layout = ParameterLayout.of(graph)
     identity = {"model": "LAP", "blocks": len(plan.blocks), "parameters": layout.size}
     if checkpoint is not None:
+        if not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
         checkpoint.check_writable()
     solved = _read(checkpoint, identity) if checkpoint is not None and resume else []
     saved, at = len(solved), time.monotonic()
