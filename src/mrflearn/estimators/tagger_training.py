@@ -312,8 +312,10 @@ def _of_whole_sentences(
     """
     whole = corpus.read.known
     if not whole.all():
-        some = (list(itertools.compress(own, whole)) for own in (sentences, tags))
-        corpus = Corpus.of(*some, corpus.tags, corpus.settings, corpus.l2, corpus.saved)
+        sentences = list(itertools.compress(sentences, whole))
+        tags = list(itertools.compress(tags, whole))
+        others = corpus.settings, corpus.l2, corpus.saved
+        corpus = Corpus.of(sentences, tags, corpus.tags, *others)
     return corpus.train(corpus.moments(corpus.read))
 
 
