@@ -75,7 +75,9 @@ def _item(line: str) -> tuple[str, tuple[Attribute, ...]]:
 
 def _attribute(field: str) -> Attribute:
     name, text = _name_and_weight(field)
-    weight = to_number(text) if text else 1.0  # CRFsuite takes `name:` for `name`
+    if not text:  # CRFsuite takes `name:` for `name`
+        return name, 1.0
+    weight = to_number(text)
     if not math.isfinite(weight):
         raise DataError(
             rf"'{text}' is no weight for attribute '{name}'. A colon in a name is written '\:'."
