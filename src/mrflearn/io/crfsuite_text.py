@@ -50,9 +50,9 @@ class AttributeSequence:
 def read_crfsuite(path: PathLike) -> Iterator[AttributeSequence]:
     """The sequences of a file, one at a time."""
     with Lines(path) as lines:
-        for run in runs(_item(line) if line else () for line in lines):
-            labels, items = zip(*run, strict=True)
-            yield AttributeSequence(labels, items)
+        for run in runs(_item(line) if line else None for line in lines):
+            labels, items = [label for label, _ in run], [item for _, item in run]
+            yield AttributeSequence(tuple(labels), tuple(items))
 
 
 def write_crfsuite(path: PathLike, sequences: Iterable[AttributeSequence]) -> None:

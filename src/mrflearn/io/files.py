@@ -203,7 +203,7 @@ class Lines:
             yield line
 
 
-def runs(items: Iterable[Item]) -> Iterator[list[Item]]:
+def runs(items: Iterable[Item | None]) -> Iterator[list[Item]]:
     """Lists of neighbouring items that are not empty: what stands between blank lines."""
     run: list[Item] = []
     for item in items:
