@@ -101,13 +101,9 @@ def test_reserved_labels_are_refused(label):
         binarise(node("S", node(label, "A"), "B"))
 
 
-def test_another_joint_can_be_taken():
-    tree = node("A+B", node("C", "T"))
-    with pytest.raises(DataError, match="try joint="):
-        collapse_unaries(tree)
-    collapsed = collapse_unaries(tree, joint="~")
-    assert str(collapsed) == "(A+B~C~T t)"
-    assert expand_unaries(collapsed, joint="~") == tree
+def test_labels_with_the_joint_in_them_are_refused():
+    with pytest.raises(DataError, match="joins collapsed labels"):
+        collapse_unaries(node("A+B", node("C", "T")))
 
 
 @pytest.mark.parametrize("how", [{"side": "up"}, {"horizontal": -1}, {"vertical": -1}])

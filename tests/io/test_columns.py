@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
 from mrflearn.io.columns import ColumnSentence, read_columns, write_columns
-from mrflearn.io.spans import detect_scheme, tags_to_spans
+from mrflearn.io.spans import tags_to_spans
 
 NAMES = ("word", "pos")
 
@@ -129,7 +129,6 @@ def test_conll2000(data_folder, tmp_path, name, sentences, tokens, tags, chunks)
     assert len(found) == sentences
     assert sum(map(len, found)) == tokens
     assert len({tag for s in found for tag in s["chunk"]}) == tags
-    assert detect_scheme(s["chunk"] for s in found) == "IOB2"
     assert sum(len(tags_to_spans(s["chunk"], "IOB2")) for s in found) == chunks
     write_columns(tmp_path / "out", found)
     assert (tmp_path / "out").read_bytes() == path.read_bytes()
@@ -152,7 +151,6 @@ def test_conll2003(data_folder, tmp_path, name, with_marks, marks, tokens, entit
     assert found[-1].document == marks
     assert len(found) + marks == with_marks
     assert sum(map(len, found)) == tokens
-    assert detect_scheme(s["ner"] for s in found) == "IOB1"
     labels = [span.label for s in found for span in tags_to_spans(s["ner"], "IOB1")]
     if isinstance(entities, dict):
         assert {label: labels.count(label) for label in set(labels)} == entities

@@ -34,7 +34,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     for wrong in (["a b", "c"], [["a b", "c"]]):
         with pytest.raises(DataError, match="document 1 is not a list"):
             hold_documents(wrong)
-    for wrong in ([[[]]], [[["a b"]]]):
+    for wrong in ([[["", "a"]]], [[["a b"]]]):
         with pytest.raises(DataError, match="white space"):
             write_documents(tmp_path / "d", wrong)
 

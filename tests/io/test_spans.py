@@ -12,7 +12,6 @@ from mrflearn.io.spans import (
     Span,
     are_chunk_tags,
     convert_tags,
-    detect_scheme,
     spans_to_tags,
 )
 from mrflearn.io.spans import tags_to_spans as read_tags
@@ -110,18 +109,6 @@ def test_strict_reading_takes_what_the_scheme_writes_and_nothing_else(scheme, le
 def test_a_strict_complaint_says_where_and_what():
     with pytest.raises(DataError, match=r"tag 2 is 'I-Y' after B-X; IOB2 would have 'B-Y' there"):
         read_tags(["O", "B-X", "I-Y"], "IOB2")
-
-
-@given(st.lists(flat_chunks(), max_size=4), st.sampled_from(SCHEMES))
-def test_the_scheme_is_found(sentences, scheme):
-    tags = [spans_to_tags(spans, length, scheme) for spans, length in sentences]
-    expected = scheme if any(spans for spans, _ in sentences) else "IOB2"
-    assert detect_scheme(tags) == expected
-
-
-def test_mixed_schemes_are_refused_with_the_places():
-    with pytest.raises(DataError, match=r"IOB2 fails in sentence 2.*convert_tags"):
-        detect_scheme([["B-X", "I-X"], ["I-X"], ["S-X"]])
 
 
 @pytest.mark.parametrize("tag", ["X", "NP", "-X-", "b-NP", "O-NP", "", "BI-NP"])

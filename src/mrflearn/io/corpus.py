@@ -23,7 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrflearn.errors import DataError
-from mrflearn.io.files import PathLike, open_binary, read_lines, write_text
+from mrflearn.io.files import (
+    Lines,
+    PathLike,
+    located,
+    not_text,
+    open_binary,
+    read_lines,
+    runs,
+    write_text,
+)
 
 # Tokenised text: one sentence a line, tokens set apart by white space.
 
@@ -33,11 +42,11 @@ from mrflearn.io.files import PathLike, open_binary, read_lines, write_text
 split_tokens = re.compile(r"[^ \t\n\r\f\v]+").findall
 
 
-def check_words(*words: str) -> Sequence[str]:
+def check_words(*words: str, of: str = "") -> Sequence[str]:
     """The words, or an error where one is empty or has white space in it."""
-    for word in words:
-        if split_tokens(word) != [word]:
-            raise DataError(f"the word {word!r} is empty or has white space in it.")
+    if split_tokens(" ".join(words)) != list(words):
+        word = next(word for word in words if split_tokens(word) != [word])
+        raise DataError(f"{of}the word {word!r} is empty or has white space in it.")
     return words
 
 
@@ -48,25 +57,15 @@ def read_sentences(*paths: PathLike, keep_blank: bool = False) -> Generator[list
     WikiText count them as sentences).
     """
     for path in paths:
-        with closing(read_lines(path)) as lines:
-            for _, line in lines:
-                tokens = split_tokens(line)
-                if tokens or keep_blank:
-                    yield tokens
+        with Lines(path) as lines:
+            yield from (tokens for tokens in map(split_tokens, lines) if tokens or keep_blank)
 
 
 def write_sentences(path: PathLike, sentences: Iterable[Sequence[str]]) -> None:
     """Writes one sentence a line, tokens joined by one space; the file appears when complete."""
     with write_text(path) as stream:
         for number, tokens in enumerate(sentences, start=1):
-            line = " ".join(tokens)
-            if split_tokens(line) != list(tokens):
-                raise DataError(
-                    f"sentence {number} has an empty token or one with white space inside, which "
-                    f"this format cannot hold: {list(tokens)[:10]!r}.",
-                    path=path,
-                )
-            stream.write(line + "\n")
+            stream.write(" ".join(check_words(*tokens, of=f"sentence {number}: ")) + "\n")
 
 
 # Text in large blocks of bytes, for passes over corpora of any size at the speed of
@@ -86,7 +85,7 @@ def read_blocks(*paths: PathLike, size: int = BLOCK_BYTES) -> Iterator[bytes]:
     """
     for path in paths:
         with open_binary(path) as stream:
-            yield from _checked(_cut_between_words(stream, size, path), path)
+            yield from _checked(_cut_between_words(stream, size))
 
 
 def words_of(block: bytes) -> list[bytes]:
@@ -94,7 +93,7 @@ def words_of(block: bytes) -> list[bytes]:
     return block.replace(b"\n", b" " + LINE_END + b" ").split()
 
 
-def _cut_between_words(stream: BinaryIO, size: int, path: PathLike) -> Iterator[bytes]:
+def _cut_between_words(stream: BinaryIO, size: int) -> Iterator[bytes]:
     rest = b""
     mark = codecs.BOM_UTF8
     while read := stream.read(size):
@@ -107,26 +106,20 @@ def _cut_between_words(stream: BinaryIO, size: int, path: PathLike) -> Iterator[
         elif len(block) >= 2 * size:
             raise DataError(
                 f"{len(block):,} bytes without a space or a newline. Is this a text file, with its "
-                "words set apart by white space?",
-                path=path,
+                "words set apart by white space?"
             )
         else:
             rest = block
     yield rest + b"\n"
 
 
-def _checked(blocks: Iterable[bytes], path: PathLike) -> Iterator[bytes]:
+def _checked(blocks: Iterable[bytes]) -> Iterator[bytes]:
     lines = 0
     for block in blocks:
         try:
             block.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(
-                "this line is not UTF-8 text. Is this a text file? "
-                "If it is in another encoding, convert it first (iconv -t utf-8).",
-                path=path,
-                line=lines + block.count(b"\n", 0, error.start) + 1,
-            ) from error
+            raise not_text(error, lines + block.count(b"\n", 0, error.start) + 1) from error
         lines += block.count(b"\n")
         yield block
 
@@ -167,14 +160,9 @@ def write_documents(path: PathLike, documents: Iterable[Document]) -> None:
             if number > 1:
                 stream.write("\n")
             for words in document:
-                line = " ".join(words)
-                if not words or split_tokens(line) != list(words):
-                    raise DataError(
-                        f"document {number} has an empty sentence, or a word that is empty or has "
-                        f"white space inside: {list(words)[:10]!r}.",
-                        path=path,
-                    )
-                stream.write(line + "\n")
+                if not words:
+                    raise DataError(f"document {number} has an empty sentence.")
+                stream.write(" ".join(check_words(*words, of=f"document {number}: ")) + "\n")
 
 
 def _holds_sentences(document: Any) -> bool:
@@ -198,16 +186,8 @@ def _files(path: PathLike) -> list[PathLike]:
 
 
 def _of_file(path: PathLike) -> Iterator[list[list[str]]]:
-    document: list[list[str]] = []
     with closing(read_sentences(path, keep_blank=True)) as sentences:
-        for words in sentences:
-            if words:
-                document.append(words)
-            elif document:
-                yield document
-                document = []
-    if document:
-        yield document
+        yield from runs(sentences)
 
 
 # Words and their numbers: chosen by count, kept as plain text, applied to whole corpora.
@@ -261,11 +241,8 @@ class Vocabulary:
     @classmethod
     def load(cls, path: PathLike) -> Vocabulary:
         """The vocabulary of a text file with one word a line, ids counted from 0."""
-        words = tuple(line for _, line in read_lines(path))
-        try:
-            return cls(words)
-        except DataError as error:
-            raise DataError(error.problem, path=path) from error
+        with located(path):
+            return cls(tuple(line for _, line in read_lines(path)))
 
     def save(self, path: PathLike) -> None:
         """Writes one word a line, in the order of the ids."""

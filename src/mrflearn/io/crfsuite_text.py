@@ -50,9 +50,9 @@ class AttributeSequence:
 def read_crfsuite(path: PathLike) -> Iterator[AttributeSequence]:
     """The sequences of a file, one at a time."""
     with Lines(path) as lines:
-        for run in runs(_item(line) if line else () for line in lines):
-            labels, items = zip(*run, strict=True)
-            yield AttributeSequence(labels, items)
+        for run in runs(_item(line) if line else None for line in lines):
+            labels, items = [label for label, _ in run], [item for _, item in run]
+            yield AttributeSequence(tuple(labels), tuple(items))
 
 
 def write_crfsuite(path: PathLike, sequences: Iterable[AttributeSequence]) -> None:
@@ -75,7 +75,9 @@ def _item(line: str) -> tuple[str, tuple[Attribute, ...]]:
 
 def _attribute(field: str) -> Attribute:
     name, text = _name_and_weight(field)
-    weight = to_number(text) if text else 1.0  # CRFsuite takes `name:` for `name`
+    if not text:  # CRFsuite takes `name:` for `name`
+        return name, 1.0
+    weight = to_number(text)
     if not math.isfinite(weight):
         raise DataError(
             rf"'{text}' is no weight for attribute '{name}'. A colon in a name is written '\:'."

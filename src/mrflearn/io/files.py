@@ -145,12 +145,16 @@ def binary_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     while line := stream.readline(most + 1):
         number += 1
         if len(line) > most:
-            raise DataError(
-                f"this line has more than {most:,} bytes. Is this a text file? Set "
-                "MRFLEARN_MAX_LINE to a larger number if it is.",
-                line=number,
-            )
+            raise _too_long(most, number)
         yield number, line
+
+
+def _too_long(most: int, line: int) -> DataError:
+    return DataError(
+        f"this line has more than {most:,} bytes. Is this a text file? Set MRFLEARN_MAX_LINE to a "
+        "larger number if it is.",
+        line=line,
+    )
 
 
 def read_lines(path: PathLike) -> Generator[tuple[int, str]]:
@@ -160,12 +164,18 @@ def read_lines(path: PathLike) -> Generator[tuple[int, str]]:
     mark at the beginning is no part of the first line.  A caller that may stop before the last line
     closes the generator, and the file with it (`contextlib.closing`, or `Lines`).
     """
+    most, number = limit("MRFLEARN_MAX_LINE"), 0
     with open_binary(path) as stream:
-        for number, raw in binary_lines(stream):
+        while raw := stream.readline(most + 1):  # not by binary_lines: this is the inner loop
+            number += 1
+            if len(raw) > most:
+                raise _too_long(most, number)
             try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                line = raw.decode()
             except UnicodeDecodeError as error:
                 raise not_text(error, number) from error
+            if number == 1:
+                line = line.removeprefix("\ufeff")
             yield number, line.rstrip("\r\n")
 
 
@@ -193,7 +203,7 @@ class Lines:
             yield line
 
 
-def runs(items: Iterable[Item]) -> Iterator[list[Item]]:
+def runs(items: Iterable[Item | None]) -> Iterator[list[Item]]:
     """Lists of neighbouring items that are not empty: what stands between blank lines."""
     run: list[Item] = []
     for item in items:

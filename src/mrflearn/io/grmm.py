@@ -66,11 +66,11 @@ def write_grmm(path: PathLike, sequences: Iterable[LayeredSequence]) -> None:
             stream.write("\n")
 
 
-def _rows(lines: Iterable[list[str]]) -> Iterator[Row | tuple[()]]:
-    """The labels and features of each line; nothing for a blank one."""
+def _rows(lines: Iterable[list[str]]) -> Iterator[Row | None]:
+    """The labels and features of each line; None for a blank one."""
     layers: int | None = None
     for cells in lines:
-        row = _row(cells, layers) if cells else ()
+        row = _row(cells, layers) if cells else None
         layers = len(row[0]) if row else layers
         yield row
 

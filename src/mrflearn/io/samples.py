@@ -349,7 +349,7 @@ def _digit_states(chunk: Sequence[tuple[int, str]], width: int) -> States:
             )
             raise DataError(problem, line=number)
     joined = "".join([line for _, line in chunk]).encode()
-    return np.frombuffer(joined, np.uint8).reshape(-1, width).astype(np.int64) - ord("0")
+    return np.frombuffer(joined, np.uint8).reshape(-1, width) - ord("0")
 
 
 def _digits(table: SampleTable) -> bytes:

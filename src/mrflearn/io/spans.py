@@ -76,24 +76,6 @@ def convert_tags(tags: Sequence[str], to: Scheme, scheme: Scheme | None = None) 
     return spans_to_tags(tags_to_spans(tags, scheme), len(tags), to)
 
 
-def detect_scheme(sentences: Iterable[Sequence[str]]) -> Scheme:
-    """The one scheme in which all tag sequences are well-formed (IOB2 if there is no chunk)."""
-    against: dict[Scheme, int] = {}  # the first sentence that is ill-formed in a scheme
-    for number, tags in enumerate(sentences, start=1):
-        spans = tags_to_spans(tags)
-        for scheme in SCHEMES:
-            if scheme not in against and spans_to_tags(spans, len(tags), scheme) != tuple(tags):
-                against[scheme] = number
-    for scheme in SCHEMES:
-        if scheme not in against:
-            return scheme
-    places = ", ".join(f"{scheme} fails in sentence {n}" for scheme, n in against.items())
-    raise DataError(
-        f"the tags are of no single scheme: {places}. Read as conlleval reads them, they become "
-        "well-formed by convert_tags(tags, to='IOB2')."
-    )
-
-
 def are_chunk_tags(labels: Iterable[str]) -> bool:
     """Whether labels can be read as chunks: all are chunk tags, and one at least is not O."""
     try:

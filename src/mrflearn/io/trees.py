@@ -142,27 +142,27 @@ PARENT = "^"  # NP^S: an NP below an S
 PART = "@"  # @NP>DT_JJ: the rest of an NP after DT and JJ
 
 
-def collapse_unaries(tree: Tree, joint: str = JOINT) -> Tree:
+def collapse_unaries(tree: Tree) -> Tree:
     """The tree with each chain of only children made one node, down to and with the tag.
 
     (S (VP (VB Go))) becomes (S+VP+VB Go).
     """
 
     def collapse(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:
-        _refuse(joint in node.label, node.label, f"'{joint}' joins collapsed labels; try joint='~'")
+        _refuse(JOINT in node.label, node.label, f"'{JOINT}' joins collapsed labels; rename it")
         if len(children) != 1:
             return (Tree(node.label, children, node.word),)
         child = children[0]
-        return (Tree(node.label + joint + child.label, child.children, child.word),)
+        return (Tree(node.label + JOINT + child.label, child.children, child.word),)
 
     return rebuild(tree, collapse)[0]
 
 
-def expand_unaries(tree: Tree, joint: str = JOINT) -> Tree:
+def expand_unaries(tree: Tree) -> Tree:
     """The tree with every collapsed chain drawn out again."""
 
     def expand(node: Tree, children: tuple[Tree, ...]) -> tuple[Tree, ...]:
-        *above, lowest = node.label.split(joint)
+        *above, lowest = node.label.split(JOINT)
         result = Tree(lowest, children, node.word)
         for label in reversed(above):
             result = Tree(label, (result,))

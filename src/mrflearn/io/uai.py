@@ -109,7 +109,8 @@ class UaiTokens:
         return self.tokens[self.position - count : self.position]
 
     def _convert(self, kind: Callable[[bytes], Number], count: int, what: str) -> list[Number]:
-        tokens, values = self._take(count, what), list[Number]()
+        tokens = self._take(count, what)
+        values: list[Number] = []
         try:
             values.extend(map(kind, tokens))  # what was read before an error stays
         except ValueError as error:
