@@ -147,17 +147,10 @@ class Colour:
     @cached_property
     def arrays(self) -> tuple[Tensor, ...]:
         """All tables end to end and, for every (variable, factor), where it reads: `gibbs_loop`."""
-        size, variables = (
-            max((len(facet.others) for facet in self.facets), default=0),
-            len(self.variables),
-        )
-        entries, tables, start = (
-            [self.variables.new_zeros(0, 4 + 2 * size)],
-            [self.bias.new_zeros(0)],
-            0,
-        )
+        width = 4 + 2 * max((len(facet.others) for facet in self.facets), default=0)
+        entries, tables, start = [self.variables.new_zeros(0, width)], [self.bias.new_zeros(0)], 0
         for facet in self.facets:
-            own = self.variables.new_zeros(len(facet.position), 4 + 2 * size)
+            own = self.variables.new_zeros(len(facet.position), width)
             own[:, 0], own[:, 1] = facet.position, start + facet.first[:, 0]
             own[:, 2], own[:, 3] = facet.rows.shape[1], len(facet.rows)
             for i, (others, _, stride) in enumerate(facet.others):
@@ -167,14 +160,10 @@ class Colour:
             start += facet.rows.numel()
         every = torch.cat(entries)
         every = every[every[:, 0].argsort(stable=True)]
-        begin = torch.searchsorted(every[:, 0].contiguous(), torch.arange(variables + 1))
-        return (
-            self.variables,
-            self.bias.squeeze(2),
-            torch.cat(tables),
-            begin,
-            every[:, 1:].contiguous(),
-        )
+        number = torch.arange(len(self.variables) + 1)
+        begin = torch.searchsorted(every[:, 0].contiguous(), number)
+        bias, rest = self.bias.squeeze(2), every[:, 1:].contiguous()
+        return self.variables, bias, torch.cat(tables), begin, rest
 
 
 @dataclass(frozen=True, eq=False)
