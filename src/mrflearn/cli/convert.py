@@ -87,6 +87,6 @@ def _convert_model(source: Path, target: Path, *, overwrite: bool) -> None:
     model.export(target)
     if hasattr(model, "gauge_constant_"):
         remark(
-            "tables vanish at state 0 (the reference gauge): log Z of this network is that of the "
-            f"fields and couplings as inspect shows them less {model.gauge_constant_:.6g} nats"
+            "tables are 0 at state 0 (the reference gauge): log Z of this network is log Z of the "
+            f"fields and couplings that inspect shows, minus {model.gauge_constant_:.6g} nats"
         )

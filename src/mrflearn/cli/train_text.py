@@ -95,7 +95,7 @@ def ngram(job: Job, text: Path, validation: Path | None) -> Learned:
         remark(f"order {orders}: too few counts to estimate discounts; fixed ones are used")
     names = ("ngrams", "discounts", "fallback_orders")
     facts = {name: getattr(model, f"{name}_") for name in names}
-    sizes = ", ".join(f"{count:,}" for count in model.ngrams_)
+    sizes = " + ".join(f"{count:,}" for count in model.ngrams_)
     lines = _perplexity(model, facts, validation)
     return Learned(model, f"order {model.order}, {sizes} n-grams", facts, lines)
 
