@@ -57,7 +57,7 @@ class Scale:
 SCALES = {
     scale.name: scale
     for scale in (
-        Scale("smoke", 4, 3, 0, 0, {"built-in": 2}, 1, 1, longest=12),
+        Scale("smoke", 5, 4, 0, 0, {"built-in": 2}, 1, 1, longest=12),
         Scale("medium", 100, 20, 0, 0, {"built-in": 8}),
         Scale("short", 0, 0, 3914, 100, {"treebank": 5, "Brown": 20}, 6, 2, longest=20),
         Scale("full", 300, 20, 3914, 500, {"built-in": 8, "treebank": 5, "Brown": 50}),
