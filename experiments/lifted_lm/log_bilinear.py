@@ -29,8 +29,7 @@ from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.loop import minimise
 from mrflearn.training.outcome import Verdict
 from mrflearn.training.problem import Optimiser, Problem
-from mrflearn.training.sgd import Adagrad, EpochState, check_rate, refuse_l1, run_epoch
-from mrflearn.training.stopping import StopRule
+from mrflearn.training.sgd import Adagrad, ByEpochs, EpochState
 
 ROWS = 2048  # contexts scored at once; bounds memory, changes no result
 
@@ -136,7 +135,7 @@ def negative_log_likelihood(
 
 @final
 @dataclass(frozen=True)
-class HalvingSGD:
+class HalvingSGD(ByEpochs):
     """SGD whose rate is halved whenever the validation score falls; ends below the rate `least`.
 
     `validate` takes the model after each epoch; higher is better.  The gradient is summed
@@ -147,18 +146,12 @@ class HalvingSGD:
     rate: float = 0.1
     least: float = 1e-4
     epochs: int = 100
+    period: int = 10
+    delta: float | None = None
     max_seconds: float | None = None
 
-    def __post_init__(self) -> None:
-        check_rate("HalvingSGD", self.rate)
-
-    @property
-    def rule(self) -> StopRule:
-        return StopRule(self.epochs, max_seconds=self.max_seconds)
-
     def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> EpochState:
-        refuse_l1(problem, "HalvingSGD")
-        state = EpochState.at(start)
+        state = super().begin(problem, start)
         # The rate and the last score, on the CPU: they are read at every step.
         state.kept["halving"] = torch.tensor([self.rate, -math.inf], dtype=torch.float64)
         return state
@@ -167,7 +160,7 @@ class HalvingSGD:
         rate, before = state.kept["halving"].tolist()
         if rate < self.least:
             return Verdict("value", f"the rate has been halved to {rate:.2g}.")
-        run_epoch(self, problem, state)
+        super().advance(problem, state)
         score = self.validate(problem.at(state.vector))
         rate = rate if score > before else rate / 2
         state.kept["halving"] = torch.tensor([rate, score], dtype=torch.float64)
@@ -182,9 +175,6 @@ class HalvingSGD:
         rate = float(state.kept["halving"][0])
         state.vector.add_(gradient, alpha=-rate)
         return rate
-
-    def averages(self, state: EpochState) -> bool:  # noqa: ARG002
-        return False
 
 
 class LogBilinearLanguageModel(ScoresText):

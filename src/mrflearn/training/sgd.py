@@ -87,7 +87,7 @@ class EpochState:
         return cls(placed["vector"], kept, placed["sums"], average, *counts, *floats)
 
 
-class _ByEpochs(ABC):
+class ByEpochs(ABC):
     """An optimiser that goes over the minibatches in a random order; an iteration is an epoch."""
 
     rate: float
@@ -161,7 +161,7 @@ class _ByEpochs(ABC):
 
 @final
 @dataclass(frozen=True)
-class SGD(_ByEpochs):
+class SGD(ByEpochs):
     """w <- w - rate / (1 + decay * epochs so far) * gradient of one minibatch.
 
     The gradient is summed over the examples of the minibatch, so larger minibatches need lower
@@ -192,7 +192,7 @@ class SGD(_ByEpochs):
 
 @final
 @dataclass(frozen=True)
-class Adagrad(_ByEpochs):
+class Adagrad(ByEpochs):
     """w <- w - rate * g / (sqrt(sum of g^2 so far) + epsilon), g the gradient of one minibatch."""
 
     keeps: ClassVar[tuple[str, ...]] = ("squares",)
