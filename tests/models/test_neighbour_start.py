@@ -36,5 +36,5 @@ def test_the_start_follows_the_log_ratios_and_not_the_size_of_the_text():
     again = spectral_start(merge(moments, moments), 5, weights, 0, LIKE).potentials().tables()
     torch.testing.assert_close(again[0], table)
     wide = spectral_start(moments, 9, weights, 0, LIKE)
-    assert wide.pairs.left.shape == (5, 9)
+    assert wide.pairs["left"].shape == (5, 9)
     torch.testing.assert_close(wide.potentials().tables()[0], table)

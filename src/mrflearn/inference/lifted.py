@@ -132,6 +132,11 @@ class LiftedInference(ABC, Generic[P]):
     recorded: bool = False
     weights: Float[Tensor, " k"] | None = None
 
+    @classmethod
+    def refuses(cls, offsets: int, states: int, device: torch.device) -> str | None:  # noqa: ARG003
+        """Why texts of this context and vocabulary cannot be handled (and what to try), or None."""
+        return None
+
     def begin(self, potentials: P) -> Vectors | None:  # noqa: ARG002
         """A warm start for these potentials, from scratch."""
         return None
