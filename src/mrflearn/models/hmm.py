@@ -18,7 +18,6 @@ import torch
 from jaxtyping import Float, Int
 from scipy.sparse import coo_array, csr_array, vstack
 
-from mrflearn.features.ngrams import find_codes
 from mrflearn.features.tagged_sentences import TagCounts
 from mrflearn.kernels.chain_sums import Steps
 from mrflearn.kernels.lattice import Lattice, LatticeEdges
@@ -234,8 +233,9 @@ class WordContext:
         """log P(word | tag, tag before), given log P(word | tag); new words have high numbers."""
         wanted = (before * self.tags + tag) * self.words + word
         wanted[word >= self.words] = -1
-        place = find_codes(self.code, wanted)
-        return np.where(place >= 0, self.score[place], alone + np.log(self.left))
+        place = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
+        found = self.code[place] == wanted
+        return np.where(found, self.score[place], alone + np.log(self.left))
 
 
 def word_context(counts: TagCounts, entries: WordTags) -> WordContext:
