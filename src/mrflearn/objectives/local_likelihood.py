@@ -1,16 +1,13 @@
 """Sums of local conditional likelihoods: pl, edge-pl, pw, pwpl.
 
-Letters in shapes: r: rows of a pool; l: cells; n: problems of a block.
-
-Letters in shapes: n: problems of one block; l: cells of their free variables.
-
     value = sum over problems of log sum exp(scores) - score of the labels
     gradient = expected minus observed counts of every weight
 
 Both differences are taken problem by problem, before anything is added up: most problems are all
 but certain, and sums of scores, taken apart, would lose in float32 what is left to gain.
 
-Letters in shapes: p: all weights of a model; n: problems of a block; l: cells.
+Letters in shapes: p: all weights of a model; n: problems of a block; l: cells of their free
+variables; r: rows of a pool.
 """
 
 from __future__ import annotations
