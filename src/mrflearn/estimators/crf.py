@@ -391,6 +391,7 @@ class CRF(ChainQuestions):
     def _train(
         self, start: LogLinearField, batch: ChainBatch, labels: Numbering, **how: Any
     ) -> Self:
+        self._check_algorithm(self.estimator)
         memories = self.num_memories if self.algorithm == "lbfgs" else 0
         self._tell(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
         self._learn(start, batch, **how)

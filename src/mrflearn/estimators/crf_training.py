@@ -137,7 +137,7 @@ class LogLinearLabeller(Estimator):
         distance from the weights training starts from, not on the weights themselves: new data
         moves them only as far as it has evidence [Chelba & Acero 2006].
         """
-        self._check_algorithm(principle)
+        self._check_algorithm(principle.estimator)
         if tie is not None and principle.shares == "optimised":
             raise SettingsError("shares='optimised' needs directed edges or factor graphs.")
         start = with_shares(start, principle.shares)
@@ -176,16 +176,16 @@ class LogLinearLabeller(Estimator):
             return replace(outcome, reason=f"{outcome.reason} {NOT_CONVERGED}")
         return outcome
 
-    def _check_algorithm(self, principle: Principle) -> None:
+    def _check_algorithm(self, estimator: str) -> None:
         if self.algorithm not in ALGORITHMS:
             raise SettingsError(
                 f"algorithm {self.algorithm!r} is not one of {', '.join(ALGORITHMS)}. CRFsuite's "
                 "'pa' and 'arow' are not offered: try 'ap', or 'lbfgs' for good probabilities."
             )
-        if self.algorithm == "ap" and principle.estimator != "ml":
+        if self.algorithm == "ap" and estimator not in ("ml", "auto"):
             raise SettingsError(
                 f"the perceptron (algorithm='ap') follows errors of whole sequences and takes no "
-                f"estimator='{principle.estimator}'; try algorithm='lbfgs'."
+                f"estimator='{estimator}'; try algorithm='lbfgs'."
             )
         if self.algorithm != "lbfgs" and self.c1:
             raise SettingsError(f"c1={self.c1} (L1) needs algorithm='lbfgs'.")

@@ -352,11 +352,12 @@ class MarkovField(FieldQuestions):
     def _training(
         self, graph: FactorGraph, *, missing: bool = False, counts_alone: bool = False
     ) -> FieldTraining:
-        choice = None
-        if self.estimator == "auto":
+        choice, estimator = None, self.estimator
+        if estimator == "auto":
             choice = choose_estimator(graph, missing=missing, counts_alone=counts_alone)
+            estimator = choice.estimator
         self._keep_choice(choice)
-        return self._settings(self.estimator if choice is None else choice.estimator)
+        return self._settings(estimator)
 
     def _settings(self, estimator: FieldCriterion) -> FieldTraining:
         own = {name: getattr(self, name) for name in SHARED}

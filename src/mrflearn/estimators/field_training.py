@@ -201,7 +201,8 @@ class FieldTraining:
         plan = self.lap_plan(graph, missing=count.missing)
         task = SolveBlock(plan.shapes, self.newton, missing=count.missing)
 
-        def solved(_: object, blocks: Sequence[ProblemBlock]) -> Iterable[LocalSolution]:
+        def solved(_: object, items: Iterable[ProblemBlock]) -> Iterable[LocalSolution]:
+            blocks = list(items)
             scopes = [(block.scope, plan.shapes[block.shape].sizes) for block in blocks]
             finish = partial(_solve_counted, task, blocks)
             return executor.map_totals(replace(count, scopes=scopes), paths, finish)

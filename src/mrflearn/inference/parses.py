@@ -61,7 +61,7 @@ class Forest:
         split = np.arange(start + 1, end)
         score = (score + self.chart[right[:, None], split, end - split]).ravel()
         if count == 1:
-            order = score.argmax(keepdims=True)
+            order = np.array([score.argmax()])
         else:
             order = np.argsort(-score, kind="stable")[:count]
         rule, place = np.divmod(order, len(split))

@@ -251,16 +251,15 @@ def _text_chunks(
     cells = _cells(first, separator)
     picked = _choose(columns, cells, len(cells))
     names = _names([cells[i] for i in picked], columns)
-    numbered = ((lines.number, _cells(line, separator)) for line in filled)
-    if names is None:
-        numbered = chain([(lines.number, cells)], numbered)
+    above = [(lines.number, cells)] if names is None else []
+    numbered = chain(above, ((lines.number, _cells(line, separator)) for line in filled))
     signs = _Signs()
-    chunk = list(islice(numbered, rows))
+    table = list(islice(numbered, rows))
     while True:
-        values = signs.resolve(_states(chunk, len(cells), picked), [line for line, _ in chunk])
+        values = signs.resolve(_states(table, len(cells), picked), [line for line, _ in table])
         yield SampleTable(names, values, signs.down)
-        chunk = list(islice(numbered, rows))
-        if not chunk:
+        table = list(islice(numbered, rows))
+        if not table:
             return
 
 

@@ -235,7 +235,9 @@ class WordContext:
         wanted[word >= self.words] = -1
         place = np.minimum(np.searchsorted(self.code, wanted), len(self.code) - 1)
         found = self.code[place] == wanted
-        return np.where(found, self.score[place], alone + np.log(self.left))
+        chosen: Float[np.ndarray, " n"]
+        chosen = np.where(found, self.score[place], alone + np.log(self.left))
+        return chosen
 
 
 def word_context(counts: TagCounts, entries: WordTags) -> WordContext:
