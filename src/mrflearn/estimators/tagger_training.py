@@ -274,14 +274,14 @@ def learn(
     tagger of the round before, these with a weight.
     """
     corpus = Corpus.of(sentences, tags, _labels(tags, settings.tags), settings, l2, saved)
-    whole = corpus.read.known
+    whole, seed = corpus.read.known, settings.random_state
     base = _of_whole_sentences(sentences, tags, corpus) if whole.any() else None
     if base is not None and (whole.all() or weight == 0):
         return base
     known, open_ones = corpus.moments(corpus.read.part(whole)), corpus.read.part(~whole)
     start: Mapping[str, Tensor] | None
     if base is None:
-        expected, start, weight = _first_guess(corpus), None, 1.0
+        expected, start, weight = _first_guess(corpus, seed), None, 1.0
     else:
         expected = expected_moments(_for_words(base.learned, corpus.words), open_ones)
         start = _carried_over(base.learned, corpus.spelling)
@@ -319,7 +319,7 @@ def _of_whole_sentences(
     return corpus.train(corpus.moments(corpus.read))
 
 
-def _first_guess(corpus: Corpus) -> JointMoments:
+def _first_guess(corpus: Corpus, seed: int) -> JointMoments:
     """The counts expected where no sentence is known: by the tags of some words, or by classes."""
     read = corpus.read
     if (read.tags != UNKNOWN).any():
@@ -327,7 +327,6 @@ def _first_guess(corpus: Corpus) -> JointMoments:
         words = {place: torch.zeros(shape) for place in corpus.spelling}
         alike = torch.zeros(corpus.settings.context, shape[1], shape[1])
         return expected_moments(TagPotentials(alike, words), read)
-    seed = corpus.settings.random_state
     clusters = cluster_words(read, len(corpus.words), len(corpus.tags) - 1, seed)
     return corpus.moments(replace(read, tags=clusters[read.words] + 1))
 

@@ -132,9 +132,8 @@ class LiftedInference(ABC, Generic[P]):
     recorded: bool = False
     weights: Float[Tensor, " k"] | None = None
 
-    @classmethod
-    def refuses(cls, offsets: int, states: int, device: torch.device) -> str | None:  # noqa: ARG003
-        """Why texts of this context and vocabulary cannot be handled (and what to try), or None."""
+    def refuses(self, potentials: P) -> str | None:  # noqa: ARG002
+        """Why these potentials cannot be handled (and what to try instead), or None."""
         return None
 
     def begin(self, potentials: P) -> Vectors | None:  # noqa: ARG002
@@ -405,9 +404,12 @@ class Windows(Spectral[WordPotentials]):
     tolerance: ClassVar[float] = 1e-6
     most_words: ClassVar[dict[str, int]] = {"cpu": 4_000, "cuda": 20_000}
 
+    def refuses(self, potentials: WordPotentials) -> str | None:
+        return self.refuses_size(potentials.offsets, potentials.states, potentials.unary.device)
+
     @classmethod
-    def refuses(cls, offsets: int, states: int, device: torch.device) -> str | None:
-        """Why texts of this context and vocabulary cannot be handled (and what to try), or None."""
+    def refuses_size(cls, offsets: int, states: int, device: torch.device) -> str | None:
+        """Why texts of this context and vocabulary cannot be handled, or None."""
         if offsets != 2:
             return (
                 f"windows of two words are for a context of 2, not of {offsets}. Try chains: for "
