@@ -61,7 +61,7 @@ class Forest:
         split = np.arange(start + 1, end)
         score = (score + self.chart[right[:, None], split, end - split]).ravel()
         if count == 1:
-            order = score.argmax(keepdims=True)
+            order = score.argmax(0, keepdims=True)
         else:
             order = np.argsort(-score, kind="stable")[:count]
         rule, place = np.divmod(order, len(split))
