@@ -39,7 +39,7 @@ def test_models_are_served_until_ctrl_c(tmp_path: Path) -> None:
 
 
 SLOW = """
-import sys, time
+import socketserver, sys, time
 from pathlib import Path
 from mrflearn.cli import serve
 from mrflearn.serving import desk
@@ -50,6 +50,13 @@ def answer(words):
     time.sleep(float(sys.argv[2]))
     return []
 
+hand_over = socketserver.ThreadingMixIn.process_request
+
+def slowly(server, *request):  # the signal comes while the request is handed over
+    hand_over(server, *request)
+    time.sleep(0.5)
+
+socketserver.ThreadingMixIn.process_request = slowly
 desk.tasks_of = lambda model: [Task("wait", "", "", answer, most=0, least=0)]
 serve.SECONDS_TO_FINISH = float(sys.argv[3])
 serve.serve([Path(sys.argv[1])], "127.0.0.1", 0, 20.0)

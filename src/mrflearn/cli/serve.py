@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 from pathlib import Path
+from threading import Thread
 
 from mrflearn.cli.output import remark, say
 
+ENDING = signal.SIGINT, signal.SIGTERM
 SECONDS_TO_FINISH = 5.0  # for questions under way when it is ended
 
 
@@ -25,13 +27,20 @@ def serve(models: list[Path], host: str, port: int, seconds: float) -> None:
     }
     desk = Desk(loaded, seconds)
     server = make_server(desk, host, port)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+
+    def stop(*_: object) -> None:
+        """Ends the loop between two requests: an exception could cut off the one it hands over."""
+        for number in ENDING:
+            signal.signal(number, signal.default_int_handler)  # the second time, at once
+        Thread(target=server.shutdown, daemon=True).start()
+
+    for number in ENDING:
+        signal.signal(number, stop)
     place = f"[{host}]" if ":" in host else host
     say(f"http://{place}:{server.server_address[1]}/ ({', '.join(loaded)}); Ctrl-C ends it.")
     sys.stdout.flush()
     try:
-        server.serve_forever()
-    except KeyboardInterrupt:
+        server.serve_forever(poll_interval=0.1)
         server.server_close()
         server.wait_for_requests(SECONDS_TO_FINISH)
         remark("ended")
