@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 
 import mrflearn
@@ -154,6 +155,13 @@ def test_long_sentences_teach_words_and_are_scored_whole() -> None:
 def test_processes_count_as_one(whole: CompositeLanguageModel) -> None:
     again = clone(whole).set_params(n_jobs=2).fit(TRAIN)
     assert np.abs(again.score_samples(TEST) - whole.score_samples(TEST)).max() < 1e-8
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_counts_as_the_cpu(whole: CompositeLanguageModel) -> None:
+    again = clone(whole).set_params(device="cuda").fit(TRAIN)
+    assert np.abs(again.score_samples(TEST) - whole.score_samples(TEST)).max() < 1e-6
 
 
 def test_a_training_goes_on_where_it_stopped(tmp_path: Path, whole: CompositeLanguageModel) -> None:

@@ -61,8 +61,9 @@ class ChartPotentials:
 
     def batches(self, elements: int) -> list[ChartBatch]:
         """All sentences with words in batches whose charts hold about so many elements."""
-        padded = PADDED_ON_GPU if self.words.is_cuda else PADDED
-        return chart_batches(self.lengths, elements, padded, self.shape)
+        device, padded = self.words.device, PADDED_ON_GPU if self.words.is_cuda else PADDED
+        planned = chart_batches(self.lengths.cpu(), elements, padded, self.shape)
+        return [ChartBatch(*(own.to(device) for own in vars(batch).values())) for batch in planned]
 
 
 def chart_batches(
