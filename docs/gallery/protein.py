@@ -6,7 +6,6 @@ correlations that pass through a third column.
 
 # %% An alignment with six planted contacts: pairs of columns that prefer certain pairs of letters. It is written to a file as yours would be.
 import numpy as np
-import torch
 
 from mrflearn import PottsField
 from mrflearn.graph import strongest_pairs
@@ -29,7 +28,7 @@ with open("family.fasta", "w", encoding="utf-8") as stream:
 alignment = read_alignment("family.fasta")
 field = PottsField(states=21).fit(alignment.values)
 print(f"{len(alignment.values)} sequences, effectively {field.n_effective_:.0f}")
-for i, j in strongest_pairs(torch.from_numpy(field.contacts_), 8, apart=4).tolist():
+for i, j in strongest_pairs(field.contacts_, 8, apart=4).tolist():
     print(
         f"{i + 1:>3} - {j + 1:<3} {field.contacts_[i, j]:.3f}  {'planted' if (i, j) in PLANTED else ''}"
     )

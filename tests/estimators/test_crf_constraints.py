@@ -36,7 +36,7 @@ def allows(constraints: Constraints, i: int, tags: tuple[str, ...]) -> bool:
         return False
     if pairs & set(constraints.forbidden):
         return False
-    if constraints.forced is not None:
+    if constraints.forced is not None and constraints.forced[i] is not None:
         for tag, choice in zip(tags, constraints.forced[i], strict=True):
             if choice is not None and tag not in ([choice] if isinstance(choice, str) else choice):
                 return False
@@ -52,6 +52,7 @@ CONSTRAINTS = {
     "forbidden": Constraints(forbidden=[("O", "O"), ("B-X", "B-Y")]),
     "forced": Constraints(forced=[["B-X", None, {"O", "I-X"}], [None], ["O", ["B-X", "B-Y"]]]),
     "mask": Constraints(mask=[None, [[1, 0, 1, 0]], [[1, 1, 1, 0], [0, 1, 1, 1]]]),
+    "forced some": Constraints(forced=[["B-X", None, "O"], ["B-Y"], None]),
     "several": Constraints(scheme="IOB2", forced=[[None, "I-X", None], [None], [None, None]]),
 }
 

@@ -12,7 +12,7 @@ from mrflearn.training import progress
 from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import Row, Verdict
-from mrflearn.training.progress import Lines, Live, Pace, clock, summary
+from mrflearn.training.progress import LineReport, Live, Pace, clock, summary
 from mrflearn.training.stopping import StopRule
 from support.functions import minimise
 from support.problems import rosenbrock
@@ -40,7 +40,7 @@ def test_lines_go_to_standard_error_alone(capfd, monkeypatch):
 
 def test_lines_are_seconds_apart():
     stream = io.StringIO()
-    lines = Lines(stream, Pace(StopRule(10)))
+    lines = LineReport(stream, Pace(StopRule(10)))
     for i in range(10):
         lines.show(Row(i, 1.0, 1.0, 1.0, i, float(i)))
     assert stream.getvalue() == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,8 +169,8 @@ class Constraints:
     forbidden
         Pairs (label, next label) there may not be.
     forced
-        For each example the labels that are known, laid out like y: a label, a set of labels, or
-        None (any).
+        For each example the labels that are known, in the form of y: a label, a set of labels, or
+        None (any); None in place of an example where none is known.
     mask
         For each sequence a boolean array (tokens x labels in the order of `classes_`), True where
         a label may be; None in place of an array: anything may be.
@@ -222,8 +222,10 @@ class Constraints:
 
     def _tokens(self, labels: Sequence[str], lengths: list[int]) -> Iterable[Bool[Tensor, "k s"]]:
         if self.forced is not None:
-            _check_lengths("forced labels", [len(own) for own in self.forced], lengths)
-            yield allowed_states(labels, [choice for own in self.forced for choice in own])
+            sizes = chain(lengths, repeat(0))
+            forced = [[None] * n if own is None else own for own, n in zip(self.forced, sizes)]  # noqa: B905
+            _check_lengths("forced labels", [len(own) for own in forced], lengths)
+            yield allowed_states(labels, [choice for own in forced for choice in own])
         if self.mask is not None:
             yield _joined(self.mask, lengths, len(labels))
 

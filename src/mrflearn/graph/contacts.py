@@ -43,6 +43,7 @@ def average_product_corrected(norms: Matrix) -> Matrix:
 
 def strongest_pairs(scores: Matrix, count: int, *, apart: int = 4) -> Int[Tensor, "k 2"]:
     """The `count` pairs of highest score among those at least `apart` columns from each other."""
+    scores = torch.as_tensor(scores)
     first, second = torch.triu_indices(len(scores), len(scores), apart, device=scores.device)
     order = scores[first, second].argsort(descending=True, stable=True)[:count]
     return torch.stack((first[order], second[order]), dim=1)

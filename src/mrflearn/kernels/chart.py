@@ -87,21 +87,21 @@ class Spans:
         spans = slice(0, self.length - width + 1)
         return self.by_start[:, spans, width], self.start_scale[:, spans, width]
 
-    def splits(self, width: int) -> Pieces:
+    def splits(self, width: int) -> SpanPieces:
         """All splits of the spans of a width."""
         n, m, shorter = self.length, self.length - width + 1, self.at(width - 1)[0]
         # Parts of 2 ... width - 2 words on the left, so of width - 2 ... 2 on the right.
         left, right = self.by_start[:, :m, 2 : width - 1], self.by_end[:, width:, m + 1 : n - 1]
         if self.logs:
             both = Splits(left, right, None)
-            return Pieces(both, both, shorter[:, 1:], shorter[:, :-1], shorter)
+            return SpanPieces(both, both, shorter[:, 1:], shorter[:, :-1], shorter)
         scale = self.start_scale[:, :m, 1:width] + self.end_scale[:, width:, m:n]
         share, top = _shares_of(scale, left.dtype)
         after, before = shorter[:, 1:] * share[..., :1], shorter[:, :-1] * share[..., -1:]
         both = Splits(left, right, share[..., 1:-1])
-        return Pieces(both, both, after, before, top)
+        return SpanPieces(both, both, after, before, top)
 
-    def parents(self, outside: Spans, width: int) -> Pieces:
+    def parents(self, outside: Spans, width: int) -> SpanPieces:
         """Where the spans of a width may stand beside others; these are the insides."""
         n, m = self.length, self.length - width + 1
         # Parents of width + 1 ... n words, and other parts of 1 ... n - width words: in step, and
@@ -112,7 +112,7 @@ class Spans:
         above = outside.at(width + 1)[0]
         on_left = outside.by_start[:, :m, width + 2 :], self.by_start[:, width:, 2:m]
         on_right = outside.by_end[:, width:, : m - 2], self.by_end[:, :m, width : n - 1]
-        return Pieces(
+        return SpanPieces(
             Splits(*on_left, share[..., 1 : m - 1], "before the end"),
             Splits(*on_right, share[..., m - 1 : -1], "after the start"),
             above * share[:, :-1, :1],
@@ -121,7 +121,7 @@ class Spans:
         )
 
 
-class Pieces(NamedTuple):
+class SpanPieces(NamedTuple):
     """What is summed for the spans of a width, brought to the scale `top`.
 
     Upwards, `left` and `right` are one: the splits into two phrases.  Downwards they are parents

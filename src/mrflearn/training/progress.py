@@ -68,7 +68,7 @@ class Silent:
 
 @final
 @dataclass
-class Lines:
+class LineReport:
     """A plain line every few seconds, and one at the end."""
 
     stream: TextIO
@@ -117,7 +117,7 @@ def reporting(wanted: bool, rule: StopRule) -> Iterator[Reporter]:
     if not wanted:
         yield Silent()
     elif not sys.stderr.isatty():
-        yield Lines(sys.stderr, Pace(rule))
+        yield LineReport(sys.stderr, Pace(rule))
     else:
         from rich.console import Console
 
