@@ -15,7 +15,7 @@ import scipy
 import torch
 from hypothesis import HealthCheck, settings
 
-from mrflearn.execution.processes import Processes
+from mrflearn.execution.executor import Processes
 from mrflearn.io.ptb import read_trees
 from mrflearn.io.trees import Tree
 

@@ -20,8 +20,7 @@ from torch import Tensor
 from mrflearn.inference.lifted import star_log_partition
 from mrflearn.inference.transfer import sentence_log_partitions, sentence_score
 from mrflearn.models.lifted import NeighbourModel
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Autograd
+from mrflearn.objectives.base import Autograd, Layout
 from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.figure import save
 from mrflearn.training.lbfgs import LBFGS

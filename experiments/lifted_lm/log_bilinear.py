@@ -20,15 +20,14 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.text_score import ScoresText, TextScore
-from mrflearn.execution.device import choose_device
+from mrflearn.execution.resources import choose_device
 from mrflearn.features.ngrams import sentence_stream
 from mrflearn.io.corpus import Text, Vocabulary, count_corpus, encode_corpus, hold
 from mrflearn.models.ngram import TokenScores
 from mrflearn.objectives.base import Evaluation, Objective, total
-from mrflearn.training.callbacks import EarlyStopping
-from mrflearn.training.loop import minimise
-from mrflearn.training.outcome import Verdict
-from mrflearn.training.problem import Optimiser, Problem
+from mrflearn.objectives.problem import Problem
+from mrflearn.training.loop import Optimiser, minimise
+from mrflearn.training.outcome import EarlyStopping, Verdict
 from mrflearn.training.sgd import Adagrad, ByEpochs, EpochState
 
 ROWS = 2048  # contexts scored at once; bounds memory, changes no result

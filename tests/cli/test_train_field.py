@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mrflearn
-from mrflearn.execution import memory
+from mrflearn.execution import resources
 from mrflearn.graph.builders import grid
 from mrflearn.graph.gauges import random_ising
 from mrflearn.inference.sampling import Drawing
@@ -167,7 +167,7 @@ def test_gaps_in_a_dense_graph_are_no_dead_end(tmp_path: Path) -> None:
 def test_a_graph_beyond_any_memory_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "_of_system", lambda: 10**9)
+    monkeypatch.setattr(resources, "_of_system", lambda: 10**9)
     np.save(tmp_path / "wide.npy", np.zeros((2, 20_000), dtype=np.uint8))
     result = run("train", "field", str(tmp_path / "wide.npy"), "-o", str(tmp_path / "m"), "-q")
     assert result.code == 1

@@ -11,9 +11,8 @@ import torch
 from hypothesis import given, settings
 
 from mrflearn.errors import GraphError, SettingsError, TrainingError
-from mrflearn.execution.executor import Serial
-from mrflearn.execution.processes import Processes
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.executor import Processes, Serial
+from mrflearn.execution.resources import Threads
 from mrflearn.inference.belief_propagation import FixedPoint, beliefs_at
 from mrflearn.inference.enumeration import Enumeration
 from mrflearn.inference.messages import Field, Wiring

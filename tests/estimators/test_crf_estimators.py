@@ -8,14 +8,13 @@ import torch
 
 from mrflearn import CRF, edge
 from mrflearn.errors import MrflearnError, SettingsError
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
 from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Objective
+from mrflearn.objectives.base import Layout, Objective
 from mrflearn.objectives.chain_likelihood import ChainObjective
 from mrflearn.objectives.field_objectives import (
     Criterion,

@@ -13,7 +13,7 @@ import mrflearn
 from mrflearn import FieldStructure, MarkovField, PottsField
 from mrflearn.errors import DataError, DataWarning, MrflearnError, OutOfMemoryError
 from mrflearn.estimators import field_training
-from mrflearn.execution import memory
+from mrflearn.execution import resources
 from mrflearn.graph.builders import complete, grid
 from mrflearn.graph.gauges import random_ising
 from mrflearn.graph.networks import from_uai
@@ -240,7 +240,7 @@ def test_memory_is_asked_for_before_it_is_taken() -> None:
 
 
 def test_a_large_complete_graph_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_of_system", lambda: 10**9)
+    monkeypatch.setattr(resources, "_of_system", lambda: 10**9)
     with pytest.raises(OutOfMemoryError, match="parameters"):
         MarkovField().fit(np.zeros((2, 20_000), dtype=np.uint8))
     with pytest.raises(OutOfMemoryError, match="complete graph"):

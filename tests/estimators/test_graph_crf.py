@@ -13,7 +13,7 @@ import mrflearn
 from mrflearn import GraphCRF
 from mrflearn.errors import DataError, GraphError, InferenceError, NotFittedError, SettingsError
 from mrflearn.estimators.graph_inputs import Graphs
-from mrflearn.execution.processes import Processes
+from mrflearn.execution.executor import Processes
 from mrflearn.features.features import Numbering
 from mrflearn.graph.builders import grid
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup

@@ -17,7 +17,7 @@ from mrflearn.errors import (
 from mrflearn.estimators import language_model, lifted_training
 from mrflearn.estimators.language_model import LanguageModel
 from mrflearn.estimators.loading import load
-from mrflearn.execution import memory
+from mrflearn.execution import resources
 from mrflearn.features import counting
 from mrflearn.features.moments import merge
 from mrflearn.inference.transfer import ring_log_partition
@@ -320,7 +320,7 @@ def test_what_has_no_room_is_refused_before_it_is_made(monkeypatch):
     def forbidden(*_: object, **__: object) -> None:
         raise AssertionError("made before it was known to fit")
 
-    monkeypatch.setattr(memory, "_of_system", lambda: 10**6)
+    monkeypatch.setattr(resources, "_of_system", lambda: 10**6)
     monkeypatch.setattr(lifted_training, "NeighbourModel", forbidden)
     with pytest.raises(OutOfMemoryError, match="words"):
         LanguageModel(form="explicit").fit(text)

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from mrflearn.errors import MrflearnError
-from mrflearn.execution.processes import Processes, count_cores
+from mrflearn.execution.executor import Processes
+from mrflearn.execution.resources import count_cores
 
 
 def test_counting_cores() -> None:

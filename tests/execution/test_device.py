@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mrflearn.errors import MrflearnError
-from mrflearn.execution.device import choose_device
+from mrflearn.execution.resources import choose_device
 
 
 def test_auto_is_what_there_is() -> None:

@@ -18,8 +18,7 @@ import torch
 
 from mrflearn import MarkovField
 from mrflearn.errors import DataError, ExecutionError, SettingsError
-from mrflearn.execution.executor import Executor, Serial
-from mrflearn.execution.processes import Processes, executor_for
+from mrflearn.execution.executor import Executor, Processes, Serial, executor_for
 from support import tasks
 
 
@@ -106,7 +105,7 @@ def test_lap_by_processes_is_lap_here() -> None:
 INTERRUPTED = """
 import sys
 from support import tasks
-from mrflearn.execution.processes import Processes
+from mrflearn.execution.executor import Processes
 if __name__ == "__main__":
     with Processes(1) as place:
         print("pid", list(place.map(tasks.process, [0]))[0], flush=True)

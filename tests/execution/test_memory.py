@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mrflearn.errors import MrflearnError, OutOfMemoryError
-from mrflearn.execution import memory
-from mrflearn.execution.memory import available_memory, require_memory, size_in_words
+from mrflearn.execution import resources
+from mrflearn.execution.resources import available_memory, require_memory, size_in_words
 
 
 def test_there_is_some_and_not_endless() -> None:
@@ -19,13 +19,13 @@ def test_there_is_some_and_not_endless() -> None:
 
 
 def test_what_is_needed_and_what_is_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_of_system", lambda: 5 * 10**9)
+    monkeypatch.setattr(resources, "_of_system", lambda: 5 * 10**9)
     with pytest.raises(OutOfMemoryError, match=r"a table .*7 GB.*5 GB.*Take a chair") as caught:
         require_memory(7 * 10**9, "a table", "Take a chair.")
     assert isinstance(caught.value, MrflearnError)
     assert isinstance(caught.value, MemoryError)
-    monkeypatch.setattr(memory, "_of_system", lambda: None)
-    monkeypatch.setattr(memory, "_of_control_groups", list)
+    monkeypatch.setattr(resources, "_of_system", lambda: None)
+    monkeypatch.setattr(resources, "_of_control_groups", list)
     require_memory(10**30, "anything", "")  # nobody knows
 
 
@@ -33,18 +33,22 @@ def test_what_is_needed_and_what_is_there_is_said(monkeypatch: pytest.MonkeyPatc
     ("limit", "usage", "stat"),
     [
         ("memory.max", "memory.current", "inactive_file 300"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file 300"),
+        (
+            "memory/memory.limit_in_bytes",
+            "memory/memory.usage_in_bytes",
+            "total_inactive_file 300",
+        ),
     ],
 )
 def test_the_limit_of_a_container_counts(tmp_path: Path, limit: str, usage: str, stat: str) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / limit).write_text("1000\n")
     (tmp_path / usage).write_text("600\n")
-    assert memory._of_control_groups(tmp_path) == [400]
+    assert resources._of_control_groups(tmp_path) == [400]
     (tmp_path / limit).with_name("memory.stat").write_text(f"anon 1\n{stat}\n")
-    assert memory._of_control_groups(tmp_path) == [700]
+    assert resources._of_control_groups(tmp_path) == [700]
     (tmp_path / limit).write_text("max\n")
-    assert memory._of_control_groups(tmp_path) == []
+    assert resources._of_control_groups(tmp_path) == []
 
 
 def test_sizes_in_words() -> None:

@@ -11,7 +11,7 @@ import torch
 
 from mrflearn import CRF, JointTagger
 from mrflearn.estimators.tagger import _chains
-from mrflearn.execution.threads import Threads, one_thread
+from mrflearn.execution.resources import Threads, one_thread
 
 
 @pytest.fixture

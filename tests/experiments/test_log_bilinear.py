@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mrflearn import NgramLanguageModel
 from mrflearn.errors import SettingsError, TrainingError
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Layout
 from support.experiments import experiment_module
 from support.functions import minimise
 

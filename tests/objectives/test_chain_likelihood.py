@@ -15,14 +15,14 @@ from torch import Tensor
 from mrflearn import edge
 from mrflearn.errors import TrainingError
 from mrflearn.estimators.crf_weights import edge_features, state_features, transition_features
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.index import chain_templates
 from mrflearn.features.labels import compile_labels
 from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.parameters import Layout
 from mrflearn.objectives import chain_likelihood
+from mrflearn.objectives.base import Layout
 from mrflearn.objectives.chain_likelihood import ChainObjective, make_shards, perceptron
 from support.tagged_items import all_paths, log_sum, path_score, random_data, with_edges
 

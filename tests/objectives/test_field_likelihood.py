@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Layout
 from mrflearn.objectives.field_objectives import Principle, field_objective
 from mrflearn.objectives.likelihood import FieldLikelihood
 from support.labelled_fields import Labelled, labelled

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Layout
 from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
 from mrflearn.objectives.local_likelihood import LocalGradient
 from support.labelled_fields import labelled

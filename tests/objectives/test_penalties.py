@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrflearn.errors import TrainingError
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.base import Layout
+from mrflearn.objectives.problem import Penalty
 
 LAYOUT = Layout(("bias", "weights"), (torch.Size([2]), torch.Size([3])))
 VECTOR = torch.tensor([1.0, -2.0, 3.0, 0.0, -0.5], dtype=torch.float64)

@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.penalty import Penalty
-from mrflearn.objectives.scaling import Cholesky, Diagonal
+from mrflearn.objectives.problem import Cholesky, Diagonal, Penalty, Problem
 from mrflearn.training.lbfgs import LBFGS, OWLQN
-from mrflearn.training.problem import Problem
 from support.functions import Function, minimise
 
 GENERATOR = torch.Generator().manual_seed(0)

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Autograd, Evaluation, Objective, Sum
+from mrflearn.objectives.base import Autograd, Evaluation, Layout, Objective, Sum
 from mrflearn.training import loop
 from mrflearn.training.outcome import Outcome
 

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mrflearn.execution.executor import Executor
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.features.features import compile_features
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.models.field_batch import FieldBatch, find_templates
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Objective
+from mrflearn.objectives.base import Layout, Objective
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
 

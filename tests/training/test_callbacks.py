@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
-from mrflearn.training.callbacks import EarlyStopping
 from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.outcome import EarlyStopping
 from support.functions import minimise
 from support.problems import quadratic, rosenbrock
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from mrflearn.errors import StorageError, TrainingError
-from mrflearn.objectives.penalty import Penalty
-from mrflearn.training.callbacks import EarlyStopping
+from mrflearn.objectives.problem import Penalty
 from mrflearn.training.checkpoint import Checkpoint, read_checkpoint
 from mrflearn.training.lbfgs import LBFGS, OWLQN
+from mrflearn.training.outcome import EarlyStopping
 from mrflearn.training.sgd import SGD, Adagrad
 from support.functions import fit, minimise
 from support.problems import LogisticLoss, blank_model, examples, split

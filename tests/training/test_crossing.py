@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from mrflearn.errors import TrainingWarning
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Evaluation, Objective
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.base import Evaluation, Layout, Objective
+from mrflearn.objectives.problem import Penalty
 from mrflearn.training.lbfgs import LBFGS, OWLQN
 from support.functions import minimise
 

@@ -9,9 +9,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.penalty import Penalty
-from mrflearn.training.callbacks import EarlyStopping
+from mrflearn.objectives.problem import Penalty
 from mrflearn.training.lbfgs import LBFGS, OWLQN
+from mrflearn.training.outcome import EarlyStopping
 from mrflearn.training.sgd import Adagrad
 from support.functions import fit
 from support.problems import LogisticLoss, LogisticModel, blank_model, examples, split

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from mrflearn.errors import TrainingError, TrainingWarning
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.problem import Penalty
 from mrflearn.training.lbfgs import LBFGS
 from support.functions import minimise
 from support.problems import examples, logistic, quadratic, rosenbrock

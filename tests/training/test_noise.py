@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.problem import Penalty, Problem
 from mrflearn.training.lbfgs import LBFGS, measure_noise, noise_of_line
-from mrflearn.training.problem import Problem
 from support.functions import Function, minimise
 
 

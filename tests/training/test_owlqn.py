@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, LogisticRegression
 
 from mrflearn.errors import TrainingError
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.base import Layout
+from mrflearn.objectives.problem import Penalty
 from mrflearn.training import loop
 from mrflearn.training.lbfgs import LBFGS, OWLQN, pseudo_gradient, shrinkage
 from support.functions import Function, minimise

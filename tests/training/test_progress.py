@@ -8,12 +8,19 @@ import sys
 import pytest
 import torch
 
-from mrflearn.training import progress
-from mrflearn.training.callbacks import EarlyStopping
+from mrflearn.training import outcome as progress
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.outcome import Row, Verdict
-from mrflearn.training.progress import LineReport, Live, Pace, clock, summary
-from mrflearn.training.stopping import StopRule
+from mrflearn.training.outcome import (
+    EarlyStopping,
+    LineReport,
+    Live,
+    Pace,
+    Row,
+    StopRule,
+    Verdict,
+    clock,
+    summary,
+)
 from support.functions import minimise
 from support.problems import rosenbrock
 

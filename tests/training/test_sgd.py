@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.problem import Penalty
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.sgd import SGD, Adagrad
 from support.functions import minimise

@@ -5,8 +5,7 @@ import torch
 
 from mrflearn.errors import TrainingError
 from mrflearn.training.lbfgs import LBFGS
-from mrflearn.training.outcome import Row
-from mrflearn.training.stopping import StopRule
+from mrflearn.training.outcome import Row, StopRule
 from support.functions import minimise
 from support.problems import quadratic, rosenbrock
 

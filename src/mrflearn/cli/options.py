@@ -209,7 +209,7 @@ def place_to_run(engine: str, master: str | None, n_jobs: int | None) -> Iterato
         with Spark(master) as cluster:
             yield cluster
         return
-    from mrflearn.execution.processes import executor_for
+    from mrflearn.execution.executor import executor_for
 
     with executor_for(n_jobs or 1) as place:
         yield place

@@ -41,7 +41,7 @@ def _source(job: Job, model: WordSpace, paths: list[Path]) -> Path | Moments:
 def lm(job: Job, text: list[Path], validation: Path | None) -> Learned:
     """Learn a language model that sees both sides of a word, in time independent of the corpus."""
     from mrflearn.estimators.language_model import LanguageModel
-    from mrflearn.execution.memory import peak_memory
+    from mrflearn.execution.resources import peak_memory
 
     model = LanguageModel(**job.settings())
     if model.bound != "chains":

@@ -16,7 +16,7 @@ from mrflearn.estimators import crf_weights as weights
 from mrflearn.estimators.crf_answers import Constraints, Given, ScoredSpan
 from mrflearn.estimators.crf_training import LogLinearLabeller
 from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
-from mrflearn.execution.threads import one_thread
+from mrflearn.execution.resources import one_thread
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import MARK, FactorTemplate
 from mrflearn.features.labels import compile_labels

@@ -22,10 +22,8 @@ from mrflearn.estimators.composite_answers import (
 )
 from mrflearn.estimators.composite_grammar import GrammarLike, choose_grammar
 from mrflearn.estimators.text_score import ScoresText, TextScore, refuse_marks, unknown_policy
-from mrflearn.execution.device import choose_device
-from mrflearn.execution.executor import Executor
-from mrflearn.execution.processes import executor_for
-from mrflearn.execution.threads import one_thread
+from mrflearn.execution.executor import Executor, executor_for
+from mrflearn.execution.resources import choose_device, one_thread
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import NgramIndex
 from mrflearn.io.corpus import Document, Documents, Vocabulary, hold_documents

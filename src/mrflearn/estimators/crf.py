@@ -24,8 +24,7 @@ from mrflearn.estimators.crf_training import (
     held_out_score,
 )
 from mrflearn.estimators.labelling import HeldOut, pair_of
-from mrflearn.execution.device import choose_device, choose_dtype
-from mrflearn.execution.processes import count_cores
+from mrflearn.execution.resources import choose_device, choose_dtype, count_cores
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
 from mrflearn.features.index import FactorTemplate, chain_templates, merged
 from mrflearn.features.labels import (
@@ -41,8 +40,8 @@ from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.storage import figure, record
 from mrflearn.objectives.field_objectives import Criterion
-from mrflearn.training.callbacks import Callback, EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.outcome import Callback, EarlyStopping
 
 # What users hand to a chain CRF, as features and labels by number.
 
@@ -149,7 +148,7 @@ class CRF(ChainQuestions):
     warm_start
         Whether `fit` begins with the weights of the last fit.
     callbacks
-        Called after each iteration; see `mrflearn.training.callbacks`.
+        Called after each iteration; see `mrflearn.training`.
     dtype : {"float32", "float64"}
         Type of numbers to compute with.
     device

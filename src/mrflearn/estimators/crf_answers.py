@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from mrflearn.errors import DataError, InferenceError, SettingsError, TrainingError
-from mrflearn.execution.device import moved
+from mrflearn.execution.resources import moved
 from mrflearn.features.labels import CompiledLabels
 from mrflearn.inference.spans import (
     ChunkReading,

@@ -23,8 +23,7 @@ from mrflearn.estimators.base import Choice, Estimator
 from mrflearn.estimators.crf_answers import best_labels
 from mrflearn.estimators.labelling import accuracy, chunk_f1
 from mrflearn.execution.executor import Executor
-from mrflearn.execution.processes import count_cores
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads, count_cores
 from mrflearn.features.features import compile_features
 from mrflearn.features.index import FactorTemplate
 from mrflearn.inference.messages import is_forest
@@ -33,8 +32,7 @@ from mrflearn.io.spans import are_chunk_tags
 from mrflearn.models.chains import ChainBatch
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, SHARES, FieldPlans, LogLinearField
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Objective, Reparametrised, Sum
+from mrflearn.objectives.base import Layout, Objective, Reparametrised, Sum
 from mrflearn.objectives.chain_likelihood import (
     NUMBERS_IN_BLOCK,
     ChainObjective,
@@ -50,14 +48,12 @@ from mrflearn.objectives.field_objectives import (
     natural_pieces,
 )
 from mrflearn.objectives.likelihood import FieldLikelihood
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.problem import Penalty
 from mrflearn.objectives.reweighted import Shares, with_shares
-from mrflearn.training.callbacks import Callback, EarlyStopping
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS, OWLQN
-from mrflearn.training.loop import minimise
-from mrflearn.training.outcome import Outcome
-from mrflearn.training.problem import Optimiser
+from mrflearn.training.loop import Optimiser, minimise
+from mrflearn.training.outcome import Callback, EarlyStopping, Outcome
 from mrflearn.training.sgd import SGD
 
 # How CRFs are trained: CRFsuite's algorithms by their names and settings.

@@ -30,9 +30,8 @@ from mrflearn.estimators.field_inputs import (
     warn_of_codes,
 )
 from mrflearn.estimators.field_training import FieldCriterion, FieldTraining
-from mrflearn.execution.device import choose_device
-from mrflearn.execution.executor import Executor, Serial
-from mrflearn.execution.processes import executor_for
+from mrflearn.execution.executor import Executor, Serial, executor_for
+from mrflearn.execution.resources import choose_device
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, check_states
 from mrflearn.graph.builders import BYTES_A_PAIR
 from mrflearn.graph.factor_graph import FactorGraph

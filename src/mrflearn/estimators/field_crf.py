@@ -22,7 +22,7 @@ from mrflearn.estimators.base import Choice, Parts
 from mrflearn.estimators.crf_training import LogLinearLabeller, Wanted, choose_for_graphs
 from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
 from mrflearn.estimators.labelling import check_label, check_n
-from mrflearn.execution.device import choose_dtype
+from mrflearn.execution.resources import choose_dtype
 from mrflearn.features.index import FactorTemplate
 from mrflearn.graph.evidence import restrict, with_masks
 from mrflearn.graph.factor_graph import FactorGraph
@@ -38,7 +38,7 @@ from mrflearn.models.loglinear import LogLinearField, weights_of
 from mrflearn.objectives.field_objectives import Criterion, Pieces
 from mrflearn.objectives.likelihood import spans_of
 from mrflearn.objectives.reweighted import Shares
-from mrflearn.training.callbacks import Callback, EarlyStopping
+from mrflearn.training.outcome import Callback, EarlyStopping
 
 # Best labels and probabilities on any graphs, exact wherever the width allows.
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.field_inputs import column_name, warn_user
 from mrflearn.execution.executor import Executor
-from mrflearn.execution.memory import require_memory
+from mrflearn.execution.resources import require_memory
 from mrflearn.features.observations import CliqueCounts, CountShard, Samples, clique_counts
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.neighbourhood import (
@@ -33,7 +33,7 @@ from mrflearn.models.tabular import ParameterLayout, TabularModel, parameter_cou
 from mrflearn.objectives.base import Autograd, Objective
 from mrflearn.objectives.likelihood import Likelihood
 from mrflearn.objectives.local_auxiliary import AuxiliaryLikelihood, LocalTables
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.problem import Cholesky, Penalty
 from mrflearn.objectives.pseudolikelihood import (
     BlanketPseudolikelihood,
     Blankets,
@@ -43,7 +43,6 @@ from mrflearn.objectives.pseudolikelihood import (
     available_terms,
     coded_samples,
 )
-from mrflearn.objectives.scaling import Cholesky
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lap import (
     LocalPlan,

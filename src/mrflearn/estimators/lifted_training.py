@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from mrflearn.errors import InferenceError, SettingsError
-from mrflearn.execution.device import choose_device
-from mrflearn.execution.memory import require_memory
+from mrflearn.execution.resources import choose_device, require_memory
 from mrflearn.features.moments import MOST_STATES, Moments
 from mrflearn.inference.lifted import (
     Chains,
@@ -40,12 +39,11 @@ from mrflearn.objectives.lifted import (
     pseudolikelihood_loss,
     word_scaling,
 )
-from mrflearn.objectives.penalty import Penalty
-from mrflearn.training.callbacks import EarlyStopping
+from mrflearn.objectives.problem import Penalty
 from mrflearn.training.checkpoint import Checkpoint, Stages
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
-from mrflearn.training.outcome import Outcome
+from mrflearn.training.outcome import EarlyStopping, Outcome
 from mrflearn.training.sgd import Adagrad
 
 # An objective in, a fitted model out: the entry of language model and joint tagger.

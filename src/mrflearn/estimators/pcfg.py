@@ -16,7 +16,7 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
 from mrflearn.estimators.composite_answers import tree_of
 from mrflearn.estimators.text_score import ScoresText, TextScore
-from mrflearn.execution.threads import one_thread
+from mrflearn.execution.resources import one_thread
 from mrflearn.features.treebank import Side, TreebankCounts, usual_form
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import Prefix, log_partition

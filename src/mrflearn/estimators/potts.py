@@ -16,20 +16,17 @@ from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Parts
 from mrflearn.estimators.field_answers import FieldQuestions
 from mrflearn.estimators.field_inputs import sample_weights, state_rows
-from mrflearn.execution.device import choose_device, choose_dtype
-from mrflearn.execution.memory import require_memory
+from mrflearn.execution.resources import choose_device, choose_dtype, require_memory
 from mrflearn.features.observations import Samples, check_states
 from mrflearn.graph.contacts import contact_scores
 from mrflearn.graph.potentials import Potentials
 from mrflearn.io.files import PathLike
 from mrflearn.kernels.potts_pseudolikelihood import CodedRows
-from mrflearn.models.parameters import Layout
 from mrflearn.models.potts import PottsModel
 from mrflearn.models.storage import figure
-from mrflearn.objectives.base import Autograd
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.base import Autograd, Layout
+from mrflearn.objectives.problem import Diagonal, Penalty
 from mrflearn.objectives.pseudolikelihood import DensePseudolikelihood, coded_samples
-from mrflearn.objectives.scaling import Diagonal
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise

@@ -21,7 +21,7 @@ from mrflearn.estimators.field_inputs import (
     warn_of_codes,
     warn_user,
 )
-from mrflearn.execution.device import choose_device
+from mrflearn.execution.resources import choose_device
 from mrflearn.features.observations import Samples, check_states
 from mrflearn.graph.builders import pairwise
 from mrflearn.graph.factor_graph import FactorGraph

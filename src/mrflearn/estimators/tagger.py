@@ -26,7 +26,7 @@ from mrflearn.estimators.tagger_training import (
     restore,
     store,
 )
-from mrflearn.execution.threads import one_thread
+from mrflearn.execution.resources import one_thread
 from mrflearn.features.labels import warn_of_single_label
 from mrflearn.features.tagged_sentences import Tags, check_tags
 from mrflearn.graph.lifted import PLACES

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mrflearn.errors import DataError
 from mrflearn.estimators.lifted_training import train_bound
-from mrflearn.execution.device import choose_device
+from mrflearn.execution.resources import choose_device
 from mrflearn.features.spelling import SpellingTable
 from mrflearn.features.tagged_sentences import (
     UNKNOWN,
@@ -37,7 +37,7 @@ from mrflearn.kernels.sparse_product import SparseMatrix
 from mrflearn.models.lifted import NAMES, TRANSITIONS, JointTaggerModel, places_named
 from mrflearn.models.storage import record, texts
 from mrflearn.objectives.lifted import LiftedLikelihood, TagFrequencies, tag_scaling
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.problem import Penalty
 from mrflearn.training.checkpoint import Stages
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import Outcome

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.execution.executor import Executor, Serial
-    from mrflearn.execution.processes import Processes
+    from mrflearn.execution.executor import Executor, Processes, Serial
 
 __all__ = ["Executor", "Processes", "Serial"]
 

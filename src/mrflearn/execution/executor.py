@@ -8,9 +8,21 @@ process it must be a function or an object of an importable module (no lambda).
 
 from __future__ import annotations
 
+import os
+import pickle
+import signal
+import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, final
+from functools import lru_cache
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar, final
 
 from mrflearn.errors import ExecutionError
 
@@ -75,3 +87,132 @@ def added_up(results: Iterable[Result]) -> Result:
         total = total + result
     added: Result = total
     return added
+
+
+AHEAD = 2  # items handed out before they are needed, for each process
+
+
+@final
+class Processes(Executor):
+    """`count` processes (all cores for None) that start on first use and stay until `close`.
+
+    Each computes with `threads` threads.  A task travels once to each process, however many items
+    it has.  What a task raises is raised here; Ctrl-C ends the processes with everything else.
+    """
+
+    def __init__(self, count: int | None = None, *, threads: int = 1) -> None:
+        from mrflearn.execution.resources import (
+            count_cores,
+        )  # has torch, which workers set up first
+
+        self.count = count_cores(-1) if count is None else count
+        self.threads = threads
+        self._pool: ProcessPoolExecutor | None = None
+        if self.count < 1 or threads < 1:
+            raise ExecutionError(f"{self.count} processes of {threads} threads can do no work.")
+
+    def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        pool = self._started()
+        with _on_disk(task) as path:
+            waiting: deque[Future[Result]] = deque()
+            stream = iter(items)
+            try:
+                for item in islice(stream, AHEAD * self.count):
+                    waiting.append(pool.submit(_work, path, item))
+                while waiting:
+                    result = waiting.popleft().result()
+                    waiting.extend(pool.submit(_work, path, item) for item in islice(stream, 1))
+                    yield result
+            except BrokenProcessPool as broken:
+                self._end()
+                raise ExecutionError(
+                    "a worker process ended in the middle of its work. Was it killed for memory? "
+                    "Try fewer processes."
+                ) from broken
+            except KeyboardInterrupt:
+                self._end()
+                raise
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def close(self) -> None:
+        """Ends the processes once their work is done; the next `map` starts new ones."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self.close() if kind is None else self._end()
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            # Forking a process whose threads hold locks can hang; a fresh interpreter cannot.
+            context = get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.count, context, _prepare, (self.threads,))
+        return self._pool
+
+    def _end(self) -> None:
+        """Ends the processes at once, work or no work."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        processes = list((getattr(pool, "_processes", None) or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+
+
+@contextmanager
+def _on_disk(task: Callable[..., Any]) -> Iterator[str]:
+    """A file that holds the task, so that workers read it once and not with every item."""
+    try:
+        content = pickle.dumps(task)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ExecutionError(
+            f"the task cannot be sent to another process ({error}). Use a function or a class of "
+            "an importable module, not a lambda or a function inside another."
+        ) from error
+    handle, path = tempfile.mkstemp(prefix="mrflearn-task-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        yield path
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+def _prepare(threads: int) -> None:
+    """What each worker does first."""
+    # Ctrl-C reaches all processes of a terminal; the parent alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Read when a library is loaded; torch is not yet, and a task without it starts sooner.
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(threads)
+
+
+def _work(path: str, item: Any) -> Any:
+    """The result for one item."""
+    return _task(path)(item)
+
+
+@lru_cache(maxsize=1)  # a task comes with many items
+def _task(path: str) -> Callable[[Any], Any]:
+    with Path(path).open("rb") as stream:
+        task: Callable[[Any], Any] = pickle.load(stream)  # noqa: S301 - written by the parent
+    return task
+
+
+@contextmanager
+def executor_for(jobs: int | None) -> Iterator[Executor]:
+    """`Serial` for None and 1, else that many processes until the block ends; -1 is all cores."""
+    if jobs is None or jobs == 1:
+        yield Serial()
+        return
+    from mrflearn.execution.resources import count_cores
+
+    with Processes(count_cores(jobs)) as place:
+        yield place

@@ -18,7 +18,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mrflearn.errors import DataError, GraphError
-from mrflearn.execution.memory import require_memory
+from mrflearn.execution.resources import require_memory
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.io.files import PathLike, read_lines
 

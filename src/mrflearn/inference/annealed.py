@@ -27,7 +27,7 @@ from scipy.special import stdtrit
 from torch import Tensor
 
 from mrflearn.errors import AccuracyWarning, InferenceError
-from mrflearn.execution.threads import one_thread
+from mrflearn.execution.resources import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.lifted import WordPotentials
 from mrflearn.graph.potentials import Potentials

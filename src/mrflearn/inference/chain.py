@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from mrflearn.errors import InferenceError
-from mrflearn.execution.device import moved
+from mrflearn.execution.resources import moved
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials

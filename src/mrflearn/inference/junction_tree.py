@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mrflearn.execution.threads import one_thread
+from mrflearn.execution.resources import one_thread
 from mrflearn.graph.elimination import BLOCK, Axes, EliminationPlan, TooWide, find_plans
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials

@@ -21,7 +21,7 @@ from scipy.sparse import coo_array
 from torch import Tensor
 
 from mrflearn.errors import InferenceError
-from mrflearn.execution.threads import one_thread
+from mrflearn.execution.resources import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.junction_tree import JunctionTree

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from mrflearn.execution.device import moved
+from mrflearn.execution.resources import moved
 from mrflearn.kernels import chain_reference
 
 # Sequences of different lengths laid out step by step, so that no row is padding.

@@ -30,7 +30,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from mrflearn.execution.threads import stay_on_one_thread
+from mrflearn.execution.resources import stay_on_one_thread
 
 T = TypeVar("T")
 LOG2_E = math.log2(math.e)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self
 
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.models.parameters import Model
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
     from mrflearn.models.potts import PottsModel
     from mrflearn.models.tabular import TabularModel
 
 __all__ = ["Model", "PottsModel", "TabularModel"]
+
+
+class Model(Protocol):
+    """A frozen record of parameters; `with_parameters` gives a copy that holds others."""
+
+    def parameters(self) -> dict[str, Tensor]: ...
+
+    def with_parameters(self, parameters: Mapping[str, Tensor]) -> Self: ...
+
 
 __getattr__, __dir__ = lazy(__name__)

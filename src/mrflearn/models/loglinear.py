@@ -27,7 +27,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import GraphError
-from mrflearn.execution.device import moved
+from mrflearn.execution.resources import moved
 from mrflearn.features.features import CompiledFeatures, Numbering
 from mrflearn.features.index import (
     FactorTemplate,

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from mrflearn.execution.memory import require_memory
+from mrflearn.execution.resources import require_memory
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup
 from mrflearn.graph.neighbourhood import LocalShape
 from mrflearn.graph.potentials import DenseTable, Potentials

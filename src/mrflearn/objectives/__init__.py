@@ -9,7 +9,7 @@ from mrflearn._lazy import lazy
 if TYPE_CHECKING:
     from mrflearn.objectives.base import Autograd, Evaluation, Objective
     from mrflearn.objectives.likelihood import Likelihood
-    from mrflearn.objectives.penalty import Penalty
+    from mrflearn.objectives.problem import Penalty
     from mrflearn.objectives.pseudolikelihood import Pseudolikelihood, conditional_scores
 
 __all__ = [

@@ -33,8 +33,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.execution.device import moved
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads, moved
 from mrflearn.kernels import chain_pieces, chain_search, chain_sums
 from mrflearn.kernels.chain_pieces import PieceSide
 from mrflearn.kernels.chain_sums import Steps, row_scores

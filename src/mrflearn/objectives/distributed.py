@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.execution.executor import Executor
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective, total

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from mrflearn.errors import InferenceError, SettingsError, TrainingError
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.inference.automatic import LOOPY_IN_TRAINING, choose
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.models.chains import ChainBatch

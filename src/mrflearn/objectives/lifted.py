@@ -38,9 +38,8 @@ from mrflearn.models.lifted import (
     JointTaggerModel,
     NeighbourModel,
 )
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Evaluation, Objective
-from mrflearn.objectives.scaling import Diagonal
+from mrflearn.objectives.base import Evaluation, Layout, Objective
+from mrflearn.objectives.problem import Diagonal
 
 # What a text says of a field: how often each score counts, per position.
 

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.features.observations import CliqueCounts
 from mrflearn.graph.evidence import restrict
 from mrflearn.graph.potentials import DenseTable, Potentials

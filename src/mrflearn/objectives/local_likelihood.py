@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.features.index import joint_mask
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.incidence import Bags, Singles, WeightIncidence
@@ -34,8 +34,7 @@ from mrflearn.models.loglinear import (
     SlicePlan,
     whole_incidence,
 )
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Autograd, Evaluation, Objective
+from mrflearn.objectives.base import Autograd, Evaluation, Layout, Objective
 from mrflearn.objectives.local_problems import ProblemPart, Problems
 
 # Scores that several problems read, computed once: on a chain a token is in two pieces.

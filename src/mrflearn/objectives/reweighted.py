@@ -20,7 +20,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.execution.threads import Threads
+from mrflearn.execution.resources import Threads
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective

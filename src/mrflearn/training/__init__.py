@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
-    from mrflearn.training.callbacks import EarlyStopping
     from mrflearn.training.checkpoint import Checkpoint
     from mrflearn.training.lbfgs import LBFGS, OWLQN
     from mrflearn.training.loop import minimise
-    from mrflearn.training.outcome import Outcome, Step
+    from mrflearn.training.outcome import EarlyStopping, Outcome, Step
     from mrflearn.training.sgd import SGD, Adagrad
 
 __all__ = [

@@ -15,11 +15,10 @@ from typing import Any, TypeAlias, final
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
+from mrflearn.objectives.problem import never
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.loop import Plan, train, under
-from mrflearn.training.outcome import Outcome, Verdict
-from mrflearn.training.problem import never
-from mrflearn.training.stopping import StopRule
+from mrflearn.training.outcome import Outcome, StopRule, Verdict
 
 Parameters: TypeAlias = dict[str, Tensor]
 StepFunction: TypeAlias = Callable[[Parameters], tuple[float, Parameters]]

@@ -39,10 +39,9 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.base import Evaluation
+from mrflearn.objectives.problem import Problem, check_start
 from mrflearn.training.line_search import Point, strong_wolfe
-from mrflearn.training.outcome import Verdict
-from mrflearn.training.problem import Problem, check_start
-from mrflearn.training.stopping import StopRule
+from mrflearn.training.outcome import StopRule, Verdict
 
 # What L-BFGS remembers, and the direction it gives, in two passes over one buffer.
 

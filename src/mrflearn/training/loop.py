@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -22,9 +22,7 @@ from torch import Tensor
 from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.io.files import PathLike
 from mrflearn.objectives.base import Objective
-from mrflearn.objectives.penalty import Penalty
-from mrflearn.objectives.scaling import Scaling
-from mrflearn.training.callbacks import Best, Callback, EarlyStopping, Watch
+from mrflearn.objectives.problem import Penalty, Problem, Scaling, never
 from mrflearn.training.checkpoint import (
     Checkpoint,
     check_same,
@@ -33,10 +31,19 @@ from mrflearn.training.checkpoint import (
     settings_of,
     write_checkpoint,
 )
-from mrflearn.training.outcome import Outcome, Row, Step, Verdict
-from mrflearn.training.problem import Halt, Optimiser, Problem, State, never
-from mrflearn.training.progress import Reporter, reporting
-from mrflearn.training.stopping import StopRule
+from mrflearn.training.outcome import (
+    Best,
+    Callback,
+    EarlyStopping,
+    Outcome,
+    Reporter,
+    Row,
+    Step,
+    StopRule,
+    Verdict,
+    Watch,
+    reporting,
+)
 
 # Ctrl-C as a request: the first ends training in good order, the second interrupts for real.
 
@@ -75,6 +82,66 @@ def interruptible(*, announce: bool = False) -> Iterator[Interrupt]:
         yield interrupt
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+# What every optimiser offers: a state that can begin, advance, be stored and be restored.
+
+
+class State(Protocol):
+    """Where an optimisation stands between two iterations; all its memory is here."""
+
+    vector: Float[Tensor, " p"]
+    iteration: int
+    value: float  # NaN where nothing has been evaluated yet
+    gradient_norm: float
+    size: float  # the Euclidean norm of the vector
+    step: float
+    since: int  # the iteration that this descent began with; earlier values are of another
+
+    @property
+    def noise(self) -> float:
+        """By how much `value` may be off."""
+
+    @property
+    def answer(self) -> Float[Tensor, " p"]:
+        """The vector to hand out: the current one, or an average."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether `value` belongs to `answer`, rather than to vectors on the way to it."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The whole state, for a checkpoint."""
+
+
+S = TypeVar("S")
+
+
+class Optimiser(Protocol[S]):
+    """Frozen settings, and how a state moves under them."""
+
+    @property
+    def rule(self) -> StopRule: ...
+
+    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> S:
+        """The state at the starting point."""
+
+    def advance(self, problem: Problem, state: S) -> Verdict | None:
+        """Moves the state by one iteration; gives a verdict instead where it cannot.
+
+        `Halt`, raised by an evaluation, leaves a state from which the same iteration can be done.
+        """
+
+    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> S:
+        """The state that gave these tensors, on the device of `like`."""
+
+
+class Halt(Exception):  # noqa: N818 - not an error: training ends here on purpose
+    """Ends training before the next evaluation; the optimiser's state stays as it was."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.reason)
+        self.verdict = verdict
 
 
 # The loop around every training: stop rules, callbacks, progress, Ctrl-C, checkpoints.

@@ -26,8 +26,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mrflearn.graph.neighbourhood import LocalShape
-from mrflearn.models.parameters import Layout
-from mrflearn.objectives.base import Evaluation, Objective
+from mrflearn.objectives.base import Evaluation, Layout, Objective
 from mrflearn.objectives.local_auxiliary import (
     AuxiliaryLikelihood,
     LocalFit,
@@ -35,7 +34,7 @@ from mrflearn.objectives.local_auxiliary import (
     with_missing,
     without_missing,
 )
-from mrflearn.objectives.penalty import Penalty
+from mrflearn.objectives.problem import Penalty
 from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
 

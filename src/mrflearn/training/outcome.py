@@ -1,16 +1,39 @@
-"""The records of a training: what is seen at each iteration, and what comes back at the end."""
+"""How a training goes and how it ended: history, stop rules, early stopping, progress, outcome.
+
+Progress goes to standard error: a live line on a terminal, plain lines elsewhere.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TextIO,
+    TypeVar,
+    final,
+    get_args,
+)
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.errors import StorageError
+from mrflearn.errors import StorageError, TrainingError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
@@ -123,3 +146,318 @@ def _number(stored: Any) -> float:
     if not isinstance(stored, int | float):
         raise StorageError("the outcome of training should be numbers")
     return float(stored)
+
+
+# When training is over.
+
+
+@final
+@dataclass(frozen=True)
+class StopRule:
+    """The rules an optimiser stops by; `None` switches a rule off.
+
+    - gradient: |g| max(1, |w|) <= tolerance max(1, |value|), norms Euclidean [Dennis & Schnabel
+      1983, section 7.2]: the change of the value, relative, for a relative change of the weights.
+    - value: it fell by less than delta |value|, or by less than its noise, over the last `period`
+      iterations (CRFsuite's rule).
+    - limits on iterations, evaluations, seconds (all counted through a resumed training).
+    """
+
+    max_iterations: int
+    max_evaluations: int | None = None
+    max_seconds: float | None = None
+    tolerance: float | None = None
+    period: int = 10
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_iterations < 0 or self.period < 1:
+            raise TrainingError(
+                f"max_iterations={self.max_iterations}, period={self.period}: "
+                "the first must be 0 or more, the second 1 or more."
+            )
+
+    def verdict(
+        self, row: Row, size: float, history: Sequence[Row], noise: float
+    ) -> Verdict | None:
+        """Why to stop after `row` (weights of norm `size`, a value with that noise), or None."""
+        return (
+            self._small_gradient(row, size)
+            or self._flat_value(row, history, noise)
+            or self.limit(row.iteration, row.evaluations, row.seconds)
+        )
+
+    def limit(self, iteration: int, evaluations: int, seconds: float) -> Verdict | None:
+        """Which limit is reached, or None."""
+        if iteration >= self.max_iterations:
+            return Verdict("limit", f"the limit of {self.max_iterations} iterations is reached.")
+        if self.max_evaluations is not None and evaluations >= self.max_evaluations:
+            return Verdict("limit", f"the limit of {self.max_evaluations} evaluations is reached.")
+        if self.max_seconds is not None and seconds >= self.max_seconds:
+            return Verdict("limit", f"the limit of {self.max_seconds:g} seconds is reached.")
+        return None
+
+    def _small_gradient(self, row: Row, size: float) -> Verdict | None:
+        if self.tolerance is None:
+            return None
+        relative = row.gradient_norm * max(1.0, size) / max(1.0, abs(row.value))
+        if relative > self.tolerance:
+            return None
+        return Verdict(
+            "gradient", f"the gradient is small: {relative:.1e}, relative (<= {self.tolerance:g})."
+        )
+
+    def _flat_value(self, row: Row, history: Sequence[Row], noise: float) -> Verdict | None:
+        if self.delta is None or len(history) <= self.period:
+            return None
+        fallen = history[-1 - self.period].value - row.value
+        if fallen > max(self.delta * abs(row.value), noise):
+            return None
+        return Verdict(
+            "value",
+            f"the value no longer falls: by {fallen:.2g} over the last {self.period} iterations.",
+        )
+
+
+# What may look on after each iteration, and stop the training: any function of a `Step`.
+
+
+Callback = Callable[[Step[Any]], str | None]  # a reason to stop, or None to go on
+
+
+class Best(NamedTuple):
+    """The vector to hand out, and the value the training had there."""
+
+    vector: Float[Tensor, " p"]
+    value: float
+
+
+@final
+@dataclass(frozen=True)
+class EarlyStopping:
+    """Stops when `validate(model)` has not improved for `patience` checks; keeps the best model.
+
+    It checks every `every` iterations.  Under `minimise` the "model" is the flat vector.
+    """
+
+    validate: Callable[[Any], float]
+    patience: int = 10
+    every: int = 1
+    higher_is_better: bool = True
+
+    def __post_init__(self) -> None:
+        if self.patience < 1 or self.every < 1:
+            raise TrainingError(
+                f"EarlyStopping: patience={self.patience} and every={self.every} must be 1 or more."
+            )
+
+    def begin(self) -> Watch:
+        """The memory of one training."""
+        return Watch(self)
+
+
+@final
+class Watch:
+    """The memory of one `EarlyStopping`, which goes into checkpoints.
+
+    `score` is what it found at the last step, and `kept` what to hand out instead of the last
+    vector.
+    """
+
+    def __init__(self, settings: EarlyStopping) -> None:
+        self.settings = settings
+        self.score: float | None = None
+        self.best_score = math.nan
+        self.best_iteration = 0
+        self.checks_since = 0
+        self.kept: Best | None = None
+
+    def __call__(self, step: Step[Any]) -> str | None:
+        self.score = None
+        if step.iteration % self.settings.every:
+            return None
+        self.score = float(self.settings.validate(step.model))
+        if self._improves(self.score):
+            self.best_score, self.best_iteration = self.score, step.iteration
+            self.checks_since = 0
+            self.kept = Best(step.vector.clone(), step.value)
+            return None
+        self.checks_since += 1
+        if self.checks_since < self.settings.patience:
+            return None
+        return (
+            f"the validation score has not improved for {self.checks_since} checks; "
+            f"the best was {self.best_score:.6g} at iteration {self.best_iteration}."
+        )
+
+    def _improves(self, score: float) -> bool:
+        if math.isnan(self.best_score):
+            return not math.isnan(score)
+        higher = self.settings.higher_is_better
+        return score > self.best_score if higher else score < self.best_score
+
+    def tensors(self) -> dict[str, Tensor]:
+        value = math.nan if self.kept is None else self.kept.value
+        numbers = [self.best_score, float(self.best_iteration), float(self.checks_since), value]
+        kept = {} if self.kept is None else {"vector": self.kept.vector}
+        return {"numbers": torch.tensor(numbers, dtype=torch.float64)} | kept
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        self.best_score, iteration, since, value = tensors["numbers"].tolist()
+        self.best_iteration, self.checks_since = int(iteration), int(since)
+        if "vector" in tensors:
+            self.kept = Best(tensors["vector"], value)
+
+
+# What is reported on standard error while training runs.
+
+
+SECONDS_BETWEEN_LINES = 5.0
+LONGEST_ESTIMATE = 24 * 3600.0  # seconds; nobody waits for the end of a limit beyond it
+MANY_ITERATIONS = 1_000_000  # a limit from here on is none: no bar is filled up to it
+BAR_WIDTH = 10
+
+
+class Reporter(Protocol):
+    """What is told to the user while training runs."""
+
+    def show(self, row: Row) -> None: ...
+
+    def finish(self, row: Row | None, verdict: Verdict) -> None: ...
+
+
+@final
+@dataclass
+class Pace:
+    """How fast this run goes and how long it may still take; earlier runs do not count."""
+
+    rule: StopRule
+    first: Row | None = None
+
+    def of(self, row: Row) -> str:
+        """The time left at most, where a limit is near enough to tell, and evaluations a second."""
+        self.first = self.first or row
+        seconds = row.seconds - self.first.seconds
+        iterations = row.iteration - self.first.iteration
+        if seconds <= 0 or iterations <= 0:
+            return "first iteration"
+        evaluations = row.evaluations - self.first.evaluations
+        left = (self.rule.max_iterations - row.iteration) * seconds / iterations
+        if self.rule.max_evaluations is not None and evaluations > 0:
+            ahead = self.rule.max_evaluations - row.evaluations
+            left = min(left, ahead * seconds / evaluations)
+        if self.rule.max_seconds is not None:
+            left = min(left, self.rule.max_seconds - row.seconds)
+        rate = f"{evaluations / seconds:.3g} evaluations/s"
+        return f"at most {clock(left)} left, {rate}" if left <= LONGEST_ESTIMATE else rate
+
+
+@final
+class Silent:
+    """Says nothing."""
+
+    def show(self, row: Row) -> None: ...
+
+    def finish(self, row: Row | None, verdict: Verdict) -> None: ...
+
+
+@final
+@dataclass
+class LineReport:
+    """A plain line every few seconds, and one at the end."""
+
+    stream: TextIO
+    pace: Pace
+    last: float = field(default_factory=time.monotonic)
+
+    def show(self, row: Row) -> None:
+        pace = self.pace.of(row)
+        now = time.monotonic()
+        if now - self.last >= SECONDS_BETWEEN_LINES:
+            self.last = now
+            self._write(f"iteration {row.iteration}: {describe(row)}, {pace}")
+
+    def finish(self, row: Row | None, verdict: Verdict) -> None:
+        self._write(summary(row, verdict))
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text + "\n")
+        self.stream.flush()
+
+
+@final
+@dataclass
+class Live:
+    """One line that changes in place."""
+
+    bar: Progress
+    pace: Pace
+
+    def __post_init__(self) -> None:
+        most = self.pace.rule.max_iterations
+        self.task = self.bar.add_task("training", total=most if most < MANY_ITERATIONS else None)
+
+    def show(self, row: Row) -> None:
+        text = f"{describe(row)}, {self.pace.of(row)}"
+        self.bar.update(self.task, completed=row.iteration, description=text)
+
+    def finish(self, row: Row | None, verdict: Verdict) -> None:
+        self.bar.remove_task(self.task)
+        self.bar.console.print(summary(row, verdict), highlight=False, markup=False)
+
+
+@contextmanager
+def reporting(wanted: bool, rule: StopRule) -> Iterator[Reporter]:
+    """The reporter that suits standard error, or a silent one."""
+    if not wanted:
+        yield Silent()
+    elif not sys.stderr.isatty():
+        yield LineReport(sys.stderr, Pace(rule))
+    else:
+        from rich.console import Console
+
+        with live_bar(Console(stderr=True)) as bar:
+            yield Live(bar, Pace(rule))
+
+
+def live_bar(console: Console) -> Progress:
+    """A bar, the count and a text, which is cut where the line is short; the others are not."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.table import Column
+
+    text = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    return Progress(
+        BarColumn(BAR_WIDTH, table_column=Column(width=BAR_WIDTH)),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TextColumn("{task.description}", table_column=text),
+        console=console,
+        transient=True,
+        expand=True,
+    )
+
+
+def describe(row: Row) -> str:
+    """Value, gradient norm and validation score of one iteration."""
+    validation = "" if row.validation is None else f", validation {row.validation:.5g}"
+    # Expectation-maximisation knows no gradient.
+    norm = "" if math.isnan(row.gradient_norm) else f", |gradient| {row.gradient_norm:.2e}"
+    return f"value {row.value:.8g}{norm}{validation}"
+
+
+def summary(row: Row | None, verdict: Verdict) -> str:
+    """How it ended, in one line."""
+    if row is None:
+        return verdict.reason
+    return (
+        f"{verdict.reason} {describe(row)}; {row.iteration} iterations, "
+        f"{row.evaluations} evaluations, {clock(row.seconds)}"
+    )
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds, as in 1:02:03; seconds alone, as in 4.2 s, where few."""
+    if seconds < 60:
+        return f"{max(seconds, 0):.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -16,8 +16,8 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.training.problem import Problem
-from mrflearn.training.stopping import StopRule
+from mrflearn.objectives.problem import Problem
+from mrflearn.training.outcome import StopRule
 
 # Passes over minibatches in a random order, shared by the stochastic optimisers.
 

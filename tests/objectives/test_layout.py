@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import TrainingError
-from mrflearn.models.parameters import Layout
+from mrflearn.objectives.base import Layout
 
 SHAPES = st.lists(st.lists(st.integers(0, 3), max_size=3).map(tuple), min_size=1, max_size=4)
 
