@@ -6,6 +6,8 @@ step; a: states before.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -14,12 +16,12 @@ from torch import Tensor
 from mrflearn.kernels.chain_sums import Steps, scores_into
 from mrflearn.kernels.compiled import VITERBI, Loop
 
-# The best assignments of chains laid out by `Steps`: Viterbi, and the n best of each sequence.
+# The best assignments of packed chains: Viterbi, and the n best of each sequence.
 
 
 LARGEST_BLOCK = 2**18  # candidate scores held at once: a block should stay in the cache
 # Every so many steps scores are made relative to the best: those of long sequences would outgrow
-# single precision, and neighbouring paths could not be told apart.
+# single precision, and neighbouring paths could not be distinguished.
 RELATIVE = 64
 
 
@@ -27,26 +29,13 @@ def viterbi(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
 ) -> tuple[Int[Tensor, " r"], Float[Tensor, " b"]]:
     """A best state for each row, and the score of each sequence in float64 (-inf: impossible)."""
-    if not unary.is_cuda and (fast := VITERBI.after(_seconds(unary, steps))):
+    # About what the tensor operations take: their launches, and their work.
+    seconds = 7e-5 * len(steps.sizes) + 1e-9 * unary.shape[1] * unary.numel()
+    if not unary.is_cuda and (fast := VITERBI.after(seconds)):
         return _compiled_viterbi(fast, unary, transition, steps)
-    best, far = unary.clone(), _nothing(steps)
-    block = max(1, LARGEST_BLOCK // unary.shape[1] ** 2)
-    for t in range(1, len(steps.sizes)):
-        before = best[steps.slices[t - 1]][: steps.sizes[t]]
-        here, tables = best[steps.slices[t]], steps.tables(transition, t)
-        for first in range(0, len(here), block):
-            part = slice(first, first + block)
-            table = tables if tables.ndim == 2 else tables[part]
-            here[part] += (before[part, :, None] + table).amax(dim=1)
-        if t % RELATIVE == 0:
-            _make_relative(here, far)
+    best, offset = _forward(unary, transition, steps, torch.amax)
     states, scores = _walk_back(best, transition, steps)
-    return states, scores + far[steps.ranks]
-
-
-def _seconds(unary: Tensor, steps: Steps) -> float:
-    """About what the tensor operations take: their launches, and their work."""
-    return 7e-5 * len(steps.sizes) + 1e-9 * unary.shape[1] * unary.numel()
+    return states, scores + offset[steps.ranks]
 
 
 def _compiled_viterbi(
@@ -63,17 +52,47 @@ def _compiled_viterbi(
     return path, scores[steps.ranks]
 
 
-def _nothing(steps: Steps) -> Float[Tensor, " b"]:
-    """What was taken off the scores of each sequence so far, longest sequence first."""
+def _forward(
+    unary: Float[Tensor, "r s"],
+    transition: Float[Tensor, "*q s s"],
+    steps: Steps,
+    reduce: Callable[..., Tensor],
+) -> tuple[Float[Tensor, "r s"], Float[Tensor, " b"]]:
+    """The best (or log-sum) of all beginnings that end in each state of each row.
+
+    With it what was taken off the scores of each sequence, longest sequence first.
+    """
+    message, offset = unary.clone(), _zero_offsets(steps)
+    for t in range(1, len(steps.sizes)):
+        before, here = message[steps.slices[t - 1]][: steps.sizes[t]], message[steps.slices[t]]
+        here += _move(before, steps.tables(transition, t), reduce)
+        if t % RELATIVE == 0:
+            _make_relative(here, offset)
+    return message, offset
+
+
+def _move(
+    before: Float[Tensor, "k a"], tables: Float[Tensor, "*k a s"], reduce: Callable[..., Tensor]
+) -> Float[Tensor, "k s"]:
+    """The best (or log-sum) of the ways into each state, over the states before."""
+    block = max(1, LARGEST_BLOCK // tables.shape[-2:].numel())
+    if len(before) <= block:
+        return reduce(before[:, :, None] + tables, dim=1)
+    rows = before.split(block)
+    own = [tables] * len(rows) if tables.ndim == 2 else tables.split(block)
+    return torch.cat([reduce(a[:, :, None] + b, dim=1) for a, b in zip(rows, own, strict=True)])
+
+
+def _zero_offsets(steps: Steps) -> Float[Tensor, " b"]:
     return torch.zeros(len(steps.lengths), dtype=torch.float64, device=steps.rank.device)
 
 
-def _make_relative(here: Float[Tensor, "k s *m"], far: Float[Tensor, " b"]) -> None:
+def _make_relative(here: Float[Tensor, "k s *m"], offset: Float[Tensor, " b"]) -> None:
     """Takes the best score off all of a step's, sequence by sequence, in place."""
     top = here.flatten(1).amax(dim=1)
     top = top.masked_fill(top == -torch.inf, 0.0)
     here -= top.view(-1, *[1] * (here.ndim - 1))
-    far[: len(here)] += top
+    offset[: len(here)] += top
 
 
 def _walk_back(best: Tensor, transition: Tensor, steps: Steps) -> tuple[Tensor, Tensor]:
@@ -99,7 +118,7 @@ def n_best(
 
     Where there are fewer, the rest score -inf and their states mean nothing.
     """
-    best, far = unary.new_full((len(unary), unary.shape[1], count), -torch.inf), _nothing(steps)
+    best, offset = unary.new_full((*unary.shape, count), -torch.inf), _zero_offsets(steps)
     came_from = torch.zeros(best.shape, dtype=torch.int64, device=unary.device)
     for t, rows in enumerate(steps.slices):
         if not t:
@@ -109,9 +128,9 @@ def n_best(
         advance(before, steps.tables(transition, t), best[rows], came_from[rows])
         best[rows] += unary[rows, :, None]
         if t % RELATIVE == 0:
-            _make_relative(best[rows], far)
+            _make_relative(best[rows], offset)
     paths, scores = trace(best, came_from, steps)
-    return paths, scores + far[steps.ranks, None]
+    return paths, scores + offset[steps.ranks, None]
 
 
 def advance(
@@ -162,10 +181,7 @@ def trace(
     return paths, scores
 
 
-# Exact samples from chains laid out by `Steps`: filter forward, draw backward, in log space.
-
-
-LARGEST_DRAW = 2**20  # numbers held at once in one step of the forward pass
+# Exact samples of packed chains: filter forward, draw backward, in log space.
 
 
 def sample(
@@ -176,7 +192,7 @@ def sample(
     generator: torch.Generator,
 ) -> Int[Tensor, "d r"]:
     """Independent draws of all rows; where nothing is possible the states mean nothing."""
-    alpha = log_forward(unary, transition, steps)
+    alpha, _ = _forward(unary, transition, steps, torch.logsumexp)
     drawn = torch.zeros(count, len(unary), dtype=torch.int64, device=unary.device)
     sizes = (*steps.sizes, 0)
     for t in range(len(steps.sizes) - 1, -1, -1):
@@ -190,19 +206,3 @@ def sample(
         noise = torch.empty_like(logits).exponential_(generator=generator)
         drawn[:, rows] = (logits - noise.log()).argmax(dim=-1)
     return drawn
-
-
-def log_forward(
-    unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
-) -> Float[Tensor, "r s"]:
-    """The log-sum over all beginnings that end in each state of each row."""
-    alpha = unary.clone()
-    block = max(1, LARGEST_DRAW // unary.shape[1] ** 2)
-    for t in range(1, len(steps.sizes)):
-        before = alpha[steps.slices[t - 1]][: steps.sizes[t]]
-        here, tables = alpha[steps.slices[t]], steps.tables(transition, t)
-        for first in range(0, len(here), block):
-            part = slice(first, first + block)
-            table = tables if tables.ndim == 2 else tables[part]
-            here[part] += torch.logsumexp(before[part, :, None] + table, dim=1)
-    return alpha

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -26,7 +26,7 @@ from torch import Tensor
 from mrflearn.execution.resources import moved
 from mrflearn.kernels import chain_reference
 
-# Sequences of different lengths laid out step by step, so that no row is padding.
+# Sequences of different lengths, packed step by step, so that no row is padding.
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +45,16 @@ class Steps:
 
     @classmethod
     def of(cls, lengths: Int[Tensor, " b"], width: int | None = None) -> Steps:
-        """The layout of sequences laid end to end, or padded to `width` tokens each."""
+        """The layout of sequences end to end, or padded to `width` tokens each."""
         first = lengths.cumsum(0) - lengths
         if width is not None:
             first = torch.arange(len(lengths), device=lengths.device) * width
-        return cls._of(lengths, first)
-
-    @classmethod
-    def _of(cls, lengths: Int[Tensor, " b"], first: Int[Tensor, " b"]) -> Steps:
         order = lengths.argsort(descending=True, stable=True)
         ordered = lengths[order]
         longest = int(ordered[0]) if len(ordered) else 0
         places = torch.arange(longest, device=lengths.device)
         # How many lengths exceed each place: the lengths are sorted, so this is a search.
-        sizes = torch.searchsorted(ordered.flip(0), places, right=True)
-        sizes = len(ordered) - sizes
+        sizes = len(ordered) - torch.searchsorted(ordered.flip(0), places, right=True)
         place = places.repeat_interleave(sizes)
         begin = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
         rank = torch.arange(len(place), device=lengths.device) - begin
@@ -267,10 +262,10 @@ def _finite(values: Tensor) -> Tensor:
     return values.nan_to_num(neginf=0.0)
 
 
-# log Z, marginals and entropy of chains laid out by `Steps`: fast in linear space, safe in log.
+# log Z, marginals and entropy of packed chains: fast in linear space, safe in log.
 
 
-LARGEST_RESCUE = 2**24  # pair probabilities held at once while sequences are done again
+LARGEST_RESCUE = 2**24  # pair probabilities held at once while sequences are computed again
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,30 +274,29 @@ class Expectations:
 
     log_partition: Float[Tensor, " b"]
     single: Float[Tensor, "r s"]
-    messages: ForwardBackward  # zero where a sequence was done again
+    messages: ForwardBackward  # zero where a sequence was computed again
     again: Int[Tensor, " k"]
     again_counts: Float[Tensor, "k s s"]
 
     def pair_counts(
         self, steps: Steps, weight: Float[Tensor, " b"] | None = None
     ) -> Float[Tensor, "s s"]:
-        """The sum of all pair probabilities, each sequence weighted: never one table a row.
+        """The sum of all pair probabilities, each sequence weighted: never one table per row.
 
         It is summed over steps in float64: what is learned is its difference from counts as large.
         """
         forward, arriving = self.messages.forward, self.messages.arriving
+        again = self.again_counts
         if weight is not None:
             arriving = arriving * weight[steps.sequence][:, None]
-        if forward.is_cuda:  # one product instead of a launch a step
+            again = again * weight[self.again][:, None, None]
+        if forward.is_cuda:  # one product instead of a launch per step
             total = (forward[steps.previous].t() @ arriving[steps.starting :]).double()
         else:  # no copy of the messages, which would leave the cache
             total = torch.zeros_like(self.messages.kernel, dtype=torch.float64)
             for t in range(1, len(steps.sizes)):
                 before = forward[steps.slices[t - 1]][: steps.sizes[t]]
                 total += before.t() @ arriving[steps.slices[t]]
-        again = self.again_counts
-        if weight is not None:
-            again = again * weight[self.again][:, None, None]
         return total.mul_(self.messages.kernel).add_(again.sum(dim=0))
 
 
@@ -327,34 +321,24 @@ def expectations(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "s s"], steps: Steps
 ) -> Expectations:
     """Everything a gradient needs where all steps share one transition table."""
-    messages, value, single = _trusted_messages(unary, transition, steps)
-    again, counts = [], []
-    for part in _log_space(unary, transition, steps, ~messages.trusted):
-        value[part.sequences] = part.log_partition
-        single[part.rows] = part.single.to(single.dtype)
+    messages, value, single, parts = _sums(unary, transition, steps)
+    again, counts = [steps.lengths.new_zeros(0)], [value.new_zeros(0, *transition.shape)]
+    for part in parts:
         again.append(part.sequences)
         counts.append(part.pair.sum(dim=1))
-    states = unary.shape[1]
-    return Expectations(
-        value,
-        single,
-        messages,
-        torch.cat(again) if again else steps.lengths.new_zeros(0),
-        torch.cat(counts) if counts else value.new_zeros(0, states, states),
-    )
+    return Expectations(value, single, messages, torch.cat(again), torch.cat(counts))
 
 
 def marginals(
     unary: Float[Tensor, "r s"], transition: Float[Tensor, "*q s s"], steps: Steps
 ) -> tuple[Float[Tensor, " b"], Float[Tensor, "r s"], Float[Tensor, "q s s"]]:
     """log Z, the probability of each row's state, and of each pair of neighbouring states."""
-    messages, value, single = _trusted_messages(unary, transition, steps)
+    messages, value, single, parts = _sums(unary, transition, steps)
     pair = messages.forward[steps.previous][:, :, None] * messages.kernel
     pair *= messages.arriving[steps.starting :][:, None, :]
-    for part in _log_space(unary, transition, steps, ~messages.trusted):
-        value[part.sequences] = part.log_partition
-        single[part.rows] = part.single.to(single.dtype)
-        pair[part.later_rows - steps.starting] = part.pair[part.later].to(pair.dtype)
+    for part in parts:
+        later = part.inside[:, 1:]
+        pair[part.rows[:, 1:][later] - steps.starting] = part.pair[later].to(pair.dtype)
     return value, single, pair
 
 
@@ -363,7 +347,7 @@ def entropy(
 ) -> Float[Tensor, " b"]:
     """log Z minus the expected score, of each sequence; -inf where nothing is possible."""
     own, table = unary.detach().double(), transition.detach().double()
-    messages, value, single = _trusted_messages(own, table, steps)
+    messages, value, single, parts = _sums(own, table, steps)
     expected = _expected(single, own).sum(dim=1)
     # E[transition] row by row, from the messages: (forward kernel*score) . arriving
     scored = _expected(messages.kernel, table)
@@ -371,9 +355,9 @@ def entropy(
     moved = before @ scored if table.ndim == 2 else (before[:, None] @ scored).squeeze(1)
     expected[steps.starting :] += (moved * arriving).sum(dim=1)
     result = value - steps.totals(expected)
-    for part in _log_space(own, table, steps, ~messages.trusted):
-        spent = _expected(part.pair, part.table).flatten(1).sum(dim=1)
-        spent += _expected(part.single_by_position, part.unary).flatten(1).sum(dim=1)
+    for part in parts:
+        scores = _expected(part.pair, part.table), _expected(part.single, part.unary)
+        spent = sum(own.flatten(1).sum(dim=1) for own in scores)
         result[part.sequences] = part.log_partition - spent
     return result.to(unary.dtype)
 
@@ -383,94 +367,130 @@ class _LogPartition(torch.autograd.Function):
     def forward(ctx: Any, unary: Tensor, transition: Tensor, steps: Steps) -> Tensor:
         ctx.steps = steps
         if transition.ndim == 2:
-            shared = expectations(unary, transition, steps)
-            ctx.shared = shared
+            ctx.shared = expectations(unary, transition, steps)
+            ctx.single = ctx.shared.single
             # A copy: an output that its own context holds waits for the garbage collector.
-            return shared.log_partition.clone()
-        ctx.shared = None
-        value, ctx.single, ctx.pair = marginals(unary, transition, steps)
+            value: Tensor = ctx.shared.log_partition.clone()
+        else:
+            value, ctx.single, ctx.pair = marginals(unary, transition, steps)
         return value
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, Tensor, None]:
         # In the type of the scores, as they are.
-        kept = ctx.single if ctx.shared is None else ctx.shared.single
-        weight, steps = outputs[0].to(kept.dtype), ctx.steps
+        weight, steps = outputs[0].to(ctx.single.dtype), ctx.steps
         by_row = weight[steps.sequence]
-        if ctx.shared is not None:
-            single = ctx.shared.single * by_row[:, None]
-            return single, ctx.shared.pair_counts(steps, weight).to(single.dtype), None
-        pair = ctx.pair * by_row[steps.starting :, None, None]
+        if hasattr(ctx, "shared"):
+            pair = ctx.shared.pair_counts(steps, weight).to(weight.dtype)
+        else:
+            pair = ctx.pair * by_row[steps.starting :, None, None]
         return ctx.single * by_row[:, None], pair, None
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
+class _Rescued(NamedTuple):
     """Some sequences, padded, and what log space says of them."""
 
     sequences: Int[Tensor, " k"]
-    rows: Int[Tensor, " m"]
-    later_rows: Int[Tensor, " p"]
-    later: Tensor
+    rows: Int[Tensor, "k n"]
+    inside: Bool[Tensor, "k n"]
     unary: Float[Tensor, "k n s"]
     table: Float[Tensor, "*k_n s s"]
     log_partition: Float[Tensor, " k"]
-    single: Float[Tensor, "m s"]
-    single_by_position: Float[Tensor, "k n s"]
+    single: Float[Tensor, "k n s"]
     pair: Float[Tensor, "k n-1 s s"]
 
 
-def _log_space(unary: Tensor, transition: Tensor, steps: Steps, bad: Tensor) -> Iterator[_Part]:
+def _sums(
+    unary: Tensor, transition: Tensor, steps: Steps
+) -> tuple[ForwardBackward, Tensor, Tensor, Iterator[_Rescued]]:
+    """Messages, log Z and state probabilities; both are completed while the parts are consumed."""
+    messages = forward_backward(unary.detach(), transition.detach(), steps)
+    if not bool(messages.trusted.all()):
+        lost = ~messages.trusted[steps.sequence][:, None]
+        kept = {
+            name: getattr(messages, name).masked_fill(lost, 0.0)
+            for name in ("forward", "backward", "arriving")
+        }
+        messages = replace(messages, **kept)
+    value, single = messages.log_partition.clone(), messages.forward * messages.backward
+
+    def parts() -> Iterator[_Rescued]:
+        for part in _log_space(unary, transition, steps, ~messages.trusted):
+            value[part.sequences] = part.log_partition
+            single[part.rows[part.inside]] = part.single[part.inside].to(single.dtype)
+            yield part
+
+    return messages, value, single, parts()
+
+
+def _log_space(unary: Tensor, transition: Tensor, steps: Steps, bad: Tensor) -> Iterator[_Rescued]:
+    """The bad sequences once more, in float64 and in log space."""
     ranks = bad[steps.order].nonzero().squeeze(1)  # longest first: parts have little padding
     if not len(ranks):
         return
-    own, table = unary.detach().double(), transition.detach().double()
+    own, transition = unary.detach().double(), transition.detach().double()
     begin = torch.tensor([rows.start for rows in steps.slices], device=unary.device)
     largest = len(begin) * unary.shape[1] ** 2
     for chosen in ranks.split(max(1, LARGEST_RESCUE // largest)):
-        yield _log_space_part(own, table, steps, chosen, begin)
-
-
-def _log_space_part(
-    unary: Tensor, transition: Tensor, steps: Steps, ranks: Tensor, begin: Tensor
-) -> _Part:
-    sequences = steps.order[ranks]
-    lengths = steps.lengths[sequences]
-    places = torch.arange(int(lengths[0]), device=unary.device)
-    inside = places < lengths[:, None]
-    rows = torch.where(inside, begin[: len(places)] + ranks[:, None], 0)
-    padded, table, later = unary[rows], transition, inside[:, 1:]
-    if transition.ndim == 3:
-        table = transition[(rows[:, 1:] - steps.starting).clamp(min=0)]
-    value, single, pair = chain_reference.marginals(padded, table, lengths)
-    return _Part(
-        sequences,
-        rows[inside],
-        rows[:, 1:][later],
-        later,
-        padded,
-        table,
-        value,
-        single[inside],
-        single,
-        pair,
-    )
-
-
-def _trusted_messages(
-    unary: Tensor, transition: Tensor, steps: Steps
-) -> tuple[ForwardBackward, Tensor, Tensor]:
-    messages = forward_backward(unary.detach(), transition.detach(), steps)
-    if not bool(messages.trusted.all()):
-        lost = ~messages.trusted[steps.sequence]
-        clean = [
-            part.masked_fill(lost[:, None], 0.0)
-            for part in (messages.forward, messages.backward, messages.arriving)
-        ]
-        messages = replace(messages, forward=clean[0], backward=clean[1], arriving=clean[2])
-    return messages, messages.log_partition.clone(), messages.forward * messages.backward
+        sequences = steps.order[chosen]
+        lengths = steps.lengths[sequences]
+        places = torch.arange(int(lengths[0]), device=unary.device)
+        inside = places < lengths[:, None]
+        rows = torch.where(inside, begin[: len(places)] + chosen[:, None], 0)
+        padded, table = own[rows], transition
+        if transition.ndim == 3:
+            table = transition[(rows[:, 1:] - steps.starting).clamp(min=0)]
+        found = reference_marginals(padded, table, lengths)
+        yield _Rescued(sequences, rows, inside, padded, table, *found)
 
 
 def _expected(probability: Tensor, score: Tensor) -> Tensor:
     # A score of -inf has probability 0 and adds nothing.
     return torch.where(probability > 0, probability * score, 0.0)
+
+
+# The plain twin: padded sequences position by position in log space, differentiated by autograd.
+# A transition table is shared (s s) or belongs to the step from position t to t + 1 (b n-1 s s).
+
+
+def reference_marginals(
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
+) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n s"], Float[Tensor, "b n-1 s s"]]:
+    """log Z and its gradients: the probabilities of states, and of pairs of neighbouring states.
+
+    Both are zero beyond a sequence's length, and all zero where no assignment is possible.
+    """
+    sequences, positions, states = unary.shape
+    tables = transition.expand(sequences, max(positions - 1, 0), states, states)
+    leaves = [scores.detach().clone().requires_grad_(True) for scores in (unary, tables)]
+    with torch.enable_grad():
+        value = reference_log_partition(*leaves, lengths)
+        single, pair = torch.autograd.grad(value.sum(), leaves, materialize_grads=True)
+    return value.detach(), single, pair
+
+
+def reference_log_partition(
+    unary: Float[Tensor, "b n s"], transition: Float[Tensor, "*b_n s s"], lengths: Int[Tensor, " b"]
+) -> Float[Tensor, " b"]:
+    """The log-sum of the scores of all assignments; 0 for a sequence of length 0."""
+    sequences, positions, states = unary.shape
+    if not positions:
+        return unary.sum(dim=(1, 2))
+    tables = transition.expand(sequences, positions - 1, states, states)
+    message, *others = unary.unbind(dim=1)
+    for t, (table, own) in enumerate(zip(tables.unbind(dim=1), others, strict=True), start=1):
+        moved = safe_logsumexp(message[:, :, None] + table, 1) + own
+        # Held still beyond the length, so that the last message is the end of every sequence.
+        message = torch.where((t < lengths)[:, None], moved, message)
+    return torch.where(lengths > 0, safe_logsumexp(message, 1), 0.0)
+
+
+def safe_logsumexp(scores: Tensor, dim: int) -> Tensor:
+    """Log-sum-exp along an axis; -inf, of gradient zero, where all entries are -inf.
+
+    The gradient of `torch.logsumexp` is not a number there.
+    """
+    empty = (scores == -torch.inf).all(dim, keepdim=True)
+    # Twice `where`: the gradient of the branch that is not taken must be finite too.
+    value = torch.where(empty, 0.0, scores).logsumexp(dim)
+    return torch.where(empty.squeeze(dim), -torch.inf, value)

@@ -17,8 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mrflearn.kernels import chain_search
-from mrflearn.kernels.chain_sums import Steps
-from mrflearn.kernels.safe_logsumexp import safe_logsumexp
+from mrflearn.kernels.chain_sums import Steps, safe_logsumexp
 
 # log Z of packed chains in which each state also meets the one two places before it.
 
@@ -51,10 +50,9 @@ def log_partition_reference(
     """log Z of one sequence in log space: the plain twin."""
     pairs = unary.new_zeros(1, 1)  # state before, state
     for place, own in enumerate(unary):
-        beyond = far if place > 1 else far.new_zeros(1, len(far))
-        arrived = safe_logsumexp(pairs.unsqueeze(2) + beyond.unsqueeze(1))
+        arrived = safe_logsumexp(pairs.unsqueeze(2) + _beyond(far, place).unsqueeze(1), 0)
         pairs = arrived + own + (near if place else 0.0)
-    return safe_logsumexp(pairs.flatten())
+    return safe_logsumexp(pairs.flatten(), 0)
 
 
 def _scaled(
@@ -134,12 +132,9 @@ def _beyond(far: Float[Tensor, "s s"], t: int) -> Float[Tensor, "a s"]:
 
 def _highest(before: Float[Tensor, "k a s"], far: Float[Tensor, "a s"]) -> Float[Tensor, "k s s"]:
     """The best way into each pair of states."""
-    best = before.new_empty(len(before), before.shape[2], far.shape[1])
     size = max(1, chain_search.LARGEST_BLOCK // (far.numel() * before.shape[2]))
-    for first in range(0, len(before), size):
-        part = slice(first, first + size)
-        torch.amax(before[part].unsqueeze(3) + far.unsqueeze(1), dim=1, out=best[part])
-    return best
+    moved = [(own.unsqueeze(3) + far.unsqueeze(1)).amax(dim=1) for own in before.split(size)]
+    return torch.cat(moved)
 
 
 def n_best(
