@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from mrflearn.io.columns import read_columns
 from mrflearn.io.conllu import read_conllu
+from mrflearn.io.formats import read_columns
 from mrflearn.io.spans import convert_tags
 
 Words = tuple[str, ...]

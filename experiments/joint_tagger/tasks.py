@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrflearn.datasets.english import sample_documents
-from mrflearn.io.columns import read_columns
 from mrflearn.io.conllu import read_conllu
+from mrflearn.io.formats import read_columns
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from features import (
     tag_features,
 )
 from mrflearn import edge
-from mrflearn.io.columns import ColumnSentence, read_columns
+from mrflearn.io.formats import ColumnSentence, read_columns
 from mrflearn.io.seminars import Seminar, read_seminars
 from mrflearn.io.spans import convert_tags
 

@@ -10,7 +10,7 @@ import pytest
 from mrflearn import MarkovField
 from mrflearn.errors import DataError
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.io.conversion import convert_file
+from mrflearn.io.formats import convert_file
 from support.command import run
 
 COLUMNS = "The DT B-NP\ncat NN I-NP\nsat VBD B-VP\n\nDogs NNS B-NP\nbark VBP B-VP\n\n"

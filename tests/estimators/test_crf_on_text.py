@@ -8,7 +8,7 @@ import pytest
 
 from mrflearn import CRF, word_features
 from mrflearn.estimators.labelling import chunk_f1
-from mrflearn.io.columns import ColumnSentence, read_columns
+from mrflearn.io.formats import ColumnSentence, read_columns
 
 pytestmark = pytest.mark.data
 Sequences = list[list[list[str]]]

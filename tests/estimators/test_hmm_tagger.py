@@ -13,8 +13,8 @@ from mrflearn import HMMTagger
 from mrflearn.datasets.english import sample_documents
 from mrflearn.errors import DataError, NotFittedError, SettingsError, StorageError
 from mrflearn.evaluation.tagging import tagging_report
-from mrflearn.io.columns import read_columns
 from mrflearn.io.conllu import read_conllu
+from mrflearn.io.formats import read_columns
 from mrflearn.io.tag_files import TagSource
 from mrflearn.models.storage import StoredModel
 

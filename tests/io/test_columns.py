@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.io.columns import ColumnSentence, read_columns, write_columns
+from mrflearn.io.formats import ColumnSentence, read_columns, write_columns
 from mrflearn.io.spans import tags_to_spans
 
 NAMES = ("word", "pos")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrflearn.errors import DataError
-from mrflearn.io.columns import read_columns
+from mrflearn.io.formats import read_columns
 from mrflearn.io.ptb import read_trees, write_trees
 from mrflearn.io.trees import Tree, remove_traces, strip_functions
 from support.trees import spine, trees

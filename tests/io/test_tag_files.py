@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from mrflearn.errors import DataError, StorageError
 from mrflearn.io.tag_files import TagSource
+from mrflearn.models.storage import record
 
 CONLLU = (
     "# text = du pain\n1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n1\tde\t_\tADP\tP\t_\t_\t_\t_\t_\n"
@@ -38,7 +41,7 @@ def test_every_format_gives_words_and_tags(folder: Path) -> None:
         assert (words[0], tags[0]) == (("the", "dog"), ("D", "N"))
     named = TagSource.of(folder / "a.txt", columns=["word", "kind", "pos"], column="kind")
     assert named.tagged(folder / "a.txt")[1] == [("x", "y"), ("z",)]
-    assert TagSource.from_settings(named.settings()) == named
+    assert record(TagSource, json.loads(json.dumps(asdict(named)))) == named
 
 
 def test_other_files_are_read_as_what_they_are(folder: Path) -> None:
@@ -77,7 +80,7 @@ def test_mistakes_name_the_file(folder: Path) -> None:
         TagSource.of(folder / "bare.conllu").tagged(folder / "bare.conllu")
     with pytest.raises(DataError, match=r"empty\.txt: there are no sentences"):
         TagSource.of(folder / "a.txt").tagged(folder / "empty.txt")
-    with pytest.raises(DataError, match="'uai' has no words to tag"):
+    with pytest.raises(DataError, match="'uai' has no labels for words"):
         TagSource.of(folder / "a.txt").read(folder / "a.txt", format="uai")
-    with pytest.raises(StorageError, match="damaged"):
-        TagSource.from_settings({"format": "text"})
+    with pytest.raises(StorageError, match="columns"):
+        record(TagSource, {"format": "text", "columns": [1], "column": "tag"})

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from mrflearn.errors import DataError
-from mrflearn.io.tagged import TaggedSentence, read_tagged, write_tagged
+from mrflearn.io.formats import TaggedSentence, read_tagged, write_tagged
 
 
 def read(tmp_path, text):

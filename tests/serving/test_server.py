@@ -96,7 +96,7 @@ def test_tags_are_the_models_own(address: str, models: dict[str, Any]) -> None:
 
 
 def recipe_sentence(recipe: Any, text: str) -> Any:
-    from mrflearn.io.columns import ColumnSentence
+    from mrflearn.io.formats import ColumnSentence
 
     return ColumnSentence(recipe.seen, (tuple(text.split()),))
 

@@ -14,17 +14,16 @@ from typing import Any
 
 from mrflearn.io.alignments import Alignment, read_alignment, write_alignment
 from mrflearn.io.arpa import read_arpa, write_arpa
-from mrflearn.io.columns import read_columns, write_columns
 from mrflearn.io.conllu import read_conllu, write_conllu
 from mrflearn.io.corpus import read_sentences, write_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite, write_crfsuite
+from mrflearn.io.formats import read_columns, read_tagged, write_columns, write_tagged
 from mrflearn.io.graphs import read_graphs, write_graphs
 from mrflearn.io.grmm import read_grmm, write_grmm
 from mrflearn.io.ptb import read_trees, write_trees
 from mrflearn.io.samples import read_sample_chunks, read_samples, write_samples
 from mrflearn.io.seminars import read_seminar, write_seminar
 from mrflearn.io.similarity import read_analogies, read_pairs, write_analogies, write_pairs
-from mrflearn.io.tagged import read_tagged, write_tagged
 from mrflearn.io.uai import (
     read_evidence,
     read_marginals,

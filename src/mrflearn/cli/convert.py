@@ -33,7 +33,7 @@ def convert(
         refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, reason) | ONLY_FOR_COUNTS)
         _convert_model(source, target, overwrite=overwrite)
     else:
-        from mrflearn.io.conversion import convert_file
+        from mrflearn.io.formats import convert_file
 
         refuse_idle(ctx, ONLY_FOR_COUNTS)
         columns, keep = given.pop("column_names"), given.pop("keep")

@@ -29,7 +29,7 @@ from mrflearn.evaluation.calibration import token_reliability
 from mrflearn.evaluation.chunks import ChunkScore, chunk_report
 from mrflearn.evaluation.tagging import confusion, tagging_report
 from mrflearn.features.recipes import LabelledSequence
-from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence
+from mrflearn.io.formats import DOCUMENT_MARK, ColumnSentence
 from mrflearn.io.spans import Scheme, are_chunk_tags
 from mrflearn.io.tag_files import TagExample, TagSource
 

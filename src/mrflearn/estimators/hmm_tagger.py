@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Any, Literal, Self
 
@@ -20,7 +21,7 @@ from mrflearn.features.tagged_sentences import TagCounts, Tags, count_tags
 from mrflearn.io.tag_files import TagSource
 from mrflearn.kernels import lattice
 from mrflearn.models.hmm import HMM, PackedLattices
-from mrflearn.models.storage import texts
+from mrflearn.models.storage import record, texts
 
 Sentences = Iterable[Sequence[str]]
 Unknown = Literal["auto", "suffixes", "rare"]
@@ -200,7 +201,7 @@ class HMMTagger(Estimator):
         learned = {
             "words": list(counts.words),
             "tags": list(counts.tags),
-            "source": None if source is None else source.settings(),
+            "source": None if source is None else asdict(source),
         }
         tables = {name: getattr(counts, name).astype(np.int32) for name in TABLES}
         return learned, {name: torch.from_numpy(table) for name, table in tables.items()}
@@ -211,7 +212,7 @@ class HMMTagger(Estimator):
         counts = TagCounts(texts(learned, "words"), texts(learned, "tags"), *tables)
         self.model_ = self._model(counts)
         if learned["source"] is not None:
-            self.source_ = TagSource.from_settings(learned["source"])
+            self.source_ = record(TagSource, learned["source"])
 
     def _model(self, counts: TagCounts) -> HMM:
         kind = self._kind()

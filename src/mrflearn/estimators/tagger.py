@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from operator import itemgetter
 from typing import Any, Self
@@ -34,7 +34,7 @@ from mrflearn.inference.lifted import LogPartitionBound
 from mrflearn.inference.sentence_tags import SentenceTags
 from mrflearn.io.files import PathLike
 from mrflearn.io.tag_files import TagSource
-from mrflearn.models.storage import figure
+from mrflearn.models.storage import figure, record
 from mrflearn.training.checkpoint import Checkpoint, Stages
 
 Sentences = Iterable[Sequence[str]]
@@ -280,7 +280,7 @@ class JointTagger(Estimator):
             "unlabelled_weight": self.unlabelled_weight_,
             **self._training_parts(),
         }
-        kept = None if source is None else source.settings()
+        kept = None if source is None else asdict(source)
         return {**stored, **training, "source": kept}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -290,7 +290,7 @@ class JointTagger(Estimator):
         self.unlabelled_weight_ = figure(learned["unlabelled_weight"])
         self._restore_training(self._learned.model, learned)
         if learned["source"] is not None:
-            self.source_ = TagSource.from_settings(learned["source"])
+            self.source_ = record(TagSource, learned["source"])
 
     def _choices(self, tags: list[Tags], held_out: object) -> list[tuple[float, float]]:
         """The strengths and weights to choose from."""

@@ -13,16 +13,13 @@ from typing import Any, NamedTuple
 
 from mrflearn.errors import DataError
 from mrflearn.features.index import edge
-from mrflearn.io.columns import ColumnSentence
-from mrflearn.io.conversion import FORMATS, sentence_format
 from mrflearn.io.corpus import read_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite
 from mrflearn.io.files import PathLike, read_lines
+from mrflearn.io.formats import ColumnSentence, as_columns, first_columns, sentence_format
 from mrflearn.io.grmm import read_grmm
-from mrflearn.io.tag_files import first_columns, read_shaped
 
 MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
-SENTENCE_FORMATS = tuple(name for name, known in FORMATS.items() if known.to_columns)
 
 
 class LabelledSequence(NamedTuple):
@@ -185,16 +182,11 @@ class Recipe:
             yield LabelledSequence(items, labels, ((),) * len(tokens), further=tuple(further))
 
     def _sentences(self, path: PathLike, kind: str) -> Iterator[ColumnSentence]:
-        if kind == "columns":
-            # A file may lack the labels, as its first line decides.
-            labels = " or ".join(sorted(set(self.columns) - set(self.seen)))
-            return read_shaped(path, {self.columns: "", self.seen: labels})
-        if kind == "text":
-            names = self.seen
-            if len(names) != 1:
-                raise DataError(f"text has words alone; the model looks at {', '.join(names)}.")
-            return (ColumnSentence(names, (tuple(s),)) for s in read_sentences(path) if s)
-        return _other_format(path, kind)
+        if kind != "text":
+            return as_columns(path, kind, (self.columns, self.seen))
+        if len(self.seen) != 1:
+            raise DataError(f"text has words alone; the model looks at {', '.join(self.seen)}.")
+        return (ColumnSentence(self.seen, (tuple(own),)) for own in read_sentences(path))
 
     @cached_property
     def _templates(self) -> Templates:
@@ -206,17 +198,6 @@ class Recipe:
                 f"the template reads column {self._templates.columns - 1} (counted from 0), but "
                 f"without the labels there are {len(self.seen)}: {', '.join(self.seen)}."
             )
-
-
-def _other_format(path: PathLike, kind: str) -> Iterator[ColumnSentence]:
-    known = FORMATS.get(kind)
-    if known is None or known.to_columns is None:
-        raise DataError(
-            f"'{kind}' has no labels for words; there are {', '.join(SENTENCE_FORMATS)}, "
-            f"{' and '.join(MADE)}. Name one with format=.",
-            path=path,
-        )
-    return known.to_columns(known.read(path))
 
 
 def _check_layers(layers: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -250,12 +231,8 @@ def _layer_names(path: PathLike, wanted: tuple[str, ...]) -> tuple[str, ...]:
 def _first_columns(path: PathLike, kind: str) -> tuple[str, ...]:
     if str(path) == "-" or kind == "columns":
         return first_columns(path, "label")
-    return _first(_other_format(path, kind), path).names
-
-
-def _first(sentences: Iterable[ColumnSentence], path: PathLike) -> ColumnSentence:
-    for sentence in sentences:
-        return sentence
+    for sentence in as_columns(path, kind, ()):
+        return sentence.names
     raise DataError("there is no sentence in it.", path=path)
 
 

@@ -9,10 +9,8 @@ from mrflearn._lazy import lazy
 if TYPE_CHECKING:
     from mrflearn.io.alignments import Alignment, read_alignment, write_alignment
     from mrflearn.io.arpa import Arpa, read_arpa, write_arpa
-    from mrflearn.io.columns import ColumnSentence, read_columns, write_columns
     from mrflearn.io.conllu import ConlluRow, ConlluSentence, read_conllu, write_conllu
     from mrflearn.io.contacts import read_contacts, write_contacts
-    from mrflearn.io.conversion import convert_file
     from mrflearn.io.corpus import (
         Vocabulary,
         count_words,
@@ -23,6 +21,15 @@ if TYPE_CHECKING:
     )
     from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite, write_crfsuite
     from mrflearn.io.files import read_lines, write_text
+    from mrflearn.io.formats import (
+        ColumnSentence,
+        TaggedSentence,
+        convert_file,
+        read_columns,
+        read_tagged,
+        write_columns,
+        write_tagged,
+    )
     from mrflearn.io.graphs import LabelledGraph, read_graphs, write_graphs
     from mrflearn.io.grmm import LayeredSequence, read_grmm, write_grmm
     from mrflearn.io.ptb import read_trees, write_trees
@@ -38,7 +45,6 @@ if TYPE_CHECKING:
     )
     from mrflearn.io.spans import Span, convert_tags, spans_to_tags, tags_to_spans
     from mrflearn.io.state_codes import StateCodes
-    from mrflearn.io.tagged import TaggedSentence, read_tagged, write_tagged
     from mrflearn.io.trees import Tree
     from mrflearn.io.uai import (
         UaiNetwork,

@@ -1,18 +1,16 @@
-"""Where the words and tags of a file stand; a tagger keeps this, to be asked about files alike."""
+"""Where the words and tags of a file stand; a tagger keeps this, to be asked about such files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import chain
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from mrflearn.errors import DataError, StorageError
-from mrflearn.io.columns import DOCUMENT_MARK, ColumnSentence, parse_columns
+from mrflearn.errors import DataError
 from mrflearn.io.conllu import ConlluSentence, read_conllu
-from mrflearn.io.conversion import FORMATS, sentence_format
-from mrflearn.io.corpus import read_sentences, split_tokens
-from mrflearn.io.files import Lines, PathLike
+from mrflearn.io.corpus import read_sentences
+from mrflearn.io.files import PathLike
+from mrflearn.io.formats import ColumnSentence, as_columns, first_columns, sentence_format
 
 Tags = tuple[str | None, ...]
 # Formats with a column of words and one or more of tags, and the names of those.
@@ -67,20 +65,6 @@ class TagSource:
             raise DataError(f"there are no tags in '{chosen}'; columns are {', '.join(names)}.")
         return cls(kind, names, chosen)
 
-    @classmethod
-    def from_settings(cls, settings: dict[str, Any]) -> TagSource:
-        """The record that `settings` gave."""
-        try:
-            source = cls(settings["format"], tuple(settings["columns"]), settings["column"])
-            "".join((source.format, source.column, *source.columns))  # all are texts
-            return source
-        except (KeyError, TypeError) as error:
-            raise StorageError(f"the stored names of columns are damaged ({error}).") from error
-
-    def settings(self) -> dict[str, Any]:
-        """Plain values, for a model's configuration."""
-        return asdict(self)
-
     def read(self, path: PathLike, *, format: str | None = None) -> Iterator[TagExample]:  # noqa: A002
         """The sentences of a file, one at a time; the tags may be missing, as in plain text."""
         usual = self.format if self.format == "columns" else "text"
@@ -88,18 +72,12 @@ class TagSource:
         if kind == "conllu":
             return map(self._of_conllu, read_conllu(path))
         if kind == "text":
-            return map(_of_words, read_sentences(path))
-        if kind == "columns":
-            own = self.format == kind
-            columns, column = (self.columns, self.column) if own else (("word", "tag"), "tag")
-            untagged = tuple(name for name in columns if name != column)
-            shapes = {columns: "", untagged: "", columns[:1]: ""}
-            return map(self._of_columns, read_shaped(path, shapes))
-        other = FORMATS.get(kind)
-        if kind not in TAG_COLUMNS or other is None or other.to_columns is None:
-            known = ", ".join([*TAG_COLUMNS, "text"])
-            raise DataError(f"'{kind}' has no words to tag; there are {known}.", path=path)
-        return map(self._of_columns, other.to_columns(other.read(path)))
+            sentences = (ColumnSentence(("word",), (tuple(own),)) for own in read_sentences(path))
+            return map(self._of_columns, sentences)
+        own = self.format == "columns"
+        columns, column = (self.columns, self.column) if own else (("word", "tag"), "tag")
+        untagged = tuple(name for name in columns if name != column)
+        return map(self._of_columns, as_columns(path, kind, (columns, untagged, columns[:1])))
 
     def tagged(self, path: PathLike) -> tuple[list[tuple[str, ...]], list[Tags]]:
         """The words and the tags of all sentences of a file."""
@@ -138,39 +116,3 @@ class TagSource:
         column = self.column if self.column in names else names[-1] if "tag" in names else None
         tags = None if column is None else sentence[column]
         return TagExample(sentence.columns[0], tags, sentence.rows, sentence.document)
-
-
-def _of_words(words: Iterable[str]) -> TagExample:
-    own = tuple(words)
-    return TagExample(own, None, tuple((word,) for word in own))
-
-
-def read_shaped(path: PathLike, shapes: Mapping[tuple[str, ...], str]) -> Iterator[ColumnSentence]:
-    """Sentences with the first of these columns that the first line has as many cells of.
-
-    Each shape comes with the names that it lacks, for complaints; where none has as many, the first
-    is what should have been there.
-    """
-    skipped: list[str] = []
-    with Lines(path) as lines:
-        for line in lines:
-            skipped.append(line)
-            cells = split_tokens(line)
-            if cells and cells[0] != DOCUMENT_MARK:
-                usual = next(iter(shapes))
-                names = next((own for own in shapes if len(own) == len(cells)), usual)
-                note = f" (line {lines.number} has no {shapes[names]})" if shapes[names] else ""
-                yield from parse_columns(chain(skipped, lines), names, note=note)
-                return
-
-
-def first_columns(path: PathLike, last: str) -> tuple[str, ...]:
-    """Names for the columns of a file, as its first line has them: word, column2 ..., `last`."""
-    if str(path) == "-":
-        raise DataError("standard input can be read once only: name its columns, or its format.")
-    with Lines(path) as lines:
-        rows = map(split_tokens, lines)
-        width = next((len(cells) for cells in rows if cells and cells[0] != DOCUMENT_MARK), 0)
-    if width < 2:
-        raise DataError(f"a file to learn from needs a word and a {last} on each line.", path=path)
-    return ("word", *(f"column{i}" for i in range(2, width)), last)
