@@ -24,7 +24,6 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from mrflearn.execution.resources import moved
-from mrflearn.kernels import chain_reference
 
 # Sequences of different lengths, packed step by step, so that no row is padding.
 
@@ -462,10 +461,10 @@ def reference_marginals(
     """
     sequences, positions, states = unary.shape
     tables = transition.expand(sequences, max(positions - 1, 0), states, states)
-    leaves = [scores.detach().clone().requires_grad_(True) for scores in (unary, tables)]
+    first, second = (scores.detach().clone().requires_grad_(True) for scores in (unary, tables))
     with torch.enable_grad():
-        value = reference_log_partition(*leaves, lengths)
-        single, pair = torch.autograd.grad(value.sum(), leaves, materialize_grads=True)
+        value = reference_log_partition(first, second, lengths)
+        single, pair = torch.autograd.grad(value.sum(), (first, second), materialize_grads=True)
     return value.detach(), single, pair
 
 
