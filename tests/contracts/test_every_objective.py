@@ -15,7 +15,7 @@ from mrflearn.execution.executor import Processes, Serial
 from mrflearn.execution.resources import Threads
 from mrflearn.inference.belief_propagation import FixedPoint, beliefs_at
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.inference.messages import Field, Wiring
+from mrflearn.inference.messages import Field
 from mrflearn.objectives import distributed
 from mrflearn.objectives.distributed import Distributed
 from mrflearn.objectives.field_objectives import Criterion, Principle, field_objective
@@ -203,8 +203,7 @@ def test_belief_propagation_before_the_first_message_is_piecewise() -> None:
     """[Sutton and McCallum 2009, eq. 27]"""
     found = labelled(7, [(4, {"pair": [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]})], states=3)
     potentials = found.potentials
-    wiring = Wiring.of(potentials.graph)
-    field = Field(wiring, wiring.bias(potentials), wiring.tables(potentials))
+    field = Field.of(potentials)
     rest = FixedPoint(field.start(None), 0, 0.0, True)
     bethe = float(beliefs_at(potentials, field, rest, "approximation").log_partition.sum())
     degrees = torch.tensor([3.0, 2.0, 3.0, 2.0], dtype=torch.float64)

@@ -15,7 +15,7 @@ from mrflearn.graph.networks import from_uai
 from mrflearn.graph.potentials import DenseTable, Potentials, dense_potentials
 from mrflearn.inference.belief_propagation import BeliefPropagation
 from mrflearn.inference.enumeration import Enumeration
-from mrflearn.inference.messages import Field, LogSweep, SoftSweep, Wiring, is_forest
+from mrflearn.inference.messages import Field, is_forest, is_soft, log_sweep, soft_sweep
 from mrflearn.io.uai import read_network
 from support.fields import SHAPES, TREES, fields, random_field, tiny_field
 from support.grids import ising_grid
@@ -54,23 +54,22 @@ def test_the_residual_schedule_converges_where_flooding_does_not(seed: int) -> N
 
 @given(field=fields(), seed=st.integers(0, 100))
 def test_the_soft_sweep_is_the_log_sweep(field: Potentials, seed: int) -> None:
-    wiring = Wiring.of(field.graph)
-    laid = Field(wiring, wiring.bias(field), wiring.tables(field))
-    assume(len(wiring.place) and SoftSweep.suits(laid))
-    soft, plain = SoftSweep.of(laid), LogSweep(laid, torch.logsumexp)
-    messages = plain(torch.zeros_like(wiring.place, dtype=torch.float64))
+    own = Field.of(field)
+    assume(len(own.wiring.place) and is_soft(own))
+    soft, plain = soft_sweep(own), log_sweep(own, torch.logsumexp)
+    messages = plain.update(own.start(None))
     torch.testing.assert_close(soft.decode(soft.encode(messages)), messages)
-    torch.testing.assert_close(soft.decode(soft(soft.encode(messages))), plain(messages))
+    torch.testing.assert_close(
+        soft.decode(soft.update(soft.encode(messages))), plain.update(messages)
+    )
 
 
 @pytest.mark.parametrize(("scale", "suits"), [(1.0, True), (20.0, True), (500.0, False)])
 def test_the_soft_sweep_is_for_moderate_scores(scale: float, suits: bool) -> None:
     field = tiny_field("grid 2x3", scale=scale)
-    wiring = Wiring.of(field.graph)
-    assert SoftSweep.suits(Field(wiring, wiring.bias(field), wiring.tables(field))) is suits
+    assert is_soft(Field.of(field)) is suits
     forbidden = tiny_field("grid 2x3", seed=5, forbidden=0.3)
-    laid = Field(wiring, wiring.bias(forbidden), wiring.tables(forbidden))
-    assert not SoftSweep.suits(laid)
+    assert not is_soft(Field.of(forbidden))
 
 
 @pytest.mark.parametrize("shape", ["triangle", "triple factors", "parallel factors"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mrflearn.inference.messages import Direction, joint, normalise, send
+from mrflearn.inference.messages import direction, joint, normalise, send
 from mrflearn.inference.sampling import Facet
 
 SHAPES = [(2, 2), (3, 2), (1, 4), (2, 3, 4), (2, 1, 2, 3), (12, 11)]
@@ -44,7 +44,7 @@ def test_sending_is_summing_out_all_other_axes(shape: tuple[int, ...]) -> None:
         torch.testing.assert_close(
             send(table, inboxes, axis, torch.amax), slow_send(table, inboxes, axis, largest=True)
         )
-        soft = Direction.of(table.exp(), weights, axis).send().log()
+        soft = direction(table.exp(), weights, axis)().log()
         torch.testing.assert_close(normalise(soft), normalise(slow))
 
 

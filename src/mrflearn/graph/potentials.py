@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from mrflearn.errors import GraphError
 from mrflearn.graph.factor_graph import FactorGraph, FactorGroup, disjoint_union
@@ -76,6 +77,18 @@ class Potentials:
     def factor_scores(self, index: int) -> Float[Tensor, " f *shape"]:
         """The scores of every factor of group `index`, tied tables repeated."""
         return self.tables[index].dense()[self.graph.groups[index].table]
+
+    def unary_scores(self) -> Float[Tensor, "v s"]:
+        """The sum of the unary factors at each variable; -inf at states that it does not have."""
+        graph, legal = self.graph, self.graph.legal()
+        total = torch.zeros(legal.shape, dtype=self.dtype, device=graph.device)
+        total = total.masked_fill(~legal, -torch.inf)
+        for index, group in enumerate(graph.groups):
+            if group.arity == 1 and len(group):
+                scores = self.factor_scores(index)
+                scores = pad(scores, (0, graph.most_states - scores.shape[1]))
+                total = total.index_add(0, group.scope[:, 0], scores)
+        return total
 
     def score(self, assignment: Int[Tensor, "*n v"]) -> Float[Tensor, "*n c"]:
         """The unnormalised log-probability of full assignments, one number a component."""

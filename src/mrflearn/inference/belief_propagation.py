@@ -16,14 +16,15 @@ from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Beliefs, Decoding, Kind, with_gradient
 from mrflearn.inference.decoding import follow_messages, iterated_conditional_modes
 from mrflearn.inference.messages import (
-    Blocks,
     Field,
-    LogSweep,
     Reduction,
-    SoftSweep,
-    Wiring,
+    Shapes,
     is_forest,
+    is_soft,
     joint,
+    log_sweep,
+    soft_sweep,
+    split,
 )
 from mrflearn.inference.sampling import infeasible_components, with_feasible_states
 
@@ -58,21 +59,13 @@ def beliefs_at(potentials: Potentials, field: Field, rest: FixedPoint, kind: Kin
     Weiss 2005].  Its gradient in the messages is zero at a fixed point, so the error of the value
     is of second order in the residual.
     """
-    graph, wiring = potentials.graph, field.wiring
-    total = wiring.padded(field.totals(rest.messages), -torch.inf)
-    scores = {
-        index: joint(table, inboxes)
-        for index, table, inboxes in zip(
-            wiring.senders, field.tables, field.inboxes(rest.messages), strict=True
-        )
-    }
-    sums = {index: torch.logsumexp(score.flatten(0, -2), 0) for index, score in scores.items()}
-    log_z = torch.logsumexp(total, 1)
-    impossible = _impossible(graph, log_z, sums)
+    graph, total = potentials.graph, field.totals(rest.messages)
+    inboxes = zip(field.tables, field.inboxes(rest.messages), strict=True)
+    scores = dict(zip(field.wiring.senders, (joint(*own) for own in inboxes), strict=True))
+    value, impossible = _value(field, total, scores)
     if kind != "exact" and field.floor is not None and not bool(impossible.all()):
         # Messages may converge on cycles that no assignment satisfies.
         impossible |= infeasible_components(potentials, total.argmax(1))
-    log_partition = _value(field, log_z, sums).masked_fill(impossible, -torch.inf)
     variables = torch.softmax(total, 1)
     variables[impossible[graph.component]] = 0.0
     factors = []
@@ -81,51 +74,39 @@ def beliefs_at(potentials: Potentials, field: Field, rest: FixedPoint, kind: Kin
             flat = torch.softmax(scores[index].flatten(0, -2), 0)
             belief = flat.reshape(scores[index].shape).movedim(-1, 0)
             belief[impossible[graph.component_of(group)]] = 0.0
-        else:  # a unary factor, whose belief is its variable's; or a group without factors
-            shape = potentials.tables[index].shape[1:]
-            belief = variables.new_zeros(len(group), *shape)
-            if len(group):
-                belief = variables[group.scope[:, 0], : shape[0]]
+        elif len(group):  # a unary factor, whose belief is its variable's
+            belief = variables[group.scope[:, 0], : potentials.tables[index].shape[1]]
+        else:
+            belief = variables.new_zeros(0, *potentials.tables[index].shape[1:])
         factors.append(belief)
-    return Beliefs(
-        log_partition,
-        variables,
-        tuple(factors),
-        kind,
-        sweeps=rest.sweeps,
-        residual=rest.residual,
-        converged=rest.converged,
-        warm=rest.messages,
-    )
-
-
-def _impossible(
-    graph: FactorGraph, log_z: Float[Tensor, " v"], sums: dict[int, Float[Tensor, " f"]]
-) -> Bool[Tensor, " c"]:
-    """Which components have a variable or a factor left without any possible state."""
-    impossible = torch.zeros(graph.components, dtype=torch.bool, device=graph.device)
-    impossible[graph.component[log_z == -torch.inf]] = True
-    for index, log_zf in sums.items():
-        impossible[graph.component_of(graph.groups[index])[log_zf == -torch.inf]] = True
-    return impossible
+    value = value.masked_fill(impossible, -torch.inf)
+    ending = rest.sweeps, rest.residual, rest.converged
+    return Beliefs(value, variables, tuple(factors), kind, *ending, warm=rest.messages)
 
 
 def _value(
-    field: Field, log_z: Float[Tensor, " v"], sums: dict[int, Float[Tensor, " f"]]
-) -> Float[Tensor, " c"]:
-    """The log-partition by component, where every sum is finite."""
-    graph = field.wiring.graph
-    around = torch.ones_like(log_z)
-    total = log_z.new_zeros(graph.components)
-    ones = torch.ones_like(field.wiring.place, dtype=log_z.dtype)
-    rhos = field.wiring.blocks.split(ones if field.appearance is None else field.appearance)
-    for (index, log_zf), blocks in zip(sums.items(), rhos, strict=True):
+    field: Field, total: Float[Tensor, "v s"], scores: dict[int, Float[Tensor, "*shape f"]]
+) -> tuple[Float[Tensor, " c"], Bool[Tensor, " c"]]:
+    """The log-partition by component, where every sum is finite, and which have one that is not.
+
+    These have a variable or a factor left without any possible state.
+    """
+    graph, log_z = field.graph, torch.logsumexp(total, 1)
+    around, value = torch.ones_like(log_z), log_z.new_zeros(graph.components)
+    impossible = torch.zeros_like(value, dtype=torch.bool)
+    impossible[graph.component[log_z == -torch.inf]] = True
+    rho = torch.ones_like(field.wiring.place, dtype=log_z.dtype)
+    rhos = split(rho if field.appearance is None else field.appearance, field.wiring.shapes)
+    for (index, score), blocks in zip(scores.items(), rhos, strict=True):
         group, rho = graph.groups[index], blocks[0][0]
-        total.index_add_(0, graph.component_of(group), rho * log_zf)
-        for axis in range(group.arity):
-            around.index_add_(0, group.scope[:, axis], -rho)
+        owner, log_zf = graph.component_of(group), torch.logsumexp(score.flatten(0, -2), 0)
+        impossible[owner[log_zf == -torch.inf]] = True
+        value.index_add_(0, owner, rho * log_zf)
+        for variables in group.scope.T:
+            around.index_add_(0, variables, -rho)
     # Where 1 - sum of rho is 0, log Z_v must not turn up as 0 times -inf.
-    return total.index_add(0, graph.component, torch.where(around == 0, 0.0, around * log_z))
+    own = torch.where(around == 0, 0.0, around * log_z)
+    return value.index_add(0, graph.component, own), impossible
 
 
 # Loopy belief propagation: sum-product marginals and max-product decoding on any factor graph.
@@ -180,22 +161,16 @@ class BeliefPropagation:
                 potentials, iterated_conditional_modes(potentials, assignment)
             )
             assignment = iterated_conditional_modes(potentials, assignment)
-        return Decoding(
-            assignment,
-            potentials.score(assignment).detach(),
-            "exact" if exact else "approximation",
-            sweeps=rest.sweeps,
-            residual=rest.residual,
-            converged=rest.converged,
-        )
+        score = potentials.score(assignment).detach()
+        kind: Literal["exact", "approximation"] = "exact" if exact else "approximation"
+        return Decoding(assignment, score, kind, rest.sweeps, rest.residual, rest.converged)
 
     @torch.no_grad()
     def _pass(
         self, potentials: Potentials, messages: Float[Tensor, " m"] | None, reduce: Reduction
     ) -> tuple[Field, FixedPoint]:
         potentials.check_numbers()
-        wiring = Wiring.of(potentials.graph)
-        field = Field(wiring, wiring.bias(potentials), wiring.tables(potentials))
+        field = Field.of(potentials)
         return field, self.fixed_point(field, messages, reduce)
 
     @one_thread()
@@ -207,19 +182,23 @@ class BeliefPropagation:
         The residual is the largest change of a log-message in the last round, before damping.  A
         tolerance of 0 asks for every sweep.
         """
-        soft = reduce is torch.logsumexp and SoftSweep.suits(field)
-        sweep = SoftSweep.of(field) if soft else LogSweep(field, reduce)
+        soft = reduce is torch.logsumexp and is_soft(field)
+        sweep = soft_sweep(field) if soft else log_sweep(field, reduce)
         messages = sweep.encode(field.start(start))
-        near, keep = max(self.tolerance, field.rounding()), self.damping
+        near, hard = max(self.tolerance, field.rounding()), not soft and field.floor is not None
         residual, sweeps = (torch.inf if len(messages) else 0.0), 0
         while len(messages) and sweeps < self.max_sweeps:
-            new = sweep(messages)
-            # From -inf to -inf is no move; -inf in the old or the new message is -inf in the mean.
-            moved = (new - messages).abs_().nan_to_num_(nan=0.0, posinf=torch.inf)
-            residual = float(moved.max())
-            new = new if keep == 0.0 else (new * (1.0 - keep)).add_(messages, alpha=keep)
+            new = sweep.update(messages)
+            step = new - messages
+            if hard:  # from -inf to -inf is no step, and what is ruled out stays so
+                step.nan_to_num_(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
+            lowest, highest = step.aminmax()
+            residual = max(-float(lowest), float(highest))
+            if self.damping:
+                new = messages.add(step, alpha=1.0 - self.damping)
             if self.schedule == "residual":
-                new = torch.where(_residual_mask(sweep.blocks, moved, residual), new, messages)
+                urgent = _residual_mask(sweep.shapes, step.abs_(), residual)
+                new = torch.where(urgent, new, messages)
             messages, sweeps = new, sweeps + 1
             if self.tolerance and residual <= near:
                 break
@@ -231,11 +210,11 @@ def _surely_exact(graph: FactorGraph, rest: FixedPoint) -> bool:
 
 
 def _residual_mask(
-    blocks: Blocks, moved: Float[Tensor, " q"], largest: float
+    shapes: Shapes, moved: Float[Tensor, " q"], largest: float
 ) -> Bool[Tensor, " q"]:
     """Which entries belong to messages that moved nearly as far as the one that moved most."""
     urgent = []
-    for block in (block for axes in blocks.split(moved) for block in axes if len(block)):
+    for block in (block for axes in split(moved, shapes) for block in axes if len(block)):
         message = block.amax(0, keepdim=True) >= RESIDUAL_SHARE * largest
         urgent.append(message.expand_as(block).reshape(-1))
     return torch.cat(urgent)

@@ -234,23 +234,17 @@ class Chain:
 
 def _scores(potentials: Potentials, plan: ChainPlan) -> tuple[Tensor, Tensor]:
     """Scores of rows (r s) and of steps (s s or q s s); -inf at states a variable has not."""
-    graph, steps = potentials.graph, plan.steps
-    legal = graph.legal()[steps.source]
-    unary = torch.zeros(legal.shape, dtype=potentials.dtype, device=graph.device)
-    unary = unary.masked_fill(~legal, -torch.inf)
-    for i, group in enumerate(graph.groups):
-        if group.arity == 1 and len(group):
-            scores = _widen(potentials.factor_scores(i), 1, graph.most_states)
-            unary = unary.index_add(0, plan.row[group.scope[:, 0]], scores)
+    graph, unary = potentials.graph, potentials.unary_scores()[plan.steps.source]
     if plan.shared is not None:
         group = graph.groups[plan.shared]
         table = potentials.tables[plan.shared].dense()[group.table[0]]
         return unary, _widen(table, 2, graph.most_states, -torch.inf)
-    return unary, _step_scores(potentials, plan, legal)
+    return unary, _step_scores(potentials, plan)
 
 
-def _step_scores(potentials: Potentials, plan: ChainPlan, legal: Tensor) -> Float[Tensor, "q s s"]:
+def _step_scores(potentials: Potentials, plan: ChainPlan) -> Float[Tensor, "q s s"]:
     steps, most = plan.steps, potentials.graph.most_states
+    legal = potentials.graph.legal()[steps.source]
     both = legal[steps.previous][:, :, None] & legal[steps.starting :][:, None, :]
     total = torch.zeros(both.shape, dtype=potentials.dtype, device=both.device)
     total = total.masked_fill(~both, -torch.inf)

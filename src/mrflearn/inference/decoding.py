@@ -19,10 +19,9 @@ from torch import Tensor
 from mrflearn.errors import InferenceError
 from mrflearn.graph.evidence import restrict
 from mrflearn.graph.factor_graph import FactorGraph, disjoint_union
-from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.beliefs import Maximiser
-from mrflearn.inference.messages import Field, along, real_links
+from mrflearn.inference.messages import Field, bipartite, joint
 from mrflearn.inference.sampling import Conditionals
 
 # One consistent assignment from max-product messages, and a local search from any assignment.
@@ -35,93 +34,63 @@ def follow_messages(field: Field, messages: Tensor) -> Int[Tensor, " v"]:
     variable a connected piece chooses freely, and then, level by level of a breadth-first search,
     every factor chooses jointly for the variables it was the first to reach, given those before.
     """
-    graph, wiring = field.wiring.graph, field.wiring
-    best = wiring.padded(field.totals(messages), -torch.inf).argmax(1)
-    inboxes = dict(zip(wiring.senders, field.inboxes(messages), strict=True))
-    tables = dict(zip(wiring.senders, field.tables, strict=True))
-    level, reached_by, chosen = _breadth_first(graph)
+    graph, senders = field.graph, field.wiring.senders
+    best = field.totals(messages).argmax(1)
+    inboxes = dict(zip(senders, field.inboxes(messages), strict=True))
+    tables = dict(zip(senders, field.tables, strict=True))
+    levels, reached_by, chosen = _breadth_first(graph)
     assignment = torch.where(chosen, best, 0)
-    for index, factors in _levels(graph, level):
+    for index, factors, numbers in levels:
         if index not in tables:
             continue
-        group = graph.groups[index]
-        scope = group.scope[factors]
-        fresh = reached_by[scope] == (factors + _first_factor(graph, index)).unsqueeze(1)
-        belief = tables[index][..., factors]
-        for axis in range(group.arity):
-            inbox = _fixed(
-                inboxes[index][axis][:, factors],
-                chosen[scope[:, axis]],
-                assignment[scope[:, axis]],
-            )
-            belief = belief + along(inbox, axis, belief.ndim)
-        states = _argmax(belief)
+        scope = graph.groups[index].scope[factors]
+        fresh = reached_by[scope] == numbers.unsqueeze(1)
+        heard = []
+        for axis, inbox in enumerate(inboxes[index]):  # of those that chose, one state remains
+            row = torch.arange(len(inbox), device=inbox.device).unsqueeze(1)
+            other = chosen[scope[:, axis]] & (row != assignment[scope[:, axis]])
+            known = inbox[:, factors].where(~chosen[scope[:, axis]], 0.0)
+            heard.append(known.masked_fill(other, -torch.inf))
+        belief = joint(tables[index][..., factors], heard)
+        flat = belief.flatten(0, -2).argmax(0)
+        states = torch.stack(torch.unravel_index(flat, belief.shape[:-1]), dim=1)
         assignment[scope[fresh]] = states[fresh]
         chosen[scope[fresh]] = True
     return assignment
 
 
-def _fixed(inbox: Tensor, chosen: Bool[Tensor, " k"], state: Int[Tensor, " k"]) -> Tensor:
-    """What variables say (s, k), or, where they have chosen, that only this state remains."""
-    row = torch.arange(len(inbox), device=inbox.device).unsqueeze(1)
-    only = torch.where(row == state, 0.0, -torch.inf).to(inbox.dtype)
-    return torch.where(chosen, only, inbox)
-
-
-def _argmax(belief: Tensor) -> Int[Tensor, "k a"]:
-    """The states of the best joint entry of every factor (factors last)."""
-    flat = belief.flatten(0, -2).argmax(0)
-    return torch.stack(torch.unravel_index(flat, belief.shape[:-1]), dim=1)
-
-
-def _first_factor(graph: FactorGraph, index: int) -> int:
-    return sum(len(group) for group in graph.groups[:index])
-
-
 def _breadth_first(
     graph: FactorGraph,
-) -> tuple[Int[np.ndarray, " f"], Int[Tensor, " v"], Bool[Tensor, " v"]]:
-    """Every factor's level (-1: never reached), which factor reached each variable, and the roots.
+) -> tuple[
+    list[tuple[int, Int[Tensor, " k"], Int[Tensor, " k"]]], Int[Tensor, " v"], Bool[Tensor, " v"]
+]:
+    """Factors level by level, which factor reached each variable, and the roots.
 
-    One-state variables count as chosen, and no path leads through them.
+    Factors are given as group, places in the group, and numbers through all groups; those never
+    reached are left out.  One-state variables count as chosen, and no path leads through them.
     """
-    variables, factors, count = real_links(graph)
-    size = graph.variables + count
-    links = sparse_graph(np.ones(len(factors)), variables, factors + graph.variables, size)
+    links, count = bipartite(graph), graph.variables
     _, piece = connected_components(links, directed=False)
-    _, roots = np.unique(piece[: graph.variables], return_index=True)
-    # One more node, tied to every root, makes one search out of many.
-    rows = np.concatenate([variables, np.full(len(roots), size)])
-    columns = np.concatenate([factors + graph.variables, roots])
-    joined = sparse_graph(np.ones(len(rows)), rows, columns, size + 1)
-    distance, before = dijkstra(
-        joined, directed=False, indices=size, unweighted=True, return_predecessors=True
+    _, roots = np.unique(piece[:count], return_index=True)
+    if not count:
+        return [], graph.component, graph.component > 0
+    distance, before, _ = dijkstra(
+        links, False, roots, return_predecessors=True, unweighted=True, min_only=True
     )
-    level = np.where(np.isfinite(distance), distance, -1)[graph.variables : size].astype(np.int64)
-    reached_by = torch.from_numpy(before[: graph.variables].astype(np.int64) - graph.variables)
+    sizes = np.array([len(group) for group in graph.groups], dtype=np.int64)
+    owner, first = np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes) - sizes
+    level = distance[count:]
+    reached = np.flatnonzero(np.isfinite(level))
+    order = reached[np.lexsort((owner[reached], level[reached]))]
+    ends = np.diff(level[order]).astype(bool) | np.diff(owner[order]).astype(bool)
+    levels = []
+    for piece in np.split(order, np.flatnonzero(ends) + 1) if len(order) else ():
+        index, numbers = int(owner[piece[0]]), torch.from_numpy(piece).to(graph.device)
+        levels.append((index, numbers - int(first[index]), numbers))
     chosen = graph.states == 1
     chosen[torch.from_numpy(roots).to(graph.device)] = True
-    return level, reached_by.to(graph.device), chosen
-
-
-def _levels(
-    graph: FactorGraph, level: Int[np.ndarray, " f"]
-) -> list[tuple[int, Int[Tensor, " k"]]]:
-    """(group, its factors) from the lowest level up; factors never reached are left out."""
-    found: list[tuple[int, int, Int[Tensor, " k"]]] = []
-    first = 0
-    for index, group in enumerate(graph.groups):
-        own = level[first : first + len(group)]
-        order = np.argsort(own, kind="stable")
-        values, starts = np.unique(own[order], return_index=True)
-        pieces = np.split(order, starts[1:]) if len(order) else []
-        found += [
-            (int(value), index, torch.from_numpy(piece).to(graph.device))
-            for value, piece in zip(values, pieces, strict=True)
-            if value >= 0
-        ]
-        first += len(group)
-    return [(index, factors) for _, index, factors in sorted(found, key=lambda entry: entry[:2])]
+    reached_by = torch.from_numpy(before[:count].astype(np.int64) - count)
+    return levels, reached_by.to(graph.device), chosen
 
 
 def iterated_conditional_modes(

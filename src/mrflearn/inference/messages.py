@@ -6,7 +6,7 @@ One form serves belief propagation and its tree-reweighted kin: with an appearan
 for every factor, m is raised to the power rho where a variable collects it, and tables are divided
 by rho [Wainwright, Jaakkola and Willsky 2005, eq. 39].  Plain belief propagation has rho = 1.
 
-A message's range is at most that of its factor's table, so one look at the tables tells whether any
+A message's range is at most that of its factor's table, so one look at the tables shows whether any
 product of messages can leave the range of floating-point numbers.  Where none can, messages are
 held as differences to the first state, which then needs no entry, and tables are exponentiated
 once.  A message of s states costs s - 1 exponentials and logarithms instead of s * s: the sweep of
@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
@@ -33,6 +35,7 @@ from mrflearn.graph.potentials import Potentials
 
 # torch.logsumexp for sum-product, torch.amax for max-product: both called as (tensor, dim).
 Reduction = Callable[[Tensor, int], Tensor]
+Shapes = list[list[tuple[int, int]]]  # (states, factors) of every axis of every sender
 
 # Arithmetic of tables and messages in log space.  The last axis always runs over factors (f):
 # reductions run over states (s), and two or three long contiguous rows are added some three times
@@ -76,91 +79,44 @@ def normalise(message: Float[Tensor, "s f"]) -> Float[Tensor, "s f"]:
     return message - peak.clamp_(min=torch.finfo(message.dtype).min)
 
 
-# Where messages lie: index arrays that lay all states, and all messages, of a graph end to end.
+def split(entries: Tensor, shapes: Shapes) -> list[list[Tensor]]:
+    """Views of message entries, for every sender, for every axis."""
+    pieces = iter(entries.split([states * factors for axes in shapes for states, factors in axes]))
+    return [[next(pieces).view(block) for block in axes] for axes in shapes]
 
 
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """How messages lie end to end: a block (states, factors) for every axis of every sender."""
-
-    shapes: list[list[tuple[int, int]]]
-    sizes: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        sizes = [states * factors for axes in self.shapes for states, factors in axes]
-        object.__setattr__(self, "sizes", sizes)
-
-    def split(self, entries: Tensor) -> list[list[Tensor]]:
-        """Views of message entries, for every sender, for every axis."""
-        pieces = iter(entries.split(self.sizes))
-        return [[next(pieces).view(block) for block in axes] for axes in self.shapes]
+# Where messages lie, and the cycles that they may run in.
 
 
-@dataclass(frozen=True, eq=False)
-class Wiring:
-    """Index arrays of a graph, built once and shared by all sweeps.
+class Wiring(NamedTuple):
+    """The groups that send messages, the shapes of their blocks, and what entries are about.
 
     Messages lie group by group, in a group axis by axis, in an axis state by state; so the
-    messages on one axis are a contiguous (s, f) block.  `place` says which state of which variable
-    each entry is about, counted along all states of all variables.
+    messages on one axis are a contiguous (s, f) block.  `place` is variable times most states plus
+    state of each entry.
     """
 
-    graph: FactorGraph
-    senders: tuple[int, ...]  # the groups that send messages
-    blocks: Blocks
+    senders: tuple[int, ...]
+    shapes: Shapes
     place: Int[Tensor, " m"]
 
-    @classmethod
-    def of(cls, graph: FactorGraph) -> Wiring:
-        """The wiring of a graph."""
-        start = graph.states.cumsum(0) - graph.states
-        senders = tuple(i for i, group in enumerate(graph.groups) if len(group) and group.arity > 1)
-        shapes, place = [], [start.new_empty(0)]
-        for group in (graph.groups[i] for i in senders):
-            shapes.append([(states, len(group)) for states in graph.shape(group)])
-            for axis, (states, _) in enumerate(shapes[-1]):
-                state = torch.arange(states, device=graph.device).unsqueeze(1)
-                place.append((start[group.scope[:, axis]] + state).reshape(-1))
-        return cls(graph, senders, Blocks(shapes), torch.cat(place))
 
-    def spread(self, per_factor: list[Float[Tensor, " f"]]) -> Float[Tensor, " m"]:
-        """One number a factor (a vector for each sender), repeated at all its message entries."""
-        rows = zip(per_factor, self.blocks.shapes, strict=True)
-        spread = [values.repeat(sum(states for states, _ in axes)) for values, axes in rows]
-        return torch.cat(spread) if spread else torch.empty(0, device=self.graph.device)
-
-    def padded(self, flat: Float[Tensor, " n"], fill: float) -> Float[Tensor, "v s"]:
-        """All states as one row a variable, `fill` beyond its own states."""
-        legal = self.graph.legal()
-        return flat.new_full(legal.shape, fill).masked_scatter_(legal, flat)
-
-    def bias(self, potentials: Potentials) -> Float[Tensor, " n"]:
-        """The sum of its unary factors' scores for every state of every variable."""
-        graph = self.graph
-        start = graph.states.cumsum(0) - graph.states
-        size = int(graph.states.sum())
-        total = torch.zeros(size, dtype=potentials.dtype, device=graph.device)
-        for index, group in enumerate(graph.groups):
-            if len(group) and group.arity == 1:
-                scores = potentials.factor_scores(index).detach()
-                state = torch.arange(scores.shape[1], device=graph.device)
-                place = start[group.scope] + state
-                total.scatter_add_(0, place.reshape(-1), scores.reshape(-1))
-        return total
-
-    def tables(self, potentials: Potentials) -> list[Float[Tensor, "*shape f"]]:
-        """The scores of every sender's factors, factors last."""
-        return [
-            potentials.factor_scores(index).detach().movedim(0, -1).contiguous()
-            for index in self.senders
-        ]
+def wiring(graph: FactorGraph) -> Wiring:
+    """The layout of the messages of a graph."""
+    senders = tuple(i for i, group in enumerate(graph.groups) if len(group) and group.arity > 1)
+    shapes, place = [], [torch.empty(0, dtype=torch.int64, device=graph.device)]
+    for group in (graph.groups[i] for i in senders):
+        shapes.append([(states, len(group)) for states in graph.shape(group)])
+        for variable, (states, _) in zip(group.scope.T, shapes[-1], strict=True):
+            state = torch.arange(states, device=graph.device).unsqueeze(1)
+            place.append((variable * graph.most_states + state).reshape(-1))
+    return Wiring(senders, shapes, torch.cat(place))
 
 
 def real_links(graph: FactorGraph) -> tuple[Int[np.ndarray, " l"], Int[np.ndarray, " l"], int]:
     """(variable, factor) of every link to a variable with a choice, and the number of factors.
 
-    Factors of all groups are counted in one row.  A variable of one state carries no information,
-    so paths through it are no cycles.
+    Factors are numbered through all groups.
     """
     variables, factors, first = [], [], 0
     choice = (graph.states > 1).cpu().numpy()
@@ -174,13 +130,18 @@ def real_links(graph: FactorGraph) -> tuple[Int[np.ndarray, " l"], Int[np.ndarra
     return np.concatenate([empty, *variables]), np.concatenate([empty, *factors]), first
 
 
+def bipartite(graph: FactorGraph) -> csr_array:
+    """The links of `real_links` between the variables and, numbered after them, the factors."""
+    variables, factors, count = real_links(graph)
+    ends = variables, factors + graph.variables
+    return sparse_graph(np.ones(len(factors)), *ends, graph.variables + count)
+
+
 def is_forest(graph: FactorGraph) -> bool:
     """Whether the factor graph has no cycle, not counting paths through one-state variables."""
-    variables, factors, count = real_links(graph)
-    size = graph.variables + count
-    links = sparse_graph(np.ones(len(factors)), variables, factors + graph.variables, size)
+    links = bipartite(graph)
     pieces, _ = connected_components(links, directed=False)
-    return bool(len(factors) == size - pieces)
+    return bool(links.nnz == links.shape[0] - pieces)
 
 
 # The numbers that message passing reads, and one sweep over them in log space.
@@ -188,12 +149,29 @@ def is_forest(graph: FactorGraph) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """The numbers that message passing reads, laid out for it."""
+    """The numbers that message passing reads, in the layout of the messages."""
 
+    graph: FactorGraph
     wiring: Wiring
-    bias: Float[Tensor, " n"]
+    bias: Float[Tensor, "v s"]  # -inf beyond a variable's own states
     tables: list[Float[Tensor, "*shape f"]]  # divided by rho
     appearance: Float[Tensor, " m"] | None = None  # rho of the factor of every entry; None: all 1
+
+    @classmethod
+    def of(cls, potentials: Potentials, rho: Float[Tensor, " e"] | None = None) -> Field:
+        """The field of potentials, and of appearance probabilities of all factors that send."""
+        graph = potentials.graph
+        own = graph.planned(wiring)
+        bias = potentials.unary_scores().detach()
+        tables = [
+            potentials.factor_scores(index).detach().movedim(0, -1).contiguous()
+            for index in own.senders
+        ]
+        if rho is None:
+            return cls(graph, own, bias, tables)
+        parts = rho.to(bias).split([table.shape[-1] for table in tables])
+        tables = [table / part for table, part in zip(tables, parts, strict=True)]
+        return cls(graph, own, bias, tables, _spread(parts, own.shapes))
 
     def start(self, messages: Float[Tensor, " m"] | None) -> Float[Tensor, " m"]:
         """Uniform log-messages, or a copy of the given ones, in the order of `Wiring`.
@@ -211,11 +189,12 @@ class Field:
             )
         return messages.to(self.bias).masked_fill(messages == -torch.inf, 0.0)
 
-    def totals(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " n"]:
+    def totals(self, messages: Float[Tensor, " m"]) -> Float[Tensor, "v s"]:
         """The unnormalised log-beliefs of all states of all variables."""
         if self.appearance is not None:
             messages = messages * self.appearance
-        return self.bias.clone().scatter_add_(0, self.wiring.place, messages)
+        total = self.bias.view(-1).scatter_add(0, self.wiring.place, messages)
+        return total.view(self.bias.shape)
 
     def inboxes(self, messages: Float[Tensor, " m"]) -> list[list[Float[Tensor, "s f"]]]:
         """What each variable tells each factor, for every sender and axis.
@@ -223,9 +202,10 @@ class Field:
         The variable's total without that factor's own message.  -inf minus -inf is -inf: a state
         that one factor rules out is out for all of them.
         """
-        inbox = self.totals(messages).index_select(0, self.wiring.place).sub_(messages)
-        inbox.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-        return self.wiring.blocks.split(inbox)
+        inbox = self.totals(messages).view(-1).index_select(0, self.wiring.place).sub_(messages)
+        if self.floor is not None:
+            inbox.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+        return split(inbox, self.wiring.shapes)
 
     @cached_property
     def floor(self) -> float | None:
@@ -237,15 +217,11 @@ class Field:
         message that goes round a loop may tend to -inf, faster with every sweep, which no tree
         could tell from the floor.
         """
-        scores = [self.bias, *self.tables]
+        scores = [self.bias[self.graph.legal()], *self.tables]
         if not any(bool((own == -torch.inf).any()) for own in scores):
             return None
-        reach = torch.log(self.wiring.graph.states.to(self.bias)).sum()
-        flat = [
-            self.wiring.padded(self.bias, torch.nan).T,
-            *(t.flatten(0, -2) for t in self.tables),
-        ]
-        for own in flat:
+        reach = torch.log(self.graph.states.to(self.bias)).sum()
+        for own in (self.bias.T, *(table.flatten(0, -2) for table in self.tables)):
             finite = own.isfinite()
             top = own.masked_fill(~finite, -torch.inf).amax(0)
             bottom = own.masked_fill(~finite, torch.inf).amin(0)
@@ -261,36 +237,32 @@ class Field:
         return 16 * torch.finfo(self.bias.dtype).eps * max(scale, 1.0)
 
 
-# A sweep computes all messages again, in whatever form suits the arithmetic: `encode` takes
-# log-messages to that form, and `decode` back, with 0 as their largest entries.
+class Sweep(NamedTuple):
+    """One parallel update of all messages, in whatever form suits the arithmetic.
+
+    `encode` takes log-messages to that form, and `decode` back, with 0 as their largest entries.
+    """
+
+    shapes: Shapes
+    encode: Callable[[Tensor], Tensor]
+    update: Callable[[Tensor], Tensor]
+    decode: Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True, eq=False)
-class LogSweep:
+def log_sweep(field: Field, reduce: Reduction) -> Sweep:
     """For every field: sums of exponentials, or maxima, of log-scores."""
 
-    field: Field
-    reduce: Reduction
-
-    @property
-    def blocks(self) -> Blocks:
-        return self.field.wiring.blocks
-
-    def encode(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
-        return messages
-
-    def __call__(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
+    def update(messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
         sent: list[Tensor] = []
-        for table, inboxes in zip(self.field.tables, self.field.inboxes(messages), strict=True):
-            fresh = (send(table, inboxes, axis, self.reduce) for axis in range(len(inboxes)))
+        for table, inboxes in zip(field.tables, field.inboxes(messages), strict=True):
+            fresh = (send(table, inboxes, axis, reduce) for axis in range(len(inboxes)))
             sent.extend(normalise(message).reshape(-1) for message in fresh)
-        messages, floor = torch.cat(sent), self.field.floor
+        messages, floor = torch.cat(sent), field.floor
         if floor is None:
             return messages
         return messages.clamp(min=floor).masked_fill_(messages == -torch.inf, -torch.inf)
 
-    def decode(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
-        return messages
+    return Sweep(field.wiring.shapes, lambda messages: messages, update, lambda messages: messages)
 
 
 # Sum-product sweeps of soft fields: no entry impossible, no score extreme.
@@ -300,39 +272,89 @@ class LogSweep:
 SAFE_SHARE = 0.8
 
 
-@dataclass(frozen=True, eq=False)
-class Direction:
-    """The way from all axes of a group to one: views, made once, of its weights and its inboxes.
+def is_soft(field: Field) -> bool:
+    """Whether no product that a sweep can come across overflows or vanishes."""
+    graph, largest = field.graph, math.log(torch.finfo(field.bias.dtype).max)
+    low = field.bias.masked_fill(~graph.legal(), torch.inf).amin(1)
+    around = field.bias.amax(1) - low  # the range of what a variable can say
+    scopes = [graph.groups[index].scope for index in field.wiring.senders]
+    ranges, rho = _ranges(field), field.appearance
+    rows = None if rho is None else split(rho, field.wiring.shapes)
+    for k, (scope, own) in enumerate(zip(scopes, ranges, strict=True)):
+        reach = own if rows is None else own * rows[k][0][0]
+        for variables in scope.T:
+            around.index_add_(0, variables, reach)
+    # Not below the limit where a table has -inf: the range is infinite, or not a number.
+    reaches = (
+        (around[scope] + own.unsqueeze(1)).sum(1) + own
+        for scope, own in zip(scopes, ranges, strict=True)
+    )
+    return all(bool((reach < SAFE_SHARE * largest).all()) for reach in reaches)
 
-    Steps sum out one axis after the other, from the last.  Slices of the whole table are at hand
-    for the first step; later steps slice what it left, on the axis given.
+
+def soft_sweep(field: Field) -> Sweep:
+    """Sum-product of a soft field, relative to each variable's first state.
+
+    Letters: q: message entries without those of first states.
     """
+    full, most = field.wiring.shapes, field.bias.shape[1]
+    shapes = [[(states - 1, factors) for states, factors in axes] for axes in full]
+    bias = (field.bias[:, 1:] - field.bias[:, :1]).reshape(-1)
+    place = _without_first(field.wiring.place, full)
+    place = place - place.div(most, rounding_mode="floor") - 1
+    rho = None if field.appearance is None else _without_first(field.appearance, full)
+    # How far an entry can be from 0: the range of its table.
+    limit = _without_first(_spread(_ranges(field), full), full).to(bias)
+    inbox = torch.empty_like(place, dtype=bias.dtype)  # scratch space, which directions look into
+    directions = [
+        direction(torch.exp(table - table.flatten(0, -2).amax(0)), inboxes, axis)
+        for table, inboxes in zip(field.tables, split(inbox, shapes), strict=True)
+        for axis in range(len(inboxes))
+    ]
 
-    slices: list[Float[Tensor, "*rest f"]]
-    steps: list[tuple[int, list[Float[Tensor, "*rest f"]]]]  # axis, and the share of each state
+    def encode(messages: Float[Tensor, " m"]) -> Float[Tensor, " q"]:
+        relative = [b - b[:1] for axes in split(messages, full) for b in axes]
+        entries = torch.cat([messages.new_empty(0), *(b[1:].reshape(-1) for b in relative)])
+        return entries.clamp_(-limit, limit)
 
-    @classmethod
-    def of(
-        cls, weight: Float[Tensor, "*shape f"], inboxes: list[Float[Tensor, "_ f"]], axis: int
-    ) -> Direction:
-        """The direction towards one axis."""
-        steps, axes = [], weight.ndim
-        for other in reversed(range(len(inboxes))):
-            if other != axis:
-                steps.append((other, list(along(inboxes[other], other, axes).unbind(0))))
-                axes -= 1
-        return cls(list(weight.unbind(steps[0][0])), steps)
+    def update(messages: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
+        total = bias.scatter_add(0, place, messages if rho is None else messages * rho)
+        torch.index_select(total, 0, place, out=inbox)
+        inbox.sub_(messages).exp_()
+        sent = [send() for send in directions]
+        return torch.cat([(m[1:] / m[:1]).view(-1) for m in sent]).log_()
 
-    def send(self) -> Float[Tensor, "s f"]:
-        """The messages, as weights, not normalised.
+    def decode(messages: Float[Tensor, " q"]) -> Float[Tensor, " m"]:
+        blocks = [b for axes in split(messages, shapes) for b in axes]
+        whole = (torch.cat([b.new_zeros(1, b.shape[1]), b]) for b in blocks)
+        return torch.cat([messages.new_empty(0), *(normalise(b).reshape(-1) for b in whole)])
 
-        Slices of a table are added up, the first weighing 1 and each other one its share: a handful
-        of long rows is added fastest one by one.
-        """
-        message = _weighted_sum(self.slices, self.steps[0][1])
-        for axis, shares in self.steps[1:]:
-            message = _weighted_sum(message.unbind(axis), shares)
+    return Sweep(shapes, encode, update, decode)
+
+
+def direction(
+    weight: Float[Tensor, "*shape f"], inboxes: list[Float[Tensor, "_ f"]], axis: int
+) -> Callable[[], Float[Tensor, "s f"]]:
+    """Sends the messages of a group to one axis, as weights, not normalised.
+
+    Axes are summed out one after the other, from the last.  Slices of a table are added up, the
+    first weighing 1 and each other one its share: a handful of long rows is added fastest one by
+    one.  Views of the table and of the inboxes are made once, here.
+    """
+    steps, axes = [], weight.ndim
+    for other in reversed(range(len(inboxes))):
+        if other != axis:
+            steps.append((other, list(along(inboxes[other], other, axes).unbind(0))))
+            axes -= 1
+    slices, (_, first), later = list(weight.unbind(steps[0][0])), steps[0], steps[1:]
+
+    def send() -> Float[Tensor, "s f"]:
+        message = _weighted_sum(slices, first)
+        for other, shares in later:
+            message = _weighted_sum(message.unbind(other), shares)
         return message
+
+    return send
 
 
 def _weighted_sum(slices: Sequence[Tensor], shares: Sequence[Tensor]) -> Tensor:
@@ -342,100 +364,20 @@ def _weighted_sum(slices: Sequence[Tensor], shares: Sequence[Tensor]) -> Tensor:
     return total
 
 
-@dataclass(frozen=True, eq=False)
-class SoftSweep:
-    """All that sweeps need, relative to each variable's first state.
-
-    Letters: q: message entries without those of first states; n: states likewise.
-    """
-
-    blocks: Blocks
-    bias: Float[Tensor, " n"]
-    place: Int[Tensor, " q"]
-    inbox: Float[Tensor, " q"]  # scratch space, which `directions` look into
-    directions: list[Direction]
-    appearance: Float[Tensor, " q"] | None
-    limit: Float[Tensor, " q"]  # how far an entry can be from 0: the range of its table
-    full: Blocks
-
-    @staticmethod
-    def suits(field: Field) -> bool:
-        """Whether no product that a sweep can come across overflows or vanishes."""
-        graph, largest = field.wiring.graph, math.log(torch.finfo(field.bias.dtype).max)
-        bias = field.wiring.padded(field.bias, -torch.inf)
-        low = bias.masked_fill(~graph.legal(), torch.inf).amin(1)
-        around = bias.amax(1) - low  # the range of what a variable can say
-        rows = [] if field.appearance is None else field.wiring.blocks.split(field.appearance)
-        ranges = _ranges(field)
-        for k, (index, own) in enumerate(zip(field.wiring.senders, ranges, strict=True)):
-            reach = own if not rows else own * rows[k][0][0]
-            for variables in graph.groups[index].scope.T:
-                around.index_add_(0, variables, reach)
-        # Not below the limit where a table has -inf: the range is infinite, or not a number.
-        return all(
-            bool(
-                (
-                    (around[graph.groups[i].scope] + own.unsqueeze(1)).sum(1) + own
-                    < SAFE_SHARE * largest
-                ).all()
-            )
-            for i, own in zip(field.wiring.senders, ranges, strict=True)
-        )
-
-    @classmethod
-    def of(cls, field: Field) -> SoftSweep:
-        """The sweep of a field that it suits."""
-        wiring, states = field.wiring, field.wiring.graph.states
-        start = states.cumsum(0) - states
-        first = torch.zeros_like(field.bias, dtype=torch.bool)
-        first[start] = True
-        relative = field.bias - field.bias[start].repeat_interleave(states)
-        number = (~first).cumsum(0) - 1
-        blocks = Blocks([[(s - 1, f) for s, f in axes] for axes in wiring.blocks.shapes])
-        place = number[_without_first(wiring.blocks, wiring.place)]
-        inbox = torch.empty_like(place, dtype=field.bias.dtype)
-        rho = field.appearance
-        return cls(
-            blocks,
-            relative[~first],
-            place,
-            inbox,
-            [
-                Direction.of(torch.exp(table - table.flatten(0, -2).amax(0)), inboxes, axis)
-                for table, inboxes in zip(field.tables, blocks.split(inbox), strict=True)
-                for axis in range(len(inboxes))
-            ],
-            None if rho is None else _without_first(wiring.blocks, rho),
-            _without_first(wiring.blocks, wiring.spread(_ranges(field))),
-            wiring.blocks,
-        )
-
-    def encode(self, messages: Float[Tensor, " m"]) -> Float[Tensor, " q"]:
-        relative = [b - b[:1] for axes in self.full.split(messages) for b in axes]
-        entries = torch.cat([messages.new_empty(0), *(b[1:].reshape(-1) for b in relative)])
-        return entries.clamp_(-self.limit, self.limit)
-
-    def __call__(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
-        heard = messages if self.appearance is None else messages * self.appearance
-        total = self.bias.clone().scatter_add_(0, self.place, heard)
-        torch.index_select(total, 0, self.place, out=self.inbox)
-        self.inbox.sub_(messages).exp_()
-        sent = [direction.send() for direction in self.directions]
-        return torch.cat([(m[1:] / m[:1]).view(-1) for m in sent]).log_()
-
-    def decode(self, messages: Float[Tensor, " q"]) -> Float[Tensor, " m"]:
-        blocks = [b for axes in self.blocks.split(messages) for b in axes]
-        whole = (torch.cat([b.new_zeros(1, b.shape[1]), b]) for b in blocks)
-        return torch.cat([messages.new_empty(0), *(normalise(b).reshape(-1) for b in whole)])
-
-
 def _ranges(field: Field) -> list[Float[Tensor, " f"]]:
     """The difference between the largest and the smallest entry of every factor's table."""
     flat = [table.flatten(0, -2) for table in field.tables]
     return [rows.amax(0) - rows.amin(0) for rows in flat]
 
 
-def _without_first(blocks: Blocks, entries: Tensor) -> Tensor:
+def _spread(per_factor: Sequence[Float[Tensor, " f"]], shapes: Shapes) -> Float[Tensor, " m"]:
+    """One number per factor (a vector for each sender), repeated at all its message entries."""
+    rows = zip(per_factor, shapes, strict=True)
+    spread = [values.repeat(sum(states for states, _ in axes)) for values, axes in rows]
+    return torch.cat(spread) if spread else torch.empty(0)
+
+
+def _without_first(entries: Tensor, shapes: Shapes) -> Tensor:
     """The entries that are not about a variable's first state."""
-    rest = [block[1:].reshape(-1) for axes in blocks.split(entries) for block in axes]
+    rest = [block[1:].reshape(-1) for axes in split(entries, shapes) for block in axes]
     return torch.cat([entries.new_empty(0), *rest])

@@ -25,7 +25,7 @@ from mrflearn.execution.resources import one_thread
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import DenseTable, Potentials
 from mrflearn.inference.junction_tree import JunctionTree
-from mrflearn.inference.messages import Wiring, real_links
+from mrflearn.inference.messages import real_links, wiring
 from mrflearn.kernels.compiled import Compiled, gibbs_loop
 
 # Whether chains agree, and how many independent draws theirs are worth.
@@ -178,13 +178,13 @@ class Conditionals:
     @classmethod
     def of(cls, potentials: Potentials) -> Conditionals:
         """The field's tables, arranged by the colours of its variables."""
-        graph, wiring = potentials.graph, Wiring.of(potentials.graph)
-        bias = wiring.padded(wiring.bias(potentials), -torch.inf)
+        graph, bias = potentials.graph, potentials.unary_scores().detach()
+        senders = graph.planned(wiring).senders
         number = graph.planned(colouring)
         colours = []
         for colour in range(int(number.max()) + 1 if len(number) else 0):
             variables = (number == colour).nonzero().squeeze(1)
-            facets = _facets(potentials, wiring.senders, variables)
+            facets = _facets(potentials, senders, variables)
             colours.append(Colour(variables, bias[variables].T.unsqueeze(2).contiguous(), facets))
         return cls(graph, bias, tuple(colours))
 

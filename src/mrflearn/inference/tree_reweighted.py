@@ -20,7 +20,7 @@ from mrflearn.graph.parts import sparse_graph
 from mrflearn.graph.potentials import Potentials
 from mrflearn.inference.belief_propagation import EXACT_RESIDUAL, BeliefPropagation, beliefs_at
 from mrflearn.inference.beliefs import Beliefs, Kind, insist, with_gradient
-from mrflearn.inference.messages import Field, Wiring
+from mrflearn.inference.messages import Field
 
 # Spanning forests of a graph, and how often an edge appears in them.
 
@@ -188,26 +188,24 @@ class TreeReweighted:
         return with_gradient(potentials, beliefs)
 
     def _bound(self, potentials: Potentials, warm: Float[Tensor, " m"] | None) -> Beliefs:
-        wiring = Wiring.of(potentials.graph)
-        edges = edges_of(potentials.graph)
-        weight = self._start(edges)
-        best = found = self._at(potentials, wiring, weight, warm)
+        edges, weight = edges_of(potentials.graph), self._start(potentials.graph)
+        best = found = self._at(potentials, weight, warm)
         for step in range(self.weight_steps):
             gain = mutual_information(potentials.graph, found)
             # The bound is convex in the weights and its gradient there is minus the mutual
             # information [Wainwright et al. 2005, section V]; no weight ever becomes 0.
             rate = 1.0 / (step + 3)
             weight = (1 - rate) * weight + rate * heaviest_forest(edges, gain)
-            found = self._at(potentials, wiring, weight, found.warm)
+            found = self._at(potentials, weight, found.warm)
             if found.converged and float((found.log_partition - best.log_partition).sum()) < 0:
                 best = found
         return best
 
-    def _start(self, edges: SpanningEdges) -> Float[np.ndarray, " e"]:
+    def _start(self, graph: FactorGraph) -> Float[np.ndarray, " e"]:
         if self.edge_weights is None:
-            return even_appearance(edges)
+            return graph.planned(_even_weights)
         weight = np.asarray(torch.as_tensor(self.edge_weights).cpu(), dtype=np.float64)
-        problem = complaint(edges, weight)
+        problem = complaint(edges_of(graph), weight)
         if problem is not None:
             raise InferenceError(f"{problem} Leave edge_weights out to have valid ones made.")
         return weight
@@ -215,16 +213,11 @@ class TreeReweighted:
     def _at(
         self,
         potentials: Potentials,
-        wiring: Wiring,
         weight: Float[np.ndarray, " e"],
         messages: Float[Tensor, " m"] | None,
     ) -> Beliefs:
         """Beliefs with the given appearance probabilities."""
-        bias = wiring.bias(potentials)
-        sizes = [len(potentials.graph.groups[index]) for index in wiring.senders]
-        rho = list(torch.from_numpy(weight).to(bias).split(sizes))
-        tables = [t / r for t, r in zip(wiring.tables(potentials), rho, strict=True)]
-        field = Field(wiring, bias, tables, wiring.spread(rho))
+        field = Field.of(potentials, torch.from_numpy(weight))
         forest = bool((weight == 1).all())  # weights of 1 throughout are valid on forests only
         damping = 0.0 if forest else self.damping
         passing = BeliefPropagation(self.max_sweeps, self.tolerance, damping)
@@ -233,6 +226,10 @@ class TreeReweighted:
         if rest.converged and forest and rest.residual <= EXACT_RESIDUAL:
             kind = "exact"
         return beliefs_at(potentials, field, rest, kind)
+
+
+def _even_weights(graph: FactorGraph) -> Float[np.ndarray, " e"]:
+    return even_appearance(edges_of(graph))
 
 
 def edges_of(graph: FactorGraph) -> SpanningEdges:
