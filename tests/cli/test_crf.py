@@ -45,7 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_training_tells_people_what_was_learned(folder: Path) -> None:
     found = run("train", "crf", str(folder / "test.txt"), "-o", str(folder / "other"), "-q")
     assert found.code == 0
-    assert found.out.startswith(f"{folder / 'other'}: 4 labels, ")
+    told = found.facts()
+    assert told["model"] == str(folder / "other")
+    assert {"class", "attributes", "objective", "iterations", "reason", "seconds"} <= told.keys()
     assert load(folder / "other").recipe_.columns == ("word", "column2", "label")
 
 

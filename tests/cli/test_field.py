@@ -32,7 +32,9 @@ def model(table: Path) -> Path:
     output = table.parent / "model"
     done = run("train", "field", str(table), "--columns", ",".join(NAMES), "-q", "-o", str(output))
     assert done.code == 0, done.err
-    assert "3 variables, 3 edges, learned from 300 samples by ml" in done.out
+    told = done.facts()
+    names = ("variables", "edges", "samples", "estimator")
+    assert [told[name] for name in names] == ["3", "3", "300", "ml"]
     return output
 
 

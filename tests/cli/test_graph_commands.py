@@ -56,8 +56,8 @@ def test_it_is_the_model_of_python(file: Path, model: Path) -> None:
     )
     assert load(model).feature_weights() == own.feature_weights()
     told = run("train", "graph", str(file), "-o", str(model.parent / "again"), *OPTIONS)
-    assert "2 labels" in told.out
-    assert "6 graphs by pw" in told.out
+    names = ("labels", "graphs", "estimator")
+    assert [told.facts()[name] for name in names] == ["left, right", "6", "pw"]
 
 
 def test_labels_are_those_of_python(file: Path, model: Path) -> None:

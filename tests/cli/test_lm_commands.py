@@ -51,8 +51,8 @@ def test_training_in_words(text, tmp_path):
         *("--dims", "2", "--max-iterations", "10", "-q"),
     )
     assert found.code == 0, found.err
-    assert "nats per position" in found.out
-    assert "proven lower bounds" in found.out
+    assert found.facts()["train bound per position"].endswith(" nats")
+    assert "bounds are proven" in found.err
 
 
 def test_moments_train_like_text(text, tmp_path):

@@ -41,8 +41,9 @@ def model(text) -> Path:
 def test_training_in_words(text, tmp_path):
     found = run("train", "vectors", str(text), "-o", str(tmp_path / "m"), "--dims", "2")
     assert found.code == 0, found.err
-    assert "11 words, 2 dimensions" in found.out
-    assert "800 words in 200 sentences" in found.out
+    told = found.facts()
+    names = ("vocabulary", "dims", "words", "sentences")
+    assert [told[name] for name in names] == ["11", "2", "800", "200"]
 
 
 @pytest.mark.usefixtures("shared_processes")

@@ -11,7 +11,7 @@ import pytest
 
 from mrflearn.cli.output import say_json
 from mrflearn.describe import blocks as b
-from mrflearn.describe.render import WIDTH, add_blocks, as_text
+from mrflearn.describe.blocks import WIDTH, add_blocks, as_text
 from mrflearn.plots import Page
 
 
@@ -62,8 +62,8 @@ def test_only_what_has_a_name_is_data(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_rows_with_spaces_in_cells_are_set_apart_by_tabs() -> None:
     marginals = [[{"X": 0.75, "Y": 0.25}]]
-    assert b.Tokens([("New York",)], [["X"]], marginals).lines() == ["New York\tX\t0.7500"]
-    assert b.Tokens([("York",)], [["X"]]).lines() == ["York X"]
+    assert b.Tokens([("New York",)], [["X"]], marginals).lines() == ["New York\tX\t0.7500", ""]
+    assert b.Tokens([("York",)], [["X"]]).lines() == ["York X", ""]
 
 
 @dataclass

@@ -19,7 +19,7 @@ from mrflearn import (
     NgramLanguageModel,
 )
 from mrflearn.describe import describe
-from mrflearn.describe.render import add_blocks
+from mrflearn.describe.blocks import add_blocks
 from mrflearn.plots.curves import draw_curves
 from mrflearn.plots.page import Page
 from support.command import run

@@ -27,6 +27,11 @@ class Result:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
+    def facts(self) -> dict[str, str]:
+        """The names and values that were printed below each other."""
+        rows = (line.split("  ", 1) for line in self.out.splitlines() if "  " in line.strip())
+        return {name: value.strip() for name, value in rows}
+
 
 def run(*arguments: str) -> Result:
     """Runs `mrflearn ARGUMENTS`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from inspect import signature
@@ -11,57 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
-from mrflearn.cli.options import COMMANDS, add_command, parameters, refuse_idle, shared
-from mrflearn.cli.output import remark, say, say_json, write_page, write_picture
+import mrflearn
+from mrflearn.cli.options import refuse_idle
+from mrflearn.cli.output import remark, show, write_page, write_picture
 from mrflearn.describe import DESCRIPTIONS, described_by
-from mrflearn.describe.blocks import Block, Note, answer
+from mrflearn.describe.blocks import Block, Note
 from mrflearn.describe.description import VERBS, Description, OptionError
-from mrflearn.describe.render import as_text
 from mrflearn.errors import DataError, SettingsError
 
 ROWS = ("columns", "molecule", "drop_inserts")  # options that say how rows are read
-HELP = {"-h", "--help"}
 
 
-class Question(TyperCommand):
-    """A command whose help has, where a model is named, only the options that this model reads."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if HELP & {*args}:
-            ctx.meta["words"] = list(args)
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        ctx.meta["reads"] = _options_read(self.name or "", ctx.meta.get("words", ()))
-        super().format_options(ctx, formatter)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """All parameters; for help, those that the model reads."""
-        reads = ctx.meta.get("reads")
-        return [
-            own
-            for own in super().get_params(ctx)
-            if reads is None or own.param_type_name == "argument" or own.name in reads
-        ]
-
-
-def add_questions(app: typer.Typer) -> None:
-    """Adds the verbs to an app."""
-    for verb in VERBS:
-        parts = [*shared("model"), *parameters(COMMANDS[verb])]
-        add_command(app, verb, COMMANDS[verb], partial(ask, verb), parts, Question)
-
-
-def ask(verb: str, ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any) -> None:
+def ask(ctx: typer.Context, model: Path, *, as_json: bool = False, **asked: Any) -> None:
     """Has the model saved there answer, with those of its arguments that it reads.
 
     Options that were given and that it does not read are refused; so are verbs it has no answer to.
     """
-    from mrflearn.estimators.loading import load
-
-    loaded = load(model)
+    verb, loaded = str(ctx.command.name), mrflearn.load(model)
     kind = type(loaded).__name__
     own = _description(verb, kind, f"{model} holds a {kind}")
     read, reason = _reads(verb, own), f"has no effect on a {kind}; leave it out."
@@ -72,7 +38,7 @@ def ask(verb: str, ctx: typer.Context, model: Path, *, as_json: bool = False, **
         answers = method(**{name: given[name] for name in signature(method).parameters})
         for blocks in [answers] if isinstance(answers, list) else answers:
             _draw(blocks, asked.get("plot"))
-            _show(blocks, as_json)
+            show(blocks, as_json=as_json)
         if asked.get("html") is not None:
             write_page(loaded, model.resolve().name, asked["html"])
             remark(f"report: {asked['html']}")
@@ -99,14 +65,14 @@ def _description(verb: str, kind: str, holder: str) -> type[Description]:
 
 def _reads(verb: str, own: type[Description]) -> set[str]:
     """The arguments and options of a verb that a description reads."""
-    read = {*signature(getattr(own, VERBS[verb])).parameters, "as_json", "html"}
+    read = {*signature(getattr(own, VERBS[verb])).parameters, "as_json", "html"} - own.ignores
     read |= {"plot"} if verb in own.pictures else set()
     return read | ({*ROWS, "file"} if "rows" in read else set())
 
 
-def _options_read(verb: str, words: Iterable[str]) -> set[str] | None:
+def options_read(verb: str, words: Iterable[str]) -> set[str] | None:
     """The options that the model among the words of a command reads; None: all that there are."""
-    for folder in map(Path, words):
+    for folder in map(Path, words if verb in VERBS else ()):
         try:
             kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["class"]
             return _reads(verb, _description(verb, kind, str(folder))) | {"help"}
@@ -139,15 +105,3 @@ def _draw(blocks: Sequence[Block], path: Path | None) -> None:
         if figure is None:
             raise OptionError(f"--plot: there is nothing to draw in {path}.")
         write_picture(figure, path)
-
-
-def _show(blocks: Sequence[Block], as_json: bool) -> None:
-    """One answer: remarks first, then text or JSON."""
-    notes = [block.text for block in blocks if isinstance(block, Note)]
-    for note in notes:
-        remark(note)
-    if as_json and len(notes) < len(blocks):
-        say_json(answer(blocks))
-    elif text := as_text(blocks):
-        say(text)
-    sys.stdout.flush()  # whoever reads a pipe should not wait for the next answer

@@ -7,9 +7,13 @@ from typing import Any
 
 import typer
 
+import mrflearn
 from mrflearn.cli.options import MOMENTS, holds_moments, refuse_idle
 from mrflearn.cli.output import remark
 from mrflearn.errors import SettingsError
+from mrflearn.features import moments_file
+from mrflearn.io.formats import convert_file
+from mrflearn.models.storage import check_target
 
 FILE_OPTIONS = ("source_format", "target_format", "column_names", "keep", "scheme")
 ONLY_FOR_COUNTS = {"vocabulary": "only for counts, in .moments and MRF-LM's .dat files."}
@@ -33,8 +37,6 @@ def convert(
         refuse_idle(ctx, dict.fromkeys(FILE_OPTIONS, reason) | ONLY_FOR_COUNTS)
         _convert_model(source, target, overwrite=overwrite)
     else:
-        from mrflearn.io.formats import convert_file
-
         refuse_idle(ctx, ONLY_FOR_COUNTS)
         columns, keep = given.pop("column_names"), given.pop("keep")
         given["columns"] = columns.split(",") if columns else None
@@ -51,8 +53,6 @@ def _is_model_to_be(source: Path, target: Path) -> bool:
 
 def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> None:
     """Writes counts in the layout of MRF-LM, or those in it as a file of our own."""
-    from mrflearn.features import moments_file
-
     if vocabulary is None or {source.suffix, target.suffix} != {MOMENTS, ".dat"}:
         raise SettingsError(
             f"{source} -> {target}: counts are converted between {MOMENTS} and the .dat of MRF-LM, "
@@ -70,15 +70,10 @@ def _convert_moments(source: Path, target: Path, vocabulary: Path | None) -> Non
 def _convert_model(source: Path, target: Path, *, overwrite: bool) -> None:
     """Writes a model to a file, or an ARPA file to a model directory."""
     if not source.is_dir():
-        from mrflearn.estimators.ngram import NgramLanguageModel
-        from mrflearn.models.storage import check_target
-
         check_target(target, overwrite=overwrite)
-        NgramLanguageModel.from_arpa(source).save(target, overwrite=overwrite)
+        mrflearn.NgramLanguageModel.from_arpa(source).save(target, overwrite=overwrite)
         return
-    from mrflearn.estimators.loading import load
-
-    model = load(source)
+    model = mrflearn.load(source)
     if not hasattr(model, "export"):
         raise SettingsError(
             f"{source} holds a {type(model).__name__}, which no other format can hold; "

@@ -7,10 +7,18 @@ from typing import Any
 
 import typer
 
-from mrflearn.cli.options import estimators, place_to_run, refuse_idle, shard_paths
-from mrflearn.cli.output import say, say_json
-
-COUNTED = ("context", "min_count", "vocabulary_size")  # arguments of the models to be learned
+from mrflearn.cli.options import (
+    COUNTED,
+    as_argument,
+    estimators,
+    place_to_run,
+    refuse_idle,
+    shard_paths,
+)
+from mrflearn.cli.output import show
+from mrflearn.describe.blocks import Facts
+from mrflearn.features.counting import count_text_shards
+from mrflearn.features.moments_file import load_moments, save_moments
 
 
 def count(
@@ -22,34 +30,23 @@ def count(
     **given: Any,
 ) -> None:
     """Count the pairs of words of a text once, to learn from the counts as often as you like."""
-    from mrflearn.features.counting import count_text_shards
-    from mrflearn.features.moments_file import load_moments, save_moments
-
-    usual = {name: estimators("lm")["lm"][name][1] for name in COUNTED}
-    asked = {name: given.pop(name) for name in COUNTED}
-    chosen = usual | {name: value for name, value in asked.items() if value is not None}
-    paths = shard_paths(text, given["engine"])
+    rows, asked = estimators("lm")["lm"], {name: given.pop(name) for name in COUNTED}
+    usual = {name: rows[name][1] for name in COUNTED}
+    more = usual | {k: as_argument(rows[k], v) for k, v in asked.items() if v is not None}
+    more["size"] = more.pop("vocabulary_size")
+    if like is not None:
+        reason = "the words and context are those of --like; leave it out."
+        refuse_idle(ctx, dict.fromkeys(COUNTED, reason))
+        more = {"like": load_moments(like)}
     with place_to_run(**given) as place:
-        if like is not None:
-            reason = "the words and context are those of --like; leave it out."
-            refuse_idle(ctx, dict.fromkeys(COUNTED, reason))
-            moments = count_text_shards(paths, place, like=load_moments(like))
-        else:
-            size = None if (most := chosen.pop("vocabulary_size")) == "none" else most
-            moments = count_text_shards(paths, place, size=size, **chosen)
+        moments = count_text_shards(shard_paths(text, given["engine"]), place, **more)
     save_moments(moments, output)
-    pairs = [len(pair.count) for pair in moments.pairs]
-    answer = {
+    facts = {
         "moments": str(output),
         "words": moments.words,
         "sentences": moments.sentences,
         "vocabulary": moments.states,
         "context": moments.context,
-        "pairs": pairs,
+        "pairs": [len(pair.count) for pair in moments.pairs],  # at each distance
     }
-    if as_json:
-        say_json(answer)
-        return
-    say(f"{output}: {moments.words:,} words in {moments.sentences:,} sentences")
-    distances = ", ".join(f"{many:,} at distance {k}" for k, many in enumerate(pairs, start=1))
-    say(f"vocabulary of {moments.states:,}; distinct pairs: {distances}")
+    show([Facts(facts)], as_json=as_json)

@@ -28,7 +28,7 @@ MOST_WORDS = 15  # of a sentence that the grammar is learned from
 
 def demo(output: Path, seed: int) -> None:
     """Learn a field, a language model, a tagger and a parser from built-in data, and draw them."""
-    from mrflearn.describe.render import add_blocks, as_text
+    from mrflearn.describe.blocks import add_blocks, as_text
     from mrflearn.plots import Page
 
     started = time.perf_counter()

@@ -19,10 +19,17 @@ import typer
 from typer.core import TyperGroup
 
 from mrflearn import __version__
-from mrflearn.cli import convert, count, demo, infer, serve, train
-from mrflearn.cli.ask import add_questions
-from mrflearn.cli.options import COMMANDS, add_command, generated, parameters
+from mrflearn.cli.options import (
+    COMMANDS,
+    COUNTED,
+    add_command,
+    generated,
+    parameters,
+    shared,
+    training_parameters,
+)
 from mrflearn.cli.output import remark
+from mrflearn.describe.description import VERBS
 from mrflearn.errors import MrflearnError, MrflearnWarning
 
 # Settings that Python and the command line call by different names.
@@ -49,13 +56,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.add_typer(train.app, name="train")
-add_questions(app)
-for run in (demo.demo, serve.serve, infer.infer, convert.convert):
-    entry = COMMANDS[run.__name__]
-    add_command(app, run.__name__, entry, run, parameters(entry))
-counted = [*parameters(COMMANDS["count"]), *generated("lm", count.COUNTED)]
-add_command(app, "count", COMMANDS["count"], count.count, counted)
+train = typer.Typer(help="Learn a model from data.", no_args_is_help=True)
+app.add_typer(train, name="train")
+for noun, entry in COMMANDS["train"].items():
+    add_command(train, noun, entry, training_parameters(noun), "train")
+for name in VERBS:
+    parts = [*shared("model"), *parameters(COMMANDS[name])]
+    add_command(app, name, COMMANDS[name], parts, "ask")
+for name in ("demo", "serve", "infer", "convert", "count"):
+    parts = parameters(COMMANDS[name]) + (generated("lm", COUNTED) if name == "count" else [])
+    add_command(app, name, COMMANDS[name], parts, name)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,23 +1,27 @@
-"""Arguments and options of commands: rows of `commands.toml`, and arguments of estimators.
+"""Arguments, options and help of commands: rows of `commands.toml`, and arguments of estimators.
 
 The latter stand in `options.json`, which `make options` writes from signatures and docstrings, so
-that no estimator is imported before the files it is to learn from are known to be there.
+that no estimator is imported before the files it is to learn from are known to be there.  The
+module of a command is imported when it is run.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from mrflearn.errors import DataError, StorageError
 
@@ -44,7 +48,10 @@ ALL_CORES = ("crf", "graph")  # where --jobs is -1 unless given: threads of a co
 FORMS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
 WORDS = {"int": "whole number", "ints": "whole numbers", "float": "number", "floats": "numbers"}
 SEVERAL = {"ints": "M,N,...", "floats": "X,Y,...", "strs": "A,B,..."}
+COUNTED = ("context", "min_count", "vocabulary_size")  # arguments of models of counts
 MOMENTS = ".moments"
+PLACE = ("engine", "master", "n_jobs")
+GROUPS = ("Arguments", "Options", "Data", "Output", "Model", "Optimisation", "Running")
 
 
 def found(given: Any) -> Any:
@@ -164,27 +171,65 @@ def parameters(entry: Mapping[str, Any]) -> list[Parameter]:
     return parts + shared(*entry.get("use", ()))
 
 
-def add_command(
-    app: typer.Typer,
-    name: str,
-    entry: Mapping[str, Any],
-    run: Callable[..., None],
-    parts: Sequence[Parameter],
-    kind: Any = None,
-) -> None:
-    """Adds a command with these parameters to an app; `run` is given their values by name.
+class Command(TyperCommand):
+    """A command whose help shows options under headings; those that a named model reads."""
 
-    The values of choices are plain words; `run` may take the context as `ctx`.
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments first, then each group of options."""
+        from mrflearn.cli.ask import options_read
+
+        reads = options_read(self.name or "", sys.argv[2:])
+        usual = "Output" if self.name in COMMANDS["train"] else "Options"
+        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
+        for own in self.get_params(ctx):
+            argument, record = own.param_type_name == "argument", own.get_help_record(ctx)
+            if record is not None and (argument or reads is None or own.name in reads):
+                heading = getattr(own, "rich_help_panel", None) or usual
+                groups["Arguments" if argument else heading].append(record)
+        for name, records in groups.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
+
+
+def add_command(
+    app: typer.Typer, name: str, entry: Mapping[str, Any], parts: Sequence[Parameter], module: str
+) -> None:
+    """Adds a command with these parameters to an app.
+
+    It is run by the function of `mrflearn.cli.MODULE` that is called like the module, with values
+    by name and with the context where it takes `ctx`; the values of choices are plain words.
     """
 
     def command(**given: Any) -> None:
+        run = getattr(import_module(f"mrflearn.cli.{module}"), module)
+        context = given.pop("ctx")
+        given |= {"ctx": context} if "ctx" in signature(run).parameters else {}
         run(**{name: getattr(value, "value", value) for name, value in given.items()})
 
     context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    kept = [*([context] if "ctx" in signature(run).parameters else []), *parts]
-    command.__signature__ = Signature(kept)  # type: ignore[attr-defined]
-    command.__annotations__ = {part.name: part.annotation for part in kept}
-    app.command(name, cls=kind, help=entry["help"], short_help=entry["short"])(command)
+    command.__signature__ = Signature([context, *parts])  # type: ignore[attr-defined]
+    command.__annotations__ = {part.name: part.annotation for part in (context, *parts)}
+    app.command(name, cls=Command, help=entry["help"], short_help=entry["short"])(command)
+
+
+def training_parameters(noun: str) -> list[Parameter]:
+    """The arguments and options of `train NOUN`: its files, those of its estimators, and shared."""
+    entry = COMMANDS["train"][noun]
+    own, files = _under("Data", parameters(entry)), len(entry["arguments"])
+    parts = [*own[:files], *shared("output"), *own[files:], *generated(noun)]
+    known = {part.name for part in parts}
+    more = [name for name in entry.get("can", ()) if name not in known]
+    parts += _under("Running", shared(*(name for name in more if name != "plot")))
+    return [*parts, *shared(*({*more} & {"plot"}), "overwrite", "quiet", "as_json")]
+
+
+def _under(heading: str, parts: list[Parameter]) -> list[Parameter]:
+    """The same parameters, shown in help under that heading."""
+    for part in parts:
+        for info in part.annotation.__metadata__:
+            info.rich_help_panel = heading
+    return parts
 
 
 def check_place(engine: str, master: str | None, n_jobs: int | None) -> None:
@@ -284,17 +329,14 @@ def generated(noun: str, only: Iterable[str] = ()) -> list[Parameter]:
     return parts
 
 
-def as_arguments(noun: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, options of estimators as Python takes them: flags, numbers among choices."""
-    rows = {name: row for own in estimators(noun).values() for name, row in own.items()}
-    values = dict(given)
-    for name in rows.keys() & given.keys():
-        kind, default, _ = rows[name]
-        if given[name] is not None and kind == "bool":
-            values[name] = not default
-        elif given[name] is not None and isinstance(default, int) and is_choice(kind.split("|")):
-            values[name] = int(given[name])
-    return values
+def as_argument(row: Row, value: Any) -> Any:
+    """The value of an option as the estimator takes it: flags, numbers among choices, none."""
+    kind, default, _ = row
+    if kind == "bool":
+        return not default
+    if value == "none":
+        return None
+    return int(value) if isinstance(default, int) and is_choice(kind.split("|")) else value
 
 
 def _brackets(kinds: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:

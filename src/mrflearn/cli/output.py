@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mrflearn.describe.blocks import plain
+from mrflearn.describe import describe
+from mrflearn.describe.blocks import Block, Note, add_blocks, answer, as_text, plain
+from mrflearn.plots.figure import save
+from mrflearn.plots.page import Page
 
 
 def say(text: str = "") -> None:
@@ -26,20 +29,26 @@ def remark(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def show(blocks: Sequence[Block], *, as_json: bool) -> None:
+    """One answer: remarks first, then text or JSON."""
+    notes = [block.text for block in blocks if isinstance(block, Note)]
+    for note in notes:
+        remark(note)
+    if as_json and len(notes) < len(blocks):
+        say_json(answer(blocks))
+    elif text := as_text(blocks):
+        say(text)
+    sys.stdout.flush()  # whoever reads a pipe should not wait for the next answer
+
+
 def write_picture(figure: Any, path: Path) -> None:
     """Writes the picture, and says where it is."""
-    from mrflearn.plots.figure import save
-
     save(figure, path)
     remark(f"picture: {path}")
 
 
 def write_page(model: Any, title: str, path: Path, facts: Mapping[str, Any] | None = None) -> None:
     """Writes all that there is to say of a model; `facts` are what training reported."""
-    from mrflearn.describe import describe
-    from mrflearn.describe.render import add_blocks
-    from mrflearn.plots.page import Page
-
     page = Page(title)
     add_blocks(page, describe(model).report(facts))
     page.write(path)

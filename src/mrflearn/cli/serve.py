@@ -9,6 +9,9 @@ from pathlib import Path
 from threading import Thread
 
 from mrflearn.cli.output import remark, say
+from mrflearn.estimators.loading import load
+from mrflearn.serving.desk import Desk
+from mrflearn.serving.server import make_server
 
 ENDING = signal.SIGINT, signal.SIGTERM
 SECONDS_TO_FINISH = 5.0  # for questions under way when it is ended
@@ -16,10 +19,6 @@ SECONDS_TO_FINISH = 5.0  # for questions under way when it is ended
 
 def serve(models: list[Path], host: str, port: int, seconds: float) -> None:
     """Show models on a web page: type text, see tags, gaps filled, neighbours, couplings."""
-    from mrflearn.estimators.loading import load
-    from mrflearn.serving.desk import Desk
-    from mrflearn.serving.server import make_server
-
     names = [path.resolve().name for path in models]
     loaded = {  # by the names of their folders, by paths where two have the same
         (name if names.count(name) == 1 else str(path)): load(path)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import typer
 
+import mrflearn
 from mrflearn.cli.options import shard_paths
 from mrflearn.cli.output import remark
-from mrflearn.cli.training import Job, Learned
+from mrflearn.cli.train import Job
 from mrflearn.errors import DataError, MrflearnError, TrainingError
-
-if TYPE_CHECKING:
-    from mrflearn.graph.factor_graph import FactorGraph
-    from mrflearn.io.samples import SampleTable
+from mrflearn.io.alignments import holds_alignment, read_alignment
+from mrflearn.io.files import write_text
+from mrflearn.io.samples import SampleTable, read_samples
 
 Molecule: TypeAlias = Literal["protein", "rna", "dna"]
 MOSTLY = 0.5  # of the sequences
@@ -27,11 +27,8 @@ def field(
     molecule: Molecule,
     drop_inserts: bool,
     missing: bool,
-) -> Learned:
+) -> Any:
     """Learn a Markov random field with free parameters on every variable and edge."""
-    from mrflearn.estimators.field import MarkovField
-    from mrflearn.io.alignments import holds_alignment
-
     graph, estimator = job.given["graph"] or "complete", job.given["estimator"] or "auto"
     engine = job.given["engine"]
     sharded = len(samples) > 1 or engine == "spark"
@@ -44,27 +41,43 @@ def field(
             if holds_alignment(path):
                 problem = "an alignment is learned from as one file, on this machine."
                 raise DataError(problem, path=path)
-        model = MarkovField(**settings)
+        model: Any = mrflearn.MarkovField(**settings)
         with job.place() as place:
             paths = shard_paths(samples, engine)
             model.fit_shards(paths, place, columns=_picked(columns), missing=missing)
-        return _learned(model)
-    rows = read_rows(samples[0], columns, molecule, drop_inserts)
-    states = {} if rows.states is None else {"states": rows.states}
-    if family:
-        return _family(job, rows, states | settings)
-    edges = _found(rows, states | job.settings("--graph learn")) if graph == "learn" else None
-    settings |= {"graph": graph if edges is None else edges}
+        job.facts |= {"samples": None}
+    else:
+        rows = read_rows(samples[0], columns, molecule, drop_inserts)
+        job.facts |= {"samples": len(rows)}
+        settings = ({} if rows.states is None else {"states": rows.states}) | settings
+        if family:
+            model = job.fit(mrflearn.PottsField(**settings), rows.values, **job.saved)
+            job.facts["estimator"] = "pl"
+            remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
+        else:
+            model = _on_graph(job, rows, graph, settings)
+    job.facts["edges"] = len(model.edges_)
+    return model
+
+
+def _on_graph(job: Job, rows: SampleTable, graph: str, settings: dict[str, Any]) -> Any:
+    """The field on a graph that is named, or on the one that the rows themselves suggest."""
+    if graph != "learn":
+        return job.fit(mrflearn.MarkovField(**settings | {"graph": graph}), rows, **job.saved)
+    states = {name: value for name, value in settings.items() if name == "states"}
+    found = mrflearn.FieldStructure(**states | job.settings("--graph learn")).fit(rows)
+    remark(f"{len(found.edges_)} edges found among {found.n_features_in_} variables")
+    model = mrflearn.MarkovField(**settings | {"graph": found.graph_})
     try:
-        model = job.fit(MarkovField(**states | settings), rows, **job.saved)
+        return job.fit(model, rows, **job.saved)
     except MrflearnError as error:
-        if edges is None:
-            raise
-        kept = _keep_edges(edges, job.ctx.params["output"])
+        output: Path = job.ctx.params["output"]
+        kept = output.with_name(output.name + ".edges")  # for --graph edges:FILE
+        with write_text(kept) as stream:
+            stream.writelines(f"{a} {b}\n" for a, b in found.edges_)
         raise TrainingError(
             f"{error} The edges that were found are kept: --graph edges:{kept}."
         ) from error
-    return _learned(model, len(rows))
 
 
 def _refuse_idle(
@@ -96,9 +109,6 @@ def read_rows(
     path: Path, columns: str | None, molecule: Molecule, drop_inserts: bool
 ) -> SampleTable:
     """All rows of a file of samples, or of an alignment."""
-    from mrflearn.io.alignments import holds_alignment, read_alignment
-    from mrflearn.io.samples import SampleTable, read_samples
-
     if not holds_alignment(path):
         if drop_inserts or molecule != "protein":
             raise typer.BadParameter("--molecule and --drop-inserts are only for alignments.")
@@ -122,39 +132,3 @@ def _picked(columns: str | None) -> list[str | int] | None:
     if columns is None:
         return None
     return [int(word) if word.isdigit() else word for word in columns.split(",")]
-
-
-def _family(job: Job, rows: SampleTable, settings: dict[str, Any]) -> Learned:
-    from mrflearn.estimators.potts import PottsField
-
-    model = job.fit(PottsField(**settings), rows.values, **job.saved)
-    remark(f"{len(rows)} sequences count as {model.n_effective_:.1f}")
-    return _learned(model, len(rows), estimator="pl")
-
-
-def _found(rows: SampleTable, settings: dict[str, Any]) -> FactorGraph:
-    """The graph that the rows themselves suggest."""
-    from mrflearn.estimators.structure import FieldStructure
-
-    structure = FieldStructure(**settings).fit(rows)
-    remark(f"{len(structure.edges_)} edges found among {structure.n_features_in_} variables")
-    return structure.graph_
-
-
-def _keep_edges(graph: FactorGraph, output: Path) -> Path:
-    """A file of the edges beside the model that was not learned, for --graph edges:FILE."""
-    from mrflearn.io.files import write_text
-
-    path = output.with_name(output.name + ".edges")
-    with write_text(path) as stream:
-        for group in graph.groups:
-            if group.arity == 2:
-                stream.writelines(f"{a} {b}\n" for a, b in group.scope.tolist())
-    return path
-
-
-def _learned(model: Any, samples: int | None = None, **more: Any) -> Learned:
-    edges = len(model.edges_)
-    source = "" if samples is None else f" from {samples} samples"
-    size = f"{model.n_features_in_} variables, {edges} edges"
-    return Learned(model, size, {"samples": samples, "edges": edges, **more}, source=source)

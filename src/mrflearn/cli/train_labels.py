@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import typer
 
-from mrflearn.cli.training import Job, Learned
+import mrflearn
+from mrflearn.cli.train import Job
+from mrflearn.describe.blocks import Percent
 from mrflearn.errors import DataError
-
-if TYPE_CHECKING:
-    from mrflearn.features.recipes import Recipe
-    from mrflearn.io.tag_files import TagSource
-
-Rated = tuple[Path, Any, Any] | None  # a file, its words and its tags
+from mrflearn.evaluation.tagging import tagging_report
+from mrflearn.features.recipes import Recipe
+from mrflearn.io.graphs import read_graphs
+from mrflearn.io.tag_files import TagSource
 
 
-def crf(job: Job, file: Path, structure: str | None, **given: Any) -> Learned:
+def crf(job: Job, file: Path, structure: str | None, **given: Any) -> Any:
     """Learn a CRF: chunks, names, parts of speech; one label a token, or several."""
-    from mrflearn.features.recipes import Recipe
-
-    columns, labels, validation = given["column_names"], given["labels"], given["validation"]
+    validation = given["validation"]
     if given["calibrate"] and validation is None:
         raise typer.BadParameter("--calibrate needs held-out data: name --validation.")
     recipe = Recipe.of(
         file,
         format=given["file_format"],
-        columns=columns.split(",") if columns else None,
-        labels=labels.split(",") if labels else None,
+        columns=_names(given["column_names"]),
+        labels=_names(given["labels"]),
         template=given["template"],
     )
     layers = len(recipe.layers)
@@ -41,24 +39,21 @@ def crf(job: Job, file: Path, structure: str | None, **given: Any) -> Learned:
         )
     idle = f"has no effect with --structure {kind}."
     settings = job.settings(kind, idle)
-    if kind == "chain":
-        job.refuse(idle, "engine")
-        return _chain(job, recipe, file, settings, validation, calibrate=given["calibrate"])
-    job.refuse(idle, "validation")
-    return _layered(job, recipe, file, settings, kind)
+    job.refuse(idle, "engine" if kind == "chain" else "validation")
+    job.facts |= {"format": recipe.format, "columns": recipe.columns}
+    if kind != "chain":
+        return _layered(job, recipe, file, settings, kind)
+    model = _chain(job, recipe, file, mrflearn.CRF(**settings), validation)
+    if given["calibrate"]:
+        model.calibrate(*recipe.labelled(validation))
+    return model
 
 
-def _chain(
-    job: Job,
-    recipe: Recipe,
-    file: Path,
-    settings: dict[str, Any],
-    validation: Path | None,
-    *,
-    calibrate: bool,
-) -> Learned:
-    from mrflearn.estimators.crf import CRF
+def _names(listed: str | None) -> list[str] | None:
+    return listed.split(",") if listed else None
 
+
+def _chain(job: Job, recipe: Recipe, file: Path, model: Any, validation: Path | None) -> Any:
     held_out = None if validation is None else recipe.labelled(validation)
     items, labels = recipe.labelled(file)
 
@@ -66,23 +61,12 @@ def _chain(
         yield from items
         refuse_single_label(labels, file, recipe.labels if recipe.columns else "")
 
-    model = job.fit(CRF(**settings), checked(), labels, validation=held_out, **job.saved)
+    job.fit(model, checked(), labels, validation=held_out, **job.saved)
     model.recipe_ = recipe
-    lines = []
-    if calibrate and validation is not None:
-        model.calibrate(*recipe.labelled(validation))
-        lines = [f"temperature of the probabilities: {model.temperature_:.4f}"]
-    size = f"{len(model.classes_)} labels, {model.num_attributes_:,} attributes"
-    facts = {"format": recipe.format, "columns": recipe.columns}
-    return Learned(model, size, facts, lines)
+    return model
 
 
-def _layered(
-    job: Job, recipe: Recipe, file: Path, settings: dict[str, Any], structure: str
-) -> Learned:
-    from mrflearn.estimators.factorial_crf import FactorialCRF
-    from mrflearn.estimators.skip_chain_crf import SkipChainCRF
-
+def _layered(job: Job, recipe: Recipe, file: Path, settings: dict[str, Any], structure: str) -> Any:
     examples = recipe.layered(file)
     items = [example.items for example in examples]
     for layer, name in enumerate(recipe.layers):
@@ -94,125 +78,95 @@ def _layered(
             # Without the chain's weights to begin with, messages may not converge.
             start = {"start": "chain"} if settings.get("estimator") == "bp" else {}
             # The words come with the file, whatever features are made of them.
-            model: Any = SkipChainCRF(**{"word": None, **start, **settings})
+            model: Any = mrflearn.SkipChainCRF(**{"word": None, **start, **settings})
             more |= {"words": recipe.words(examples, file)}
             job.fit(model, items, [example.labels for example in examples], **more)
         else:
-            model = FactorialCRF(**settings)
+            model = mrflearn.FactorialCRF(**settings)
             job.fit(model, items, [example.layers for example in examples], **more)
     model.recipe_ = recipe
-    weights = sum(len(own) for own in model.model_.weights)
-    facts = {"structure": structure, "format": recipe.format, "columns": recipe.columns}
-    layers = zip(recipe.layers, model.names_, strict=True)
-    labels = ", ".join(f"{name} ({len(own)} labels)" for name, own in layers)
-    size = f"{'skip-chain' if structure == 'skip' else structure} CRF of {labels}"
-    size += f", {model.num_attributes_:,} attributes, {weights:,} weights"
-    return Learned(model, size, {**facts, "weights": weights})
+    job.facts |= {"structure": structure, "weights": sum(map(len, model.model_.weights))}
+    return model
 
 
-def graph(job: Job, file: Path) -> Learned:
+def graph(job: Job, file: Path) -> Any:
     """Learn a CRF on graphs of any form: labels of nodes, by features of nodes and edges."""
-    from mrflearn.estimators.graph_crf import GraphCRF
-    from mrflearn.io.graphs import read_graphs
-
     examples = list(read_graphs(file))
     if not examples:
         raise DataError("there are no graphs in it.", path=file)
     refuse_single_label((own.labels.values() for own in examples), file)
     graphs, labels = [own.networkx() for own in examples], [own.labels for own in examples]
-    model = GraphCRF(**job.settings())
-    with job.place(local=False) as place:
-        job.fit(model, graphs, labels, executor=place, **job.saved)
-    facts = {
+    job.facts |= {
         "graphs": len(examples),
         "nodes": sum(len(own.nodes) for own in examples),
         "edges": sum(len(own.edges) for own in examples),
     }
-    size = f"{len(model.classes_)} labels, {model.num_attributes_:,} attributes"
-    return Learned(model, size, facts, source=f" from {len(examples):,} graphs")
+    model = mrflearn.GraphCRF(**job.settings())
+    with job.place(local=False) as place:
+        return job.fit(model, graphs, labels, executor=place, **job.saved)
 
 
-def hmm(job: Job, file: Path, validation: Path | None, **given: Any) -> Learned:
+def hmm(job: Job, file: Path, validation: Path | None, **given: Any) -> Any:
     """Count a hidden Markov model of tags: trigrams, endings of words; a second for a treebank."""
-    from mrflearn.estimators.hmm_tagger import HMMTagger
-
-    source = _source(file, **given)
-    words, tags = source.tagged(file)
-    refuse_single_label(tags, file, source.column)
-    held_out = None if validation is None else (validation, *source.complete(validation))
-    model = job.fit(HMMTagger(**job.settings()), words, tags)
-    weights = ", ".join(f"{weight:.2f}" for weight in model.interpolation_)
-    lines = [f"weights of tag n-grams, short ones first: {weights}"]
-    return _tagger(model, source, words, {"order": model.order}, lines, held_out)
+    source, words, tags, held_out = _tagged(job, file, validation, **given)
+    model = job.fit(mrflearn.HMMTagger(**job.settings()), words, tags)
+    job.facts["order"] = model.order
+    return _rated(job, model, source, held_out)
 
 
 def tagger(
     job: Job, file: Path, unlabelled: Path | None, validation: Path | None, **given: Any
-) -> Learned:
+) -> Any:
     """Learn one Markov random field of words and tags, by a bound on its likelihood."""
-    from mrflearn.estimators.tagger import JointTagger
-
     for name in ("l2", "unlabelled_weight"):
         if isinstance(job.given[name], list) and validation is None:
             job.refuse("to choose one of several, name --validation.", name)
-    source = _source(file, **given)
-    sentences, known = source.tagged(file)
-    refuse_single_label(known, file, source.column)
-    tags: list[Any] = [*known]
-    if unlabelled is not None:
-        plain = [example.words for example in source.read(unlabelled)]
-        sentences, tags = [*sentences, *plain], [*tags, *[None] * len(plain)]
+    source, words, tags, held_out = _tagged(job, file, validation, unlabelled, **given)
     gaps = any(own is None or None in own for own in tags)
     if not gaps:
         reason = "every word has its tag, so nothing is left to guess; --unlabelled names more text"
         job.refuse(reason, "unlabelled_weight", "rounds")
-    rated = None if validation is None else (validation, *source.complete(validation))
-    model = JointTagger(**job.settings())
-    held_out = None if rated is None else rated[1:]
-    job.fit(model, sentences, tags, validation=held_out, **job.saved)
-    facts = {"l2": model.l2_}
-    facts |= {"unlabelled_weight": model.unlabelled_weight_} if gaps else {}
-    lines = [f"log-likelihood at least {model.bound_:.4f} nats per position ({model.bound})"]
-    return _tagger(model, source, sentences, facts, lines, rated)
+    model = mrflearn.JointTagger(**job.settings())
+    job.fit(model, words, tags, validation=held_out, **job.saved)
+    job.facts["l2"] = model.l2_
+    job.facts |= {"unlabelled_weight": model.unlabelled_weight_} if gaps else {}
+    return _rated(job, model, source, held_out)
 
 
-def _source(
-    file: Path, file_format: str | None, column_names: str | None, tags: str | None
-) -> TagSource:
-    from mrflearn.io.tag_files import TagSource
+def _tagged(
+    job: Job,
+    file: Path,
+    validation: Path | None,
+    unlabelled: Path | None = None,
+    *,
+    file_format: str | None,
+    column_names: str | None,
+    tags: str | None,
+) -> tuple[TagSource, list[Any], list[Any], tuple[Any, Any] | None]:
+    """How tags stand in a file, its sentences and tags, and those that are held out."""
+    source = TagSource.of(file, format=file_format, columns=_names(column_names), column=tags)
+    words, known = cast("tuple[list[Any], list[Any]]", source.tagged(file))
+    refuse_single_label(known, file, source.column)
+    if unlabelled is not None:
+        words += (plain := [example.words for example in source.read(unlabelled)])
+        known += [None] * len(plain)
+    job.facts |= {"column": source.column, "sentences": len(words)}
+    job.facts["tokens"] = sum(map(len, words))
+    return source, words, known, None if validation is None else source.complete(validation)
 
-    names = column_names.split(",") if column_names else None
-    return TagSource.of(file, format=file_format, columns=names, column=tags)
 
-
-def _tagger(
-    model: Any,
-    source: TagSource,
-    sentences: Any,
-    facts: dict[str, Any],
-    lines: list[str],
-    rated: Rated,
-) -> Learned:
-    """A fitted tagger, with its accuracy on held-out text."""
-    from mrflearn.evaluation.tagging import tagging_report
-
+def _rated(job: Job, model: Any, source: TagSource, held_out: tuple[Any, Any] | None) -> Any:
+    """A fitted tagger; its accuracy on held-out text is reported."""
     model.source_ = source
-    facts |= {"column": source.column, "sentences": len(sentences)}
-    facts["tokens"] = sum(map(len, sentences))
-    if rated is not None:
-        path, words, truth = rated
+    if held_out is not None:
+        words, truth = held_out
         known = model.known_words_
         report = tagging_report(truth, model.predict(words), words=words, known=known)
         parts = {"": report.tokens, "_seen": report.seen, "_unseen": report.unseen}
-        shares = {f"accuracy{name}": own.accuracy for name, own in parts.items() if own is not None}
-        every, seen, unseen = (f"{100 * share:.2f} %" for share in shares.values())
+        shares = {f"accuracy{name}": Percent(own.accuracy) for name, own in parts.items() if own}
         total = 0 if report.unseen is None else report.unseen.total
-        facts["validation"] = {**shares, "unseen_tokens": total}
-        others = f"on the {total:,} others {unseen}" if total else "there are no others"
-        lines += [f"{path}: accuracy {every}; on words seen in training {seen}; {others}"]
-    order = f"order {model.order}, " if "order" in facts else ""
-    size = f"{order}{len(model.classes_)} tags, {len(model.known_words_):,} words"
-    return Learned(model, size, facts, lines)
+        job.facts["validation"] = {**shares, "unseen_tokens": total}
+    return model
 
 
 def refuse_single_label(labels: Iterable[Iterable[Any]], file: Path, column: str = "") -> None:

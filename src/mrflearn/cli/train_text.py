@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import mrflearn
 from mrflearn.cli.options import holds_moments, shard_paths
 from mrflearn.cli.output import remark
-from mrflearn.cli.training import Job, Learned
+from mrflearn.cli.train import Job
 from mrflearn.errors import DataError
-
-if TYPE_CHECKING:
-    from mrflearn.estimators.word_vectors import WordSpace
-    from mrflearn.features.moments import Moments
+from mrflearn.execution.resources import peak_memory
+from mrflearn.features.moments_file import load_moments
 
 
-def _read(path: Path) -> Path | Moments:
-    """The moments in a file of them, else the path of a text."""
-    from mrflearn.features.moments_file import load_moments
-
-    return load_moments(path) if holds_moments(path) else path
-
-
-def _source(job: Job, model: WordSpace, paths: list[Path]) -> Path | Moments:
-    """What the model is to learn from: one text as it is, several counted where they are read."""
+def _source(job: Job, model: Any, paths: list[Path]) -> Any:
+    """The path of one text, or moments: read from a file, or counted where the texts are read."""
     engine = job.given["engine"]
     if holds_moments(paths[0]):
         reason = f"{paths[0]} was counted over its own words already; leave it out."
@@ -38,91 +30,67 @@ def _source(job: Job, model: WordSpace, paths: list[Path]) -> Path | Moments:
         return model.count_shards(shard_paths(paths, engine), place)
 
 
-def lm(job: Job, text: list[Path], validation: Path | None) -> Learned:
-    """Learn a language model that sees both sides of a word, in time independent of the corpus."""
-    from mrflearn.estimators.language_model import LanguageModel
-    from mrflearn.execution.resources import peak_memory
+def _read(path: Path | None) -> Any:
+    """The moments in a file of them, else the path of a text."""
+    return load_moments(path) if path is not None and holds_moments(path) else path
 
-    model = LanguageModel(**job.settings())
+
+def lm(job: Job, text: list[Path], validation: Path | None) -> Any:
+    """Learn a language model that sees both sides of a word, in time independent of the corpus."""
+    model = mrflearn.LanguageModel(**job.settings())
     if model.bound != "chains":
         job.refuse(f"these are the weights of chains; {model.bound} have none.", "weights")
     if model.triples and model.bound != "windows":
         job.refuse(f"goes with --bound windows; {model.bound} cannot bound them.", "triples")
     if model.estimator != "bound":
         job.refuse(f"goes with --estimator bound, not {model.estimator}.", "checkpoint")
-    source = _source(job, model, text)
-    held_out = None if validation is None else _read(validation)
-    job.fit(model, source, validation=held_out, **job.saved)
+    job.fit(model, _source(job, model, text), validation=_read(validation), **job.saved)
     peak = peak_memory()
-    facts = {
+    job.facts |= {
         "weights": list(model.ceiling_.weights),
         "slack": model.ceiling_.slack,
         "peak_memory_mb": None if peak is None else round(peak / (1 << 20), 1),
     }
-    bounds = {"training text": model.bound_, str(validation): model.validation_bound_}
-    lines = [
-        f"{name}: at least {value:.4f} nats per position"
-        for name, value in bounds.items()
-        if value is not None
-    ]
-    lines += ["(proven lower bounds; positions count words and the separators before sentences)"]
-    return Learned(model, f"{len(model.vocabulary_):,} words, {model.bound}", facts, lines)
+    remark("bounds are proven; positions count words and the separators before sentences")
+    return model
 
 
-def vectors(job: Job, text: list[Path]) -> Learned:
+def vectors(job: Job, text: list[Path]) -> Any:
     """Word vectors straight from pair counts: in closed form, a million words in seconds."""
-    from mrflearn.estimators.word_vectors import WordVectors
-
-    model = WordVectors(**job.settings())
+    model = mrflearn.WordVectors(**job.settings())
     source = _source(job, model, text)
     moments = model.count(source) if isinstance(source, Path) else source
-    job.fit(model, moments)
-    line = (
-        f"from {moments.words:,} words in {moments.sentences:,} sentences, "
-        f"{model.context} on each side"
-    )
-    size = f"{len(model.vocabulary_):,} words, {model.dims} dimensions"
-    return Learned(model, size, {"words": moments.words, "sentences": moments.sentences}, [line])
+    job.facts |= {"words": moments.words, "sentences": moments.sentences}
+    return job.fit(model, moments)
 
 
-def ngram(job: Job, text: Path, validation: Path | None) -> Learned:
+def ngram(job: Job, text: Path, validation: Path | None) -> Any:
     """Learn an n-gram language model with modified Kneser-Ney smoothing."""
-    from mrflearn.estimators.ngram import NgramLanguageModel
-
-    model = job.fit(NgramLanguageModel(**job.settings()), text)
+    model = job.fit(mrflearn.NgramLanguageModel(**job.settings()), text)
     if model.fallback_orders_:
         orders = ", ".join(map(str, model.fallback_orders_))
         remark(f"order {orders}: too few counts to estimate discounts; fixed ones are used")
     names = ("ngrams", "discounts", "fallback_orders")
-    facts = {name: getattr(model, f"{name}_") for name in names}
-    sizes = " + ".join(f"{count:,}" for count in model.ngrams_)
-    lines = _perplexity(model, facts, validation)
-    return Learned(model, f"order {model.order}, {sizes} n-grams", facts, lines)
+    job.facts |= {name: getattr(model, f"{name}_") for name in names}
+    return _rated(job, model, validation)
 
 
-def _perplexity(model: Any, facts: dict[str, Any], validation: Path | None) -> list[str]:
-    """Adds the perplexity of a held-out text, if there is one, and a line that says it."""
-    if validation is None:
-        return []
-    value = facts["validation_perplexity"] = model.perplexity(validation)
-    return [f"perplexity of {validation}: {value:.2f} ({model.unknown_policy_})"]
+def _rated(job: Job, model: Any, validation: Path | None) -> Any:
+    """The same model; the perplexity of a held-out text, if there is one, is reported."""
+    if validation is not None:
+        job.facts["validation_perplexity"] = model.perplexity(validation)
+        job.facts["unknown_policy"] = model.unknown_policy_
+    return model
 
 
-def pcfg(job: Job, trees: Path) -> Learned:
+def pcfg(job: Job, trees: Path) -> Any:
     """Read a probabilistic grammar off a treebank, to parse, score and continue sentences with."""
-    from mrflearn.estimators.pcfg import PCFG
-
-    model = job.fit(PCFG(**job.settings()), trees)
-    shape = model.model_.shape
-    size = f"{len(shape):,} rules, {shape.phrases} phrases, {shape.preterminals} tags"
-    return Learned(model, f"{size}, {len(model.vocabulary_):,} words")
+    return job.fit(mrflearn.PCFG(**job.settings()), trees)
 
 
-def composite(job: Job, documents: Path, validation: Path | None) -> Learned:
+def composite(job: Job, documents: Path, validation: Path | None) -> Any:
     """Learn a language model of documents: word n-grams, phrase structure and topics in one."""
-    from mrflearn.estimators.composite import CompositeLanguageModel
-
-    model = CompositeLanguageModel(**job.settings())
+    model = mrflearn.CompositeLanguageModel(**job.settings())
     grammar = str(model.grammar)
     if not grammar.startswith("latent"):
         job.refuse("only a latent grammar begins at random", "restarts")
@@ -131,11 +99,10 @@ def composite(job: Job, documents: Path, validation: Path | None) -> Learned:
     with job.place(local=False) as place:
         job.fit(model, documents, executor=place, **job.saved)
     history = model.fit_.history
-    facts = {
+    job.facts |= {
+        "rounds": model.rounds,
         "iterations": len(history),
         "train_log_likelihood": -history[-1].value if history else None,
         "reason": model.fit_.reason,
     }
-    steps = f"{len(history)} steps of EM in {model.rounds} rounds"
-    lines = [steps, *_perplexity(model, facts, validation)]
-    return Learned(model, f"{len(model.vocabulary_):,} words", facts, lines)
+    return _rated(job, model, validation)

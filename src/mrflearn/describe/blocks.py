@@ -1,25 +1,37 @@
 """What answers are made of: a small closed set of blocks, each with a form for programs.
 
-A block is shown in four ways: as text in a terminal, in a report, on the served page (`shown`),
-and as JSON (`data`): the answer as one object is what its blocks hold by name, put together.
+A block is shown in four ways: as text in a terminal (`lines`), in a report (`put_on`), on the page
+of `serve` (`shown`), and as JSON (`data`): an answer is one object of all that its blocks hold.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mrflearn import plots
+from mrflearn.plots.page import Page, written
+
 LABELS_SHOWN = 4  # of each token on the page, most probable first
+WIDTH = 80  # columns of a terminal
 
 
 class Percent(float):
     """A share between 0 and 1, which people read in per cent."""
 
+    def __format__(self, spec: str) -> str:
+        del spec
+        return f"{100 * float(self):.2f} %"
+
 
 class Nats(float):
     """A log-probability, or a difference of such."""
+
+    def __format__(self, spec: str) -> str:
+        return f"{float(self):{spec}} nats"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,6 +44,17 @@ class Block:
     def data(self) -> Mapping[str, Any]:
         """What it adds to the answer as one JSON object."""
         return {}
+
+    def lines(self) -> list[str]:
+        """The block as lines of a terminal."""
+        return []
+
+    def put_on(self, page: Page) -> None:
+        """Adds it to a report, its picture drawn."""
+        if (figure := self.figure()) is not None:
+            page.picture(figure, self.caption)
+        elif lines := self.lines():
+            page.lines("\n".join(lines))
 
     def shown(self) -> dict[str, Any]:
         """What the page of `mrflearn serve` needs to show it; nothing where it is not shown."""
@@ -48,6 +71,9 @@ class Text(Block):
 
     text: str
 
+    def lines(self) -> list[str]:
+        return [self.text]
+
 
 @dataclass(frozen=True, eq=False)
 class Note(Block):
@@ -55,15 +81,29 @@ class Note(Block):
 
     text: str
 
+    def put_on(self, page: Page) -> None:
+        page.text(self.text)
+
 
 @dataclass(frozen=True, eq=False)
 class Facts(Block):
     """Values by name; None is not shown."""
 
     values: Mapping[str, Any]
+    floats: str = field(default=".6g", kw_only=True)  # how numbers that are not whole are written
 
     def data(self) -> Mapping[str, Any]:
         return self.values
+
+    def _rows(self) -> list[list[str]]:
+        named = ((name, written(own, self.floats)) for name, own in self.values.items())
+        return [[name.replace("_", " "), text] for name, text in named if text]
+
+    def lines(self) -> list[str]:
+        return columns(self._rows())
+
+    def put_on(self, page: Page) -> None:
+        page.table(("", ""), self._rows())
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +136,15 @@ class Table(Block):
             return {self.key: [dict(zip(self.header, row, strict=True)) for row in self.rows]}
         return {self.key: [list(row) for row in self.rows]}
 
+    def lines(self) -> list[str]:
+        cells = [[written(cell, self.floats) or "-" for cell in row] for row in self.rows]
+        columns_ = zip(*self.rows, strict=True)
+        right = [any(isinstance(cell, int | float) for cell in own) for own in columns_]
+        return columns([list(self.header), *cells], right) if self.rows else []
+
+    def put_on(self, page: Page) -> None:
+        page.table(self.header, self.rows, floats=self.floats)
+
 
 @dataclass(frozen=True, eq=False)
 class Matrix(Block):
@@ -107,9 +156,7 @@ class Matrix(Block):
     first: int = 0  # what rows are counted from where there are too many names
 
     def figure(self) -> Any:
-        from mrflearn.plots.fields import draw_heat_map
-
-        return draw_heat_map(self.rows, self.names, self.meaning, first=self.first)
+        return plots.draw_heat_map(self.rows, self.names, self.meaning, first=self.first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +170,8 @@ class Network(Block):
     signed: bool
 
     def figure(self) -> Any:
-        from mrflearn.plots.fields import draw_graph
-
-        return draw_graph(self.edges, self.strengths, self.names, self.meaning, signed=self.signed)
+        edges = (self.edges, self.strengths, self.names, self.meaning)
+        return plots.draw_graph(*edges, signed=self.signed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +205,8 @@ class Tokens(Block):
                 pairs = zip(labels, self.marginals[k], strict=True)
                 columns.append([f"{own[label]:.4f}" for label, own in pairs])
         cells = ([*row, *more] for row, *more in zip(self.rows, *columns, strict=True))
-        return [
-            ("\t" if self.tabs or any(" " in own for own in row) else " ").join(row)
-            for row in cells
-        ]
+        tabs = self.tabs
+        return [*(("\t" if tabs or " " in "".join(row) else " ").join(row) for row in cells), ""]
 
     def shown(self) -> dict[str, Any]:
         marginals = self.marginals[0] if self.marginals else [{}] * len(self.rows)
@@ -179,6 +223,9 @@ class TreeDrawing(Block):
 
     tree: Any
 
+    def lines(self) -> list[str]:
+        return ["()" if self.tree is None else str(self.tree)]
+
     def shown(self) -> dict[str, Any]:
         if self.tree is None:
             return {"kind": "note", "text": "the grammar cannot produce this sentence"}
@@ -188,6 +235,42 @@ class TreeDrawing(Block):
 def likeliest(marginals: Mapping[str, float]) -> list[tuple[str, float]]:
     """The labels to show, best first."""
     return sorted(marginals.items(), key=lambda pair: -pair[1])[:LABELS_SHOWN]
+
+
+def columns(rows: list[list[str]], right: Sequence[bool] = (False, False)) -> list[str]:
+    """Aligned cells, numbers to the right; a last column of text is folded at the margin."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for *first, last in rows:
+        places = zip(first, widths, right, strict=False)
+        start = "".join(f"{c:>{w}}  " if r else f"{c:<{w}}  " for c, w, r in places)
+        if right[-1]:
+            last = last.rjust(widths[-1])
+        elif len(start) + len(last) > WIDTH and len(start) < WIDTH // 2:
+            last = f"\n{' ' * len(start)}".join(textwrap.wrap(last, WIDTH - len(start)))
+        lines.append((start + last).rstrip())
+    return lines
+
+
+def as_text(blocks: Sequence[Block]) -> str:
+    """The lines of an answer; those of a sentence with labels end in a blank one."""
+    lines: list[str] = []
+    for block in blocks:
+        own = block.lines()
+        if own and lines and (block.title or isinstance(block, Facts | Table)):
+            lines.append("")
+        lines += [f"{block.title}:"] if own and block.title else []
+        lines += own
+    return "\n".join(lines)
+
+
+def add_blocks(page: Page, blocks: Sequence[Block]) -> None:
+    """Puts an answer on a page; tables without rows are left out."""
+    for block in blocks:
+        if not isinstance(block, Table) or block.rows:
+            if block.title:
+                page.heading(block.title)
+            block.put_on(page)
 
 
 def answer(blocks: Sequence[Block]) -> dict[str, Any]:

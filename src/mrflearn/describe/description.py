@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
+from mrflearn import plots
 from mrflearn.describe.blocks import Block, Facts, Note, Picture
 from mrflearn.errors import DataError, SettingsError
 
@@ -67,6 +68,8 @@ class Description(ABC):
     """
 
     pictures: ClassVar = frozenset[str]()  # verbs with figures in their answers
+    ignores: ClassVar = frozenset[str]()  # options that its methods take and have no use for
+    settings: ClassVar[tuple[str, ...]] = ()  # arguments of the model among its facts
     objective: ClassVar = "objective, nats"
     curve: ClassVar = ""  # a function of `mrflearn.plots` that draws a history of its own
     curve_shows: ClassVar = "What training minimised, after each pass over the data."
@@ -75,9 +78,11 @@ class Description(ABC):
         self.model = model
         self.kind = type(model).__name__
 
-    @abstractmethod
     def facts(self) -> dict[str, Any]:
         """The class and the size of the model."""
+        facts = {"class": self.kind, **{name: getattr(self.model, name) for name in self.settings}}
+        known = getattr(self.model, "vocabulary_", None)
+        return facts if known is None else {**facts, "vocabulary": len(known)}
 
     @abstractmethod
     def learned(self, n: int) -> list[Block]:
@@ -94,8 +99,6 @@ class Description(ABC):
             return []
 
         def draw() -> Any:
-            from mrflearn import plots
-
             if self.curve:
                 return getattr(plots, self.curve)(history)
             values = [row.value for row in history]

@@ -217,10 +217,6 @@ class FieldDescription(Description):
 def _count(words: list[str], most: int, otherwise: int) -> int:
     if not words:
         return min(otherwise, most)
-    try:
-        count = int(words[0])
-    except ValueError as error:
-        raise DataError(f"'{words[0]}' is not a whole number.") from error
-    if not 1 <= count <= most:
-        raise DataError(f"{count} is not between 1 and {most}.")
-    return count
+    if not words[0].isdecimal() or not 1 <= int(words[0]) <= most:
+        raise DataError(f"'{words[0]}' is not a whole number between 1 and {most}.")
+    return int(words[0])

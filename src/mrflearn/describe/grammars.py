@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,11 @@ from mrflearn.describe.blocks import Block, Data, Facts, Note, Percent, Table, T
 from mrflearn.describe.description import Answers, Task
 from mrflearn.describe.language_models import NextWordDescription, perplexity
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import UNKNOWN
+from mrflearn.estimators.text_score import TextScore
+from mrflearn.evaluation.brackets import bracket_report
+from mrflearn.io.corpus import UNKNOWN, read_documents, read_sentences, write_documents
+from mrflearn.io.ptb import read_trees, write_trees
+from mrflearn.io.trees import remove_traces
 
 AT_ONCE = 2000  # sentences parsed together: enough of each length, and the first trees come soon
 LONGEST = 10  # words of an example
@@ -28,10 +33,6 @@ class ParserDescription(NextWordDescription):
 
     def evaluate(self, file: Path) -> list[Block]:
         """Labelled brackets of the most probable trees, as evalb counts them."""
-        from mrflearn.evaluation.brackets import bracket_report
-        from mrflearn.io.ptb import read_trees
-        from mrflearn.io.trees import remove_traces
-
         truth = [tree for tree in map(remove_traces, read_trees(file)) if tree is not None]
         if not truth:
             raise DataError("there are no trees in it.", path=file)
@@ -55,12 +56,9 @@ class ParserDescription(NextWordDescription):
 
     def parse(self, file: Path) -> Answers:
         """The most probable tree of each sentence."""
-        from mrflearn.io.corpus import read_documents
-
-        documents = read_documents(file)
-        if getattr(self.model, "topics", 1) == 1:
-            documents = _pieces(documents)
-        missing = 0
+        documents, missing = read_documents(file), 0
+        if getattr(self.model, "topics", 1) == 1:  # nothing of a document helps later sentences
+            documents = ([words] for sentences in documents for words in sentences)
         for portion in _portions(documents):
             for sentences, trees in zip(portion, self.model.parse_documents(portion), strict=True):
                 for words, tree in zip(sentences, trees, strict=True):
@@ -70,14 +68,30 @@ class ParserDescription(NextWordDescription):
         if missing:
             yield [Note(f"{missing} {WITHOUT} have no tree")]
 
+    def tasks(self) -> list[Task]:
+        """The best trees of a sentence, and next words."""
+        example = self._example()
+        parse = Task("parse", "a sentence", " ".join(example), self._trees, most=MOST_WORDS)
+        return [parse, self._next_word_task(example[0], MOST_WORDS)]
+
+    @abstractmethod
+    def _example(self) -> Sequence[str]:
+        """A sentence to ask about."""
+
+    @abstractmethod
+    def _trees(self, words: list[str]) -> list[Block]:
+        """The best trees of a sentence."""
+
 
 class GrammarDescription(ParserDescription):
     """A grammar read off a treebank."""
 
+    write: ClassVar = staticmethod(write_trees)
+
     def facts(self) -> dict[str, Any]:
-        shape, size = self.model.model_.shape, len(self.model.vocabulary_)
-        facts = {"class": self.kind, "phrases": shape.phrases, "preterminals": shape.preterminals}
-        return {**facts, "rules": len(shape), "vocabulary": size}
+        shape = self.model.model_.shape
+        size = {"phrases": shape.phrases, "preterminals": shape.preterminals, "rules": len(shape)}
+        return {**super().facts(), **size}
 
     def learned(self, n: int) -> list[Block]:
         """The size of the grammar and the most probable rules at the root."""
@@ -87,9 +101,6 @@ class GrammarDescription(ParserDescription):
 
     def score(self, file: Path) -> list[Block]:
         """The perplexity of a text; sentences without a parse are left out, and reported."""
-        from mrflearn.estimators.text_score import TextScore
-        from mrflearn.io.corpus import read_sentences
-
         sentences = list(read_sentences(file))
         values = self.model.score_samples(sentences)
         possible = np.isfinite(values)
@@ -105,36 +116,25 @@ class GrammarDescription(ParserDescription):
         notes = [Note(f"{missing} {WITHOUT} are left out")] if missing else []
         return [*notes, *perplexity(found, {"without_parse": missing, **self._counted()})]
 
-    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
-        """New trees, written to a file where one is named."""
-        from mrflearn.io.ptb import write_trees
+    def _example(self) -> Sequence[str]:
+        drawn = [tree.words for tree in self.model.sample(DRAWN)]
+        usual = [words for words in drawn if UNKNOWN not in words] or drawn[:1]
+        return min(usual, key=lambda words: abs(len(words) - LONGEST))
 
-        write_trees("-" if output is None else output, self.model.sample(n, random_state=seed))
-        return []
-
-    def tasks(self) -> list[Task]:
-        """Best trees and next words."""
-        drawn = self.model.sample(DRAWN)
-        usual = [tree.words for tree in drawn if UNKNOWN not in tree.words] or [drawn[0].words]
-        example = min(usual, key=lambda words: abs(len(words) - LONGEST))
-
-        def parse(words: list[str]) -> list[Block]:
-            (found,) = self.model.n_best([words], TREES)
-            trees: list[Block] = [
-                TreeDrawing(tree, title=f"tree {number}, probability {share:.3f} given the words")
-                for number, (tree, share) in enumerate(found, start=1)
-            ]
-            return trees or [TreeDrawing(None)]
-
-        return [
-            Task("parse", "a sentence", " ".join(example), parse, most=MOST_WORDS),
-            self._next_word_task(example[0], MOST_WORDS),
+    def _trees(self, words: list[str]) -> list[Block]:
+        (found,) = self.model.n_best([words], TREES)
+        trees: list[Block] = [
+            TreeDrawing(tree, title=f"tree {number}, probability {share:.3f} given the words")
+            for number, (tree, share) in enumerate(found, start=1)
         ]
+        return trees or [TreeDrawing(None)]
 
 
 class CompositeDescription(ParserDescription):
     """A composite language model: n-grams, a grammar, topics."""
 
+    settings: ClassVar = ("order", "topics")
+    write: ClassVar = staticmethod(write_documents)
     curve: ClassVar = "em_curve"
     curve_shows: ClassVar = (
         "The log-likelihood of the training text, and of a treebank's rules under their prior, "
@@ -143,15 +143,9 @@ class CompositeDescription(ParserDescription):
     )
 
     def facts(self) -> dict[str, Any]:
-        model, grammar = self.model, self.model.fit_.model.shape.grammar
-        return {
-            "class": self.kind,
-            "order": model.order,
-            "phrases": 0 if grammar is None else grammar.phrases,
-            "preterminals": 0 if grammar is None else grammar.preterminals,
-            "topics": model.topics,
-            "vocabulary": len(model.vocabulary_),
-        }
+        grammar = self.model.fit_.model.shape.grammar
+        names = ("phrases", "preterminals")
+        return {**super().facts(), **{name: getattr(grammar, name, 0) for name in names}}
 
     def learned(self, n: int) -> list[Block]:
         """The parts of the model, the weights of its levels, its topics, and a sample."""
@@ -192,44 +186,27 @@ class CompositeDescription(ParserDescription):
         self, words: list[str] | None, n: int, document: Path | None = None
     ) -> list[Block]:
         """The next words of a sentence, given those before it in its document."""
-        from mrflearn.io.corpus import read_documents
-
         documents = [] if document is None else list(read_documents(document))
         return self._asked(words, n, document=documents[-1] if documents else [])
 
-    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
-        """New documents, written to a file where one is named."""
-        from mrflearn.io.corpus import write_documents
+    def _example(self) -> Sequence[str]:
+        (drawn,) = self.model.sample(1, sentences=DRAWN, longest=LONGEST)  # no empty sentences
+        drawn = sorted(drawn, key=lambda words: UNKNOWN in words)
+        return [*drawn, self.model.vocabulary_.words[-1:]][0]
 
-        write_documents("-" if output is None else output, self.model.sample(n, random_state=seed))
-        return []
+    def _trees(self, words: list[str]) -> list[Block]:
+        return [TreeDrawing(*self.model.parse([words]), title="most probable tree")]
 
     def tasks(self) -> list[Task]:
         """The best tree where there is a grammar, next words, topics."""
         model = self.model
-        (drawn,) = model.sample(1, sentences=DRAWN, longest=LONGEST)  # without empty sentences
-        usual = [*sorted(drawn, key=lambda words: UNKNOWN in words), model.vocabulary_.words[-1:]]
-        example = usual[0]
-
-        def parse(words: list[str]) -> list[Block]:
-            return [TreeDrawing(*model.parse([words]), title="most probable tree")]
 
         def topics(_: list[str]) -> list[Block]:
             return self._topics(model.topic_words(10))
 
-        found = [self._next_word_task(example[0], MOST_WORDS)]
-        if model.answers_.grammar:
-            found.insert(0, Task("parse", "a sentence", " ".join(example), parse, most=MOST_WORDS))
-        if model.topics > 1:
-            found.append(Task("topics", "nothing to fill in", "", topics, most=0, least=0))
-        return found
-
-
-def _pieces(documents: Iterable[Document]) -> Iterator[Document]:
-    """Documents in pieces, where nothing of a document helps its later sentences."""
-    for document in documents:
-        for first in range(0, len(document), AT_ONCE):
-            yield document[first : first + AT_ONCE]
+        more = Task("topics", "nothing to fill in", "", topics, most=0, least=0)
+        found = super().tasks()[0 if model.answers_.grammar else 1 :]
+        return [*found, more] if model.topics > 1 else found
 
 
 def _portions(documents: Iterable[Document]) -> Iterator[list[Document]]:

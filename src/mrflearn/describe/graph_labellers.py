@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from mrflearn.describe.blocks import Block, Data, Facts, Percent, Table
-from mrflearn.describe.description import Answers, OptionError, Task
+from mrflearn.describe.description import OptionError, Task
 from mrflearn.describe.labellers import (
     MISTAKE,
     Labeller,
@@ -21,33 +21,70 @@ from mrflearn.evaluation.layers import layers_report
 from mrflearn.evaluation.tagging import confusion
 from mrflearn.io.graphs import read_graphs
 
-if TYPE_CHECKING:
-    from mrflearn.features.recipes import Recipe
+
+class FieldLabeller(Labeller):
+    """A CRF on graphs, with weights by templates; its answers say how they were found."""
+
+    def facts(self) -> dict[str, Any]:
+        model = self.model
+        pairs = zip(model.model_.templates, model.model_.weights, strict=True)
+        return {
+            "class": self.kind,
+            "estimator": model.estimator,
+            "labels": model.classes_,
+            "attributes": model.num_attributes_,
+            "weights": {template.name: len(weights) for template, weights in pairs},
+        }
+
+    def learned(self, n: int, label: str | None = None) -> list[Block]:
+        """The labels, how many weights the kinds of factors have, and the largest of them."""
+        try:
+            top = self.model.top_features(label, n)
+        except SettingsError as error:
+            raise OptionError(f"--label {label}: {error}") from error
+        rows = [(f.attribute, f.factors, " ".join(f.labels), f.weight) for f in top]
+        header = ("attribute", "factors", "labels", "weight")
+        return [
+            Facts(self.facts()),
+            Data({"features": [f._asdict() for f in top]}),
+            Table(header, rows, title="Largest weights", floats="+.4f"),
+        ]
+
+    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
+        del figures  # they come with every answer
+        asked, names = self._asked(part), ("score", "kind", "converged")
+        found = self.model.n_best(n=n, **asked) if n > 1 else zip(self.model.decode(**asked))
+        return [
+            [
+                Labelling(self._layers(own, example), {name: getattr(own, name) for name in names})
+                for own in answers
+            ]
+            for example, answers in zip(part, found, strict=True)
+        ]
+
+    def _layers(self, found: Any, example: Any) -> Layers:
+        """The labels of an answer, layer by layer."""
+        del example
+        layers: Layers = found.layers
+        return layers
 
 
-class LayeredDescription(RecipeLabeller):
+class LayeredDescription(FieldLabeller, RecipeLabeller):
     """A CRF with several layers of labels."""
 
+    ignores: ClassVar = Labeller.ignores | {"calibration"}
     labellings: ClassVar = 1
 
     def facts(self) -> dict[str, Any]:
-        recipe: Recipe | None = getattr(self.model, "recipe_", None)
+        recipe = getattr(self.model, "recipe_", None)
         layers = recipe.layers if recipe is not None else map(str, range(len(self.model.names_)))
         labels = dict(zip(layers, map(list, self.model.names_), strict=True))
-        return _facts(self.model, labels)
+        return {**super().facts(), "labels": labels}
 
-    def learned(self, n: int, label: str | None = None) -> list[Block]:
-        """The labels of each layer, how many weights factors have, and the largest of them."""
-        return _largest(self, n, label)
-
-    def tag(self, file: Path, marginals: bool, file_format: str | None, batch: int) -> Answers:
-        """The rows of the input, each with a label of every layer behind it."""
-        return self._tagged(file, file_format, batch, marginals=marginals)
-
-    def evaluate(self, file: Path, n: int) -> list[Block]:
+    def evaluate(self, file: Path, n: int) -> list[Block]:  # type: ignore[override]
         """Accuracy and, for chunk tags, F1 of each layer; tokens right in all layers at once."""
         pairs, answers, _ = self._compared(file)
-        names = self._recipe().layers
+        names = self._titles()
         truth = {name: [own[k] for own in pairs] for k, name in enumerate(names)}
         found = {name: [own[k] for own in answers] for k, name in enumerate(names)}
         report = layers_report(truth, found)
@@ -73,33 +110,22 @@ class LayeredDescription(RecipeLabeller):
             Table(("layer", *MISTAKE), wrong, title="Mistakes"),
         ]
 
-    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
-        del n, figures  # always the best alone, with its score
-        names = self._recipe().layers
-        return [
-            [Labelling(dict(zip(names, own.layers, strict=True)), own.layers, _figures(own))]
-            for own in self.model.decode(**self._asked(part))
-        ]
-
     def _marginals(self, part: list[Any]) -> list[Any]:
         found: list[Any] = self.model.predict_marginals(**self._asked(part))
         return found
 
-    def _record(self, example: Any, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
-        record = super()._record(example, best, sure, n)
-        if sure is not None:
-            record["marginals"] = dict(zip(self._recipe().layers, sure, strict=True))
-        return record
+    def _titles(self) -> Sequence[str]:
+        return self._recipe().layers
 
-    def _titled(self, layers: Layers) -> Iterable[tuple[str, Sequence[str]]]:
-        return zip(self._recipe().layers, layers, strict=True)
+    def _named(self, example: Any, layers: Sequence[Any]) -> Any:
+        del example
+        return dict(zip(self._titles(), layers, strict=True))
 
 
 class SkipChainDescription(LayeredDescription):
     """A chain CRF with skip edges, which a rule finds by the words."""
 
-    def _marginals(self, part: list[Any]) -> list[Any]:
-        return [[own] for own in super()._marginals(part)]
+    _marginals = Labeller._marginals
 
     def _asked(self, part: list[Any]) -> dict[str, Any]:
         if any(not row for example in part for row in example.rows):
@@ -111,26 +137,12 @@ class SkipChainDescription(LayeredDescription):
         return {**super()._asked(part), "words": words}
 
 
-class GraphDescription(Labeller):
+class GraphDescription(FieldLabeller):
     """A CRF on graphs of any form; its tokens are nodes."""
 
+    ignores: ClassVar = Labeller.ignores | {"file_format"}
     counted: ClassVar = ("graphs", "nodes")
     tabs: ClassVar = True
-
-    def facts(self) -> dict[str, Any]:
-        return _facts(self.model, self.model.classes_)
-
-    def learned(self, n: int, label: str | None = None) -> list[Block]:
-        """The labels, how many weights the kinds of factors have, and the largest of them."""
-        return _largest(self, n, label)
-
-    def tag(self, file: Path, n: int, marginals: bool, batch: int) -> Answers:
-        """The nodes of each graph, each with its label."""
-        return self._tagged(file, None, batch, n, marginals=marginals)
-
-    def evaluate(self, file: Path, n: int) -> list[Block]:
-        """Accuracy of nodes and of whole graphs, and which labels are taken for others."""
-        return self._evaluated(file, n)
 
     def tasks(self) -> list[Task]:
         """No graph fits on a line, but what was learned from them does."""
@@ -161,48 +173,12 @@ class GraphDescription(Labeller):
             )
         return [known]
 
-    def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
-        del figures
-        asked = self._asked(part)
-        found = self.model.n_best(n=n, **asked) if n > 1 else zip(self.model.decode(**asked))
-        return [
-            [Labelling(a.labels, [[a.labels[x] for x in g.nodes]], _figures(a)) for a in answers]
-            for g, answers in zip(part, found, strict=True)
-        ]
-
     def _marginals(self, part: list[Any]) -> list[Any]:
         found = zip(part, self.model.predict_marginals(**self._asked(part)), strict=True)
         return [[[own[node] for node in graph.nodes]] for graph, own in found]
 
-    def _record(self, example: Any, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
-        record = super()._record(example, best, sure, n)
-        del record["words"]
-        if sure is not None:
-            record["marginals"] = dict(zip(example.nodes, sure[0], strict=True))
-        return record
+    def _layers(self, found: Any, example: Any) -> Layers:
+        return [[found.labels[node] for node in example.nodes]]
 
-
-def _figures(found: Any) -> dict[str, Any]:
-    return {"score": found.score, "kind": found.kind, "converged": found.converged}
-
-
-def _facts(model: Any, labels: Any) -> dict[str, Any]:
-    facts = {"class": type(model).__name__, "estimator": model.estimator, "labels": labels}
-    pairs = zip(model.model_.templates, model.model_.weights, strict=True)
-    weights = {template.name: len(weights) for template, weights in pairs}
-    return {**facts, "attributes": model.num_attributes_, "weights": weights}
-
-
-def _largest(own: Labeller, n: int, label: str | None) -> list[Block]:
-    """What there is of a CRF on graphs, and its largest weights."""
-    try:
-        top = own.model.top_features(label, n)
-    except SettingsError as error:
-        raise OptionError(f"--label {label}: {error}") from error
-    rows = [(f.attribute, f.factors, " ".join(f.labels), f.weight) for f in top]
-    header = ("attribute", "factors", "labels", "weight")
-    return [
-        Facts(own.facts()),
-        Data({"features": [f._asdict() for f in top]}),
-        Table(header, rows, title="Largest weights", floats="+.4f"),
-    ]
+    def _named(self, example: Any, layers: Sequence[Any]) -> Any:
+        return dict(zip(example.nodes, layers[0], strict=True))

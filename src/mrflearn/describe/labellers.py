@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+import mrflearn
+from mrflearn import plots
 from mrflearn.describe.blocks import (
     Block,
     Data,
@@ -28,13 +30,10 @@ from mrflearn.errors import DataError, StorageError
 from mrflearn.evaluation.calibration import token_reliability
 from mrflearn.evaluation.chunks import ChunkScore, chunk_report
 from mrflearn.evaluation.tagging import confusion, tagging_report
-from mrflearn.features.recipes import LabelledSequence
+from mrflearn.features.recipes import LabelledSequence, Recipe
 from mrflearn.io.formats import DOCUMENT_MARK, ColumnSentence
 from mrflearn.io.spans import Scheme, are_chunk_tags
 from mrflearn.io.tag_files import TagExample, TagSource
-
-if TYPE_CHECKING:
-    from mrflearn.features.recipes import Recipe
 
 BATCH = 1000  # examples that are labelled together where nothing is printed meanwhile
 MOST_LABELS = 60  # of a picture of transitions
@@ -46,11 +45,10 @@ Layers = Sequence[Sequence[str]]
 
 
 class Labelling(NamedTuple):
-    """The labels of an example, as a record has them and layer by layer, and their scores."""
+    """The labels of an example layer by layer, and their scores: none where nobody asks."""
 
-    labels: Any
     layers: Layers
-    figures: Mapping[str, Any]  # none where nobody asks
+    figures: Mapping[str, Any]
 
     @property
     def figure(self) -> float:
@@ -62,9 +60,11 @@ class Labeller(Description):
     """A model that labels the tokens of sequences, or the nodes of graphs."""
 
     pictures: ClassVar = frozenset({"evaluate"})
+    ignores: ClassVar = frozenset({"spans", "scheme", "train"})
     counted: ClassVar = ("sentences", "tokens")
     tabs: ClassVar = False  # between the cells of a row
     labellings: ClassVar = 5  # on the page
+    scheme: Scheme | None = None  # that chunk tags are kept well-formed in
 
     @abstractmethod
     def _examples(self, file: Path, file_format: str | None = None) -> Iterator[Any]:
@@ -78,9 +78,9 @@ class Labeller(Description):
         """The `n` best labellings of each example, with probabilities where these are asked for."""
         asked = self._asked(part)
         if not figures:
-            return [[Labelling(own, [own], {})] for own in self.model.predict(**asked)]
+            return [[Labelling([own], {})] for own in self.model.predict(**asked)]
         return [
-            [Labelling(labels, [labels], {"probability": share}) for labels, share in own]
+            [Labelling([labels], {"probability": share}) for labels, share in own]
             for own in self.model.n_best(n=n, **asked)
         ]
 
@@ -97,31 +97,41 @@ class Labeller(Description):
         rows: Layers = example.rows
         return rows
 
-    def _tagged(
+    def _titles(self) -> Sequence[str]:
+        """The names of the layers, where there are several."""
+        return [""]
+
+    def _named(self, example: Any, layers: Sequence[Any]) -> Any:
+        """What an answer says of each layer, as JSON has it."""
+        del example
+        return layers[0]
+
+    def tag(
         self,
         file: Path,
+        n: int,
+        marginals: bool,
+        spans: bool,
+        scheme: Scheme | None,
         file_format: str | None,
         batch: int,
-        n: int = 1,
-        *,
-        marginals: bool = False,
-        figures: bool = True,
-        instead: Callable[[list[Any]], list[list[Block]]] | None = None,
+        as_json: bool,
     ) -> Answers:
-        """Every example as it comes in: a record of its labellings, and rows of them."""
-        document = 0
+        """Every example as it comes in: a record of its labellings, and rows of them or chunks."""
+        self.scheme, document = scheme, 0
         for part in batches(self._examples(file, file_format), batch):
             nothing = [None] * len(part)
             sure = self._marginals(part) if marginals else nothing
-            given = nothing if instead is None else instead(part)
-            answers = zip(part, self._best(part, n, figures), sure, given, strict=True)
-            for example, best, own, blocks in answers:
-                found: list[Block] = [Data(self._record(example, best, own, n))]
+            chunks = self.model.predict_spans(n=n, **self._asked(part)) if spans else nothing
+            best = self._best(part, n, figures=as_json or n > 1)
+            for example, found, own, inside in zip(part, best, sure, chunks, strict=True):
+                blocks: list[Block] = [Data(self._record(example, found, own, n))]
                 if getattr(example, "document", 0) > document:
                     document = example.document
                     cells = [DOCUMENT_MARK, "-X-", *["O"] * (len(example.rows[0]) - 1)]
-                    found.append(Text(" ".join(cells) + "\n"))
-                yield [*found, *(blocks or self._shown(example, best, own, n))]
+                    blocks.append(Text(" ".join(cells) + "\n"))
+                shown = _spans(example, inside) if spans else self._shown(example, found, own, n)
+                yield [*blocks, *shown]
 
     def _shown(self, example: Any, best: list[Labelling], sure: Any, n: int) -> list[Block]:
         """Rows with the labels of each labelling, best first; of several each has a headline."""
@@ -133,13 +143,11 @@ class Labeller(Description):
         return found
 
     def _record(self, example: Any, best: list[Labelling], sure: Any, n: int) -> dict[str, Any]:
-        listed = [{"labels": own.labels, **own.figures} for own in best]
-        record = {"words": [row[0] for row in self._rows(example) if row], **listed[0]}
-        if n > 1:
-            record["nbest"] = listed
-        if sure is not None:
-            record["marginals"] = sure[0]
-        return record
+        listed = [{"labels": self._named(example, own.layers), **own.figures} for own in best]
+        words = [row[0] for row in self._rows(example) if row]
+        record = {**({"words": words} if "tokens" in self.counted else {}), **listed[0]}
+        record |= {"nbest": listed} if n > 1 else {}
+        return record if sure is None else {**record, "marginals": self._named(example, sure)}
 
     def _compared(self, file: Path) -> tuple[list[Layers], list[Layers], list[list[str]]]:
         """The true labels of each example and layer, the best that were found, and the words."""
@@ -153,10 +161,13 @@ class Labeller(Description):
             raise DataError(f"there are no {self.counted[0]} in it.")
         return truth, found, words
 
-    def _evaluated(
-        self, file: Path, n: int, known: set[str] | None = None, *, calibration: bool = False
+    def evaluate(
+        self, file: Path, n: int, train: Path | None, scheme: Scheme | None, calibration: bool
     ) -> list[Block]:
-        """How right the best labels are, on words `known` from training and on others."""
+        """Accuracy on all words and on those unseen in training, chunk scores as conlleval's."""
+        self.scheme, known = scheme, getattr(self.model, "known_words_", None)
+        if train is not None:
+            known = {row[0] for own in self._examples(train) for row in own.rows if row}
         pairs, answers, words = self._compared(file)
         truth, found = [own for (own,) in pairs], [own for (own,) in answers]
         report = tagging_report(truth, found, words=None if known is None else words, known=known)
@@ -188,9 +199,9 @@ class Labeller(Description):
             shown.append(Table(header, reliable.rows(), title="Calibration"))
 
         def draw() -> Any:
-            from mrflearn.plots import draw_confusion, draw_reliability
-
-            return draw_reliability({"tokens": reliable}) if reliable else draw_confusion(table)
+            if reliable:
+                return plots.draw_reliability({"tokens": reliable})
+            return plots.draw_confusion(table)
 
         confused = {"labels": table.labels, "counts": table.counts.tolist()}
         return [Facts(facts), *shown, Data({"confusion": confused}), Picture(draw)]
@@ -203,19 +214,16 @@ class Labeller(Description):
             part = [read(asked)]
             (best,), (sure,) = self._best(part, n, figures=True), self._marginals(part)
             words = [row[0] for row in self._rows(part[0])]
+            layers = zip(self._titles(), best[0].layers, sure, strict=True)
             found: list[Block] = [
-                Tokens([(word,) for word in words], [labels], [sure[k]], title=title)
-                for k, (title, labels) in enumerate(self._titled(best[0].layers))
+                Tokens([(word,) for word in words], [labels], [marginals], title=title)
+                for title, labels, marginals in layers
             ]
             rows = [[own.figure, *own.layers[0]] for own in best]
             table = Table(("probability", *words), rows, title="best labellings")
             return [*found, table] if n > 1 else found
 
         return Task("tag", f"words{hint}, separated by spaces", example, tag, most=MOST_WORDS)
-
-    def _titled(self, layers: Layers) -> Iterable[tuple[str, Sequence[str]]]:
-        """Each layer with its name, where it has one."""
-        return [("", own) for own in layers]
 
 
 class RecipeLabeller(Labeller):
@@ -266,8 +274,7 @@ class ChainDescription(RecipeLabeller):
     """A chain CRF."""
 
     pictures: ClassVar = frozenset({"inspect", "evaluate"})
-
-    scheme: Scheme | None = None  # that chunk tags are kept well-formed in
+    ignores: ClassVar = frozenset[str]()
 
     def facts(self) -> dict[str, Any]:
         model = self.model
@@ -303,42 +310,8 @@ class ChainDescription(RecipeLabeller):
             *_matrix(labels, steps, "weight", caption),
         ]
 
-    def tag(
-        self,
-        file: Path,
-        n: int,
-        marginals: bool,
-        spans: bool,
-        scheme: Scheme | None,
-        file_format: str | None,
-        batch: int,
-        as_json: bool,
-    ) -> Answers:
-        """Every sentence as it comes in, with its labels or chunks."""
-        self.scheme = scheme
-
-        def chunks(part: list[Any]) -> list[list[Block]]:
-            found = self.model.predict_spans(n=n, **self._asked(part))
-            return [_spans(*pair) for pair in zip(part, found, strict=True)]
-
-        asked = {"marginals": marginals, "figures": as_json or n > 1}
-        instead = chunks if spans else None
-        return self._tagged(file, file_format, batch, n, **asked, instead=instead)
-
-    def evaluate(
-        self, file: Path, train: Path | None, scheme: Scheme | None, n: int, calibration: bool
-    ) -> list[Block]:
-        """Accuracy of tokens and, for chunk tags, precision, recall and F1 as conlleval counts."""
-        known = None
-        if train is not None:
-            known = {row[0] for own in self._examples(train) for row in own.rows if row}
-        self.scheme = scheme
-        return self._evaluated(file, n, known, calibration=calibration)
-
     def _asked(self, part: list[Any]) -> dict[str, Any]:
-        from mrflearn.estimators.crf_answers import Constraints
-
-        constraints = None if self.scheme is None else Constraints(scheme=self.scheme)
+        constraints = None if self.scheme is None else mrflearn.Constraints(scheme=self.scheme)
         return {**super()._asked(part), "constraints": constraints}
 
 
@@ -370,22 +343,11 @@ class TaggerDescription(Labeller):
             *_matrix([*tags, "<S>"], [(a, c, p) for a, c, _, p in steps], "probability", caption),
         ]
 
-    def tag(
-        self,
-        file: Path,
-        n: int,
-        marginals: bool,
-        file_format: str | None,
-        batch: int,
-        as_json: bool,
-    ) -> Answers:
-        """Every sentence as it comes in, with its tags."""
-        figures = as_json or n > 1
-        return self._tagged(file, file_format, batch, n, marginals=marginals, figures=figures)
-
-    def evaluate(self, file: Path, n: int, calibration: bool) -> list[Block]:
-        """Accuracy of all tokens, of seen and of unseen words, and which tags are confused."""
-        found = self._evaluated(file, n, self.model.known_words_, calibration=calibration)
+    def evaluate(
+        self, file: Path, n: int, train: Path | None, scheme: Scheme | None, calibration: bool
+    ) -> list[Block]:
+        """The same; tags that were never seen in training are reported."""
+        found = super().evaluate(file, n, train, scheme, calibration)
         confused, classes = answer(found)["confusion"], set(self.model.classes_)
         rows = zip(confused["labels"], map(sum, confused["counts"]), strict=True)
         odd = {tag: count for tag, count in rows if count and tag not in classes}
@@ -462,7 +424,8 @@ def _conllu(
         lines += sentence.comments
         if headlines:
             lines += [f"# nbest = {rank}", f"# probability = {own.figure:.6f}"]
-        tokens = iter(zip(own.labels, sure[0] if sure else [{}] * len(own.labels), strict=True))
+        (labels,) = own.layers
+        tokens = iter(zip(labels, sure[0] if sure else [{}] * len(labels), strict=True))
         for row in sentence.rows:
             if row.id.isdecimal():  # multiword tokens and empty nodes have no tag
                 tag, chances = next(tokens)

@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from mrflearn import plots
 from mrflearn.describe.blocks import Block, Data, Facts, Nats, Note, Percent, Picture, Table
 from mrflearn.describe.description import Description, OptionError, Task
 from mrflearn.errors import DataError
-from mrflearn.io.corpus import UNKNOWN
-
-if TYPE_CHECKING:
-    from mrflearn.estimators.text_score import TextScore
+from mrflearn.estimators.text_score import TextScore
+from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness
+from mrflearn.io.corpus import UNKNOWN, write_sentences
+from mrflearn.io.files import read_lines
+from mrflearn.io.similarity import read_analogies, read_pairs
 
 SHOWN = 10  # words on the page
 LETTERS = 5  # of a word that is likely to mean something
@@ -31,6 +33,17 @@ COUNTS = ("tokens", "words", "sentences", "unknown")
 Ranked = list[tuple[str, float]]
 
 
+class TextDescription(Description):
+    """A model that new text can be drawn from."""
+
+    write: ClassVar[Callable[..., None]] = staticmethod(write_sentences)
+
+    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
+        """New text, written to a file where one is named."""
+        self.write("-" if output is None else output, self.model.sample(n, random_state=seed))
+        return []
+
+
 class SpaceDescription(Description):
     """A model with a vector for each word."""
 
@@ -40,10 +53,9 @@ class SpaceDescription(Description):
         """The words nearest to each, or to where an analogy points."""
         if analogy and len(words) != 3:
             raise OptionError(f"--analogy takes three words, and these are {len(words)}.")
-        if analogy:
-            found = {" ".join(words): known(lambda n: self.model.analogy(*words, n), n)}
-        else:
-            found = {word: self._nearest(word, n) for word in words}
+        ask = self.model.analogy if analogy else self.model.neighbors
+        asked = [words] if analogy else [[word] for word in words]
+        found = {" ".join(own): known(ask, *own, n=n) for own in asked}
         near = [*words, *(word for rows in found.values() for word, _ in rows)]
         tables = (
             Table((key, "cosine"), rows, key=key, floats=".3f") for key, rows in found.items()
@@ -61,17 +73,12 @@ class SpaceDescription(Description):
             problem = f"{error.problem} {hint}"
             raise DataError(problem, path=error.path, line=error.line) from error
 
-    def _nearest(self, word: str, n: int) -> Ranked:
-        return known(lambda n: self.model.neighbors(word, n), n)
-
     def _map(self, words: Sequence[str]) -> Picture:
         once = list(dict.fromkeys(words))
 
         def draw() -> Any:
-            from mrflearn.plots import vector_map
-
-            place = {word: index for index, word in enumerate(self.model.vocabulary_.words)}
-            return vector_map(once, self.model.vectors_[[place[word] for word in once]])
+            places = [self.model.vocabulary_.words.index(word) for word in once]
+            return plots.vector_map(once, self.model.vectors_[places])
 
         caption = (
             f"{len(once)} words at the two leading principal components of their vectors: words "
@@ -81,9 +88,8 @@ class SpaceDescription(Description):
 
     def _words(self, n: int) -> list[Block]:
         """A map of the frequent words, and the nearest to some of them."""
-        model = self.model
-        shown = model.frequent_words(max(n, WORDS_ON_MAP))
-        near = {word: [w for w, _ in self._nearest(word, 5)] for word in model.frequent_words(n)}
+        ask, shown = self.model.neighbors, self.model.frequent_words(max(n, WORDS_ON_MAP))
+        near = {word: [other for other, _ in known(ask, word, n=5)] for word in shown[:n]}
         rows = [(word, ", ".join(found)) for word, found in near.items()]
         table = Table(("frequent word", "nearest"), rows, title="Words")
         return [table, Data({"nearest": near}), *([self._map(shown)] if len(shown) > 2 else [])]
@@ -103,9 +109,7 @@ class SpaceDescription(Description):
 class VectorDescription(SpaceDescription):
     """Word vectors."""
 
-    def facts(self) -> dict[str, Any]:
-        facts = {"class": self.kind, "vocabulary": len(self.model.vocabulary_)}
-        return facts | {"dims": self.model.dims, "context": self.model.context}
+    settings: ClassVar = ("dims", "context")
 
     def learned(self, n: int) -> list[Block]:
         """Their size, and the most frequent words with their nearest."""
@@ -119,9 +123,10 @@ class VectorDescription(SpaceDescription):
         return [self._neighbours_task(), Task("analogy", hint, example, analogy, most=3, least=3)]
 
 
-class LanguageModelDescription(SpaceDescription):
+class LanguageModelDescription(SpaceDescription, TextDescription):
     """A Markov random field language model."""
 
+    settings: ClassVar = ("context", "dims", "form", "bound")
     curve: ClassVar = "bound_curve"
     curve_shows: ClassVar = (
         "The proven lower bound on the log-likelihood per position; the model that is best on the "
@@ -129,17 +134,9 @@ class LanguageModelDescription(SpaceDescription):
     )
 
     def facts(self) -> dict[str, Any]:
-        model, valid = self.model, self.model.validation_bound_
-        return {
-            "class": self.kind,
-            "vocabulary": len(model.vocabulary_),
-            "context": model.context,
-            "dims": model.dims,
-            "form": model.form,
-            "bound": model.bound,
-            "train_bound_per_position": Nats(model.bound_),
-            "validation_bound_per_position": None if valid is None else Nats(valid),
-        }
+        found = {"train": self.model.bound_, "validation": self.model.validation_bound_}
+        bounds = {f"{k}_bound_per_position": v if v is None else Nats(v) for k, v in found.items()}
+        return {**super().facts(), **bounds}
 
     def learned(self, n: int) -> list[Block]:
         """Its size, its bounds, and its words."""
@@ -150,7 +147,7 @@ class LanguageModelDescription(SpaceDescription):
 
     def fill(self, sentence: str, n: int) -> list[Block]:
         """The words for the gap."""
-        found = known(lambda n: self.model.fill(sentence.split(), n), n)
+        found = known(self.model.fill, sentence.split(), n=n)
         return [Table(("word", "probability"), found, key="words"), Data({"sentence": sentence})]
 
     def score(self, file: Path, method: str | None) -> list[Block]:
@@ -173,7 +170,7 @@ class LanguageModelDescription(SpaceDescription):
     def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
         """New sentences, written to a file where one is named."""
         how = "lengths as in the training text; words exactly for small vocabularies, else by Gibbs"
-        return [Note(how), *write_text(self.model.sample(n, random_state=seed), output)]
+        return [Note(how), *super().sample(n, seed, output)]
 
     def tasks(self) -> list[Task]:
         """Gaps and neighbours."""
@@ -184,7 +181,7 @@ class LanguageModelDescription(SpaceDescription):
         return [fill, self._neighbours_task()]
 
 
-class NextWordDescription(Description):
+class NextWordDescription(TextDescription):
     """A model that predicts the next word of a sentence, and so the perplexity of a text."""
 
     def next_word(self, words: list[str] | None, n: int) -> list[Block]:
@@ -199,10 +196,6 @@ class NextWordDescription(Description):
         """The perplexity of a text, and what it is counted over."""
         return perplexity(self.model.text_score(file), self._counted())
 
-    def sample(self, n: int, seed: int, output: Path | None) -> list[Block]:
-        """New sentences, written to a file where one is named."""
-        return write_text(self.model.sample(n, random_state=seed), output)
-
     def _counted(self) -> dict[str, Any]:
         """What words outside the vocabulary are."""
         policy = getattr(self.model, "unknown_policy_", f"words outside it are {UNKNOWN}")
@@ -210,7 +203,7 @@ class NextWordDescription(Description):
         return {"vocabulary": len(self.model.vocabulary_), "policy": policy}
 
     def _next(self, words: list[str], n: int, key: str = "next", **more: Any) -> Table:
-        found = known(lambda n: self.model.next_word(words, n, **more), n)
+        found = known(self.model.next_word, words, n=n, **more)
         return Table((key.replace("_words", "") + " word", "probability"), found, key=key)
 
     def _next_word_task(self, example: str, most: int) -> Task:
@@ -221,9 +214,7 @@ class NextWordDescription(Description):
 class NgramDescription(NextWordDescription):
     """An n-gram model."""
 
-    def facts(self) -> dict[str, Any]:
-        order, size = self.model.order, len(self.model.vocabulary_)
-        return {"class": self.kind, "order": order, "vocabulary": size}
+    settings: ClassVar = ("order",)
 
     def learned(self, n: int) -> list[Block]:
         """The size of each order, and the most probable first words."""
@@ -247,9 +238,9 @@ class NgramDescription(NextWordDescription):
         return [first, Task("score", "a sentence", "the", score, most=MOST_TEXT)]
 
 
-def known(ask: Callable[[int], Ranked], n: int) -> Ranked:
+def known(ask: Callable[..., Ranked], *asked: Any, n: int, **more: Any) -> Ranked:
     """The `n` best words; the mark of unknown words is no answer."""
-    return [pair for pair in ask(n + 1) if pair[0] != UNKNOWN][:n]
+    return [pair for pair in ask(*asked, n=n + 1, **more) if pair[0] != UNKNOWN][:n]
 
 
 def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> list[Block]:
@@ -262,19 +253,8 @@ def perplexity(found: TextScore, more: dict[str, Any], *, ends: bool = True) -> 
     return [Data(figures), Facts({**shown, **more})]
 
 
-def write_text(sentences: Any, output: Path | None) -> list[Block]:
-    """Writes sentences, one a line; to standard output where no file is named."""
-    from mrflearn.io.corpus import write_sentences
-
-    write_sentences("-" if output is None else output, sentences)
-    return []
-
-
 def _judged(model: Any, file: Path) -> dict[str, Any]:
     """How well vectors agree with people's scores of pairs, or answer analogies."""
-    from mrflearn.evaluation.similarity import CosineSpace, analogies, likeness
-    from mrflearn.io.similarity import read_analogies, read_pairs
-
     space = CosineSpace(model.vocabulary_.words, model.vectors_)
     if _holds_analogies(file):
         right = analogies(space, read_analogies(file))
@@ -292,8 +272,6 @@ def _judged(model: Any, file: Path) -> dict[str, Any]:
 
 def _holds_analogies(file: Path) -> bool:
     """Whether the first line that says anything is one of questions, not of pairs."""
-    from mrflearn.io.files import read_lines
-
     with closing(read_lines(file)) as lines:
         for cells in (line.split() for _, line in lines):
             if cells:

@@ -5,33 +5,16 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from mrflearn.io.files import write_text
 from mrflearn.plots.figure import render
 
-STYLE = """
-body { margin: 0 auto; max-width: 56rem; padding: 2rem 1.25rem 4rem; color: #22313f;
-       background: #fff; font: 16px/1.55 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0 0 .5rem; }
-h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
-p { margin: .4rem 0; max-width: 46rem; }
-figure { margin: 1rem 0; }
-img { max-width: 100%; height: auto; }
-figcaption { color: #566573; font-size: .9rem; max-width: 46rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .92rem; margin: .6rem 0; }
-th, td { text-align: left; padding: .25rem 1rem .25rem 0; border-bottom: 1px solid #d8dee4;
-         vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-.facts td.number { text-align: left; }
-.facts td:first-child { color: #566573; white-space: nowrap; }
-pre { background: #f0f3f5; padding: .8rem; white-space: pre-wrap; border-radius: .4rem; }
-"""
 Cell = str | int | float | None
 
 
@@ -82,14 +65,8 @@ class Page:
 
     def html(self) -> str:
         """The page as text."""
-        title = escape(self.title)
-        return (
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-            + "\n".join(self.parts)
-            + "\n</body>\n</html>\n"
-        )
+        page = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
+        return page.substitute(title=escape(self.title), body="\n".join(self.parts))
 
     def write(self, path: str | Path) -> None:
         """Writes the file, whole or not at all."""
@@ -97,8 +74,25 @@ class Page:
             stream.write(self.html())
 
 
+def written(value: Any, floats: str = ".6g") -> str:
+    """A value as people read it, numbers that are not whole in this format; nothing for None."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return format(value, floats) if math.isfinite(value) else "-"
+        case Mapping():
+            parts = ((name, written(own)) for name, own in value.items() if own is not None)
+            return ", ".join(f"{name}={text}" for name, text in parts)
+    return ", ".join(map(written, value))
+
+
 def _cell(value: Cell, floats: str) -> str:
-    if isinstance(value, str):
-        return f"<td>{escape(value)}</td>"
-    text = "-" if value is None or math.isnan(value) else format(value, floats)
-    return f'<td class="number">{f"{value:,}" if isinstance(value, int) else text}</td>'
+    kind = "" if isinstance(value, str) else ' class="number"'
+    return f"<td{kind}>{escape(written(value, floats) or '-')}</td>"
