@@ -218,7 +218,7 @@ class CompositeDescription(ParserDescription):
             return self._topics(model.topic_words(10))
 
         found = [self._next_word_task(example[0], MOST_WORDS)]
-        if model.answers_.grammar:
+        if model.fit_.model.shape.grammar is not None:
             found.insert(0, Task("parse", "a sentence", " ".join(example), parse, most=MOST_WORDS))
         if model.topics > 1:
             found.append(Task("topics", "nothing to fill in", "", topics, most=0, least=0))
