@@ -21,7 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.decomposition import NMF
 
-from mrflearn.models.composite_lm import PLSA, document_counts
+from mrflearn.models.topics import PLSA, document_counts
 
 TOPICS = 50
 

@@ -8,26 +8,23 @@ import torch
 from mrflearn import CompositeLanguageModel
 from mrflearn.inference.charts import Prefix
 from mrflearn.models.composite_lm import explain
-from mrflearn.training.composite_start import batches, ngram_scores
 
 Documents = list[list[list[str]]]
 
 
 def token_probabilities(model: CompositeLanguageModel, documents: Documents) -> np.ndarray:
     """p of every token, ends too, after the words before it in its sentence and document."""
-    answers = model.answers_
-    found = answers.model
-    text, ready = answers.ready(documents)
-    shares = torch.from_numpy(answers._fold(text, ready).before).to(found.weights)
+    found = model.fit_.model
+    text, ready, folded = model._folded(documents)
+    shares = torch.from_numpy(folded.before).to(found.weights)
     wiring = found.shape.grammar
     result = np.zeros(len(text.stream) - 1)
-    given = ngram_scores(text, answers.fit.ngrams, answers.fit.tag_of_word)
     prefix = None
     if wiring is not None:
         logs = (found.rules.double().cpu(), found.start.double().cpu())
         prefix = Prefix.of(*logs, wiring.to(torch.device("cpu")))
-    for sentences, batch in batches(text, given, found.shape, row_of_sentence=np.arange(len(text))):
-        tokens = batch.tokens.to(found.weights.device, found.weights.dtype)
+    for batch in ready:
+        sentences, tokens = batch.sentences, batch.to(found)
         scores = explain(found, tokens, shares[tokens.document]).scores.double().cpu()
         if prefix is None:
             result[text.places(sentences, ends=True)] = scores[:, 0].numpy()

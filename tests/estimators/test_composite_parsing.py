@@ -48,7 +48,7 @@ def test_a_treebank_grammar_that_remembers_no_sisters_has_fewer_phrases() -> Non
 
 
 def test_topics_of_the_sentences_before_choose_the_scores(parser: CompositeLanguageModel) -> None:
-    before = parser.answers_.topics_before([[["banks", "fell"]] * 5])
+    before = parser._folded([[["banks", "fell"]] * 5])[2].before
     assert before.shape == (5, 2)
     assert abs(before[0] - before[4]).max() > 0.01
 
@@ -58,8 +58,8 @@ def test_a_front_door_keeps_to_one_thread_and_gives_the_others_back(
 ) -> None:
     seen: list[int] = []
     monkeypatch.setattr(
-        type(parser.answers_),
-        "score_sentences",
+        type(parser),
+        "_score",
         lambda *_: seen.append(torch.get_num_threads()) or torch.zeros(1).numpy(),
     )
     before = torch.get_num_threads()

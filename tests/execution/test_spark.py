@@ -109,13 +109,10 @@ def test_text_counted_on_the_cluster_is_text_counted_here(spark: Spark, tmp_path
 
 def test_expected_counts_on_the_cluster_are_those_here(spark: Spark) -> None:
     text = [[["the", "cat", "sat"], ["the", "dog", "ran", "home"]], [["a", "cat", "ran"]] * 3] * 5
-    answers = (
-        CompositeLanguageModel(2, grammar=(2, 3), topics=2, max_iterations=1, rounds=1)
-        .fit(text)
-        .answers_
-    )
-    task = ExpectedCounts(answers.model, torch.from_numpy(answers.topics_before(text)))
-    work = [batch for document in text for _, batch in answers.ready([document])[1]]
+    model = CompositeLanguageModel(2, grammar=(2, 3), topics=2, max_iterations=1, rounds=1)
+    model.fit(text)
+    task = ExpectedCounts(model.fit_.model, torch.from_numpy(model._folded(text)[2].before))
+    work = [batch for document in text for batch in model._ready([document])[1]]
     there, here = (place.total(task, work) for place in (spark, Serial()))
     assert there.log_likelihood == pytest.approx(here.log_likelihood, rel=1e-12)
     for name in ("weights", "tags", "rules", "start", "documents"):

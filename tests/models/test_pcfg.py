@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mrflearn.inference.charts import inside_outside, log_partition
 from mrflearn.io.corpus import Vocabulary
-from mrflearn.models.pcfg import GrammarModel, TreeSampler
+from mrflearn.models.pcfg import GrammarModel, sample_trees
 from support.charts import normalised
 
 WORDS = ("<S>", "<unk>", "a", "b", "c")
@@ -64,9 +64,8 @@ def test_likelihood_never_falls_in_em(seed, text):
 @pytest.mark.parametrize("dense", [True, False])
 def test_drawn_trees_are_as_frequent_as_they_are_probable(dense):
     model = make_model(3, dense=dense, going_on=0.1)
-    sampler, generator = TreeSampler(model), np.random.default_rng(0)
-    drawn = [sampler.draw(generator, 50) for _ in range(3000)]
-    pairs = [words for tree in drawn if tree is not None and len(words := tree.words) == 2]
+    drawn = islice(sample_trees(model, np.random.default_rng(0), 50), 3000)
+    pairs = [words for tree in drawn if len(words := tree.words) == 2]
     strings = [[a, b] for a in WORDS[1:] for b in WORDS[1:]]
     chances = log_partition(model.potentials(strings)).exp()
     for string, chance in zip(strings, chances.tolist(), strict=True):
@@ -74,9 +73,6 @@ def test_drawn_trees_are_as_frequent_as_they_are_probable(dense):
         assert abs(seen - chance) < 5 * np.sqrt(chance / 3000) + 1e-3
 
 
-def test_trees_that_grow_too_long_are_none():
-    sampler = TreeSampler(make_model(1, going_on=5.0))
-    generator = np.random.default_rng(0)
-    drawn = [sampler.draw(generator, 4) for _ in range(50)]
-    assert any(tree is None for tree in drawn)
-    assert all(tree is None or len(tree.words) <= 4 for tree in drawn)
+def test_trees_that_grow_too_long_are_drawn_again():
+    trees = sample_trees(make_model(1, going_on=5.0), np.random.default_rng(0), 4)
+    assert all(len(tree.words) <= 4 for tree in islice(trees, 50))

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrflearn.errors import DataError
-from mrflearn.models.composite_lm import PLSA, document_counts
+from mrflearn.models.topics import PLSA, document_counts
 
 COUNTS = document_counts([np.array([0, 1, 1, 3]), np.array([], int), np.array([2, 2, 0])], 4)
 
@@ -51,8 +50,3 @@ def test_the_likelihood_never_falls(seed: int, documents: list[list[int]]) -> No
         assert model.words.sum(axis=0) == pytest.approx(np.ones(3))
         assert model.documents.sum(axis=1) == pytest.approx(np.ones(len(documents)))
         before = value
-
-
-def test_word_numbers_are_checked() -> None:
-    with pytest.raises(DataError, match="document 2"):
-        document_counts([np.array([0]), np.array([4])], 4)

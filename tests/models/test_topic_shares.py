@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mrflearn.models import composite_lm
-from mrflearn.models.composite_lm import expected_draws, shares_before_each
+from mrflearn.models import topics
+from mrflearn.models.topics import expected_draws, shares_before_each
 
 PRIOR = np.array([0.5, 0.3, 0.2])
 
@@ -51,7 +51,7 @@ def test_the_work_grows_with_the_length(monkeypatch: pytest.MonkeyPatch) -> None
         visited += len(by_topic)
         return expected_draws(by_topic, *others)
 
-    monkeypatch.setattr(composite_lm, "expected_draws", counted)
+    monkeypatch.setattr(topics, "expected_draws", counted)
     by_topic, otherwise, ends = document(2000)
     list(shares_before_each(by_topic, otherwise, ends, PRIOR, 10.0))
     assert visited < 200 * len(by_topic)

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mrflearn.models.composite_lm import CompositeModel
+from mrflearn.models.composite_lm import CompositeModel, TokenBatch
 from mrflearn.objectives.expected_counts import (
-    Batch,
     Expected,
     ExpectedCounts,
     sentence_log_likelihoods,
@@ -38,7 +37,7 @@ def test_counts_equal_those_of_all_derivations(seed: int) -> None:
 
 def test_sentences_without_a_chart_draw_preterminals_by_their_shares() -> None:
     model = random_model(DOCUMENTS, ["Ah", "h"])
-    batch = batch_of(model, DOCUMENTS, charted=False)
+    batch = batch_of(model, DOCUMENTS, derived=False)
     found = ExpectedCounts(model, SHARES)(batch)
     assert_same_counts(found, listed_counts(model, SHARES, batch))
     assert not found.rules.any()
@@ -48,7 +47,7 @@ def test_sentences_without_a_chart_draw_preterminals_by_their_shares() -> None:
 def test_without_a_grammar_the_end_is_a_word(levels: list[str]) -> None:
     model = random_model(DOCUMENTS, levels, grammar=None)
     batch = batch_of(model, DOCUMENTS)
-    assert batch.tokens.lengths.tolist() == [2, 3, 4]  # with ends
+    assert batch.lengths.tolist() == [2, 3, 4]  # with ends
     assert_same_counts(ExpectedCounts(model, SHARES)(batch), listed_counts(model, SHARES, batch))
 
 
@@ -83,7 +82,7 @@ def test_what_the_grammar_cannot_produce_is_counted_and_teaches_nothing() -> Non
     tensors = model.tensors()
     tensors["rules"] = torch.full_like(model.rules, -torch.inf)
     cut: CompositeModel = model.with_tensors(tensors)
-    batch: Batch = batch_of(cut, DOCUMENTS)
+    batch: TokenBatch = batch_of(cut, DOCUMENTS)
     found = ExpectedCounts(cut, SHARES)(batch)
     assert found.impossible == 2  # one word needs no rule
     assert found.tags.sum() == pytest.approx(1)

@@ -13,9 +13,16 @@ from torch import Tensor
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import NgramIndex
 from mrflearn.kernels.rules import RuleShape
-from mrflearn.models.composite_lm import GIVEN, CompositeModel, CompositeShape, HiddenTokens, Level
-from mrflearn.objectives.expected_counts import Batch, Expected
-from mrflearn.training.composite_start import NgramScores, batches
+from mrflearn.models.composite_lm import (
+    GIVEN,
+    CompositeModel,
+    CompositeShape,
+    Level,
+    NgramScores,
+    TokenBatch,
+    batches,
+)
+from mrflearn.objectives.expected_counts import Expected
 
 STATES, SEPARATOR = 5, 0
 Sentences = list[list[list[int]]]  # documents of sentences of word numbers
@@ -71,16 +78,14 @@ def random_model(
     )
 
 
-def batch_of(model: CompositeModel, documents: Sentences, *, charted: bool = True) -> Batch:
+def batch_of(model: CompositeModel, documents: Sentences, *, derived: bool = True) -> TokenBatch:
     """All sentences in one batch, n-gram probabilities and buckets made up from the place."""
     text = text_of(documents)
     size = len(text.stream) - 1
     generator = np.random.default_rng(size)
-    given = generator.uniform(0.05, 0.5, (size, model.shape.tags))
-    blind = generator.uniform(0.05, 0.5, size)
-    judged = NgramScores(given, blind, generator.integers(0, model.shape.buckets, size))
-    longest = None if charted else 0
-    ((_, batch),) = batches(text, judged, model.shape, longest=longest)
+    given = generator.uniform(0.05, 0.5, (size, model.shape.tags + 1))
+    judged = NgramScores(given, generator.integers(0, model.shape.buckets, size))
+    (batch,) = batches(text, judged, model.shape, longest=None if derived else 0)
     return batch
 
 
@@ -110,7 +115,7 @@ def derivations(model: CompositeModel, length: int) -> Iterator[Derivation]:
 
 
 def explanations(
-    model: CompositeModel, tokens: HiddenTokens, place: int, tag: int, shares: Tensor
+    model: CompositeModel, tokens: TokenBatch, place: int, tag: int, shares: Tensor
 ) -> Iterator[tuple[float, int, int | None]]:
     """(weight, level, topic or None) of every way a preterminal can make the token at a place."""
     bucket = int(tokens.bucket[place])
@@ -125,14 +130,17 @@ def explanations(
             value = own * float(shares[topic]) * float(table[row, column, topic])
             yield value, number, topic
     levels = len(model.shape.levels)
-    last = (float(tokens.given[place, tag]), float(tokens.blind[place]), 1 / model.shape.symbols)
+    last = (
+        float(tokens.given[place, tag]),
+        float(tokens.given[place, -1]),
+        1 / model.shape.symbols,
+    )
     for number, value in enumerate(last, start=levels):
         yield float(model.weights[bucket, tag, number]) * value, number, None
 
 
-def listed_counts(model: CompositeModel, documents: Tensor, batch: Batch) -> Expected:
+def listed_counts(model: CompositeModel, documents: Tensor, tokens: TokenBatch) -> Expected:
     """The E step by listing every derivation with every choice of level and topic."""
-    tokens = batch.tokens
     tables = tuple(torch.zeros_like(table) for table in model.tables)
     found = {
         "weights": torch.zeros_like(model.weights),
@@ -146,7 +154,7 @@ def listed_counts(model: CompositeModel, documents: Tensor, batch: Batch) -> Exp
         places = range(first, first + size)
         first += size
         every = []
-        for weight, rules, tags, start in _all_tags(model, size, batch.charted):
+        for weight, rules, tags, start in _all_tags(model, size, tokens.derived):
             ways = [
                 list(explanations(model, tokens, i, tag, documents[tokens.document[i]]))
                 for i, tag in zip(places, tags, strict=True)
@@ -175,9 +183,9 @@ def listed_counts(model: CompositeModel, documents: Tensor, batch: Batch) -> Exp
 
 
 def _all_tags(
-    model: CompositeModel, size: int, charted: bool
+    model: CompositeModel, size: int, derived: bool
 ) -> Iterator[tuple[float, list[int], list[int], int | None]]:
-    if charted and model.shape.grammar is not None:
+    if derived:
         yield from derivations(model, size)
         return
     for tags in product(range(model.shape.tags), repeat=size):

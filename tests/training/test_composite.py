@@ -14,10 +14,16 @@ from torch.testing import assert_close
 from mrflearn.execution.executor import Serial
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import inside_outside
-from mrflearn.models.composite_lm import PLSA, CompositeModel, common_weights, document_counts
-from mrflearn.objectives.expected_counts import Batch, RulePrior
+from mrflearn.models.composite_lm import (
+    CompositeModel,
+    NgramScores,
+    TokenBatch,
+    batches,
+    common_weights,
+)
+from mrflearn.models.topics import PLSA, document_counts
+from mrflearn.objectives.expected_counts import RulePrior
 from mrflearn.training.composite import FoldTrial, text_step, weight_step
-from mrflearn.training.composite_start import NgramScores, batches
 from mrflearn.training.em import EM, StepFunction
 from support.composites import STATES, batch_of, random_model, text_of
 
@@ -27,7 +33,7 @@ TEXTS = st.lists(st.lists(WORDS, min_size=1, max_size=2), min_size=2, max_size=2
 LEVELS = st.sampled_from([["uvAh", "vAh", "Ah", "A"], ["vh", "h"], ["Ah", "A", "h", ""]])
 
 
-def steps_of(model: CompositeModel, train: list[Batch], uses: float) -> StepFunction:
+def steps_of(model: CompositeModel, train: list[TokenBatch], uses: float) -> StepFunction:
     prior = RulePrior.around(model, uses)
     return partial(text_step, model=model, train=train, executor=Serial(), prior=prior)
 
@@ -108,16 +114,15 @@ def test_shards_add_up_to_the_whole() -> None:
     model = random_model(documents, ["vA", "Ah", "h"])
     text = text_of(documents)
     size = len(text.stream) - 1
-    values = NgramScores(
-        np.full((size, model.shape.tags), 0.1), np.full(size, 0.2), np.zeros(size, np.int64)
-    )
+    given = np.repeat([[0.1] * model.shape.tags + [0.2]], size, axis=0)
+    values = NgramScores(given, np.zeros(size, np.int64))
     single = []
     for number in range(len(text)):
         chosen = np.array([number])
         places = text.places(chosen, ends=True)
-        own = batches(text.part(chosen), values.at(places), model.shape)
-        single += [batch for _, batch in own]
-    whole = [batch for _, batch in batches(text, values, model.shape)]
+        own = NgramScores(*(column[places] for column in values))
+        single += batches(text.part(chosen), own, model.shape)
+    whole = batches(text, values, model.shape)
     found = [steps_of(model, train, 1.0)(start_of(model)) for train in (whole, single)]
     (one, left), (many, right) = found
     assert one == pytest.approx(many, abs=1e-10)

@@ -205,7 +205,7 @@ class CompositeDescription(ParserDescription):
             return self._topics(model.topic_words(10))
 
         more = Task("topics", "nothing to fill in", "", topics, most=0, least=0)
-        found = super().tasks()[0 if model.answers_.grammar else 1 :]
+        found = super().tasks()[0 if model.fit_.model.shape.grammar is not None else 1 :]
         return [*found, more] if model.topics > 1 else found
 
 

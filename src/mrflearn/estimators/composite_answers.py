@@ -3,99 +3,183 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
-from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
+from mrflearn.estimators.base import Estimator
+from mrflearn.estimators.text_score import ScoresText, TextScore, best_words
+from mrflearn.execution.resources import one_thread
 from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
-from mrflearn.features.treebank import usual_form
 from mrflearn.inference.charts import Prefix
-from mrflearn.inference.parses import Parse, best_parses
-from mrflearn.io.corpus import Document, Vocabulary
+from mrflearn.inference.parses import best_parses
+from mrflearn.io.corpus import Document, Documents, Vocabulary, hold_documents
 from mrflearn.io.trees import PART, Tree
-from mrflearn.models.composite_lm import CompositeModel, Figures, HiddenTokens, explain
-from mrflearn.models.ngram import END, draw, with_blind
-from mrflearn.models.pcfg import DerivationSampler
-from mrflearn.objectives.expected_counts import Batch, sentence_log_likelihoods
+from mrflearn.models.composite_lm import (
+    Figures,
+    TokenBatch,
+    batches,
+    explain,
+    ngram_scores,
+    stream_of,
+)
+from mrflearn.models.ngram import draw, with_blind
+from mrflearn.models.pcfg import DerivationSampler, named_tree
+from mrflearn.models.topics import Folded, fold_in
+from mrflearn.objectives.expected_counts import sentence_log_likelihoods
 from mrflearn.training.composite import CompositeFit
-from mrflearn.training.composite_start import Folded, batches, encode, fold_in, ngram_scores
-
-# What a trained composite model answers: scores, parses, continuations, topics, new documents.
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """A trained model with its words and the names of its symbols."""
+class CompositeQuestions(Estimator, ScoresText):
+    """What `CompositeLanguageModel` answers once it is trained."""
 
-    fit: CompositeFit
-    vocabulary: Vocabulary
-    names: tuple[str, ...]
-    binarised: bool  # whether trees of this grammar are to be undone
+    random_state: int
+    fit_: CompositeFit
 
     @property
-    def model(self) -> CompositeModel:
-        return self.fit.model
+    def vocabulary_(self) -> Vocabulary:
+        """The words, with `<S>` for sentence boundaries and `<unk>` for any other word."""
+        return self._fitted().vocabulary
 
-    @property
-    def grammar(self) -> bool:
-        return self.model.shape.grammar is not None
+    @one_thread()
+    def score_samples(self, X: Documents) -> Figures:
+        """Log-probability of each sentence with its end, given those before in its document.
 
-    def score_sentences(self, documents: Sequence[Document]) -> Figures:
-        """log p of each sentence after those before it in its document."""
-        text, ready = self.ready(documents)
-        if not len(text):
-            raise DataError("there is nothing to score: no words. Is the file empty?")
-        shares = torch.from_numpy(self._fold(text, ready).before).to(self.model.weights)
-        values = np.empty(len(text))
-        for sentences, batch in ready:
-            values[sentences] = sentence_log_likelihoods(self.model, batch, shares).cpu().numpy()
-        return values
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
 
-    def document_topics(self, documents: Sequence[Document]) -> Figures:
-        """The topic shares of each document after its last sentence; the prior's if it is empty."""
-        text, ready = self.ready(documents)
-        after = self._fold(text, ready).after if len(text) else {}
-        return np.stack([after.get(d, self.fit.prior) for d in range(len(documents))])
+        Returns
+        -------
+        ndarray of shape (sentences,)
+            Nats; empty sentences are skipped.
 
-    def topics_before(self, documents: Sequence[Document]) -> Figures:
-        """The topic shares before each sentence that has words."""
-        text, ready = self.ready(documents)
-        return self._fold(text, ready).before if len(text) else self.fit.prior[None]
+        """
+        return self._score(hold_documents(X))
 
+    @one_thread()
+    def text_score(self, X: Documents) -> TextScore:
+        """Log-probability of documents, and what it is spread over.
+
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
+
+        Returns
+        -------
+        TextScore
+            Log-likelihood in nats, numbers of words, sentences and unknown words, perplexity.
+
+        """
+        documents = hold_documents(X)
+        spoken = [words for sentences in documents for words in sentences if len(words)]
+        return TextScore.of_sentences(self._score(documents), spoken, self.vocabulary_)
+
+    @one_thread()
+    def parse(
+        self, sentences: Sequence[Sequence[str]], *, document: Document = ()
+    ) -> list[Tree | None]:
+        """The most probable tree of each sentence.
+
+        Parameters
+        ----------
+        sentences
+            Sentences, each a list of words.
+        document
+            The sentences before, which topics are inferred from.
+
+        Returns
+        -------
+        list of Tree or None
+            None where the grammar cannot produce a sentence.
+
+        """
+        shares = self.document_topics([document])
+        found = iter(self._best_trees([[words] for words in sentences], shares))
+        return [next(found) if len(words) else None for words in sentences]
+
+    @one_thread()
+    def parse_documents(self, X: Documents) -> list[list[Tree | None]]:
+        """The most probable tree of each sentence, after those before it in its document.
+
+        Sentences of one length are parsed together, which is many times faster than one by one.
+
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
+
+        Returns
+        -------
+        list of list of Tree or None
+            None where the grammar cannot produce a sentence.
+
+        """
+        documents = hold_documents(X)
+        found = iter(self._best_trees(documents, self._folded(documents)[2].before))
+        return [[next(found) if len(words) else None for words in d] for d in documents]
+
+    @one_thread()
     def next_word(
-        self, words: Sequence[str], n: int, document: Document
+        self, words: Sequence[str] = (), n: int = 10, *, document: Document = ()
     ) -> list[tuple[str, float]]:
-        """The most probable continuations, by prefix probability where there is a grammar."""
-        model, wiring = self.model, self.model.shape.grammar
-        ids = self.vocabulary.encode(words).tolist()
-        shares = self.document_topics([document])[0]
-        figures = self.emission(ids, shares)
-        if wiring is None:
-            chances = figures[:, 0]
-        else:
-            scores = torch.zeros(0, wiring.preterminals, dtype=torch.float64)
-            if ids:
-                _, ((_, batch),) = self.ready([[words]])
-                topics = torch.from_numpy(shares).to(model.weights).unsqueeze(0)
-                scores = self.scores(batch, topics).double().cpu()
-            logs = (model.rules.double().cpu(), model.start.double().cpu())
-            found = Prefix.of(*logs, wiring.to(torch.device("cpu")))(scores.log())
-            chances = figures @ found.follows[-1].exp().numpy()
-            chances[self.vocabulary.separator] = float(found.ends[-1].exp())
-        best = np.argsort(-chances, kind="stable")[:n].tolist()
-        return [(self.name(word), float(chances[word])) for word in best]
+        """The most probable continuations of the beginning of a sentence.
 
-    def topic_words(self, n: int) -> list[list[tuple[str, float]]]:
-        """The words that tell each topic best from the others, with p(word | topic)."""
-        model, size = self.model, len(self.vocabulary)
+        Parameters
+        ----------
+        words
+            The sentence so far.
+        n
+            How many words to return.
+        document
+            The sentences before, which topics are inferred from.
+
+        Returns
+        -------
+        list of (word, probability)
+            The most probable first; `</s>` is the end of the sentence.
+
+        """
+        fit = self._fitted()
+        model, wiring = fit.model, fit.model.shape.grammar
+        ids = fit.vocabulary.encode(words).tolist()
+        shares = self.document_topics([document])
+        figures = self._emission(ids, shares[0])
+        if wiring is None:
+            return best_words(figures[:, 0], fit.vocabulary, n)
+        scores = torch.zeros(0, wiring.preterminals, dtype=torch.float64)
+        for batch in self._ready([[words]])[1]:  # one, or none without words
+            scores = self._scores(batch, torch.from_numpy(shares)).double().cpu()
+        logs = (model.rules.double().cpu(), model.start.double().cpu())
+        found = Prefix.of(*logs, wiring.to(torch.device("cpu")))(scores.log())
+        chances = figures @ found.follows[-1].exp().numpy()
+        chances[fit.vocabulary.separator] = float(found.ends[-1].exp())
+        return best_words(chances, fit.vocabulary, n)
+
+    @one_thread()
+    def topic_words(self, n: int = 10) -> list[list[tuple[str, float]]]:
+        """The words that tell each topic best from the others.
+
+        Parameters
+        ----------
+        n
+            How many words to return per topic.
+
+        Returns
+        -------
+        list of list of (word, probability)
+            p(word | topic), for each topic.
+
+        """
+        fit = self._fitted()
+        model, words_of, size = fit.model, fit.vocabulary.words, len(fit.vocabulary)
         mixed = torch.zeros(size, model.shape.topics, dtype=torch.float64)
         weights = (model.weights.mean(dim=0) * model.tags.unsqueeze(1)).double().cpu()
         for place, (level, table) in enumerate(zip(model.shape.levels, model.tables, strict=True)):
@@ -106,47 +190,163 @@ class Answers:
         if not mixed.any():
             raise SettingsError("this model was trained with one topic, which tells nothing apart.")
         given = (mixed / mixed.sum(dim=0)).numpy()
-        common = given @ self.fit.prior
+        common = given @ fit.prior
         with np.errstate(divide="ignore", invalid="ignore"):
             tells = np.where(given > 0, given * np.log(given / common[:, None]), 0)
-        tells[self.vocabulary.separator] = -np.inf  # the edge of a sentence is no word
+        tells[fit.vocabulary.separator] = -np.inf  # the edge of a sentence is no word
         best = np.argsort(-tells, axis=0, kind="stable")[: min(n, len(tells) - 1)]
         return [
-            [(self.vocabulary.words[w], float(given[w, h])) for w in best[:, h]]
-            for h in range(given.shape[1])
+            [(words_of[w], float(given[w, h])) for w in best[:, h]] for h in range(given.shape[1])
         ]
 
+    @one_thread()
+    def document_topics(self, X: Documents) -> Figures:
+        """Topic proportions of each document, once it is read to its end.
+
+        Parameters
+        ----------
+        X
+            Documents, or the path of a file or folder, as `fit` takes them.
+
+        Returns
+        -------
+        ndarray of shape (documents, topics)
+            Each row sums to 1.
+
+        """
+        documents = hold_documents(X)
+        after = self._folded(documents)[2].after
+        return np.stack([after.get(d, self.fit_.prior) for d in range(len(documents))])
+
+    @one_thread()
+    def sample(
+        self,
+        n: int = 1,
+        *,
+        sentences: int = 10,
+        random_state: int | None = None,
+        longest: int = 200,
+    ) -> list[list[list[str]]]:
+        """New documents.
+
+        Parameters
+        ----------
+        n
+            How many documents to draw.
+        sentences
+            Sentences per document; empty ones are left out.
+        random_state
+            Seed; None takes that of the model.
+        longest
+            Sentences are cut off after this many words.
+
+        Returns
+        -------
+        list of list of list of str
+            The words of each sentence of each document.
+
+        """
+        fit = self._fitted()
+        generator = np.random.default_rng(
+            self.random_state if random_state is None else random_state
+        )
+        documents = []
+        for _ in range(n):
+            # The prior of folding in: a document's shares, worth that many draws.
+            drawn = generator.gamma(np.maximum(fit.strength * fit.prior, 1e-3))
+            shares = drawn / drawn.sum() if drawn.sum() > 0 else fit.prior
+            made = (list(self._sentence(shares, generator, longest)) for _ in range(sentences))
+            documents.append([words for words in map(fit.vocabulary.decode, made) if words])
+        return documents
+
+    def _fitted(self) -> CompositeFit:
+        fit: CompositeFit = self._after_fit("fit_")
+        return fit
+
+    def _score(self, documents: Sequence[Document]) -> Figures:
+        """log p of each sentence after those before it in its document."""
+        text, ready, folded = self._folded(documents)
+        if not len(text):
+            raise DataError("there is nothing to score: no words. Is the file empty?")
+        model, values = self.fit_.model, np.empty(len(text))
+        shares = torch.from_numpy(folded.before).to(model.weights)
+        for batch in ready:
+            values[batch.sentences] = sentence_log_likelihoods(model, batch, shares).cpu().numpy()
+        return values
+
+    def _ready(self, documents: Sequence[Document]) -> tuple[DocumentStream, list[TokenBatch]]:
+        """Documents in batches, each sentence with topic shares of its own."""
+        fit = self._fitted()
+        text = stream_of(documents, fit.vocabulary)
+        if not len(text):
+            return text, []
+        given = ngram_scores(text, fit.ngrams, fit.tag_of_word)
+        return text, batches(text, given, fit.model.shape, by_sentence=True)
+
+    def _folded(
+        self, documents: Sequence[Document]
+    ) -> tuple[DocumentStream, list[TokenBatch], Folded]:
+        """The same, and the topic shares before each sentence and after each document."""
+        (text, ready), fit = self._ready(documents), self.fit_
+        if not ready:
+            return text, ready, Folded(fit.prior[None], {}, 0.0)
+        return text, ready, fold_in(fit.model, text, ready, fit.prior, fit.strength)
+
     @torch.no_grad()
-    def emission(self, context: Sequence[int], shares: Figures) -> Figures:
+    def _scores(self, batch: TokenBatch, topics: Tensor) -> Tensor:
+        """p(token | preterminal) of each token of a batch, topics by the row of its sentence."""
+        model, tokens = self.fit_.model, batch.to(self.fit_.model)
+        return explain(model, tokens, topics.to(model.weights)[tokens.document]).scores
+
+    def _best_trees(self, documents: Sequence[Document], shares: Figures) -> list[Tree | None]:
+        """The trees of all sentences that have words; `shares` has one row for each, or for all."""
+        fit = self._fitted()
+        wiring, start = fit.model.shape.grammar, fit.model.start
+        if wiring is None:
+            raise SettingsError("this model was trained without a grammar; it has no trees.")
+        if not wiring.dense:
+            # A part of a split node is no tree, though text may be likely as one.
+            parts = [name.startswith(PART) for name in fit.names]
+            start = start.masked_fill(torch.tensor(parts, device=start.device), -torch.inf)
+        spoken = [words for sentences in documents for words in sentences if len(words)]
+        topics = torch.from_numpy(shares).expand(len(spoken), -1)
+        trees: list[Tree | None] = [None] * len(spoken)
+        for batch in self._ready(documents)[1]:
+            scores = self._scores(batch, topics)
+            found = replace(fit.model, start=start).potentials(scores, batch.lengths)
+            for number, parses in zip(batch.sentences.tolist(), best_parses(found, 1), strict=True):
+                for parse in parses:
+                    words, binarised = spoken[number], not wiring.dense
+                    trees[number] = named_tree(parse.spans, words, fit.names, binarised=binarised)
+        return trees
+
+    @torch.no_grad()
+    def _emission(self, context: Sequence[int], shares: Figures) -> Figures:
         """p(word | preterminal) of every word after a context, (words, preterminals).
 
         With a grammar the sentence end is no word; without one it is, under the separator's id.
         """
-        model, size, separator = self.model, len(self.vocabulary), self.vocabulary.separator
+        fit = self._fitted()
+        model, size, separator = fit.model, len(fit.vocabulary), fit.vocabulary.separator
         given, bucket = np.zeros((size, model.shape.tags + 1)), 0
-        if self.fit.ngrams is not None:
-            plain = np.exp(self.fit.ngrams.model.next_symbol(context))
-            given = plain[:, None] * with_blind(self.fit.tag_of_word)
+        if fit.ngrams is not None:
+            plain = np.exp(fit.ngrams.model.next_symbol(context))
+            given = plain[:, None] * with_blind(fit.tag_of_word)
             given = given / np.maximum(given.sum(axis=0), np.finfo(np.float64).tiny)
-            stream = np.array([separator, *context, self.vocabulary.unknown], np.int64)
-            bucket = int(self.fit.ngrams.buckets(stream)[-1])
-        tokens = HiddenTokens(
-            torch.from_numpy(self._next_rows(context)),
-            torch.full((size,), bucket),
-            torch.zeros(size, dtype=torch.int64),
-            torch.from_numpy(given[:, :-1]),
-            torch.from_numpy(given[:, -1]),
-            torch.ones(size, dtype=torch.int64),
-        ).to(model.weights.device, model.weights.dtype)
-        topics = torch.from_numpy(shares).to(model.weights).expand(size, -1)
-        scores = explain(model, tokens, topics).scores.double().cpu().numpy()
-        if self.grammar:
+            stream = np.array([separator, *context, fit.vocabulary.unknown], np.int64)
+            bucket = int(fit.ngrams.buckets(stream)[-1])
+        nothing, rows = np.zeros(size, np.int64), self._next_rows(context)
+        columns = (nothing + 1, rows, nothing + bucket, nothing, given)
+        tokens = TokenBatch(False, nothing, *map(torch.from_numpy, columns))
+        scores = self._scores(tokens, torch.from_numpy(shares)[None]).double().cpu().numpy()
+        if not model.shape.ends:
             scores[separator] = 0
         return np.asarray(scores)
 
     def _next_rows(self, context: Sequence[int]) -> Counts:
         """The rows of every word in the tables, right after a context."""
-        index, size = self.model.shape.index, len(self.vocabulary)
+        index = self.fit_.model.shape.index
+        size = index.states
         if index.order == 1:
             return np.arange(size)[None]
         tail = list(context)[-(index.order - 1) :]
@@ -157,143 +357,26 @@ class Answers:
         places -= np.arange(size) != edge
         return index.rows(stream)[:, places]
 
-    def ready(
-        self, documents: Sequence[Document]
-    ) -> tuple[DocumentStream, list[tuple[Counts, Batch]]]:
-        """Documents in batches, each sentence with topic shares of its own."""
-        separator = self.vocabulary.separator
-        encoded = encode(documents, self.vocabulary)
-        text = DocumentStream.of(encoded, separator, range(len(documents)))
-        if not len(text):
-            return text, []
-        given = ngram_scores(text, self.fit.ngrams, self.fit.tag_of_word)
-        rows = np.arange(len(text))
-        return text, list(batches(text, given, self.model.shape, row_of_sentence=rows))
+    def _sentence(
+        self, shares: Figures, generator: np.random.Generator, longest: int
+    ) -> Iterator[int]:
+        """The words of a new sentence, from left to right."""
+        context: list[int] = []
+        for tag in self._preterminals(generator):
+            if len(context) >= longest:
+                return
+            word = draw(self._emission(context, shares)[:, tag].cumsum(), generator)
+            if word == self.fit_.vocabulary.separator:
+                return
+            context.append(word)
+            yield word
 
-    def _fold(self, text: DocumentStream, ready: list[tuple[Counts, Batch]]) -> Folded:
-        return fold_in(self.model, text, ready, self.fit.prior, self.fit.strength)
-
-    @torch.no_grad()
-    def scores(self, batch: Batch, topics: torch.Tensor) -> torch.Tensor:
-        """p(token | preterminal) of each token of a batch, topics by the row of its sentence."""
-        tokens = batch.tokens.to(self.model.weights.device, self.model.weights.dtype)
-        return explain(self.model, tokens, topics[tokens.document]).scores
-
-    def name(self, word: int) -> str:
-        """A word as users see it, `</s>` for the sentence end."""
-        return END if word == self.vocabulary.separator else self.vocabulary.words[word]
-
-
-# New documents from a composite model: topic shares, derivations, then words left to right.
-
-
-def sample_documents(
-    answers: Answers, n: int, sentences: int, seed: int, longest: int
-) -> list[list[list[str]]]:
-    """`n` documents of new sentences, empty ones left out; each draws its own topic shares."""
-    generator = np.random.default_rng(seed)
-    documents = []
-    for _ in range(n):
-        # The prior of folding in: a document's shares, worth that many draws.
-        drawn = generator.gamma(np.maximum(answers.fit.strength * answers.fit.prior, 1e-3))
-        shares = drawn / drawn.sum() if drawn.sum() > 0 else answers.fit.prior
-        document = []
-        for _ in range(sentences):
-            ids = list(_sentence(answers, shares, generator, longest))
-            document.append(answers.vocabulary.decode(ids))
-        documents.append([words for words in document if words])
-    return documents
-
-
-def _sentence(
-    answers: Answers, shares: Figures, generator: np.random.Generator, longest: int
-) -> Iterator[int]:
-    context: list[int] = []
-    for tag in _preterminals(answers.model, generator):
-        if len(context) >= longest:
+    def _preterminals(self, generator: np.random.Generator) -> Iterator[int]:
+        """The preterminals of a new sentence from left to right; without a grammar, without end."""
+        model, shape = self.fit_.model, self.fit_.model.shape.grammar
+        if shape is None:
+            yield from repeat(0)
             return
-        word = draw(answers.emission(context, shares)[:, tag].cumsum(), generator)
-        if word == answers.vocabulary.separator:
-            return
-        context.append(word)
-        yield word
-
-
-def _preterminals(model: CompositeModel, generator: np.random.Generator) -> Iterator[int]:
-    """The preterminals of a new sentence from left to right; without a grammar, without end."""
-    shape = model.shape.grammar
-    if shape is None:
-        yield from repeat(0)
-        return
-    for symbol, _ in DerivationSampler(shape, model.rules, model.start).draw(generator):
-        if symbol >= shape.phrases:
-            yield symbol - shape.phrases
-
-
-# Parses of a chart as trees with names, as a treebank has them.
-
-
-def tree_of(
-    parse: Parse | None, words: Sequence[str], names: Sequence[str], binarised: bool
-) -> Tree | None:
-    """The tree of a parse; the nodes that binarisation put into treebank trees are taken out."""
-    if parse is None or not parse.spans:
-        return None
-    done: list[tuple[int, Tree]] = []  # with where they start, the leftmost on top
-    for start, end, symbol in reversed(parse.spans):
-        name = names[symbol]
-        if end - start == 1:
-            done.append((start, Tree(name, (), words[start])))
-            continue
-        children = done.pop()[1], done.pop()[1]
-        done.append((start, Tree(name, children)))
-    ((_, tree),) = done
-    return usual_form(tree) if binarised else tree
-
-
-# The most probable trees of sentences under a composite model, many sentences at once.
-
-
-def parse_sentences(
-    answers: Answers, sentences: Sequence[Sequence[str]], document: Document
-) -> list[Tree | None]:
-    """The best tree of each sentence right after a document, None where there is none."""
-    shares = answers.document_topics([document])
-    spoken = [words for words in sentences if len(words)]
-    found = iter(_best_trees(answers, [[words] for words in spoken], shares))
-    return [next(found) if len(words) else None for words in sentences]
-
-
-def parse_documents(answers: Answers, documents: Sequence[Document]) -> list[list[Tree | None]]:
-    """The best tree of each sentence after those before it in its document."""
-    found = iter(_best_trees(answers, documents, answers.topics_before(documents)))
-    return [[next(found) if len(words) else None for words in d] for d in documents]
-
-
-def _best_trees(
-    answers: Answers, documents: Sequence[Document], shares: Figures
-) -> list[Tree | None]:
-    """The trees of all sentences that have words; `shares` has one row for each, or for all."""
-    model = answers.model
-    if not answers.grammar:
-        raise SettingsError("this model was trained without a grammar; it has no trees to give.")
-    spoken = [words for sentences in documents for words in sentences if len(words)]
-    topics = torch.from_numpy(shares).to(model.weights).expand(len(spoken), -1)
-    trees: list[Tree | None] = [None] * len(spoken)
-    start = _of_whole_trees(answers)
-    for numbers, batch in answers.ready(documents)[1]:
-        scores = answers.scores(batch, topics)
-        found = best_parses(replace(model, start=start).potentials(scores, batch.tokens.lengths), 1)
-        for number, best in zip(numbers.tolist(), found, strict=True):
-            parse = best[0] if best else None
-            trees[number] = tree_of(parse, spoken[number], answers.names, answers.binarised)
-    return trees
-
-
-def _of_whole_trees(answers: Answers) -> Float[Tensor, " s"]:
-    """Scores of start symbols; a part of a split node is none, though text may be likely as one."""
-    start = answers.model.start
-    if not answers.binarised:
-        return start
-    parts = [name.startswith(PART) for name in answers.names]
-    return start.masked_fill(torch.tensor(parts, device=start.device), -torch.inf)
+        for symbol, _ in DerivationSampler(shape, model.rules, model.start).draw(generator):
+            if symbol >= shape.phrases:
+                yield symbol - shape.phrases

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -14,19 +15,17 @@ from torch import Tensor
 
 from mrflearn.errors import DataError, SettingsError
 from mrflearn.estimators.base import Estimator, Parts
-from mrflearn.estimators.composite_answers import tree_of
-from mrflearn.estimators.text_score import ScoresText, TextScore
+from mrflearn.estimators.text_score import ScoresText, TextScore, best_words
 from mrflearn.execution.resources import one_thread
 from mrflearn.features.treebank import Side, TreebankCounts, usual_form
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.inference.charts import Prefix, log_partition
-from mrflearn.inference.parses import best_parses
+from mrflearn.inference.parses import Parse, best_parses
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.ptb import held_trees, read_trees
 from mrflearn.io.trees import Tree
 from mrflearn.kernels.rules import RuleShape
-from mrflearn.models.ngram import END
-from mrflearn.models.pcfg import GrammarModel, TreeSampler
+from mrflearn.models.pcfg import GrammarModel, named_tree, sample_trees
 from mrflearn.models.storage import texts
 
 Trees: TypeAlias = Iterable[Tree | str] | str | os.PathLike[str]
@@ -127,9 +126,8 @@ class PCFG(Estimator, ScoresText):
             None where the grammar cannot produce a sentence.
 
         """
-        model = self._fitted()
         pairs = zip(best_parses(self._potentials(X), 1), X, strict=True)
-        return [tree_of(next(iter(best), None), words, model.names, True) for best, words in pairs]
+        return [self._tree(best[0], words) if best else None for best, words in pairs]
 
     def parse_documents(self, X: Iterable[Sentences]) -> list[list[Tree | None]]:
         """The most probable tree of each sentence of each document, all parsed together.
@@ -166,15 +164,12 @@ class PCFG(Estimator, ScoresText):
             p(tree | sentence), the most probable first; empty where there is no tree.
 
         """
-        model = self._fitted()
         potentials = self._potentials(X)
         parses, totals = best_parses(potentials, n), log_partition(potentials).tolist()
-        found: list[list[tuple[Tree, float]]] = []
-        for words, ranked, total in zip(X, parses, totals, strict=True):
-            trees = (tree_of(parse, words, model.names, True) for parse in ranked)
-            shares = (float(np.exp(parse.score - total)) for parse in ranked)
-            found.append([pair for pair in zip(trees, shares, strict=True) if pair[0] is not None])  # type: ignore[misc]
-        return found
+        return [
+            [(self._tree(parse, words), float(np.exp(parse.score - total))) for parse in ranked]
+            for words, ranked, total in zip(X, parses, totals, strict=True)
+        ]
 
     @one_thread()
     def score_samples(self, X: Sentences) -> NDArray[np.float64]:
@@ -243,9 +238,7 @@ class PCFG(Estimator, ScoresText):
             )
         chances = model.words.exp() @ beliefs.follows[-1].exp()
         chances[model.vocabulary.separator] = beliefs.ends[-1].exp()
-        best = torch.argsort(-chances, stable=True)[:n].tolist()
-        names = {model.vocabulary.separator: END}
-        return [(names.get(i, model.vocabulary.words[i]), float(chances[i])) for i in best]
+        return best_words(chances.numpy(), model.vocabulary, n)
 
     @one_thread()
     def sample(
@@ -268,14 +261,9 @@ class PCFG(Estimator, ScoresText):
             The trees, with their words.
 
         """
-        sampler = TreeSampler(self._fitted())
         seed = self.random_state if random_state is None else random_state
-        generator = np.random.default_rng(seed)
-        drawn: list[Tree] = []
-        while len(drawn) < n:
-            tree = sampler.draw(generator, longest)
-            drawn += [] if tree is None else [usual_form(tree)]
-        return drawn
+        trees = sample_trees(self._fitted(), np.random.default_rng(seed), longest)
+        return [usual_form(tree) for tree in islice(trees, n)]
 
     def first_rules(self, n: int = 20) -> list[tuple[str, float]]:
         """The most probable rules at the root of a sentence.
@@ -323,6 +311,9 @@ class PCFG(Estimator, ScoresText):
     def vocabulary_(self) -> Vocabulary:
         """The words, with `<unk>` for any other word."""
         return self._fitted().vocabulary
+
+    def _tree(self, parse: Parse, words: Sequence[str]) -> Tree:
+        return named_tree(parse.spans, words, self._fitted().names, binarised=True)
 
     def _potentials(self, X: Sentences) -> ChartPotentials:
         if isinstance(X, str) or any(isinstance(words, str) for words in X):

@@ -198,6 +198,15 @@ def refuse_marks(counts: Mapping[str, int]) -> None:
             )
 
 
+def best_words(
+    chances: NDArray[np.float64], vocabulary: Vocabulary, n: int
+) -> list[tuple[str, float]]:
+    """The n most probable words with their probabilities; `</s>` stands for the sentence end."""
+    best = np.argsort(-chances, kind="stable")[:n].tolist()
+    ends = {vocabulary.separator: END}
+    return [(ends.get(i, vocabulary.words[i]), float(chances[i])) for i in best]
+
+
 def unknown_policy(seen: bool) -> str:
     """How words outside the vocabulary are scored, in words; `seen`: the text held `<unk>`."""
     ordinary, new = "an ordinary word of the training text", "which the training text did not hold"

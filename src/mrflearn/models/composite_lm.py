@@ -3,57 +3,53 @@
 theta(uvAh -> w) = sum_l lambda(b, A, l) theta_l(what level l sees of uvAh -> w)
 
 A level sees the last words, the preterminal A and the topic h, or some of them; three more levels
-are given, not learned: an n-gram model that is told A, the same one blind to A, and the uniform
+are given, not learned: an n-gram model that knows A, the same one blind to A, and the uniform
 distribution.  Which level a word came from is hidden, so that EM learns through the smoothing and
-never falls.  The weights lambda depend
-on A and on a bucket b of how well the words before are known.  Tables hold a row for
-each n-gram that was seen and no other; see `NgramIndex` for the two rows at their end.
+never falls.  The weights lambda depend on A and on a bucket b of how well the words before are
+known.  Tables hold a row for each n-gram that was seen and no other; see `NgramIndex` for the two
+rows at their end.
 
 Letters in shapes: t: tokens; a: preterminals; h: topics; k: rows of a table; b: buckets;
 l: levels, the given ones last.  A level that does not see A or h has 1 in that place.
 
 A document draws nothing but its topic shares theta(d -> h).  A sentence is a derivation of the
 grammar, theta(A -> B C), down to preterminals; each preterminal A then makes a word out of the
-words before it, itself and a topic, theta(u v A h -> w); see `hidden_backoff`.
+words before it, itself and a topic, theta(u v A h -> w).
 
-Sentence ends are counted alike whatever is switched off: every variant is a distribution over
-sentences of any length that sums to 1.  With a grammar the derivation says where a sentence ends,
-and words are given that it goes on; without one the end is the last word, made as the others are.
-
-p(w | d) = sum_h theta(d -> h) theta(h -> w).  Only the non-zero counts are visited: with
-r = n(d, w) / p(w | d) there, the expected counts are theta(d -> h) sum_w r theta(h -> w) and
-theta(h -> w) sum_d r theta(d -> h), products of a sparse matrix with narrow dense ones.
-
-Before each sentence the shares are those that the sentences *before* it make most probable, after
-a Dirichlet prior around the shares of the training text.  So no sentence is scored with the help
-of its own words, and the scores of a document's sentences multiply to a probability of the whole.
+Sentence ends are counted in the same way whatever is switched off: every variant is a distribution
+over sentences of any length that sums to 1.  With a grammar the derivation says where a sentence
+ends, and words are given that it goes on; without one the end is the last word, made as the others
+are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor
 
-from mrflearn.errors import DataError, SettingsError
-from mrflearn.features.ngrams import NgramIndex
+from mrflearn.errors import SettingsError
+from mrflearn.features.document_stream import DocumentStream
+from mrflearn.features.ngrams import Counts, NgramIndex
 from mrflearn.graph.chart import ChartPotentials
+from mrflearn.io.corpus import Vocabulary
 from mrflearn.kernels.rules import RuleShape
+from mrflearn.models.ngram import NgramLevel, with_blind
 
 # theta(u v A h -> w) as a mixture over hidden back-off levels, for many words at once.
 
 
 LETTERS = "qrstuv"
 GIVEN = 3  # levels that are not learned
+TOKENS_PER_BATCH = 8192
+Figures: TypeAlias = NDArray[np.float64]
 Tables: TypeAlias = tuple[Float[Tensor, "k a h"], ...]
 
 
@@ -84,28 +80,27 @@ class Level:
 
 @final
 @dataclass(frozen=True, eq=False)
-class HiddenTokens:
-    """Words to be explained: their rows in the tables of each order, buckets, documents.
+class TokenBatch:
+    """Tokens of complete sentences: their rows in the tables of each order, buckets, documents.
 
-    `given` is what the n-gram model makes of each preterminal there, `blind` what it makes of the
-    words before alone, and `lengths` says how many tokens each sentence has.
+    Sentences without a derivation, such as those too long for a chart in training, draw their
+    preterminals one by one: they teach words and topics, and nothing of the grammar.
     """
 
+    derived: bool
+    sentences: Counts  # their numbers in the text
+    lengths: Int[Tensor, " s"]  # how many tokens each has
     rows: Int[Tensor, "o t"]
     bucket: Int[Tensor, " t"]
-    document: Int[Tensor, " t"]
-    given: Float[Tensor, "t a"]
-    blind: Float[Tensor, " t"]
-    lengths: Int[Tensor, " s"]
+    document: Int[Tensor, " t"]  # whose topic shares a token has
+    given: Float[Tensor, "t a+1"]  # see `NgramScores`
 
-    def __len__(self) -> int:
-        return len(self.bucket)
-
-    def to(self, device: torch.device, kind: torch.dtype) -> HiddenTokens:
-        """The same on a device, probabilities as numbers of a kind."""
+    def to(self, model: CompositeModel) -> TokenBatch:
+        """The same on the device of a model, probabilities in its numbers."""
+        device = model.weights.device
         rows, bucket, document = (x.to(device) for x in (self.rows, self.bucket, self.document))
-        given, blind = (x.to(device, kind) for x in (self.given, self.blind))
-        return HiddenTokens(rows, bucket, document, given, blind, self.lengths)
+        given = self.given.to(model.weights)
+        return replace(self, rows=rows, bucket=bucket, document=document, given=given)
 
 
 @final
@@ -154,6 +149,7 @@ def common_weights(counts: Float[Tensor, "b a l"], prior: float) -> Float[Tensor
 
 
 RULE_COLUMNS = ("parent", "left", "right")
+NUMBERS = ("weights", "tags", "rules", "start")
 
 
 @final
@@ -173,9 +169,19 @@ class CompositeShape:
         return 1 if self.grammar is None else self.grammar.preterminals
 
     @property
+    def ends(self) -> bool:
+        """Whether the sentence end is a word, as it is without a grammar."""
+        return self.grammar is None
+
+    @property
     def symbols(self) -> int:
-        """How many words a preterminal can make: without a grammar the sentence end is one."""
-        return self.index.states - (self.grammar is not None)
+        """How many words a preterminal can make."""
+        return self.index.states - 1 + self.ends
+
+    @property
+    def table_names(self) -> list[str]:
+        """What the tables of the levels are called among a model's tensors."""
+        return [f"table.{str(level) or '-'}" for level in self.levels]
 
     def table_shape(self, level: Level) -> tuple[int, int, int]:
         """Rows (two more than n-grams), preterminals and topics of a level's table."""
@@ -195,24 +201,26 @@ class CompositeModel:
     rules: Float[Tensor, " r"]
     start: Float[Tensor, " s"]
 
+    @classmethod
+    def of(cls, shape: CompositeShape, tensors: dict[str, Tensor]) -> CompositeModel:
+        """The model of a shape with these numbers."""
+        tables = tuple(tensors[name] for name in shape.table_names)
+        return cls(shape, tables, *(tensors[name] for name in NUMBERS))
+
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training moves, by name."""
-        tables = {f"table.{level or '-'}": t for level, t in self._named_tables()}
-        names = ("weights", "tags", "rules", "start")
-        return tables | {name: getattr(self, name) for name in names}
+        tables = dict(zip(self.shape.table_names, self.tables, strict=True))
+        return tables | {name: getattr(self, name) for name in NUMBERS}
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> CompositeModel:
         """The same shape with other numbers."""
-        tables = tuple(tensors[f"table.{level or '-'}"] for level, _ in self._named_tables())
-        numbers = [tensors[name] for name in ("weights", "tags", "rules", "start")]
-        return CompositeModel(self.shape, tables, *numbers)
+        return CompositeModel.of(self.shape, tensors)
 
     def to(self, device: torch.device) -> CompositeModel:
         """The same on a device."""
         moved = {name: value.to(device) for name, value in self.tensors().items()}
-        wiring = self.shape.grammar
-        wiring = None if wiring is None else wiring.to(device)
-        return replace(self, shape=replace(self.shape, grammar=wiring)).with_tensors(moved)
+        wiring = None if self.shape.grammar is None else self.shape.grammar.to(device)
+        return CompositeModel.of(replace(self.shape, grammar=wiring), moved)
 
     def potentials(
         self, scores: Float[Tensor, "t a"], lengths: Int[Tensor, " s"]
@@ -221,11 +229,8 @@ class CompositeModel:
         assert self.shape.grammar is not None  # noqa: S101 - without one there are no charts
         return ChartPotentials(self.shape.grammar, scores.log(), lengths, self.rules, self.start)
 
-    def _named_tables(self) -> list[tuple[str, Tensor]]:
-        return [(str(level), t) for level, t in zip(self.shape.levels, self.tables, strict=True)]
 
-
-def explain(model: CompositeModel, tokens: HiddenTokens, topics: Float[Tensor, "t h"]) -> Explained:
+def explain(model: CompositeModel, tokens: TokenBatch, topics: Float[Tensor, "t h"]) -> Explained:
     """p(token | preterminal), topics summed out [Wang 2005, section 3, alpha_ii], and its parts."""
     shape, values, means = model.shape, [], []
     for level, table in zip(shape.levels, model.tables, strict=True):
@@ -233,15 +238,15 @@ def explain(model: CompositeModel, tokens: HiddenTokens, topics: Float[Tensor, "
         mean = (value * topics.unsqueeze(1)).sum(dim=2) if level.topic else value[:, :, 0]
         values.append(value)
         means.append(mean.expand(-1, shape.tags))
-    means += [tokens.given, tokens.blind.unsqueeze(1).expand(-1, shape.tags)]
-    means.append(torch.full_like(tokens.given, 1 / shape.symbols))
+    given, blind = tokens.given[:, :-1], tokens.given[:, -1:].expand(-1, shape.tags)
+    means += [given, blind, torch.full_like(given, 1 / shape.symbols)]
     stacked, weighed = torch.stack(means, dim=2), model.weights[tokens.bucket]
     return Explained(tuple(values), stacked, weighed, (stacked * weighed).sum(dim=2))
 
 
 def expected_levels(
     model: CompositeModel,
-    tokens: HiddenTokens,
+    tokens: TokenBatch,
     topics: Float[Tensor, "t h"],
     explained: Explained,
     tags: Float[Tensor, "t a"],
@@ -280,117 +285,72 @@ def maximise_tables(shape: CompositeShape, counts: Tables, before: Tables) -> Ta
     return tuple(result)
 
 
-# Probabilistic latent semantic analysis [Hofmann 2001]: documents as mixtures of topics.
+# Documents made ready for the composite model: batches of sentences of about one length.
 
 
-Figures: TypeAlias = NDArray[np.float64]
-TINY = float(np.finfo(np.float64).tiny)
+def stream_of(
+    documents: Sequence[Sequence[Sequence[str]]], vocabulary: Vocabulary
+) -> DocumentStream:
+    """Documents of sentences of words as one stream of numbers."""
+    encoded = [[vocabulary.encode(words) for words in sentences] for sentences in documents]
+    return DocumentStream.of(encoded, vocabulary.separator, range(len(encoded)))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PLSA:
-    """theta(h -> w), one row a word, and theta(d -> h), one row a document."""
+class NgramScores(NamedTuple):
+    """What an n-gram model makes of each token of a text; zeros without one.
 
-    words: Figures  # (words, topics); every column sums to 1
-    documents: Figures  # (documents, topics); every row sums to 1
-
-    @classmethod
-    def random(cls, documents: int, words: int, topics: int, seed: int) -> PLSA:
-        """A start without symmetries: uniform numbers, normalised."""
-        generator = np.random.default_rng(seed)
-        # Far from zero, so that no topic is out of a word's reach from the beginning.
-        drawn = generator.uniform(0.5, 1.5, (words, topics))
-        shares = generator.uniform(0.5, 1.5, (documents, topics))
-        return cls(drawn / drawn.sum(axis=0), shares / shares.sum(axis=1, keepdims=True))
-
-    def step(self, counts: csr_array) -> tuple[float, PLSA]:
-        """The log-likelihood, and the parameters after one EM step."""
-        ratio, documents, value = _expect(self.documents, self.words, counts)
-        words = self.words * (ratio.T @ self.documents)
-        return value, PLSA(
-            _normalised(words, 0, self.words), _normalised(documents, 1, self.documents)
-        )
-
-
-def document_counts(documents: list[NDArray[np.int64]], words: int) -> csr_array:
-    """The sparse (documents, words) matrix of how often each word occurs in each document."""
-    for number, ids in enumerate(documents, start=1):
-        if len(ids) and not 0 <= ids.min() <= ids.max() < words:
-            raise DataError(f"document {number} has a word number outside 0 to {words - 1}.")
-    found = [np.unique(ids, return_counts=True) for ids in documents]
-    indices = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in found)])
-    data = np.concatenate([np.zeros(0), *(times for _, times in found)]).astype(np.float64)
-    starts = np.cumsum([0, *(len(ids) for ids, _ in found)])
-    return csr_array((data, indices, starts), shape=(len(documents), words))
-
-
-def _expect(
-    documents: Figures, words: Figures, counts: csr_array
-) -> tuple[csr_array, Figures, float]:
-    """(n(d, w) / p(w | d), expected counts of topics in documents, log-likelihood).
-
-    One document at a time: its rows of `words`, gathered once, stay in the cache for both products.
+    `given` is p(token | words before, preterminal), and p(token | words before) in a last column;
+    where a grammar makes the ends, among words.
     """
-    ratio, topics, value = np.empty(counts.nnz), np.empty_like(documents), 0.0
-    starts = counts.indptr.tolist()
-    for d, (first, last) in enumerate(pairwise(starts)):
-        seen, times = words[counts.indices[first:last]], counts.data[first:last]
-        mixed = seen @ documents[d]
-        with np.errstate(divide="ignore"):
-            value += float(times @ np.log(mixed))
-        share = times / np.maximum(mixed, TINY)
-        topics[d] = documents[d] * (share @ seen)
-        ratio[first:last] = share
-    return csr_array((ratio, counts.indices, counts.indptr), shape=counts.shape), topics, value
+
+    given: Float[np.ndarray, "t a+1"]
+    bucket: Counts
 
 
-def _normalised(values: Figures, axis: int, before: Figures) -> Figures:
-    """Values that sum to 1 along an axis; where there are none, what was there before."""
-    total = values.sum(axis=axis, keepdims=True)
-    return np.where(total > 0, values / np.where(total > 0, total, 1), before)
+def ngram_scores(
+    text: DocumentStream, level: NgramLevel | None, tag_of_word: Figures
+) -> NgramScores:
+    """What an n-gram model, if there is one, makes of each token of a text."""
+    size, tags = len(text.stream) - 1, tag_of_word.shape[1]
+    if level is None:
+        return NgramScores(np.zeros((size, tags + 1)), np.zeros(size, np.int64))
+    given = level.tagged(text.stream, with_blind(tag_of_word))
+    return NgramScores(given, level.buckets(text.stream))
 
 
-# Topic shares of unseen documents: folding in, sentence by sentence.
+def batches(
+    text: DocumentStream,
+    scores: NgramScores,
+    shape: CompositeShape,
+    longest: int | None = None,
+    *,
+    by_sentence: bool = False,
+) -> list[TokenBatch]:
+    """All sentences, those with a derivation first, the short before the long.
 
-
-GROWTH = 1 / 32  # of a text, after which all its expected draws are found again
-
-
-def shares_before_each(
-    by_topic: Figures,
-    otherwise: Figures,
-    ends: NDArray[np.int64],
-    prior: Figures,
-    strength: float,
-    steps: int = 5,
-) -> Iterator[Figures]:
-    """The topic shares before each sentence of one document, and a last row after all of them.
-
-    by_topic: (tokens, topics), what each topic gives a token; otherwise: what it has from levels
-    that look at no topic; ends: where each sentence ends among the tokens.
-
-    Incremental EM [Neal and Hinton 1998]: the expected draws of a sentence are kept once it is
-    read, and found again when the text has grown by a 32nd part.  So a short document's steps are
-    over all of it, and a long one's take time in proportion to its length.
+    Sentences of more than `longest` words get no derivation.  Topic shares are those of a
+    sentence's document, or its own.
     """
-    shares, kept, begin, whole = prior, np.zeros_like(prior), 0, 0
-    yield shares
-    for end in ends.tolist():
-        if end >= (1 + GROWTH) * whole:
-            kept, begin, whole = np.zeros_like(prior), 0, end
-        drawn = kept
-        for _ in range(steps):
-            drawn = kept + expected_draws(by_topic[begin:end], otherwise[begin:end], shares)
-            raised = drawn + strength * prior
-            total = raised.sum()
-            shares = raised / total if total > 0 else prior
-        kept, begin = drawn, end
-        yield shares
+    owner = np.arange(len(text)) if by_sentence else text.document
+    rows, order = shape.index.rows(text.stream), np.argsort(text.length, kind="stable")
+    short = (text.length <= (np.inf if longest is None else longest)) & (shape.grammar is not None)
+    found = []
+    for derived in (True, False):
+        for sentences in _chunks(order[short[order] == derived], text.length):
+            places, sizes = text.places(sentences, ends=shape.ends), text.length[sentences]
+            sizes = sizes + shape.ends
+            columns = (
+                sizes,
+                rows[:, places],
+                scores.bucket[places],
+                np.repeat(owner[sentences], sizes),
+                scores.given[places],
+            )
+            found.append(TokenBatch(derived, sentences, *map(torch.from_numpy, columns)))
+    return found
 
 
-def expected_draws(by_topic: Figures, otherwise: Figures, shares: Figures) -> Figures:
-    """How often tokens are expected to have drawn each topic; one that nothing gives draws none."""
-    total = otherwise + by_topic @ shares
-    inverse = np.divide(1, total, out=np.zeros_like(total), where=total > 0)
-    return np.asarray(shares * (inverse @ by_topic))
+def _chunks(sentences: Counts, length: Counts) -> Iterator[Counts]:
+    total = np.cumsum(length[sentences])
+    if len(sentences):
+        yield from np.split(sentences, np.flatnonzero(np.diff(total // TOKENS_PER_BATCH)) + 1)

@@ -5,7 +5,7 @@ Letters in shapes: r: rules; s: symbols; p: preterminals; v: words of the vocabu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.features.treebank import TreebankCounts
+from mrflearn.features.treebank import TreebankCounts, usual_form
 from mrflearn.graph.chart import ChartPotentials
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.io.trees import PART, Tree
@@ -101,29 +101,46 @@ class DerivationSampler:
             yield symbol, len(waiting)
 
 
-class TreeSampler:
-    """Draws trees in normal form; words outside the vocabulary come out as `<unk>`."""
+def sample_trees(
+    model: GrammarModel, generator: np.random.Generator, longest: int
+) -> Iterator[Tree]:
+    """Trees in normal form without end; those of more than `longest` words are drawn again.
 
-    def __init__(self, model: GrammarModel) -> None:
-        self.model = model
-        self.derivations = DerivationSampler(model.shape, model.rules, model.start)
-        self.words = np.exp(model.words.numpy()).cumsum(axis=0)
-
-    def draw(self, generator: np.random.Generator, longest: int) -> Tree | None:
-        """A tree, or None if it gets more than `longest` words."""
-        phrases, names = self.model.shape.phrases, self.model.names
-        made: list[tuple[str, str | None]] = []  # parents first, with the words of tags
+    Words outside the vocabulary come out as `<unk>`.
+    """
+    phrases, names = model.shape.phrases, model.names
+    derivations = DerivationSampler(model.shape, model.rules, model.start)
+    ends = np.exp(model.words.numpy()).cumsum(axis=0)
+    while True:
+        made: list[tuple[str, str | None]] = []
         leaves = 0
-        for symbol, waiting in self.derivations.draw(generator):
+        for symbol, waiting in derivations.draw(generator):
             word = None
             if symbol >= phrases:
-                ends = self.words[:, symbol - phrases]
-                word = self.model.vocabulary.words[draw(ends, generator)]
+                word = model.vocabulary.words[draw(ends[:, symbol - phrases], generator)]
                 leaves += 1
             made.append((names[symbol], word))
             if leaves + waiting > longest:
-                return None
-        done: list[Tree] = []  # the leftmost on top
-        for name, word in reversed(made):
-            done.append(Tree(name, () if word is not None else (done.pop(), done.pop()), word))
-        return done.pop()
+                break
+        else:
+            yield _tree(made)
+
+
+def named_tree(
+    spans: Iterable[tuple[int, int, int]],
+    words: Sequence[str],
+    names: Sequence[str],
+    *,
+    binarised: bool,
+) -> Tree:
+    """The tree of a parse's spans (start, end, symbol); binarised ones as a treebank has them."""
+    tree = _tree([(names[s], words[i] if j == i + 1 else None) for i, j, s in spans])
+    return usual_form(tree) if binarised else tree
+
+
+def _tree(nodes: Sequence[tuple[str, str | None]]) -> Tree:
+    """The tree of labels, parents first and left before right, with the words of tags."""
+    done: list[Tree] = []  # the leftmost on top
+    for label, word in reversed(nodes):
+        done.append(Tree(label, () if word is not None else (done.pop(), done.pop()), word))
+    return done.pop()

@@ -19,26 +19,13 @@ from mrflearn.execution.executor import Executor
 from mrflearn.inference.charts import inside_outside, log_partition
 from mrflearn.models.composite_lm import (
     CompositeModel,
-    HiddenTokens,
     Tables,
+    TokenBatch,
     expected_levels,
     explain,
     maximise_tables,
     shares_by_group,
 )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Tokens of whole sentences; without `charted` they get no derivation, even with a grammar.
-
-    Preterminals are then drawn one by one from their shares.  So are sentences too long for a chart
-    in training: they teach words and topics, and nothing of the grammar.
-    """
-
-    tokens: HiddenTokens
-    charted: bool
 
 
 @final
@@ -82,12 +69,12 @@ class ExpectedCounts:
     documents: Float[Tensor, "d h"]
 
     @torch.no_grad()
-    def __call__(self, batch: Batch) -> Expected:
+    def __call__(self, batch: TokenBatch) -> Expected:
         model, documents = self.model, self.documents
-        tokens = batch.tokens.to(documents.device, documents.dtype)
+        tokens = batch.to(model)
         topics = documents[tokens.document]
         explained = explain(model, tokens, topics)
-        if batch.charted and model.shape.grammar is not None:
+        if batch.derived:
             found = inside_outside(model.potentials(explained.scores, tokens.lengths))
             possible = found.log_partition[found.log_partition > -torch.inf]
             value, impossible = float(possible.sum()), len(found.impossible)
@@ -107,7 +94,7 @@ class ExpectedCounts:
 def expect(
     model: CompositeModel,
     documents: Float[Tensor, "d h"],
-    batches: Sequence[Batch],
+    batches: Sequence[TokenBatch],
     executor: Executor,
 ) -> Expected:
     """The E step: expected counts over all batches; an error where a sentence is impossible."""
@@ -163,12 +150,12 @@ class RulePrior:
 
 @torch.no_grad()
 def sentence_log_likelihoods(
-    model: CompositeModel, batch: Batch, documents: Float[Tensor, "d h"]
+    model: CompositeModel, batch: TokenBatch, documents: Float[Tensor, "d h"]
 ) -> Float[Tensor, " s"]:
     """log p of each sentence of a batch, its end included, in nats."""
-    tokens = batch.tokens.to(documents.device, documents.dtype)
+    tokens = batch.to(model)
     scores = explain(model, tokens, documents[tokens.document]).scores
-    if batch.charted and model.shape.grammar is not None:
+    if batch.derived:
         return log_partition(model.potentials(scores, tokens.lengths))
     each = (scores @ model.tags).log()
     sentence = torch.repeat_interleave(tokens.lengths.to(each.device))

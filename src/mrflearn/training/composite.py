@@ -7,12 +7,19 @@ else held.  Within a phase no step makes its text less probable.
 A level that was learned from a word explains it better than it explains new ones.  So weights of
 levels are fitted where tables, rules and the n-gram model come from other folds than the words
 [Jelinek & Mercer 1980].  Tables of the others cost no training: their expected counts are summed.
+
+All that training moves is one dictionary of tensors, which a checkpoint holds: those of the model;
+`documents`, the topic shares of each; `tag_of_word`; `common`, weights as if preterminals were one;
+`strength`, the tokens that the prior of topic shares is worth; the same under `best.` as they were
+when the folds were most probable; `held`, log-likelihoods of the folds after each fit of weights;
+`rows`, the history of EM; and `rounds` of the text that are over, or under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, final
 
 import numpy as np
@@ -21,20 +28,23 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mrflearn.execution.executor import Executor
-from mrflearn.features.document_stream import DocumentStream, EncodedDocument
+from mrflearn.features.document_stream import DocumentStream
 from mrflearn.features.ngrams import Counts
 from mrflearn.io.corpus import Vocabulary
 from mrflearn.models.composite_lm import (
-    PLSA,
     CompositeModel,
     CompositeShape,
     Figures,
+    NgramScores,
+    TokenBatch,
+    batches,
     common_weights,
+    ngram_scores,
     normalised_weights,
 )
 from mrflearn.models.ngram import NgramLevel
+from mrflearn.models.topics import PLSA, best_strength
 from mrflearn.objectives.expected_counts import (
-    Batch,
     Expected,
     RulePrior,
     counts_of_others,
@@ -43,11 +53,8 @@ from mrflearn.objectives.expected_counts import (
 )
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.composite_start import (
+    GrammarChoice,
     GrammarStart,
-    NgramScores,
-    batches,
-    best_strength,
-    ngram_scores,
     start_model,
     start_topics,
     tag_shares_of_words,
@@ -62,7 +69,7 @@ from mrflearn.training.outcome import Row
 def text_step(
     parameters: Parameters,
     model: CompositeModel,
-    train: Sequence[Batch],
+    train: Sequence[TokenBatch],
     executor: Executor,
     prior: RulePrior,
 ) -> tuple[float, Parameters]:
@@ -81,7 +88,7 @@ class FoldTrial(NamedTuple):
 
     model: CompositeModel
     documents: Float[Tensor, "d h"]
-    batches: Sequence[Batch]
+    batches: Sequence[TokenBatch]
 
 
 def level_uses(
@@ -106,7 +113,7 @@ def weight_step(
 ) -> StepFunction:
     """EM steps for weights that several models share, after a Dirichlet prior around `centre`.
 
-    Tied, they are the same for all preterminals.  `seen` is told what `level_uses` found.
+    Tied, they are the same for all preterminals.  What `level_uses` finds is appended to `seen`.
     """
     kept = centre > 0
 
@@ -140,6 +147,7 @@ class Fold(NamedTuple):
     The n-gram model of a sentence itself would leave nothing for grammar and topics to explain.
     """
 
+    sentences: Counts
     text: DocumentStream
     level: NgramLevel | None
 
@@ -151,10 +159,9 @@ class Fold(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """A text, the fold of each sentence, and each fold."""
+    """A text and its folds."""
 
     text: DocumentStream
-    number: Counts
     each: tuple[Fold, ...]
 
     @classmethod
@@ -165,16 +172,15 @@ class Folds:
             inside, outside = np.flatnonzero(number == k), np.flatnonzero(number != k)
             rest = text.part(outside if len(outside) else inside)
             level = NgramLevel.learn(rest.stream, order, vocabulary) if order else None
-            each.append(Fold(text.part(inside), level))
-        return cls(text, number, tuple(each))
+            each.append(Fold(inside, text.part(inside), level))
+        return cls(text, tuple(each))
 
     def scores(self, tag_of_word: Tensor) -> NgramScores:
-        """What the n-gram models make of each token of the whole text."""
-        pieces = [fold.scores(tag_of_word) for fold in self.each]
-        mine = [np.flatnonzero(self.number == k) for k in range(len(self.each))]
-        places = np.concatenate([self.text.places(sentences, ends=True) for sentences in mine])
-        joined = NgramScores(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
-        return joined.at(np.argsort(places))
+        """What the n-gram models make of each token of the text."""
+        places = [self.text.places(fold.sentences, ends=True) for fold in self.each]
+        order = np.argsort(np.concatenate(places))
+        pieces = zip(*(fold.scores(tag_of_word) for fold in self.each), strict=True)
+        return NgramScores(*(np.concatenate(own)[order] for own in pieces))
 
 
 def deleted_model(model: CompositeModel, rest: Expected, prior: RulePrior) -> CompositeModel:
@@ -187,9 +193,10 @@ def deleted_model(model: CompositeModel, rest: Expected, prior: RulePrior) -> Co
     return maximise(model, replace(rest, rules=rules, start=start))
 
 
-# What training has come to, and its two phases.
+# The two phases, and how they alternate.
 
 
+WEIGHT_STEPS = 3  # of EM, each time the weights of levels have their turn
 TIED_PRIOR = 5.0  # uses of levels that weights are taken to have come from, the same for all tags
 TAG_PRIOR = 20.0  # uses that a preterminal's own weights need to count as much as the common ones
 TREEBANK_USES = 30.0  # uses of each phrase that a treebank's rules count for beside the text
@@ -204,7 +211,6 @@ class CompositeSettings:
 
     em: EM
     rounds: int
-    weight_steps: int
     longest: int | None
     seed: int
     kind: torch.dtype
@@ -216,207 +222,135 @@ class CompositeSettings:
 
 @final
 @dataclass(frozen=True, eq=False)
-class CompositeState:
-    """Everything that training moves."""
-
-    model: CompositeModel
-    documents: Float[Tensor, "d h"]
-    tag_of_word: Float[Tensor, "w a"]
-    common: Float[Tensor, "b a l"]  # weights as if preterminals were one
-    strength: float  # tokens that the prior of topic shares is worth
-
-    def tensors(self) -> Parameters:
-        """The numbers by name."""
-        strength = torch.tensor(self.strength, dtype=torch.float64)
-        own = {"documents": self.documents, "tag_of_word": self.tag_of_word, "common": self.common}
-        return {**self.model.tensors(), **own, "strength": strength}
-
-    def with_tensors(self, tensors: Parameters) -> CompositeState:
-        """The same with other numbers."""
-        own = {name: tensors[name] for name in ("documents", "tag_of_word", "common")}
-        model, strength = self.model.with_tensors(tensors), float(tensors["strength"])
-        return CompositeState(model, strength=strength, **own)
-
-    @property
-    def prior(self) -> Figures:
-        """The shares of topics in the training text, no topic left out altogether."""
-        shares = self.documents.double().mean(dim=0).cpu().numpy() + 1e-6
-        return np.asarray(shares / shares.sum())
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Progress:
-    """What training has come to: the one record that a checkpoint holds."""
-
-    state: CompositeState
-    best: CompositeState  # as it was when the folds were most probable
-    held: tuple[float, ...] = ()  # log-likelihoods of the folds after each fit of weights
-    history: tuple[Row, ...] = ()
-    reason: str = ""
-    rounds: int = 0  # of the text that are over, or under way
-
-    def tensors(self) -> Parameters:
-        """The record as tensors."""
-        rows = [[row.iteration, row.value, row.seconds] for row in self.history]
-        return {
-            **self.state.tensors(),
-            **{f"best.{name}": value for name, value in self.best.tensors().items()},
-            "held": torch.tensor(self.held, dtype=torch.float64),
-            "rows": torch.tensor(rows, dtype=torch.float64).reshape(-1, 3),
-            "rounds": torch.tensor(self.rounds, dtype=torch.float64),
-        }
-
-    def with_tensors(self, tensors: Parameters) -> Progress:
-        """The record that tensors hold."""
-        rows = (
-            Row(int(i), value, float("nan"), 1.0, int(i), seconds)
-            for i, value, seconds in tensors["rows"].tolist()
-        )
-        return Progress(
-            self.state.with_tensors(tensors),
-            self.best.with_tensors(under("best.", tensors)),
-            tuple(tensors["held"].tolist()),
-            tuple(rows),
-            rounds=int(tensors["rounds"]),
-        )
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class Trainer:
     """What the phases of one training share; each takes a record and gives the next one."""
 
     settings: CompositeSettings
     executor: Executor
     folds: Folds
-    shape: CompositeShape
+    model: CompositeModel  # at the start
     prior: RulePrior
 
-    def text_batches(self, tag_of_word: Float[Tensor, "w a"]) -> list[Batch]:
+    def text_batches(self, tag_of_word: Float[Tensor, "w a"]) -> list[TokenBatch]:
         """The text, with what the n-gram models of other folds make of it."""
         scores = self.folds.scores(tag_of_word)
-        return [own for _, own in batches(self.folds.text, scores, self.shape, self._longest)]
+        return batches(self.folds.text, scores, self.model.shape, self.settings.longest)
 
-    def deleted_models(self, state: CompositeState) -> tuple[CompositeState, list[FoldTrial]]:
+    def step(self, parameters: Parameters, train: list[TokenBatch]) -> tuple[float, Parameters]:
+        """One EM step on the text, whose batches are made here if there are none."""
+        if not train:  # a resumed training knows its tags only now
+            train += self.text_batches(parameters["tag_of_word"])
+        return text_step(parameters, self.model, train, self.executor, self.prior)
+
+    def deleted_models(self, record: Parameters) -> tuple[Parameters, list[FoldTrial]]:
         """Folds of the text, each with the model of the others, and which words have which tags.
 
-        Topic shares are those that the sentences before in a document tell.
+        Topic shares are those that the sentences before in a document suggest.
         """
-        counts = [self._counts(state, fold) for fold in self.folds.each]
+        model, documents = self.model.with_tensors(record), record["documents"]
+        shape, longest, counts, texts = model.shape, self.settings.longest, [], []
+        for fold in self.folds.each:
+            own = batches(fold.text, fold.scores(record["tag_of_word"]), shape, longest)
+            counts.append(expect(model, documents, own, self.executor))
         tags = torch.stack([found.tags for found in counts]).sum(dim=0)
-        model = replace(state.model, tags=tags.sum(dim=0) / tags.sum())
-        models, texts, ready = [], [], []
-        for number in self._judged():
+        model = replace(model, tags=tags.sum(dim=0) / tags.sum())
+        # The first folds, as many as weights need.
+        judged = np.cumsum([len(fold.text.stream) for fold in self.folds.each])
+        for number in range(min(len(judged), 1 + int(np.searchsorted(judged, MOST_JUDGED)))):
             rest, fold = counts_of_others(counts, number), self.folds.each[number]
-            models.append(deleted_model(model, rest, self.prior))
-            texts.append(fold.text)
-            own, rows = fold.scores(self._tag_shares(rest.tags)), np.arange(len(fold.text))
-            ready.append(list(batches(fold.text, own, self.shape, self._longest, rows)))
-        strength, shares = best_strength(models, texts, ready, state.prior)
+            scores = fold.scores(self._tag_shares(rest.tags))
+            own = batches(fold.text, scores, shape, longest, by_sentence=True)
+            texts.append((deleted_model(model, rest, self.prior), fold.text, own))
+        strength, shares = best_strength(texts, topic_prior(documents))
         trials = [
-            FoldTrial(model, torch.from_numpy(own).to(state.documents), _derived(pairs))
-            for model, own, pairs in zip(models, shares, ready, strict=True)
+            FoldTrial(deleted, torch.from_numpy(own).to(documents), _derived(ready))
+            for (deleted, _, ready), own in zip(texts, shares, strict=True)
         ]
-        tag_of_word = self._tag_shares(tags)
-        return replace(state, model=model, tag_of_word=tag_of_word, strength=strength), trials
+        found = {"tags": model.tags, "tag_of_word": self._tag_shares(tags)}
+        return {**record, **found, "strength": torch.tensor(strength, dtype=torch.float64)}, trials
 
-    def learn_weights(self, progress: Progress, *, tied: bool) -> tuple[Progress, bool]:
+    def learn_weights(self, record: Parameters, *, tied: bool) -> tuple[Parameters, bool]:
         """Fits weights of levels to the folds; True where the user asked to stop.
 
         Tied, they are first fitted as if all preterminals were one.
         """
-        settings, seen = self.settings, list[tuple[float, Tensor]]()
-        with interruptible(announce=settings.progress) as interrupt:
-            state, trials = self.deleted_models(progress.state)
-        em = replace(settings.em, max_iterations=settings.weight_steps)
-        weights, common, stopped = state.model.weights, state.common, interrupt.asked
-        if tied and not stopped:
-            step = weight_step(trials, self.executor, weights, TIED_PRIOR, tied=True, seen=seen)
-            outcome = em.fit(step, {"weights": weights})
-            weights = common = outcome.model["weights"]
-            stopped = outcome.ending == "interrupted"
-        if stopped:
-            model = replace(state.model, weights=weights)
-            return replace(progress, state=replace(state, model=model, common=common)), True
-        step = weight_step(trials, self.executor, common, TAG_PRIOR, tied=False, seen=seen)
-        outcome = em.fit(step, {"weights": weights})
-        value, used = seen[-1]
-        model = replace(state.model, weights=outcome.model["weights"])
-        state = replace(state, model=model, common=common_weights(used, TIED_PRIOR))
-        best = state if value >= max(progress.held, default=value) else progress.best
-        progress = replace(progress, state=state, best=best, held=(*progress.held, value))
-        return progress, outcome.ending == "interrupted"
+        seen: list[tuple[float, Tensor]] = []
+        with interruptible(announce=self.settings.progress) as interrupt:
+            record, trials = self.deleted_models(record)
+        em, stopped = replace(self.settings.em, max_iterations=WEIGHT_STEPS), interrupt.asked
+        for now_tied in [True, False] if tied else [False]:
+            if stopped:
+                return record, True
+            centre = record["weights" if now_tied else "common"]
+            prior = TIED_PRIOR if now_tied else TAG_PRIOR
+            step = weight_step(trials, self.executor, centre, prior, tied=now_tied, seen=seen)
+            outcome = em.fit(step, {"weights": record["weights"]})
+            weights, stopped = outcome.model["weights"], outcome.ending == "interrupted"
+            record = {**record, "weights": weights}
+            record["common"] = weights if now_tied else common_weights(seen[-1][1], TIED_PRIOR)
+        value = seen[-1][0]
+        if value >= max(record["held"].tolist(), default=value):
+            record |= {f"best.{name}": record[name] for name in under("best.", record)}
+        record["held"] = torch.cat([record["held"], torch.tensor([value], dtype=torch.float64)])
+        return record, stopped
 
-    def learn_text(self, progress: Progress, *, resume: bool) -> tuple[Progress, bool]:
-        """Fits words, rules and topic shares to the training text; True where asked to stop."""
-        settings, train = self.settings, list[Batch]()
-
-        def step(parameters: Parameters) -> tuple[float, Parameters]:
-            if not train:  # a resumed training knows its tags only now
-                train.extend(self.text_batches(parameters["tag_of_word"]))
-            return text_step(parameters, progress.state.model, train, self.executor, self.prior)
-
-        em = replace(settings.em, max_iterations=-(-settings.em.max_iterations // settings.rounds))
-        outcome = em.fit(
-            step,
-            progress.tensors(),
-            identity={"seed": settings.seed},
-            progress=settings.progress,
-            checkpoint=settings.checkpoint,
-            resume=resume,
-        )
-        progress = progress.with_tensors(outcome.model)
-        history = (*progress.history, *outcome.history)
-        progress = replace(progress, history=history, reason=outcome.reason)
-        return progress, outcome.ending == "interrupted"
-
-    def run(self, progress: Progress) -> Progress:
-        """Alternates the two, from the beginning or from a checkpoint.
+    def run(self, record: Parameters) -> tuple[Parameters, str]:
+        """Alternates the two, from the beginning or from a checkpoint; the last says why it ended.
 
         Of the models between rounds the one under which the folds are most probable is kept.
         """
-        resume, stopped = self.settings.resume, False
-        while resume or progress.rounds < self.settings.rounds:
+        settings, stopped, reason = self.settings, False, ""
+        em = replace(settings.em, max_iterations=-(-settings.em.max_iterations // settings.rounds))
+        resume = settings.resume
+        while resume or record["rounds"] < settings.rounds:
             if not resume:
-                progress, stopped = self.learn_weights(progress, tied=progress.rounds == 0)
-                progress = replace(progress, rounds=progress.rounds + 1)
+                record, stopped = self.learn_weights(record, tied=not record["rounds"])
+                record["rounds"] = record["rounds"] + 1
             if not stopped:
-                progress, stopped = self.learn_text(progress, resume=resume)
+                outcome = em.fit(
+                    partial(self.step, train=[]),
+                    record,
+                    identity={"seed": settings.seed},
+                    progress=settings.progress,
+                    checkpoint=settings.checkpoint,
+                    resume=resume,
+                )
+                rows = torch.cat([outcome.model["rows"], _table(outcome.history)])
+                record, reason = {**outcome.model, "rows": rows}, outcome.reason
+                stopped = outcome.ending == "interrupted"
             if stopped:
-                return progress
+                return record, reason
             resume = False
-        progress, _ = self.learn_weights(progress, tied=False)
-        return replace(progress, state=progress.best)
-
-    @property
-    def _longest(self) -> int | None:
-        """The most words of a sentence with a derivation; without a grammar there are none."""
-        return None if self.shape.grammar is None else self.settings.longest
-
-    def _counts(self, state: CompositeState, fold: Fold) -> Expected:
-        """The expected counts of one fold, with topic shares of each document."""
-        scores = fold.scores(state.tag_of_word)
-        own = [batch for _, batch in batches(fold.text, scores, self.shape, self._longest)]
-        return expect(state.model, state.documents, own, self.executor)
+        record, _ = self.learn_weights(record, tied=False)
+        return {**record, **under("best.", record)}, reason
 
     def _tag_shares(self, tags: Float[Tensor, "w a"]) -> Float[Tensor, "w a"]:
-        ends = self.shape.grammar is None
-        return tag_shares_of_words(tags, None if ends else self.shape.index.separator)
-
-    def _judged(self) -> range:
-        """The first folds, as many as weights need."""
-        sizes = np.cumsum([len(fold.text.stream) for fold in self.folds.each])
-        return range(min(len(sizes), 1 + int(np.searchsorted(sizes, MOST_JUDGED))))
+        shape = self.model.shape
+        return tag_shares_of_words(tags, None if shape.ends else shape.index.separator)
 
 
-def _derived(pairs: list[tuple[Counts, Batch]]) -> list[Batch]:
+def _derived(train: list[TokenBatch]) -> list[TokenBatch]:
     """The batches with derivations, or all where none has any.
 
     Without one, preterminals are known too badly to say what levels that see them are worth.
     """
-    every = [batch for _, batch in pairs]
-    return [batch for batch in every if batch.charted] or every
+    return [batch for batch in train if batch.derived] or train
+
+
+def topic_prior(documents: Float[Tensor, "d h"]) -> Figures:
+    """The shares of topics in the training text, no topic left out altogether."""
+    shares = documents.double().mean(dim=0).cpu().numpy() + 1e-6
+    return np.asarray(shares / shares.sum())
+
+
+def _table(history: Iterable[Row]) -> Float[Tensor, "k 3"]:
+    rows = [[row.iteration, row.value, row.seconds] for row in history]
+    return torch.tensor(rows, dtype=torch.float64).reshape(-1, 3)
+
+
+def rows_of(table: Iterable[Sequence[float]]) -> tuple[Row, ...]:
+    """The history of EM whose iterations, values and seconds these are."""
+    return tuple(Row(int(i), value, float("nan"), 1.0, int(i), s) for i, value, s in table)
 
 
 # Training of the composite model from documents: folds, a start, rounds of EM.
@@ -428,8 +362,10 @@ class CompositeFit:
     """A trained model, the n-gram model of all documents, and how new documents begin."""
 
     model: CompositeModel
+    vocabulary: Vocabulary
+    names: tuple[str, ...]  # of symbols, phrases first
     ngrams: NgramLevel | None
-    tag_of_word: Figures  # p(preterminal | word), which the n-gram model is told tags by
+    tag_of_word: Figures  # p(preterminal | word), which the n-gram model knows tags by
     prior: Figures  # shares of topics in the training text
     strength: float  # tokens that the prior is worth
     history: tuple[Row, ...]  # of the training text and a treebank's rules, round after round
@@ -438,34 +374,35 @@ class CompositeFit:
 
 
 def fit_composite(
-    documents: Sequence[EncodedDocument],
+    text: DocumentStream,
+    documents: int,
     vocabulary: Vocabulary,
     shape: CompositeShape,
     order: int,
-    starts: Sequence[GrammarStart],
+    choice: GrammarChoice,
     settings: CompositeSettings,
     executor: Executor,
 ) -> CompositeFit:
-    """The model trained on documents, from the best of several starts.
+    """The model trained on so many documents, from the best of several starts.
 
     `order` 0: without an n-gram model.
     """
-    text = DocumentStream.of(documents, vocabulary.separator, range(len(documents)))
-    folds = Folds.of(text, fold_numbers(text, len(documents)), order, vocabulary)
-    topics = start_topics(text, shape, len(documents), settings.seed)
-    begun = [_begin(settings, executor, shape, folds, topics, start) for start in starts]
-    trainer, state = begun[0] if len(begun) == 1 else min(begun, key=lambda one: _promise(*one))
-    progress = trainer.run(Progress(state, state))
-    state = progress.state
+    folds = Folds.of(text, fold_numbers(text, documents), order, vocabulary)
+    topics = start_topics(text, shape, documents, settings.seed)
+    begun = [_begin(settings, executor, shape, folds, topics, start) for start in choice.starts]
+    trainer, record = begun[0] if len(begun) == 1 else min(begun, key=lambda one: _promise(*one))
+    record, reason = trainer.run(record)
     return CompositeFit(
-        state.model,
+        trainer.model.with_tensors(record),
+        vocabulary,
+        choice.names,
         NgramLevel.learn(text.stream, order, vocabulary) if order else None,
-        state.tag_of_word.double().cpu().numpy(),
-        state.prior,
-        state.strength,
-        progress.history,
-        progress.held,
-        progress.reason,
+        record["tag_of_word"].double().cpu().numpy(),
+        topic_prior(record["documents"]),
+        float(record["strength"]),
+        rows_of(record["rows"].tolist()),
+        tuple(record["held"].tolist()),
+        reason,
     )
 
 
@@ -476,28 +413,32 @@ def _begin(
     folds: Folds,
     topics: PLSA,
     start: GrammarStart,
-) -> tuple[Trainer, CompositeState]:
+) -> tuple[Trainer, Parameters]:
     """A training before its first step."""
     guess = start.tag_of_word.clone()
     if shape.grammar is not None:
         guess[shape.index.separator] = 0
-    train = [batch for _, batch in batches(folds.text, folds.scores(guess), shape)]
+    train = batches(folds.text, folds.scores(guess), shape)
     given = folds.each[0].level is not None
     model = start_model(shape, train, topics, start, given).to(settings.device)
     model = model.with_tensors({n: t.to(settings.kind) for n, t in model.tensors().items()})
-    shares = torch.from_numpy(topics.documents).to(settings.device, settings.kind)
     treebank = shape.grammar is not None and not shape.grammar.dense
     prior = RulePrior.around(model, TREEBANK_USES if treebank else 0.0)
-    trainer = Trainer(settings, executor, folds, model.shape, prior)
-    return trainer, CompositeState(model, shares, guess, model.weights, 10.0)
+    state = {
+        **model.tensors(),
+        "documents": torch.from_numpy(topics.documents).to(model.weights),
+        "tag_of_word": guess,
+        "common": model.weights,
+        "strength": torch.tensor(10.0, dtype=torch.float64),
+    }
+    record = state | {f"best.{name}": value for name, value in state.items()}
+    nothing = torch.zeros(0, dtype=torch.float64)
+    record |= {"held": nothing, "rows": nothing.reshape(0, 3), "rounds": nothing.sum()}
+    return Trainer(settings, executor, folds, model, prior), record
 
 
-def _promise(trainer: Trainer, state: CompositeState) -> float:
+def _promise(trainer: Trainer, record: Parameters) -> float:
     """How improbable some of the text is after a few steps."""
-    train = trainer.text_batches(state.tag_of_word)
-    some = ([batch for batch in train if batch.charted] or train)[:SOME_BATCHES]
-
-    def step(parameters: Parameters) -> tuple[float, Parameters]:
-        return text_step(parameters, state.model, some, trainer.executor, trainer.prior)
-
-    return replace(trainer.settings.em, max_iterations=SOME_STEPS).fit(step, state.tensors()).value
+    some = _derived(trainer.text_batches(record["tag_of_word"]))[:SOME_BATCHES]
+    step = partial(trainer.step, train=some)
+    return replace(trainer.settings.em, max_iterations=SOME_STEPS).fit(step, record).value

@@ -1,209 +1,40 @@
-"""Where training of a composite model starts: batches of text, counts of the rest of the text."""
+"""Where EM starts for a composite model: a grammar, topics by PLSA, and tables of counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mrflearn.features.document_stream import DocumentStream, EncodedDocument
-from mrflearn.features.ngrams import Counts
+from mrflearn.errors import DataError, SettingsError
+from mrflearn.features.document_stream import DocumentStream
+from mrflearn.features.treebank import TreebankCounts
 from mrflearn.io.corpus import Vocabulary
+from mrflearn.io.ptb import read_trees
+from mrflearn.io.trees import Tree
+from mrflearn.kernels.rules import RuleShape
 from mrflearn.models.composite_lm import (
-    GIVEN,
-    PLSA,
     CompositeModel,
     CompositeShape,
-    Figures,
-    HiddenTokens,
-    Level,
-    document_counts,
-    explain,
+    Tables,
+    TokenBatch,
     maximise_tables,
-    shares_before_each,
 )
-from mrflearn.models.ngram import NgramLevel, with_blind
-from mrflearn.objectives.expected_counts import Batch
+from mrflearn.models.topics import PLSA, document_counts
 
-# Documents made ready for the composite model: batches of sentences of about one length.
-
-
-TOKENS_PER_BATCH = 8192
+# The grammar: none, random, or read off a treebank.
 
 
-class NgramScores(NamedTuple):
-    """What an n-gram model makes of each token of a text; zeros without one."""
-
-    given: Figures  # p(token | words before, preterminal), (tokens, preterminals)
-    blind: Figures  # p(token | words before), where a grammar makes ends: among words
-    bucket: Counts
-
-    def at(self, places: Counts) -> NgramScores:
-        """The same for some tokens."""
-        return NgramScores(self.given[places], self.blind[places], self.bucket[places])
-
-
-def ngram_scores(
-    text: DocumentStream, level: NgramLevel | None, tag_of_word: Figures
-) -> NgramScores:
-    """What an n-gram model, if there is one, makes of each token of a text."""
-    size, tags = len(text.stream) - 1, tag_of_word.shape[1]
-    if level is None:
-        return NgramScores(np.zeros((size, tags)), np.zeros(size), np.zeros(size, np.int64))
-    found = level.tagged(text.stream, with_blind(tag_of_word))
-    return NgramScores(found[:, :-1], found[:, -1], level.buckets(text.stream))
-
-
-def batches(
-    text: DocumentStream,
-    given: NgramScores,
-    shape: CompositeShape,
-    longest: int | None = None,
-    row_of_sentence: Counts | None = None,
-) -> Iterator[tuple[Counts, Batch]]:
-    """(sentence numbers, batch) for all sentences, the short before the long.
-
-    Sentences of more than `longest` words get no derivation.  `row_of_sentence` is whose topic
-    shares a sentence has, by default its document's.
-    """
-    ends = shape.grammar is None
-    owner = text.document if row_of_sentence is None else row_of_sentence
-    rows = shape.index.rows(text.stream)
-    order = np.argsort(text.length, kind="stable")
-    limit = np.inf if longest is None else longest
-    for charted in (True, False):
-        chosen = order[(text.length[order] <= limit) == charted]
-        for sentences in _chunks(chosen, text.length):
-            places = text.places(sentences, ends=ends)
-            sizes = text.length[sentences] + ends
-            here = given.at(places)
-            tokens = HiddenTokens(
-                torch.from_numpy(rows[:, places]),
-                torch.from_numpy(here.bucket),
-                torch.from_numpy(np.repeat(owner[sentences], sizes)),
-                torch.from_numpy(here.given),
-                torch.from_numpy(here.blind),
-                torch.from_numpy(sizes),
-            )
-            yield sentences, Batch(tokens, charted)
-
-
-def _chunks(sentences: Counts, length: Counts) -> Iterator[Counts]:
-    total = np.cumsum(length[sentences])
-    if len(sentences):
-        yield from np.split(sentences, np.flatnonzero(np.diff(total // TOKENS_PER_BATCH)) + 1)
-
-
-def encode(
-    documents: Sequence[Sequence[Sequence[str]]], vocabulary: Vocabulary
-) -> list[EncodedDocument]:
-    """Documents as numbers."""
-    return [[vocabulary.encode(words) for words in sentences] for sentences in documents]
-
-
-# Topic shares for unseen documents under the composite model.
-
-
-STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
-
-
-@torch.no_grad()
-def by_topic(
-    model: CompositeModel, tokens: HiddenTokens
-) -> tuple[Float[Tensor, "t h"], Float[Tensor, " t"]]:
-    """What each topic gives each token, and what it has without any: preterminals by their shares.
-
-    Derivations are left aside, since the shares of a sentence need only be a function of the
-    words before it.
-    """
-    kind, device = model.weights.dtype, model.weights.device
-    tokens = tokens.to(device, kind)
-    topics = torch.ones(len(tokens), model.shape.topics, dtype=kind, device=device)
-    explained = explain(model, tokens, topics)
-    weighed = explained.weights * model.tags.unsqueeze(1)
-    gained = torch.zeros_like(topics)
-    otherwise = (weighed[:, :, -GIVEN:] * explained.means[:, :, -GIVEN:]).sum(dim=(1, 2))
-    for place, level in enumerate(model.shape.levels):
-        used = weighed[:, :, place]
-        if level.topic:
-            used = used if level.tag else used.sum(dim=1, keepdim=True)
-            gained += (used.unsqueeze(2) * explained.values[place]).sum(dim=1)
-        else:
-            otherwise = otherwise + (used * explained.means[:, :, place]).sum(dim=1)
-    return gained, otherwise
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Folded:
-    """Topic shares before each sentence and after each document, by number.
-
-    `value` is log p of all words where preterminals are drawn by their shares alone.
-    """
-
-    before: Figures
-    after: dict[int, Figures]
-    value: float
-
-
-def fold_in(
-    model: CompositeModel,
-    text: DocumentStream,
-    batches: Iterable[tuple[Counts, Batch]],
-    prior: Figures,
-    strength: float,
-) -> Folded:
-    """Topic shares of documents, from a prior worth `strength` draws and the words so far."""
-    size = len(text.stream) - 1
-    gained, otherwise = np.zeros((size, model.shape.topics)), np.ones(size)
-    ends = model.shape.grammar is None
-    for sentences, batch in batches:
-        places = text.places(sentences, ends=ends)
-        found = by_topic(model, batch.tokens)
-        gained[places], otherwise[places] = (x.cpu().numpy() for x in found)
-    shares, after, value = np.empty((len(text), model.shape.topics)), {}, 0.0
-    for document, mine in enumerate(text.by_document(0)):
-        if not len(mine):
-            continue
-        places = text.places(mine, ends=ends)
-        sizes = text.length[mine] + ends
-        own = gained[places], otherwise[places]
-        *rows, after[document] = shares_before_each(*own, np.cumsum(sizes), prior, strength)
-        shares[mine] = rows
-        mixed = (own[0] * np.repeat(shares[mine], sizes, axis=0)).sum(axis=1) + own[1]
-        with np.errstate(divide="ignore"):
-            value += float(np.log(mixed).sum())
-    return Folded(shares, after, value)
-
-
-def best_strength(
-    models: Sequence[CompositeModel],
-    texts: Sequence[DocumentStream],
-    batches: Sequence[list[tuple[Counts, Batch]]],
-    prior: Figures,
-) -> tuple[float, list[Figures]]:
-    """(the prior's strength that suits texts under their models best, shares before sentences)."""
-    if models[0].shape.topics == 1:
-        return STRENGTHS[0], [np.ones((len(text), 1)) for text in texts]
-    folded = [
-        [fold_in(*each, prior, strength) for each in zip(models, texts, batches, strict=True)]
-        for strength in STRENGTHS
-    ]
-    best = int(np.argmax([sum(each.value for each in found) for found in folded]))
-    return STRENGTHS[best], [each.before for each in folded[best]]
-
-
-# Where EM begins for the composite model: topics from PLSA, preterminals from a guess by word.
-
-
-PLSA_STEPS = 30
-MOST_DOCUMENTS = 0.5  # the share of documents above which a word is no sign of a topic
-UNIFORM = 0.1  # how much of another level's weight the uniform distribution begins with
+GrammarLike: TypeAlias = str | tuple[int, int] | Iterable[Tree] | None
+NEW_ROOT = 1e-3  # sentences that a symbol never seen at the root is taken to have begun
+GOES_ON = 0.45  # the chance that a child is a phrase: derivations end, and are not too short
+ONE_WORD = 0.05  # the chance that a sentence is a single preterminal
 OTHER_TAGS = 0.1  # times that a word is taken to have been seen with tags in their common shares
 
 
@@ -215,6 +46,83 @@ class GrammarStart:
     rules: Float[Tensor, " r"]
     start: Float[Tensor, " s"]
     tag_of_word: Float[Tensor, "w a"]
+
+
+class GrammarChoice(NamedTuple):
+    """Wiring, places to start EM from, and names of symbols."""
+
+    wiring: RuleShape | None
+    starts: list[GrammarStart]
+    names: tuple[str, ...]
+
+
+def choose_grammar(
+    grammar: GrammarLike, vocabulary: Vocabulary, horizontal: int | None, restarts: int, seed: int
+) -> GrammarChoice:
+    """What `grammar=` stands for; `horizontal` is for treebanks, the last two for latent ones."""
+    if grammar is None:
+        nothing = torch.zeros(0, dtype=torch.float64)
+        every = torch.ones(len(vocabulary), 1, dtype=torch.float64)
+        return GrammarChoice(None, [GrammarStart(nothing, nothing, every)], ())
+    if isinstance(grammar, tuple) and len(grammar) == 2 and isinstance(grammar[0], int):
+        grammar = f"latent:{grammar[0]},{grammar[1]}"
+    if not isinstance(grammar, str):
+        return _from_trees(grammar, vocabulary, horizontal)
+    if re.match("treebank:.", grammar):
+        return _from_trees(read_trees(grammar.removeprefix("treebank:")), vocabulary, horizontal)
+    sizes = re.fullmatch(r"latent:\s*0*([1-9]\d*)\s*,\s*0*([1-9]\d*)\s*", grammar)
+    if sizes is None:
+        raise SettingsError(
+            f"grammar {grammar!r} is not known; try latent:10,20 (two numbers, phrases and "
+            "preterminals, each 1 or more), treebank:FILE, or None."
+        )
+    return _latent(RuleShape.full(int(sizes[1]), int(sizes[2])), len(vocabulary), restarts, seed)
+
+
+def _latent(wiring: RuleShape, words: int, restarts: int, seed: int) -> GrammarChoice:
+    """A grammar with every rule there can be, at random probabilities."""
+    tags, symbols = wiring.preterminals, wiring.symbols
+    names = (*(f"X{k}" for k in range(wiring.phrases)), *(f"T{k}" for k in range(tags)))
+    child, root = _spread(wiring, GOES_ON, 1 - GOES_ON), _spread(wiring, 1 - ONE_WORD, ONE_WORD)
+    starts = []
+    for number in range(restarts):
+        generator = torch.Generator().manual_seed(seed + 1000 * number)
+        noise = _noise((wiring.phrases, symbols, symbols), generator)
+        rules = child[:, None] * child * noise
+        start = root * _noise((symbols,), generator)
+        guess = torch.empty(words, tags, dtype=torch.float64).exponential_(generator=generator)
+        logs = (rules / rules.sum(dim=(1, 2), keepdim=True)).reshape(-1).log()
+        shares = guess / guess.sum(dim=1, keepdim=True)
+        starts.append(GrammarStart(logs, (start / start.sum()).log(), shares))
+    return GrammarChoice(wiring, starts, names)
+
+
+def _spread(wiring: RuleShape, *shares: float) -> Float[Tensor, " s"]:
+    """Even chances of phrases, and of preterminals, which have these shares together."""
+    sizes = torch.tensor([wiring.phrases, wiring.preterminals])
+    return (torch.tensor(shares, dtype=torch.float64) / sizes).repeat_interleave(sizes)
+
+
+def _noise(shape: tuple[int, ...], generator: torch.Generator) -> Float[Tensor, " ..."]:
+    """Factors that break symmetry and leave no rule out of reach."""
+    return torch.rand(shape, dtype=torch.float64, generator=generator) + 0.5
+
+
+def _from_trees(
+    trees: Iterable[Tree], vocabulary: Vocabulary, horizontal: int | None
+) -> GrammarChoice:
+    """The grammar of a treebank: its rules, relative frequencies, and the tags of its words.
+
+    Traces and grammatical functions are dropped, chains of only children are made one node, and
+    nodes of many children are split, the new ones remembering `horizontal` sisters.
+    """
+    counts = TreebankCounts.of(trees, horizontal=horizontal)
+    if not counts.rules:
+        raise DataError("the treebank has no tree of two words or more; it makes no grammar.")
+    roots = counts.root_counts() + NEW_ROOT
+    guess = tag_shares_of_words(counts.word_tags(vocabulary), None)
+    start = GrammarStart(counts.log_rules(), (roots / roots.sum()).log(), guess)
+    return GrammarChoice(counts.shape, [start], counts.phrases + counts.preterminals)
 
 
 def tag_shares_of_words(
@@ -232,15 +140,22 @@ def tag_shares_of_words(
     return shares
 
 
+# Topics from PLSA, and tables: preterminals by a guess from the word.
+
+
+PLSA_STEPS = 30
+MOST_DOCUMENTS = 0.5  # the share of documents above which a word is no sign of a topic
+UNIFORM = 0.1  # how much of another level's weight the uniform distribution begins with
+
+
 def start_topics(text: DocumentStream, shape: CompositeShape, documents: int, seed: int) -> PLSA:
     """PLSA of the words that levels have to explain, after a few steps of EM.
 
     Words found in most documents tell topics apart least and would drown the others: they are
     left aside here, and begin with no topic in particular.
     """
-    ends = shape.grammar is None
     mine = text.by_document(documents)
-    words = [text.stream[1:][text.places(sentences, ends=ends)] for sentences in mine]
+    words = [text.stream[1:][text.places(sentences, ends=shape.ends)] for sentences in mine]
     counts = document_counts(words, shape.index.states)
     spread = np.bincount(counts.indices, minlength=shape.index.states)
     common = spread > MOST_DOCUMENTS * documents
@@ -255,7 +170,7 @@ def start_topics(text: DocumentStream, shape: CompositeShape, documents: int, se
 
 def start_model(
     shape: CompositeShape,
-    train: Sequence[Batch],
+    train: Sequence[TokenBatch],
     topics: PLSA,
     grammar: GrammarStart,
     given: bool,
@@ -268,38 +183,26 @@ def start_model(
     tags = torch.zeros(shape.tags, dtype=torch.float64)
     by_word, by_document = torch.from_numpy(topics.words), torch.from_numpy(topics.documents)
     for batch in train:
-        words = batch.tokens.rows[0]
+        words = batch.rows[0]
         tag = grammar.tag_of_word[words]
-        topic = by_word[words] * by_document[batch.tokens.document]
+        topic = by_word[words] * by_document[batch.document]
         total = topic.sum(dim=1, keepdim=True)
         topic = torch.where(total > 0, topic / total, 1 / shape.topics)
         tags += tag.sum(dim=0)
+        one = tag.new_ones(len(tag), 1)
         for level, table in zip(shape.levels, counts, strict=True):
-            _count(level, table, batch.tokens, tag, topic)
+            seen = tag if level.tag else one, topic if level.topic else one
+            used = seen[0].unsqueeze(2) * seen[1].unsqueeze(1)
+            table.index_add_(0, batch.rows[level.words], used)
     tables = maximise_tables(shape, counts, _fallbacks(shape, counts))
     weights = _equal_weights(shape, given)
     return CompositeModel(shape, tables, weights, tags / tags.sum(), grammar.rules, grammar.start)
 
 
-def _count(
-    level: Level,
-    table: Float[Tensor, "k a h"],
-    tokens: HiddenTokens,
-    tag: Float[Tensor, "t a"],
-    topic: Float[Tensor, "t h"],
-) -> None:
-    """Adds tokens to the counts of a level, in place."""
-    one = tag.new_ones(len(tag), 1)
-    used = (tag if level.tag else one).unsqueeze(2) * (topic if level.topic else one).unsqueeze(1)
-    table.index_add_(0, tokens.rows[level.words], used)
-
-
-def _fallbacks(
-    shape: CompositeShape, counts: tuple[Float[Tensor, "k a h"], ...]
-) -> tuple[Float[Tensor, "k a h"], ...]:
+def _fallbacks(shape: CompositeShape, counts: Tables) -> Tables:
     """What stands where a preterminal or topic was not seen: frequencies without regard to them.
 
-    The rows at the end are for n-grams not seen (nothing) and contexts not seen (all words alike).
+    The rows at the end are for n-grams not seen (nothing) and contexts not seen (all words equal).
     """
     plain = tuple(table.sum(dim=(1, 2), keepdim=True) for table in counts)
     even = []
