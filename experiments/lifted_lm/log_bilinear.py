@@ -149,8 +149,8 @@ class HalvingSGD(ByEpochs):
     delta: float | None = None
     max_seconds: float | None = None
 
-    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> EpochState:
-        state = super().begin(problem, start)
+    def blank(self, start: Float[Tensor, " p"]) -> EpochState:
+        state = super().blank(start)
         # The rate and the last score, on the CPU: they are read at every step.
         state.kept["halving"] = torch.tensor([self.rate, -math.inf], dtype=torch.float64)
         return state
@@ -160,15 +160,10 @@ class HalvingSGD(ByEpochs):
         if rate < self.least:
             return Verdict("value", f"the rate has been halved to {rate:.2g}.")
         super().advance(problem, state)
-        score = self.validate(problem.at(state.vector))
+        score = self.validate(problem.objective.at(problem.natural(state.vector)))
         rate = rate if score > before else rate / 2
         state.kept["halving"] = torch.tensor([rate, score], dtype=torch.float64)
         return None
-
-    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> EpochState:
-        state = EpochState.restore(like, tensors)
-        state.kept["halving"] = tensors["kept.halving"].cpu()
-        return state
 
     def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:  # noqa: ARG002
         rate = float(state.kept["halving"][0])

@@ -7,7 +7,8 @@ import torch
 
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.problem import Cholesky, Diagonal, Penalty, Problem
-from mrflearn.training.lbfgs import LBFGS, OWLQN
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.owlqn import OWLQN
 from support.functions import Function, minimise
 
 GENERATOR = torch.Generator().manual_seed(0)

@@ -11,7 +11,8 @@ from torch import Tensor
 from mrflearn.errors import TrainingWarning
 from mrflearn.objectives.base import Evaluation, Layout, Objective
 from mrflearn.objectives.problem import Penalty
-from mrflearn.training.lbfgs import LBFGS, OWLQN
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.owlqn import OWLQN
 from support.functions import minimise
 
 EDGE, LOWEST, HIGHER = 1.0, 3.0, 10.0

@@ -10,8 +10,9 @@ from sklearn.linear_model import LogisticRegression
 
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.problem import Penalty
-from mrflearn.training.lbfgs import LBFGS, OWLQN
+from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.outcome import EarlyStopping
+from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.sgd import Adagrad
 from support.functions import fit
 from support.problems import LogisticLoss, LogisticModel, blank_model, examples, split

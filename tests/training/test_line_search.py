@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrflearn.training.line_search import Point, strong_wolfe
+from mrflearn.training.lbfgs import Point, strong_wolfe
 
 
 def counted(value, slope):

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mrflearn.training.checkpoint import restore_into, tensors_of
 from mrflearn.training.lbfgs import Memory
 
 
@@ -37,7 +38,7 @@ def walk(size, history, steps, seed, dtype, steepest_is_gradient=True):
     generator = torch.Generator().manual_seed(seed)
     scale = torch.rand(size, generator=generator, dtype=torch.float64).to(dtype) + 0.1
     point, pairs = torch.randn(size, generator=generator, dtype=torch.float64).to(dtype), []
-    memory = Memory(history, point)
+    memory = Memory.of(history, point)
     memory.steepest.copy_(scale * point)
     memory.square = float((scale * point).dot(scale * point))
     for _ in range(steps):
@@ -76,7 +77,7 @@ def test_inner_products_of_a_tiny_change_are_not_taken_from_differences():
     # |y| is 1e-6 |g| here: single precision would keep one digit of g'new.s - g'old.s.
     generator = torch.Generator().manual_seed(0)
     base = 1e3 * torch.randn(1000, generator=generator)
-    memory = Memory(3, base)
+    memory = Memory.of(3, base)
     memory.square = float(base.dot(base))
     old, pairs = base, []
     for _ in range(3):
@@ -102,10 +103,16 @@ def test_a_pair_without_curvature_is_left_out():
     torch.testing.assert_close(out, two_loop(pairs, bent))
 
 
+def restored(memory, like):
+    twin = Memory.of(4, like)
+    restore_into(twin, {name: value.clone() for name, value in tensors_of(memory).items()})
+    twin.clear_what_was_tried()
+    return twin
+
+
 def test_restore_gives_the_same_bits():
     memory, _, gradient = walk(30, 4, 9, 1, torch.float64)
-    twin = Memory(4, gradient)
-    twin.restore({name: value.clone() for name, value in memory.tensors().items()})
+    twin = restored(memory, gradient)
     ours, theirs = torch.empty_like(gradient), torch.empty_like(gradient)
     assert memory.direction(ours) == twin.direction(theirs)
     assert torch.equal(ours, theirs)
@@ -116,8 +123,7 @@ def test_what_was_tried_and_refused_leaves_no_trace():
     memory.step.fill_(torch.nan)
     memory.trial.fill_(torch.nan)
     memory.measure(memory.trial, gradient)
-    twin = Memory(4, gradient)
-    twin.restore({name: value.clone() for name, value in memory.tensors().items()})
+    twin = restored(memory, gradient)
     out = torch.empty_like(gradient)
     twin.direction(out)
     assert bool(out.isfinite().all())

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mrflearn.objectives.problem import Penalty, Problem
-from mrflearn.training.lbfgs import LBFGS, measure_noise, noise_of_line
+from mrflearn.objectives.problem import Penalty, Problem, measure_noise, noise_of_line
+from mrflearn.training.lbfgs import LBFGS
 from support.functions import Function, minimise
 
 
@@ -80,6 +80,7 @@ def test_what_no_reader_can_see_is_no_failure(gradient: float, ending: str) -> N
     """An inference inside may be less exact than it says, by a trillionth of the value."""
     start = torch.ones(4, dtype=torch.float64)
     bowl = Function(lambda x: (3 + 0.5 * x.square().sum(), x), start)
-    state = LBFGS().begin(Problem.of(bowl, Penalty(), None, start, 0), start)
+    state = LBFGS().blank(start)
+    LBFGS().begin(Problem.of(bowl, Penalty(), None, start, 0), state)
     state.memory.scale, state.gradient_norm = 1.0, gradient
     assert state.no_way_down().ending == ending

@@ -11,7 +11,8 @@ from mrflearn.errors import TrainingError
 from mrflearn.objectives.base import Layout
 from mrflearn.objectives.problem import Penalty
 from mrflearn.training import loop
-from mrflearn.training.lbfgs import LBFGS, OWLQN, pseudo_gradient, shrinkage
+from mrflearn.training.lbfgs import LBFGS
+from mrflearn.training.owlqn import OWLQN, pseudo_gradient, shrinkage
 from support.functions import Function, minimise
 from support.problems import Examples, examples, logistic, quadratic
 

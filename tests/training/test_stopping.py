@@ -22,7 +22,7 @@ def row(iteration, value, norm=1.0):
 )
 def test_the_gradient_rule_is_relative(norm, size, value, ends):
     rule = StopRule(100, tolerance=1e-4)
-    verdict = rule.verdict(row(1, value, norm), size, [], 0.0)
+    verdict = rule.verdict([row(1, value, norm)], size, 0.0)
     assert (verdict is not None and verdict.ending == "gradient") == ends
 
 
@@ -39,7 +39,7 @@ def test_the_gradient_rule_is_relative(norm, size, value, ends):
 )
 def test_the_value_rule_looks_back_over_a_period(values, noise, ends):
     rule, rows = StopRule(100, period=3, delta=1e-6), [row(i, v) for i, v in enumerate(values)]
-    verdict = rule.verdict(rows[-1], 1.0, rows, noise)
+    verdict = rule.verdict(rows, 1.0, noise)
     assert (verdict is not None and verdict.ending == "value") == ends
 
 

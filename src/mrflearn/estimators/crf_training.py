@@ -51,9 +51,10 @@ from mrflearn.objectives.likelihood import FieldLikelihood
 from mrflearn.objectives.problem import Penalty
 from mrflearn.objectives.reweighted import Shares, with_shares
 from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.lbfgs import LBFGS, OWLQN
+from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import Optimiser, minimise
 from mrflearn.training.outcome import Callback, EarlyStopping, Outcome
+from mrflearn.training.owlqn import OWLQN
 from mrflearn.training.sgd import SGD
 
 # How CRFs are trained: CRFsuite's algorithms by their names and settings.

@@ -56,10 +56,11 @@ from mrflearn.training.lap import (
     weighted_mean,
     with_precision,
 )
-from mrflearn.training.lbfgs import LBFGS, OWLQN
+from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import minimise
 from mrflearn.training.newton import LocalNewton, LocalSolution
 from mrflearn.training.outcome import Outcome
+from mrflearn.training.owlqn import OWLQN
 
 FieldCriterion = Literal["lap", "pl", "ml", "bp", "pw", "pmm", "consensus"]
 Fitted = Outcome[TabularModel]

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, final
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -105,17 +106,7 @@ def _flat(strength: Strength, layout: Layout, like: Tensor) -> float | Tensor:
     return torch.tensor(strengths, dtype=like.dtype).repeat_interleave(sizes).to(like.device)
 
 
-class Scaling(Protocol):
-    """A linear change of coordinates."""
-
-    def natural(self, scaled: Float[Tensor, " p"], /) -> Float[Tensor, " p"]:
-        """The parameters w of scaled coordinates u."""
-
-    def scaled(self, natural: Float[Tensor, " p"], /) -> Float[Tensor, " p"]:
-        """The scaled coordinates u of parameters w."""
-
-    def pull_back(self, gradient: Float[Tensor, " p"], /) -> Float[Tensor, " p"]:
-        """The gradient by u of what has this gradient by w."""
+# Coordinates in which the curvature is about one.
 
 
 @final
@@ -126,19 +117,22 @@ class Diagonal:
     sizes: Float[Tensor, " p"]
 
     def natural(self, scaled: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-        return scaled * self.sizes.to(scaled.dtype)
+        """The parameters w of scaled coordinates u."""
+        return scaled * self.sizes
 
     def scaled(self, natural: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-        return natural / self.sizes.to(natural.dtype)
+        """The scaled coordinates u of parameters w."""
+        return natural / self.sizes
 
     def pull_back(self, gradient: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-        return gradient * self.sizes.to(gradient.dtype)
+        """The gradient by u of what has this gradient by w."""
+        return gradient * self.sizes
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Cholesky:
-    """w = origin + L'^-1 u for the lower triangle L."""
+    """w = origin + L'^-1 u for the lower triangle L; its methods are those of `Diagonal`."""
 
     factor: Float[Tensor, "p p"]
     origin: Float[Tensor, " p"]
@@ -154,39 +148,49 @@ class Cholesky:
         return cls(torch.linalg.cholesky(ridged), origin)
 
     def natural(self, scaled: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-        column = scaled.unsqueeze(1)
-        turned: Tensor = torch.linalg.solve_triangular(self.factor.T, column, upper=True)
-        return self.origin + turned.squeeze(1)
+        return self.origin + _solve(self.factor.T, scaled, upper=True)
 
     def scaled(self, natural: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
         return self.factor.T @ (natural - self.origin)
 
     def pull_back(self, gradient: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-        column = gradient.unsqueeze(1)
-        turned: Tensor = torch.linalg.solve_triangular(self.factor, column, upper=False)
-        return turned.squeeze(1)
+        return _solve(self.factor, gradient, upper=False)
 
 
-def never() -> None:
-    """Lets every evaluation go ahead."""
+def _solve(triangle: Tensor, vector: Tensor, *, upper: bool) -> Tensor:
+    found: Tensor = torch.linalg.solve_triangular(triangle, vector.unsqueeze(1), upper=upper)
+    return found.squeeze(1)
+
+
+Scaling: TypeAlias = Diagonal | Cholesky
+
+
+# The objective with its penalty, as optimisers see it.
+
+
+@final
+@dataclass
+class Meter:
+    """Counts evaluations; `before` is called ahead of each, and may raise to end training there."""
+
+    evaluations: int = 0
+    before: Callable[[], None] = lambda: None
 
 
 @final
 @dataclass
 class Problem:
-    """An objective with its penalty as optimisers see it, and a count of evaluations.
+    """An objective with its penalty as a function of one vector.
 
-    Optimisers move `vector`, the scaled coordinates where there is a `scaling`; objective and L2
-    are functions of the parameters themselves.  `before` is called ahead of each evaluation of the
-    objective or of one of its parts, and may raise to end training there.
+    The vector holds the scaled coordinates where there is a `scaling`; objective and L2 are
+    functions of the parameters themselves.
     """
 
     objective: Objective[Any]
     penalty: FlatPenalty
     scaling: Scaling | None = None
     seed: int = 0
-    evaluations: int = 0
-    before: Callable[[], None] = field(default=never)
+    meter: Meter = field(default_factory=Meter)
 
     @classmethod
     def of(
@@ -195,7 +199,8 @@ class Problem:
         penalty: Penalty,
         scaling: Scaling | None,
         like: Float[Tensor, " p"],
-        seed: int,
+        seed: int = 0,
+        meter: Meter | None = None,
     ) -> Problem:
         """For vectors of the type and device of `like`."""
         flat = penalty.on(objective.layout, like)
@@ -203,7 +208,7 @@ class Problem:
             scaling = Diagonal(scaling.sizes.to(like))
         elif scaling is not None and flat.has_l1:
             raise TrainingError("coordinates that mix parameters take no L1 penalty.")
-        return cls(objective, flat, scaling, seed)
+        return cls(objective, flat, scaling, seed, meter or Meter())
 
     @property
     def l1(self) -> float | Float[Tensor, " p"]:
@@ -212,34 +217,23 @@ class Problem:
             return self.penalty.l1 * self.scaling.sizes
         return self.penalty.l1
 
-    def l1_value(self, vector: Float[Tensor, " p"]) -> Float[Tensor, ""]:
-        """The L1 penalty, which `total` leaves out."""
-        return self.penalty.l1_value(self.natural(vector))
-
     def natural(self, vector: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
         """The parameters that a vector stands for."""
         return vector if self.scaling is None else self.scaling.natural(vector)
-
-    def scaled(self, parameters: Float[Tensor, " p"]) -> Float[Tensor, " p"]:
-        """The vector that stands for parameters."""
-        return parameters if self.scaling is None else self.scaling.scaled(parameters)
-
-    def at(self, vector: Float[Tensor, " p"]) -> Any:
-        """What is trained, with the parameters that a vector stands for."""
-        return self.objective.at(self.natural(vector))
 
     def total(self, vector: Float[Tensor, " p"]) -> Evaluation:
         """The value without L1, its gradient and its noise.
 
         The gradient may lie in a buffer that the objective writes again: copy it to keep it.
         """
-        natural, parts = self.natural(vector), self.objective.parts
-        if parts == 1:
-            found = self._checked(self.objective, natural)
-        else:
-            found = total([self._part(k, natural) for k in range(parts)])
-        self.evaluations += 1
+        natural = self.natural(vector)
+        found = total([self._part(k, natural) for k in range(self.objective.parts)])
+        self.meter.evaluations += 1
         return self._penalised(natural, found)
+
+    def with_l1(self, vector: Float[Tensor, " p"], found: Evaluation) -> Evaluation:
+        """What `total` found at a vector with the L1 penalty in its value."""
+        return replace(found, value=found.value + self.penalty.l1_value(self.natural(vector)))
 
     def part(self, index: int, vector: Float[Tensor, " p"]) -> Evaluation:
         """One part of the objective and its equal share of L2; its warm start is kept."""
@@ -249,7 +243,17 @@ class Problem:
         return self._penalised(natural, found, 1 / self.objective.parts)
 
     def _part(self, index: int, natural: Float[Tensor, " p"]) -> Evaluation:
-        return self._checked(lambda where: self.objective.part(index, where), natural)
+        self.meter.before()
+        found = self.objective.part(index, natural)
+        value, gradient = found.value, found.gradient
+        if gradient.shape != natural.shape or gradient.dtype != natural.dtype or value.numel() != 1:
+            raise TrainingError(
+                f"the value has shape {tuple(value.shape)} and the gradient is {gradient.dtype} "
+                f"of shape {tuple(gradient.shape)}; one number and {natural.dtype} of shape "
+                f"{tuple(natural.shape)} are needed."
+            )
+        value = value.detach().to(natural.device).reshape(())
+        return Evaluation(value, gradient.detach(), found.noise)
 
     def _penalised(
         self, natural: Float[Tensor, " p"], found: Evaluation, share: float = 1.0
@@ -262,41 +266,64 @@ class Problem:
             gradient = self.scaling.pull_back(gradient)
         return Evaluation(value, gradient, found.noise)
 
-    def _checked(
-        self, function: Callable[[Tensor], Evaluation], natural: Float[Tensor, " p"]
-    ) -> Evaluation:
-        self.before()
-        found = function(natural)
-        value, gradient = found.value, found.gradient
-        if gradient.shape != natural.shape or gradient.dtype != natural.dtype or value.numel() != 1:
+    def check_start(self, value: float, gradient: Float[Tensor, " p"]) -> None:
+        """Raises `TrainingError` where training cannot begin, naming the parameter at fault."""
+        if not math.isfinite(value):
             raise TrainingError(
-                f"the value has shape {tuple(value.shape)} and the gradient is {gradient.dtype} "
-                f"of shape {tuple(gradient.shape)}; one number and {natural.dtype} of shape "
-                f"{tuple(natural.shape)} are needed."
+                f"the value at the starting point is {value}. A datum may be impossible under the "
+                "starting parameters, or scores may overflow: try smaller starting parameters."
             )
-        value = value.detach().to(natural.device).reshape(())
-        return Evaluation(value, gradient.detach(), found.noise)
+        if not bool(gradient.dot(gradient).isfinite()):
+            worst = int(gradient.abs().argmax())
+            raise TrainingError(
+                f"the value at the starting point is {value:g}, but its gradient at parameter "
+                f"{self.objective.layout.place(worst)} is {float(gradient[worst]):.1e}, whose "
+                f"square overflows {gradient.dtype}. Are some feature values very large (scale "
+                "them to a range near 1), or does a score of -inf meet a weight there?"
+            )
 
 
-def check_start(problem: Problem, value: float, gradient: Float[Tensor, " p"]) -> None:
-    """Raises `TrainingError` where training cannot begin, naming the parameter at fault."""
-    if value != value or value in (float("inf"), float("-inf")):
-        raise TrainingError(
-            f"the value at the starting point is {value}. A datum may be impossible under the "
-            "starting parameters, or scores may overflow: try smaller starting parameters."
-        )
-    wrong = ~gradient.isfinite()
-    if bool(wrong.any()):
-        index = int(wrong.int().argmax())
-        raise TrainingError(
-            f"the value at the starting point is {value:g}, but its gradient at parameter "
-            f"{problem.objective.layout.place(index)} is {float(gradient[index])} "
-            f"({int(wrong.sum())} such entries). Does a score of -inf meet a weight there?"
-        )
-    largest = int(gradient.abs().argmax()) if len(gradient) else 0
-    if len(gradient) and not bool(gradient.dot(gradient).isfinite()):
-        raise TrainingError(
-            f"the gradient at parameter {problem.objective.layout.place(largest)} is "
-            f"{float(gradient[largest]):.1e}: its square overflows {gradient.dtype}. Are some "
-            "feature values very large? Scale them to a range near 1."
-        )
+# How far values of a function can be trusted, measured where it is evaluated: along a line of
+# equally spaced points, differences of high order of a smooth function vanish and those of its
+# noise do not [J. More and S. Wild, Estimating computational noise, SIAM J. Sci. Comput. 33, 2011].
+
+
+POINTS = 7
+SMALLEST_SCALE = 1e-3  # of a parameter's change, relative to the step: many parameters start as 0
+
+
+def measure_noise(
+    value: Callable[[Tensor], float], vector: Float[Tensor, " p"], seed: int = 0
+) -> float:
+    """The standard deviation of the noise of `value` near a vector; 0 where none shows.
+
+    Parameters move up or down at random, by the square root of their type's rounding: far enough
+    to change the rounding of every term, near enough for the function to be a polynomial of low
+    degree.  NaN and inf among the values count as noise without bounds.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    signs = torch.randint(0, 2, vector.shape, generator=generator).to(vector) * 2 - 1
+    typical = max(float(vector.square().mean().sqrt()) if len(vector) else 0.0, SMALLEST_SCALE)
+    direction = signs * vector.abs().clamp_min(typical)
+    step = math.sqrt(torch.finfo(vector.dtype).eps)
+    values = [value(vector + k * step * direction) for k in range(POINTS)]
+    if not all(map(math.isfinite, values)):
+        return math.inf
+    return noise_of_line(np.array(values))
+
+
+def noise_of_line(values: np.ndarray) -> float:
+    """The noise in values at equally spaced points of a smooth function [section 3.3]."""
+    levels, signs = [], []
+    differences = values - values[0]
+    for order in range(1, len(values)):
+        differences = np.diff(differences)
+        variance = math.factorial(order) ** 2 / math.factorial(2 * order)
+        levels.append(math.sqrt(variance * float(np.mean(differences**2))))
+        signs.append(bool((differences.min() < 0) and (differences.max() > 0)))
+    # The first order at which the estimate stays: differences of lower order hold the function.
+    for order in range(len(levels) - 2):
+        near = levels[order : order + 3]
+        if signs[order] and max(near) <= 4 * min(near):
+            return levels[order]
+    return min(levels)

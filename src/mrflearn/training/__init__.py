@@ -8,9 +8,10 @@ from mrflearn._lazy import lazy
 
 if TYPE_CHECKING:
     from mrflearn.training.checkpoint import Checkpoint
-    from mrflearn.training.lbfgs import LBFGS, OWLQN
+    from mrflearn.training.lbfgs import LBFGS
     from mrflearn.training.loop import minimise
     from mrflearn.training.outcome import EarlyStopping, Outcome, Step
+    from mrflearn.training.owlqn import OWLQN
     from mrflearn.training.sgd import SGD, Adagrad
 
 __all__ = [

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -97,6 +98,47 @@ def settings_of(optimiser: Any) -> dict[str, Any]:
         for name in names
         if not callable(getattr(optimiser, name))
     }
+
+
+def tensors_of(state: Any) -> dict[str, Tensor]:
+    """The fields that make a state: its numbers in one tensor, tensors and records by name."""
+    numbers: list[float] = []
+    found: dict[str, Tensor] = {}
+    for name, value in _fields(state).items():
+        if isinstance(value, int | float):
+            numbers.append(value)
+        elif isinstance(value, Tensor | np.ndarray):
+            found[name] = torch.as_tensor(value)
+        elif value is not None:
+            found |= {f"{name}.{own}": held for own, held in tensors_of(value).items()}
+    if numbers:
+        found["numbers"] = torch.tensor(numbers, dtype=torch.float64)
+    return found
+
+
+def restore_into(state: Any, tensors: Mapping[str, Tensor]) -> None:
+    """Gives a state the fields that `tensors_of` gave, in the memory that it has."""
+    numbers = iter(tensors["numbers"].tolist() if "numbers" in tensors else ())
+    for name, value in _fields(state).items():
+        if isinstance(value, int | float):
+            setattr(state, name, type(value)(next(numbers)))
+        elif isinstance(value, Tensor | np.ndarray):
+            if name in tensors:  # else nothing had been put there
+                torch.as_tensor(value)[: len(tensors[name])].copy_(tensors[name])
+        elif value is not None:
+            restore_into(value, under(f"{name}.", tensors))
+
+
+def _fields(state: Any) -> dict[str, Any]:
+    """The arguments of a dataclass's constructor; what else it holds is made of them."""
+    if isinstance(state, dict):
+        return state
+    return {own.name: getattr(state, own.name) for own in fields(state) if own.init}
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names start so, under the rest of their names."""
+    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
 
 
 def write_checkpoint(

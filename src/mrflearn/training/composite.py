@@ -51,7 +51,7 @@ from mrflearn.objectives.expected_counts import (
     expect,
     maximise,
 )
-from mrflearn.training.checkpoint import Checkpoint
+from mrflearn.training.checkpoint import Checkpoint, under
 from mrflearn.training.composite_start import (
     GrammarChoice,
     GrammarStart,
@@ -60,7 +60,7 @@ from mrflearn.training.composite_start import (
     tag_shares_of_words,
 )
 from mrflearn.training.em import EM, Parameters, StepFunction
-from mrflearn.training.loop import interruptible, under
+from mrflearn.training.loop import interruptible
 from mrflearn.training.outcome import Row
 
 # One EM step of each phase.

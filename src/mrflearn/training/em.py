@@ -15,9 +15,9 @@ from typing import Any, TypeAlias, final
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
-from mrflearn.objectives.problem import never
-from mrflearn.training.checkpoint import Checkpoint
-from mrflearn.training.loop import Plan, train, under
+from mrflearn.objectives.problem import Meter
+from mrflearn.training.checkpoint import Checkpoint, under
+from mrflearn.training.loop import Plan, train
 from mrflearn.training.outcome import Outcome, StopRule, Verdict
 
 Parameters: TypeAlias = dict[str, Tensor]
@@ -69,12 +69,6 @@ class _State:
     noise: float = 0.0
 
 
-@dataclass(eq=False)
-class _Meter:
-    evaluations: int = 0
-    before: Callable[[], None] = never
-
-
 @final
 @dataclass(eq=False)
 class _Steps(Plan[Parameters]):
@@ -84,7 +78,7 @@ class _Steps(Plan[Parameters]):
     step: StepFunction
     state: _State
     belongs_to: dict[str, Any]
-    current: _Meter = field(default_factory=_Meter)
+    meter: Meter = field(default_factory=Meter)
 
     def __post_init__(self) -> None:
         limit, delta = self.settings.max_iterations, self.settings.tolerance
@@ -93,7 +87,7 @@ class _Steps(Plan[Parameters]):
     def begin(self) -> None: ...
 
     def advance(self) -> None:
-        self.current.before()
+        self.meter.before()
         before, last = self.state.answer, self.state.value
         value, after = self.step(before)
         if not math.isfinite(value):
@@ -109,7 +103,7 @@ class _Steps(Plan[Parameters]):
                 "in single precision? Then allow more slack."
             )
         self.state = _State(after, before, self.state.iteration + 1, value)
-        self.current.evaluations += 1
+        self.meter.evaluations += 1
 
     def goes_on(self, verdict: Verdict) -> bool:
         if verdict.ending == "value":  # a further step gains nothing

@@ -1,6 +1,4 @@
-"""Quasi-Newton methods of limited memory: L-BFGS, and OWL-QN for objectives with an L1 penalty.
-
-G. Andrew and J. Gao, Scalable training of L1-regularized log-linear models, ICML 2007.
+"""L-BFGS: what it remembers, what it shares with OWL-QN, and its line search.
 
 R. Byrd, J. Nocedal and R. Schnabel, Representations of quasi-Newton matrices and their use in
 limited memory methods, Math. Programming 63 (1994), eq. 3.1: with steps S and changes of gradient
@@ -13,13 +11,15 @@ so that the work on long vectors is one product with the vector v to read off in
 to combine vectors; the rest happens on history x history numbers in float64 on the host.
 p: parameters; h: pairs remembered; r: rows in use.
 
-J. More and S. Wild, Estimating computational noise, SIAM J. Sci. Comput. 33 (2011): along a line of
-equally spaced points, differences of high order of a smooth function vanish and those of its noise
-do not.
+The line search: J. More and D. Thuente, Line search algorithms with guaranteed sufficient decrease,
+ACM TOMS 20 (1994); with the approximate conditions of W. Hager and H. Zhang, SIAM J. Optim. 16
+(2005), eq. 4.1, which go on working where the fall of the value is lost in rounding; and at a
+corner, where the slope jumps past both, with the weak conditions of A. Lewis and M. Overton,
+Nonsmooth optimization via quasi-Newton methods, Math. Programming 141 (2013).
 
 Bethe's value follows one fixed point of belief propagation for as long as there is one.  Where that
-ends the value leaps, mostly upwards, and a line search comes to rest at the edge though the
-gradient is far from zero.  So training steps over it and descends on from the other side.
+ends the value jumps, mostly upwards, and a line search stops at the edge though the gradient is far
+from zero.  So training steps over it and descends on from the other side.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self, final
+from dataclasses import dataclass, field
+from typing import NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +39,8 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.base import Evaluation
-from mrflearn.objectives.problem import Problem, check_start
-from mrflearn.training.line_search import Point, strong_wolfe
+from mrflearn.objectives.problem import Problem, measure_noise
+from mrflearn.training.checkpoint import restore_into
 from mrflearn.training.outcome import StopRule, Verdict
 
 # What L-BFGS remembers, and the direction it gives, in two passes over one buffer.
@@ -54,25 +54,35 @@ MOST_ROUNDING = 1e-5
 
 
 @final
+@dataclass(eq=False)
 class Memory:
-    """A ring of the last `history` pairs (step, change of gradient), and their inner products.
+    """A ring of the last pairs (step, change of gradient), and their inner products.
 
     The caller writes what it tries to `step` and `trial`, measures it, and may accept it.  Nothing
     is lost where it does not: what it writes to is no part of what is remembered.
     """
 
-    def __init__(self, history: int, like: Float[Tensor, " p"]) -> None:
-        self.history = history
-        self.rows = like.new_zeros(SLOTS + 2 * (history + 1), len(like))
-        self.current = 0  # the row of the current descent vector
-        self.count = 0  # pairs in the ring
-        self.free = 0  # the slot that is free
-        self.scale = 0.0  # c above; 0 before the first pair
-        self.square = 0.0  # v'v for the current descent vector v
+    rows: Float[Tensor, "r p"]
+    step_change: Numbers  # S'Y; only older x newer is kept true
+    change_change: Numbers  # Y'Y
+    along: Numbers  # S'v and Y'v
+    current: int = 0  # the row of the current descent vector
+    count: int = 0  # pairs in the ring
+    free: int = 0  # the slot that is free
+    scale: float = 0.0  # c above; 0 before the first pair
+    square: float = 0.0  # v'v for the current descent vector v
+
+    @classmethod
+    def of(cls, history: int, like: Float[Tensor, " p"]) -> Memory:
+        """An empty memory for so many pairs."""
         slots = history + 1
-        self.step_change = np.zeros((slots, slots))  # S'Y; only older x newer is kept true
-        self.change_change = np.zeros((slots, slots))  # Y'Y
-        self.along = np.zeros((slots, 2))  # S'v and Y'v
+        rows = like.new_zeros(SLOTS + 2 * slots, len(like))
+        return cls(rows, np.zeros((slots, slots)), np.zeros((slots, slots)), np.zeros((slots, 2)))
+
+    @property
+    def history(self) -> int:
+        """How many pairs are remembered at most."""
+        return len(self.along) - 1
 
     @property
     def filled(self) -> Float[Tensor, "r p"]:
@@ -126,16 +136,12 @@ class Memory:
             if steepest_is_gradient and lost < MOST_ROUNDING:
                 products = along - self.along[: len(along)]
             else:
-                products = self._products_with_change()
+                change = self.rows[SLOTS + 2 * self.free + 1]
+                products = (self.filled[SLOTS:] @ change).double().cpu().numpy().reshape(-1, 2)
             self._keep(products, curvature, change_square)
         self.along[: len(along)] = along
         self.square = square
         self.current = 1 - self.current
-
-    def _products_with_change(self) -> Numbers:
-        change = self.rows[SLOTS + 2 * self.free + 1]
-        products: Numbers = (self.filled[SLOTS:] @ change).double().cpu().numpy()
-        return products.reshape(-1, 2)
 
     def _keep(self, products: Numbers, curvature: float, change_square: float) -> None:
         """Makes the free slot a part of the ring; `products`: all slots with its change."""
@@ -150,11 +156,11 @@ class Memory:
 
     def forget(self) -> None:
         """Drops all pairs; `scale` stays, as a guess of a good first step."""
-        self._clear_what_was_tried()
+        self.clear_what_was_tried()
         self.count = self.free = 0
 
-    def _clear_what_was_tried(self) -> None:
-        # These rows have weight 0 in a direction, but 0 times NaN would spoil it.
+    def clear_what_was_tried(self) -> None:
+        """Zeros there: these rows have weight 0 in a direction, but 0 times NaN would spoil it."""
         self.trial.zero_()
         self.rows[SLOTS + 2 * self.free : SLOTS + 2 * self.free + 2].zero_()
 
@@ -184,72 +190,6 @@ class Memory:
         weights[SLOTS + 1 + 2 * order] = scale * inner
         return weights, float(slope)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything that `restore` needs."""
-        numbers = np.array([self.current, self.count, self.free, self.scale, self.square])
-        host = {
-            "numbers": numbers,
-            "step_change": self.step_change,
-            "change_change": self.change_change,
-            "along": self.along,
-        }
-        kept = {f"memory.{name}": torch.from_numpy(array) for name, array in host.items()}
-        return {"memory.rows": self.filled} | kept
-
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Takes over what `tensors` gave, to the last bit."""
-        current, count, free, self.scale, self.square = tensors["memory.numbers"].tolist()
-        self.current, self.count, self.free = int(current), int(count), int(free)
-        self.filled.copy_(tensors["memory.rows"])
-        self._clear_what_was_tried()
-        self.step_change = tensors["memory.step_change"].numpy().copy()
-        self.change_change = tensors["memory.change_change"].numpy().copy()
-        self.along = tensors["memory.along"].numpy().copy()
-
-
-# How far values of a function can be trusted, measured where it is evaluated.
-
-
-POINTS = 7
-SMALLEST_SCALE = 1e-3  # of a parameter's change, relative to the step: many parameters start as 0
-
-
-def measure_noise(
-    value: Callable[[Tensor], float], vector: Float[Tensor, " p"], seed: int = 0
-) -> float:
-    """The standard deviation of the noise of `value` near a vector; 0 where none shows.
-
-    Parameters move up or down at random, by the square root of their type's rounding: far enough
-    to change the rounding of every term, near enough for the function to be a polynomial of low
-    degree.  NaN and inf among the values count as noise without bounds.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    signs = torch.randint(0, 2, vector.shape, generator=generator).to(vector) * 2 - 1
-    typical = max(float(vector.square().mean().sqrt()) if len(vector) else 0.0, SMALLEST_SCALE)
-    direction = signs * vector.abs().clamp_min(typical)
-    step = math.sqrt(torch.finfo(vector.dtype).eps)
-    values = [value(vector + k * step * direction) for k in range(POINTS)]
-    if not all(map(math.isfinite, values)):
-        return math.inf
-    return noise_of_line(np.array(values))
-
-
-def noise_of_line(values: np.ndarray) -> float:
-    """The noise in values at equally spaced points of a smooth function [section 3.3]."""
-    levels, signs = [], []
-    differences = values - values[0]
-    for order in range(1, len(values)):
-        differences = np.diff(differences)
-        variance = math.factorial(order) ** 2 / math.factorial(2 * order)
-        levels.append(math.sqrt(variance * float(np.mean(differences**2))))
-        signs.append(bool((differences.min() < 0) and (differences.max() > 0)))
-    # The first order at which the estimate stays: differences of lower order hold the function.
-    for order in range(len(levels) - 2):
-        near = levels[order : order + 3]
-        if signs[order] and max(near) <= 4 * min(near):
-            return levels[order]
-    return min(levels)
-
 
 # The state that L-BFGS and OWL-QN share.
 
@@ -265,9 +205,9 @@ class Trial(NamedTuple):
 
     step: float
     value: float
-    noise: Float[Tensor, ""] | float
     size: float  # squared norm of the vector
     products: Numbers  # as `Memory.measure` gives them
+    found: Evaluation
 
 
 @final
@@ -276,46 +216,25 @@ class QuasiNewtonState:
     """The iterate, the memory with the vector to descend along, and two buffers.
 
     The vector to descend along is the gradient; where it is not (with L1 it is the
-    pseudo-gradient), `own_gradient` holds the gradient.
+    pseudo-gradient), `gradient` holds the gradient.
     """
 
     vector: Float[Tensor, " p"]
     memory: Memory
-    trial: Float[Tensor, " p"]
-    direction: Float[Tensor, " p"]
-    own_gradient: Float[Tensor, " p"] | None
-    value: float
-    gradient_norm: float
-    size: float
+    gradient: Float[Tensor, " p"] | None
+    value: float = math.nan
+    gradient_norm: float = math.nan
+    size: float = math.nan
     reported: float = 0.0  # the noise that the objective itself knows of
     measured: float = 0.0  # the noise found where a line search failed
     step: float = 0.0
     iteration: int = 0
-    exact: bool = True
     since: int = 0
     crossings: int = 0
+    exact: bool = field(default=True, init=False)
 
-    @classmethod
-    def at(
-        cls,
-        problem: Problem,
-        start: Float[Tensor, " p"],
-        memory: Memory,
-        found: Evaluation,
-        own_gradient: Float[Tensor, " p"] | None,
-    ) -> Self:
-        """The state at the starting point, whose descent vector the memory holds."""
-        square, size = memory.steepest.dot(memory.steepest), start.dot(start)
-        first, memory.square, whole = (float(number) for number in (found.value, square, size))
-        check_start(problem, first, memory.steepest)
-        buffers = (torch.empty_like(start), torch.empty_like(start))
-        norms = (math.sqrt(memory.square), math.sqrt(whole))
-        own = (start.clone(), memory, *buffers, own_gradient)
-        return cls(*own, first, *norms, reported=float(found.noise))
-
-    @property
-    def gradient(self) -> Float[Tensor, " p"]:
-        return self.memory.steepest if self.own_gradient is None else self.own_gradient
+    def __post_init__(self) -> None:
+        self.trial, self.direction = self.vector.clone(), torch.empty_like(self.vector)
 
     @property
     def answer(self) -> Float[Tensor, " p"]:
@@ -326,20 +245,6 @@ class QuasiNewtonState:
         """By how much the value may be off."""
         rounding = ROUNDINGS * torch.finfo(self.vector.dtype).eps * abs(self.value)
         return max(rounding, self.reported, self.measured)
-
-    def finds_noise(self, problem: Problem) -> bool:
-        """Whether values here have more noise than was thought; it is then known."""
-        vector = self.vector.clone()
-
-        def value(near: Tensor) -> float:
-            found = problem.total(near).value + problem.l1_value(near)
-            return float(found)
-
-        before = self.noise
-        self.measured = measure_noise(value, vector, problem.seed)
-        if not math.isfinite(self.measured):
-            self.measured = 0.0
-        return self.noise > before
 
     @property
     def first_step(self) -> float:
@@ -356,16 +261,40 @@ class QuasiNewtonState:
         numbers = torch.cat((size, self.memory.measure(gradient, before)))
         value = found.value.item()  # the device is waited for here; the numbers are then there too
         host = numbers.cpu().numpy().astype(np.float64)
-        return Trial(step, value, found.noise, float(host[0]), host[1:])
+        return Trial(step, value, float(host[0]), host[1:], found)
 
     def arrive(self, trial: Trial) -> None:
-        """Makes the trial point, probed last, the current one, but for `own_gradient`."""
-        self.memory.accept(trial.products, steepest_is_gradient=self.own_gradient is None)
+        """Makes the trial point, probed last, the current one."""
+        self.memory.accept(trial.products, steepest_is_gradient=self.gradient is None)
+        self._move(trial.value, trial.size, trial.found)
+        self.step, self.iteration = trial.step, self.iteration + 1
+
+    def restart(self, found: Evaluation) -> None:
+        """Makes the trial point the first one; of what was before it nothing is remembered."""
+        memory = self.memory
+        memory.current, memory.count, memory.free = 1 - memory.current, 0, 0
+        memory.scale, memory.square = 0.0, memory.steepest.dot(memory.steepest).item()
+        self.measured = 0.0
+        self._move(found.value.item(), self.trial.dot(self.trial).item(), found)
+
+    def _move(self, value: float, size: float, found: Evaluation) -> None:
         self.vector, self.trial = self.trial, self.vector
-        self.value, self.step, self.size = trial.value, trial.step, math.sqrt(trial.size)
-        self.reported = float(trial.noise)
+        self.value, self.size, self.reported = value, math.sqrt(size), float(found.noise)
         self.gradient_norm = math.sqrt(self.memory.square)
-        self.iteration += 1
+        if self.gradient is not None:
+            self.gradient.copy_(found.gradient)
+
+    def finds_noise(self, problem: Problem) -> bool:
+        """Whether values here have more noise than was thought; it is then known."""
+
+        def value(near: Tensor) -> float:
+            return problem.with_l1(near, problem.total(near)).value.item()
+
+        before = self.noise
+        self.measured = measure_noise(value, self.vector, problem.seed)
+        if not math.isfinite(self.measured):
+            self.measured = 0.0
+        return self.noise > before
 
     def no_way_down(self) -> Verdict:
         """What it means that no step along the negative gradient lowers the value."""
@@ -386,29 +315,8 @@ class QuasiNewtonState:
             "inference inside may not have converged, or the value has a corner here.",
         )
 
-    def tensors(self) -> dict[str, Tensor]:
-        counts = [float(self.iteration), float(self.since), float(self.crossings)]
-        norms = [self.value, self.gradient_norm, self.size]
-        numbers = [*norms, self.reported, self.measured, self.step, *counts]
-        own = {"numbers": torch.tensor(numbers, dtype=torch.float64), "vector": self.vector}
-        if self.own_gradient is not None:
-            own |= {"gradient": self.own_gradient}
-        return own | self.memory.tensors()
 
-    @classmethod
-    def restore(cls, history: int, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> Self:
-        """The state that gave these tensors, on the device of `like`."""
-        placed = {n: tensors[n].to(like.device) for n in ("vector", "gradient") if n in tensors}
-        memory = Memory(history, like)
-        memory.restore(tensors)
-        *numbers, iteration, since, crossings = tensors["numbers"].tolist()
-        buffers = (torch.empty_like(like), torch.empty_like(like))
-        state = cls(placed["vector"], memory, *buffers, placed.get("gradient"), *numbers)
-        state.iteration, state.since, state.crossings = map(int, (iteration, since, crossings))
-        return state
-
-
-# The two optimisers: what they share, a line search on smooth functions, one inside an orthant.
+# What L-BFGS and OWL-QN share, and L-BFGS itself.
 
 
 MOST_CROSSINGS = 20  # on half of the seminar announcements one was needed
@@ -443,12 +351,23 @@ class QuasiNewton(ABC):
         return StopRule(*limits, self.tolerance, self.period, self.delta)
 
     @abstractmethod
-    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> QuasiNewtonState:
-        """The state at the starting point."""
+    def evaluate(self, problem: Problem, state: QuasiNewtonState) -> Evaluation:
+        """The trial point; its descent vector is written to the memory."""
 
     @abstractmethod
     def search(self, problem: Problem, state: QuasiNewtonState) -> bool:
         """Whether a lower point was found along the direction; the state is moved there."""
+
+    def blank(self, start: Float[Tensor, " p"]) -> QuasiNewtonState:
+        return QuasiNewtonState(start, Memory.of(self.history, start), None)
+
+    def begin(self, problem: Problem, state: QuasiNewtonState) -> None:
+        state.restart(self.evaluate(problem, state))
+        problem.check_start(state.value, state.memory.steepest)
+
+    def restore(self, state: QuasiNewtonState, tensors: dict[str, Tensor]) -> None:
+        restore_into(state, tensors)
+        state.memory.clear_what_was_tried()
 
     def advance(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
         while not self.search(problem, state):
@@ -458,20 +377,16 @@ class QuasiNewton(ABC):
                 return self._cross(problem, state)
         return None
 
-    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> QuasiNewtonState:
-        """The state that a checkpoint holds."""
-        return QuasiNewtonState.restore(self.history, like, tensors)
-
     def _cross(self, problem: Problem, state: QuasiNewtonState) -> Verdict | None:
         """Moves a state that has no way down over the edge it stands at, or says why not."""
         verdict, step = state.no_way_down(), state.first_step
-        leaps = problem.objective.branches and state.crossings < MOST_CROSSINGS
-        if verdict.ending != "stuck" or not leaps:
+        jumps = problem.objective.branches and state.crossings < MOST_CROSSINGS
+        if verdict.ending != "stuck" or not jumps:
             return verdict
-        beyond = self.begin(problem, torch.sub(state.vector, state.memory.steepest, alpha=step))
-        beyond.iteration = beyond.since = state.iteration + 1
-        beyond.step, beyond.crossings = step, state.crossings + 1
-        vars(state).update(vars(beyond))
+        torch.sub(state.vector, state.memory.steepest, alpha=step, out=state.trial)
+        self.begin(problem, state)
+        state.iteration = state.since = state.iteration + 1
+        state.step, state.crossings = step, state.crossings + 1
         return None
 
 
@@ -480,98 +395,201 @@ class QuasiNewton(ABC):
 class LBFGS(QuasiNewton):
     """Limited-memory BFGS with a strong Wolfe line search; for smooth objectives."""
 
-    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> QuasiNewtonState:
+    def evaluate(self, problem: Problem, state: QuasiNewtonState) -> Evaluation:
         if problem.penalty.has_l1:
             raise TrainingError("L-BFGS needs a smooth penalty; for L1 train with OWLQN().")
-        found = problem.total(start)
-        memory = Memory(self.history, start)
-        memory.steepest.copy_(found.gradient)
-        return QuasiNewtonState.at(problem, start, memory, found, None)
+        found = problem.total(state.trial)
+        state.memory.trial.copy_(found.gradient)
+        return found
 
     def search(self, problem: Problem, state: QuasiNewtonState) -> bool:
-        memory, tried = state.memory, Trial(0.0, state.value, 0.0, 0.0, np.zeros(0))
+        memory = state.memory
         slope = memory.direction(out=state.direction)
         if not slope < 0:
             return False
 
+        last: list[Trial] = []
+
         def probe(step: float) -> Point:
-            nonlocal tried
             torch.mul(state.direction, step, out=memory.step)
             torch.add(state.vector, memory.step, out=state.trial)
-            found = problem.total(state.trial)
-            memory.trial.copy_(found.gradient)
+            found = self.evaluate(problem, state)
             tried = state.measure(step, found, memory.trial, memory.steepest)
+            last[:] = [tried]
             return Point(step, tried.value, memory.slope(tried.products) / step)
 
         start = Point(0.0, state.value, slope)
         found = strong_wolfe(probe, start, state.first_step, noise=TRUST * state.noise)
         if found is None:
             return False
-        if found.step != tried.step:
+        if not last or found.step != last[0].step:
             probe(found.step)  # the lowest point was not the last: make it the last
-        state.arrive(tried)
+        state.arrive(*last)
         return True
 
 
-@final
-@dataclass(frozen=True)
-class OWLQN(QuasiNewton):
-    """Orthant-wise limited-memory quasi-Newton; for L1 and elastic-net penalties."""
-
-    max_iterations: int = 500
-
-    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> QuasiNewtonState:
-        found = problem.total(start)
-        memory = Memory(self.history, start)
-        pseudo_gradient(start, found.gradient, problem.l1, out=memory.steepest)
-        found = replace(found, value=found.value + problem.l1_value(start))
-        return QuasiNewtonState.at(problem, start, memory, found, found.gradient.clone())
-
-    def search(self, problem: Problem, state: QuasiNewtonState) -> bool:
-        """Backtracking inside one orthant [Andrew and Gao, section 3.2]."""
-        memory, step = state.memory, state.first_step
-        if not memory.direction(out=state.direction) < 0:
-            return False
-        # Entries that the memory has turned uphill are dropped.
-        state.direction.masked_fill_(state.direction * memory.steepest >= 0, 0)
-        for _ in range(30):
-            torch.add(state.vector, state.direction, alpha=step, out=state.trial)
-            # What has left the orthant is set to zero, but a weight without L1 has no corner.
-            left = state.trial * state.vector < 0
-            state.trial.masked_fill_(left & (problem.l1 > 0), 0)
-            found = problem.total(state.trial)
-            pseudo_gradient(state.trial, found.gradient, problem.l1, out=memory.trial)
-            torch.sub(state.trial, state.vector, out=memory.step)
-            change = memory.step.dot(memory.steepest)
-            whole = replace(found, value=found.value + problem.l1_value(state.trial))
-            tried = state.measure(step, whole, found.gradient, state.gradient)
-            promise = change.item()  # by the pseudo-gradient
-            finite = math.isfinite(tried.value) and bool(np.isfinite(tried.products).all())
-            if finite and promise < 0 and tried.value <= state.value + 1e-4 * promise:
-                state.arrive(tried)
-                state.gradient.copy_(found.gradient)
-                return True
-            if -promise < state.noise / ROUNDINGS:
-                return False  # a shorter step could only change the value by less than it rounds
-            step *= shrinkage(tried.value - state.value, promise)
-        return False
+# A step length along one direction that satisfies the strong Wolfe conditions.
 
 
-def pseudo_gradient(
-    vector: Float[Tensor, " p"],
-    gradient: Float[Tensor, " p"],
-    l1: float | Float[Tensor, " p"],
-    out: Float[Tensor, " p"],
-) -> Float[Tensor, " p"]:
-    """Writes the one-sided derivative of least size, of the smooth part plus l1 |w| [eq. 4]."""
-    # At zero the corner gives way only to a slope steeper than itself.
-    at_zero = gradient.clamp(-l1, l1).neg_().add_(gradient)  # type: ignore[arg-type]
-    elsewhere = torch.sign(vector, out=out).mul_(l1).add_(gradient)
-    return torch.where(vector == 0, at_zero, elsewhere, out=out)
+DECREASE, CURVATURE = 1e-4, 0.9  # of the Wolfe conditions
+CORNER = 1e-2  # the width of a bracket, relative, below which a corner is looked for
+MOST_PROBES = 25
 
 
-def shrinkage(change: float, promise: float) -> float:
-    """By what to multiply a step that did not lower the value: the parabola's minimum, guarded."""
-    if not (change > promise and promise < 0):  # NaN comes here too
-        return 0.25
-    return min(max(-0.5 * promise / (change - promise), 0.1), 0.5)
+class Point(NamedTuple):
+    """A step length, the value there, and the slope along the direction there."""
+
+    step: float
+    value: float
+    slope: float
+
+    def tilted(self, slope: float) -> Point:
+        """The same point of the function minus a straight line through the origin."""
+        return Point(self.step, self.value - slope * self.step, self.slope - slope)
+
+    def lowers(self, start: Point) -> bool:
+        """Whether the value has decreased enough."""
+        return self.value <= start.value + DECREASE * self.step * start.slope
+
+
+class Bracket(NamedTuple):
+    """The best point, the other end, and whether a minimum is known to lie between them."""
+
+    low: Point
+    high: Point
+    closed: bool = False
+
+    @property
+    def width(self) -> float:
+        return abs(self.high.step - self.low.step)
+
+    def middle(self) -> float:
+        """Where the tangents of both ends meet, a little towards the far end.
+
+        Half-way where the function is a parabola, just beyond the corner where it has one.
+        """
+        low, high = self.low, self.high
+        width, turn = high.step - low.step, high.slope - low.slope
+        share = (high.slope * width - (high.value - low.value)) / _nonzero(turn * width)
+        share = share + 0.1 * (1 - share) if 0 < share < 1 else 0.5
+        return low.step + width * share
+
+    def jumps_like(self, wider: Bracket, first_slope: float) -> bool:
+        """Whether the slope jumps in here as it did in a wider bracket, as it does at a corner.
+
+        Between the ends of a narrow bracket a smooth slope changes by as much less as it is
+        narrower.
+        """
+        jump, before = (abs(own.high.slope - own.low.slope) for own in (self, wider))
+        narrower = self.width <= min(0.7 * wider.width, CORNER * self.low.step)
+        return narrower and jump >= max(0.9 * before, -0.1 * first_slope)
+
+    def narrowed(self, trial: Point, lean: float) -> tuple[Bracket, float]:
+        """The bracket that the trial leaves, and the next step to try."""
+        low, high, tried = self.low.tilted(lean), self.high.tilted(lean), trial.tilted(lean)
+        step, closed = next_step(Bracket(low, high, self.closed), tried)
+        if tried.value > low.value:
+            return Bracket(self.low, trial, closed), step
+        crossed = tried.slope * (trial.step - low.step) > 0
+        return Bracket(trial, self.low if crossed else self.high, closed), step
+
+
+def strong_wolfe(
+    probe: Callable[[float], Point], start: Point, first: float, *, noise: float = 0.0
+) -> Point | None:
+    """A point that satisfies the conditions; else the lowest seen; None where none is lower.
+
+    At a corner that is a point just beyond it, where the slope has jumped, if the value is low
+    enough there: a quasi-Newton method learns of the corner by it.  `start` is the point at step 0,
+    with a negative slope; `first` the step to try first; values that differ by less than `noise`
+    count as equal.  Where `probe` gives inf or NaN, the search turns back.
+    """
+    bracket = earlier = Bracket(start, start)
+    width = earlier_width = wall = math.inf
+    step, early = first, True
+    for _ in range(MOST_PROBES):
+        trial = probe(step)
+        if not (math.isfinite(trial.value) and math.isfinite(trial.slope)):
+            wall = step
+            step = bracket.low.step + 0.25 * (step - bracket.low.step)
+            continue
+        if _accepts(trial, start, noise):
+            return trial
+        # [More & Thuente, section 3] Until a point below the line is past the minimum, the
+        # function minus the line guides the search where the function itself might mislead it.
+        above_line = not trial.lowers(start)
+        early = early and (above_line or trial.slope < 0)
+        leans = early and above_line and trial.value <= bracket.low.value
+        bracket, step = bracket.narrowed(trial, DECREASE * start.slope if leans else 0.0)
+        if bracket.closed:
+            if bracket.width >= 0.66 * earlier_width:
+                step = bracket.middle()
+            high = bracket.high
+            if (
+                bracket.jumps_like(earlier, start.slope)
+                and high.lowers(start)
+                and high.slope >= CURVATURE * start.slope
+            ):
+                return high  # the weak Wolfe conditions
+            earlier_width, width, earlier = width, bracket.width, bracket
+            if width <= 1e-10 * max(bracket.low.step, high.step):
+                break
+        if step >= wall:
+            step = 0.5 * (bracket.low.step + wall)
+        if step == bracket.low.step:
+            break  # a value with noise can close the bracket to nothing
+    return bracket.low if bracket.low.value < start.value - noise else None
+
+
+def _accepts(trial: Point, start: Point, noise: float) -> bool:
+    """The strong Wolfe conditions, or the approximate ones [Hager & Zhang, eq. 4.1, delta 0.1]."""
+    if trial.lowers(start) and abs(trial.slope) <= -CURVATURE * start.slope:
+        return True
+    level = trial.value <= start.value + noise
+    return level and CURVATURE * start.slope <= trial.slope <= -0.8 * start.slope
+
+
+def next_step(bracket: Bracket, trial: Point) -> tuple[float, bool]:
+    """The next step to try, and whether the bracket is closed then [More & Thuente, section 4]."""
+    low, high = bracket.low, bracket.high
+    cubic = _cubic_minimum(low, trial)
+    secant = trial.step + trial.slope * (low.step - trial.step) / _nonzero(trial.slope - low.slope)
+    if trial.value > low.value:  # Case 1
+        fall = (low.value - trial.value) / (trial.step - low.step) + low.slope
+        quadratic = low.step + 0.5 * low.slope / _nonzero(fall) * (trial.step - low.step)
+        nearer = abs(cubic - low.step) < abs(quadratic - low.step)
+        return (cubic if nearer else 0.5 * (cubic + quadratic)), True
+    if trial.slope * low.slope < 0:  # Case 2
+        return max(cubic, secant, key=lambda step: abs(step - trial.step)), True
+    if bracket.closed:
+        floor, roof = sorted((low.step, high.step))
+    else:
+        floor, roof = (trial.step + k * (trial.step - low.step) for k in (1.1, 4.0))
+    if abs(trial.slope) >= abs(low.slope):  # Case 4
+        return (_cubic_minimum(trial, high) if bracket.closed else roof), bracket.closed
+    # Case 3: the cubic helps only where its minimum lies beyond the trial.
+    beyond = (cubic - trial.step) * (trial.step - low.step) > 0
+    if not bracket.closed:
+        far = max(cubic, secant) if beyond else max(roof, secant)
+        return min(max(far, floor), roof), False
+    near = min(cubic, secant, key=lambda s: abs(s - trial.step)) if beyond else secant
+    guard = trial.step + 0.66 * (high.step - trial.step)
+    return (min if trial.step > low.step else max)(guard, near), True
+
+
+def _cubic_minimum(a: Point, b: Point) -> float:
+    """The minimum of the cubic through two points and their slopes; inf where it has none."""
+    if a.step == b.step:
+        return a.step
+    theta = 3 * (a.value - b.value) / (b.step - a.step) + a.slope + b.slope
+    scale = max(abs(theta), abs(a.slope), abs(b.slope))
+    inside = (theta / scale) ** 2 - (a.slope / scale) * (b.slope / scale) if scale else -1.0
+    if inside < 0:
+        return math.inf
+    root = math.copysign(scale * math.sqrt(inside), b.step - a.step)
+    ratio = (b.slope + root - theta) / _nonzero(b.slope - a.slope + 2 * root)
+    return b.step - ratio * (b.step - a.step)
+
+
+def _nonzero(number: float) -> float:
+    return number or math.ulp(0.0)

@@ -22,13 +22,15 @@ from torch import Tensor
 from mrflearn.errors import TrainingError, TrainingWarning
 from mrflearn.io.files import PathLike
 from mrflearn.objectives.base import Objective
-from mrflearn.objectives.problem import Penalty, Problem, Scaling, never
+from mrflearn.objectives.problem import Meter, Penalty, Problem, Scaling
 from mrflearn.training.checkpoint import (
     Checkpoint,
     check_same,
     checkpoint_of,
     read_checkpoint,
     settings_of,
+    tensors_of,
+    under,
     write_checkpoint,
 )
 from mrflearn.training.outcome import (
@@ -84,17 +86,20 @@ def interruptible(*, announce: bool = False) -> Iterator[Interrupt]:
         signal.signal(signal.SIGINT, before)
 
 
-# What every optimiser offers: a state that can begin, advance, be stored and be restored.
+# The loop around every training: stop rules, callbacks, progress, Ctrl-C, checkpoints.
+
+
+M = TypeVar("M")
+S = TypeVar("S")
 
 
 class State(Protocol):
-    """Where an optimisation stands between two iterations; all its memory is here."""
+    """Where a training stands between two iterations."""
 
-    vector: Float[Tensor, " p"]
     iteration: int
     value: float  # NaN where nothing has been evaluated yet
     gradient_norm: float
-    size: float  # the Euclidean norm of the vector
+    size: float  # the Euclidean norm of the parameters
     step: float
     since: int  # the iteration that this descent began with; earlier values are of another
 
@@ -103,60 +108,17 @@ class State(Protocol):
         """By how much `value` may be off."""
 
     @property
-    def answer(self) -> Float[Tensor, " p"]:
-        """The vector to hand out: the current one, or an average."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether `value` belongs to `answer`, rather than to vectors on the way to it."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The whole state, for a checkpoint."""
-
-
-S = TypeVar("S")
-
-
-class Optimiser(Protocol[S]):
-    """Frozen settings, and how a state moves under them."""
-
-    @property
-    def rule(self) -> StopRule: ...
-
-    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> S:
-        """The state at the starting point."""
-
-    def advance(self, problem: Problem, state: S) -> Verdict | None:
-        """Moves the state by one iteration; gives a verdict instead where it cannot.
-
-        `Halt`, raised by an evaluation, leaves a state from which the same iteration can be done.
-        """
-
-    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> S:
-        """The state that gave these tensors, on the device of `like`."""
-
-
-class Halt(Exception):  # noqa: N818 - not an error: training ends here on purpose
-    """Ends training before the next evaluation; the optimiser's state stays as it was."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict.reason)
-        self.verdict = verdict
-
-
-# The loop around every training: stop rules, callbacks, progress, Ctrl-C, checkpoints.
-
-
-M = TypeVar("M")
+    def answer(self) -> Any:
+        """The parameters to hand out: the current ones, or an average."""
 
 
 class Plan(ABC, Generic[M]):
     """What the loop iterates: descent to the minimum of an objective, or EM."""
 
     rule: StopRule
+    meter: Meter
     origin: float = 0.0  # a constant that values leave out
-    current: Any  # counts `evaluations`, and calls `before` ahead of each; a `Problem` does
-    state: Any  # where it stands between two iterations: a `State`, or one without a flat vector
+    state: Any  # a `State`
 
     @abstractmethod
     def begin(self) -> None:
@@ -164,7 +126,10 @@ class Plan(ABC, Generic[M]):
 
     @abstractmethod
     def advance(self) -> Verdict | None:
-        """Moves the state by one iteration; gives a verdict instead where it cannot."""
+        """Moves the state by one iteration; gives a verdict instead where it cannot.
+
+        `Halt`, raised by an evaluation, leaves a state from which the same iteration can be done.
+        """
 
     def commit(self) -> None:
         """Keeps the warm start of the state that was arrived at."""
@@ -196,6 +161,14 @@ class Plan(ABC, Generic[M]):
         return self.at(best.vector), best.value
 
 
+class Halt(Exception):  # noqa: N818 - not an error: training ends here on purpose
+    """Ends training before the next evaluation; the state stays as it was."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.reason)
+        self.verdict = verdict
+
+
 def train(
     plan: Plan[M],
     *,
@@ -205,18 +178,19 @@ def train(
     resume: bool = False,
 ) -> Outcome[M]:
     """Iterates a plan until something ends it; the options are those of `minimise`."""
-    if checkpoint is None and resume:
+    saved = None if checkpoint is None else checkpoint_of(checkpoint)
+    if saved is not None:
+        saved.check_writable()
+    elif resume:
         raise TrainingError("resume needs the checkpoint to go on from: checkpoint='FILE'.")
-    checkpoint = checkpoint_of(checkpoint)
-    if checkpoint is not None:
-        checkpoint.check_writable()
     watching = [item.begin() if isinstance(item, EarlyStopping) else item for item in callbacks]
     with (
         interruptible(announce=progress) as interrupt,
         reporting(progress, plan.rule) as reporter,
     ):
-        training = _Training(plan, watching, reporter, interrupt, checkpoint)
-        return training.resume() if resume else training.begin()
+        training = _Training(plan, watching, reporter, interrupt, saved)
+        training.resume() if resume else training.begin()
+        return training.outcome(training.go())
 
 
 @final
@@ -245,31 +219,28 @@ class _Training(Generic[M]):
     def seconds(self) -> float:
         return self.earlier + time.monotonic() - self.started
 
-    def begin(self) -> Outcome[M]:
+    def begin(self) -> None:
         self.plan.begin()
         self.plan.commit()
         if math.isfinite(self.plan.state.value):
             self.history.append(self.row())
-        return self.outcome(self.go())
 
-    def resume(self) -> Outcome[M]:
+    def resume(self) -> None:
         assert self.checkpoint is not None  # noqa: S101 - train() made sure
         identity, tensors = read_checkpoint(self.checkpoint.path)
         check_same(self.checkpoint.path, identity, self.identity)
         evaluations, self.earlier = tensors["training.progress"].tolist()
         self.history = [Row.of(numbers) for numbers in tensors["training.history"].tolist()]
         self.plan.restore(tensors)
-        self.plan.current.evaluations = int(evaluations)
+        self.plan.meter.evaluations = int(evaluations)
         for k, watch in enumerate(self.watches):
-            held = under(f"watch{k}.", tensors)
-            device = self.plan.state.answer.device
-            watch.restore({name: value.to(device) for name, value in held.items()})
+            watch.restore(under(f"watch{k}.", tensors), self.plan.state.answer.device)
         self.saved = (self.plan.state.iteration, self.seconds)
-        return self.outcome(self.go())
 
     def go(self) -> Verdict:
         """Iterates until something ends it; the last state is then in the checkpoint."""
-        self.plan.current.before = self.halt_if_due
+        meter, before = self.plan.meter, self.plan.meter.before
+        meter.before = self.halt_if_due
         try:
             verdict = self.verdict()
             while verdict is None:
@@ -279,7 +250,7 @@ class _Training(Generic[M]):
         except Halt as halt:
             verdict = halt.verdict
         finally:
-            self.plan.current.before = never
+            meter.before = before
         self.save()
         self.reporter.finish(self.reported(self.history[-1]) if self.history else None, verdict)
         return verdict
@@ -288,11 +259,10 @@ class _Training(Generic[M]):
         """Keeps and shows the state that the plan has moved to; why to stop there, if so."""
         self.plan.commit()
         verdict = self.look() or self.verdict()
-        if self.checkpoint is not None:
-            iteration, seconds = self.saved
-            since = (self.plan.state.iteration - iteration, self.seconds - seconds)
-            if self.checkpoint.due(*since):
-                self.save()
+        iteration, seconds = self.saved
+        since = (self.plan.state.iteration - iteration, self.seconds - seconds)
+        if self.checkpoint is not None and self.checkpoint.due(*since):
+            self.save()
         return verdict
 
     def halt_if_due(self) -> None:
@@ -305,23 +275,22 @@ class _Training(Generic[M]):
         """Why not to go on, whatever the values are."""
         if self.interrupt.asked:
             return Verdict("interrupted", "training was interrupted.")
-        return self.plan.rule.limit(iteration, self.plan.current.evaluations, self.seconds)
+        return self.plan.rule.limit(iteration, self.plan.meter.evaluations, self.seconds)
 
     def verdict(self) -> Verdict | None:
         """What the stop rules say about the current state."""
         state = self.plan.state
         if self.interrupt.asked or not self.history:
             return self.limit(state.iteration)
-        rows = self.history[state.since :]
-        return self.plan.rule.verdict(rows[-1], state.size, rows, state.noise)
+        return self.plan.rule.verdict(self.history[state.since :], state.size, state.noise)
 
     def row(self) -> Row:
         state = self.plan.state
         numbers = (state.iteration, state.value, state.gradient_norm, state.step)
-        return Row(*numbers, self.plan.current.evaluations, self.seconds)
+        return Row(*numbers, self.plan.meter.evaluations, self.seconds)
 
     def reported(self, row: Row) -> Row:
-        """The row with the whole value; stop rules see what the functions give."""
+        """The row with the complete value; stop rules see what the functions give."""
         return row._replace(value=row.value + self.plan.origin)
 
     def look(self) -> Verdict | None:
@@ -343,7 +312,7 @@ class _Training(Generic[M]):
         kept = [watch.kept for watch in self.watches if watch.kept is not None]
         best = kept[0] if kept else Best(state.answer, state.value + plan.origin)
         model, value = plan.result(best, exact=verdict.ending != "interrupted")
-        counts = (state.iteration, plan.current.evaluations)
+        counts = (state.iteration, plan.meter.evaluations)
         history = tuple(self.reported(row) for row in self.history)
         outcome = Outcome(model, value, *counts, *verdict, history, self.seconds)
         if outcome.failed:
@@ -356,10 +325,9 @@ class _Training(Generic[M]):
         rows = [[math.nan if n is None else n for n in row] for row in self.history]
         # Evaluations of an iteration that was broken off are done again.
         evaluations = self.history[-1].evaluations if self.history else 0
-        progress = [float(evaluations), self.seconds]
         tensors = {
             "training.history": torch.tensor(rows, dtype=torch.float64).reshape(-1, 7),
-            "training.progress": torch.tensor(progress, dtype=torch.float64),
+            "training.progress": torch.tensor([evaluations, self.seconds], dtype=torch.float64),
         }
         tensors |= self.plan.tensors()
         for k, watch in enumerate(self.watches):
@@ -368,12 +336,26 @@ class _Training(Generic[M]):
         self.saved = (self.plan.state.iteration, self.seconds)
 
 
-def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names start so, under the rest of their names."""
-    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
-
-
 # Descent to the minimum of an objective plus a penalty, by any optimiser.
+
+
+class Optimiser(Protocol[S]):
+    """Frozen settings, and how a `State` moves under them; all the memory is in the state."""
+
+    @property
+    def rule(self) -> StopRule: ...
+
+    def blank(self, start: Float[Tensor, " p"]) -> S:
+        """A state at the starting point, where nothing has been evaluated; `start` is its own."""
+
+    def begin(self, problem: Problem, state: S) -> None:
+        """Evaluates the starting point."""
+
+    def advance(self, problem: Problem, state: S) -> Verdict | None:
+        """One iteration, as `Plan.advance` describes it."""
+
+    def restore(self, state: S, tensors: dict[str, Tensor]) -> None:
+        """Gives a blank state what `tensors_of` another gave."""
 
 
 MUCH_NOISE = 64  # roundings of float32: more than this is not the type's, but an iteration's
@@ -464,11 +446,11 @@ class _Descent(Plan[M]):
     scaling: Scaling | None
     seed: int
     in_double: Callable[[], Objective[M]] | None
+    meter: Meter = field(default_factory=Meter)
 
     def __post_init__(self) -> None:
         self.rule, self.origin = self.optimiser.rule, self.objective.origin
         self.current = self.problem(self.start.dtype)
-        self.state: State
 
     def problem(self, dtype: torch.dtype) -> Problem:
         """What is minimised, for vectors of a type; nothing is evaluated yet."""
@@ -477,11 +459,16 @@ class _Descent(Plan[M]):
             assert self.in_double is not None  # noqa: S101 - `goes_on` asked
             objective = self.in_double()
         like = self.start.to(dtype)
-        return Problem.of(objective, self.penalty, self.scaling, like, self.seed)
+        return Problem.of(objective, self.penalty, self.scaling, like, self.seed, self.meter)
 
     def begin(self) -> None:
-        start = self.current.scaled(self.start).clone()
-        self.state = self.optimiser.begin(self.current, start)
+        scaling = self.current.scaling
+        self.begin_at(self.start.clone() if scaling is None else scaling.scaled(self.start))
+
+    def begin_at(self, vector: Float[Tensor, " p"]) -> None:
+        """Takes the state at a vector of scaled coordinates, which becomes the state's own."""
+        self.state = self.optimiser.blank(vector)
+        self.optimiser.begin(self.current, self.state)
 
     def advance(self) -> Verdict | None:
         return self.optimiser.advance(self.current, self.state)
@@ -491,7 +478,7 @@ class _Descent(Plan[M]):
 
     def goes_on(self, verdict: Verdict) -> bool:
         """Begins again in float64 where values are off by more than float32 explains, or stuck."""
-        state, last = self.state, self.current
+        state = self.state
         if self.in_double is None or state.vector.dtype != torch.float32:
             return False
         rounding = MUCH_NOISE * torch.finfo(torch.float32).eps
@@ -500,8 +487,7 @@ class _Descent(Plan[M]):
         if verdict.ending != "stuck" and not (verdict.ending == "value" and noisy):
             return False
         self.current = self.problem(torch.float64)
-        self.current.evaluations, self.current.before = last.evaluations, last.before
-        self.state = self.optimiser.begin(self.current, state.vector.double())
+        self.begin_at(state.vector.double())
         self.state.iteration = self.state.since = state.iteration + 1
         return True
 
@@ -517,17 +503,18 @@ class _Descent(Plan[M]):
         return own | settings_of(self.optimiser) | rest
 
     def tensors(self) -> dict[str, Tensor]:
-        own = {f"state.{name}": value for name, value in self.state.tensors().items()}
+        own = {f"state.{name}": value for name, value in tensors_of(self.state).items()}
         inner = self.current.objective.state()
         return own | {f"objective.{name}": value for name, value in inner.items()}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         own = under("state.", tensors)
-        like = self.start.to(own["vector"].dtype)
+        like = self.start.to(own["vector"].dtype, copy=True)
         if like.dtype != self.start.dtype:
             self.current = self.problem(like.dtype)
         self.current.objective.restore(under("objective.", tensors))
-        self.state = self.optimiser.restore(like, own)
+        self.state = self.optimiser.blank(like)
+        self.optimiser.restore(self.state, own)
 
     def at(self, vector: Float[Tensor, " p"]) -> M:
         """What the objective stands for, in the type that training began with."""

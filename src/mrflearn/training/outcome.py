@@ -177,46 +177,31 @@ class StopRule:
                 "the first must be 0 or more, the second 1 or more."
             )
 
-    def verdict(
-        self, row: Row, size: float, history: Sequence[Row], noise: float
-    ) -> Verdict | None:
-        """Why to stop after `row` (weights of norm `size`, a value with that noise), or None."""
-        return (
-            self._small_gradient(row, size)
-            or self._flat_value(row, history, noise)
-            or self.limit(row.iteration, row.evaluations, row.seconds)
-        )
+    def verdict(self, history: Sequence[Row], size: float, noise: float) -> Verdict | None:
+        """Why to stop after the last row (weights of norm `size`, a value with that noise)."""
+        row = history[-1]
+        relative = row.gradient_norm * max(1.0, size) / max(1.0, abs(row.value))
+        if self.tolerance is not None and relative <= self.tolerance:
+            text = f"the gradient is small: {relative:.1e}, relative (<= {self.tolerance:g})."
+            return Verdict("gradient", text)
+        if self.delta is not None and len(history) > self.period:
+            fallen = history[-1 - self.period].value - row.value
+            if not fallen > max(self.delta * abs(row.value), noise):
+                over = f"over the last {self.period} iterations."
+                return Verdict("value", f"the value no longer falls: by {fallen:.2g} {over}")
+        return self.limit(row.iteration, row.evaluations, row.seconds)
 
     def limit(self, iteration: int, evaluations: int, seconds: float) -> Verdict | None:
         """Which limit is reached, or None."""
-        if iteration >= self.max_iterations:
-            return Verdict("limit", f"the limit of {self.max_iterations} iterations is reached.")
-        if self.max_evaluations is not None and evaluations >= self.max_evaluations:
-            return Verdict("limit", f"the limit of {self.max_evaluations} evaluations is reached.")
-        if self.max_seconds is not None and seconds >= self.max_seconds:
-            return Verdict("limit", f"the limit of {self.max_seconds:g} seconds is reached.")
+        reached = (
+            (iteration, self.max_iterations, "iterations"),
+            (evaluations, self.max_evaluations, "evaluations"),
+            (seconds, self.max_seconds, "seconds"),
+        )
+        for count, most, name in reached:
+            if most is not None and count >= most:
+                return Verdict("limit", f"the limit of {most:.10g} {name} is reached.")
         return None
-
-    def _small_gradient(self, row: Row, size: float) -> Verdict | None:
-        if self.tolerance is None:
-            return None
-        relative = row.gradient_norm * max(1.0, size) / max(1.0, abs(row.value))
-        if relative > self.tolerance:
-            return None
-        return Verdict(
-            "gradient", f"the gradient is small: {relative:.1e}, relative (<= {self.tolerance:g})."
-        )
-
-    def _flat_value(self, row: Row, history: Sequence[Row], noise: float) -> Verdict | None:
-        if self.delta is None or len(history) <= self.period:
-            return None
-        fallen = history[-1 - self.period].value - row.value
-        if fallen > max(self.delta * abs(row.value), noise):
-            return None
-        return Verdict(
-            "value",
-            f"the value no longer falls: by {fallen:.2g} over the last {self.period} iterations.",
-        )
 
 
 # What may look on after each iteration, and stop the training: any function of a `Step`.
@@ -302,11 +287,11 @@ class Watch:
         kept = {} if self.kept is None else {"vector": self.kept.vector}
         return {"numbers": torch.tensor(numbers, dtype=torch.float64)} | kept
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def restore(self, tensors: dict[str, Tensor], device: torch.device) -> None:
         self.best_score, iteration, since, value = tensors["numbers"].tolist()
         self.best_iteration, self.checks_since = int(iteration), int(since)
         if "vector" in tensors:
-            self.kept = Best(tensors["vector"], value)
+            self.kept = Best(tensors["vector"].to(device), value)
 
 
 # What is reported on standard error while training runs.

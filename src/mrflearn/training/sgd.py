@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Self, final
+from typing import ClassVar, final
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from mrflearn.errors import TrainingError
 from mrflearn.objectives.problem import Problem
+from mrflearn.training.checkpoint import restore_into
 from mrflearn.training.outcome import StopRule
 
 # Passes over minibatches in a random order, shared by the stochastic optimisers.
@@ -34,7 +35,7 @@ class EpochState:
     vector: Float[Tensor, " p"]
     kept: dict[str, Float[Tensor, " p"]]
     sums: Float64[Tensor, " 2"]  # values and squared gradient norms of the epoch so far
-    average: Float[Tensor, " p"] | None = None
+    average: Float[Tensor, " p"] | None  # None: nothing is averaged
     averaged: int = 0  # how many iterates are in the average
     iteration: int = 0
     position: int = 0  # minibatches done in the current epoch
@@ -46,45 +47,13 @@ class EpochState:
     exact: bool = field(default=False, init=False)
     since: int = field(default=0, init=False)
 
-    @classmethod
-    def at(cls, start: Float[Tensor, " p"], *kept: str) -> Self:
-        """The state at the starting point, with a vector of zeros under each name."""
-        zeros = {name: torch.zeros_like(start) for name in kept}
-        return cls(start.clone(), zeros, torch.zeros(2, dtype=torch.float64, device=start.device))
-
     @property
     def noise(self) -> float:
         return 4 * torch.finfo(self.vector.dtype).eps * abs(self.value)
 
     @property
     def answer(self) -> Float[Tensor, " p"]:
-        return self.vector if self.average is None else self.average
-
-    def take_in(self) -> None:
-        """Counts the current iterate into the average."""
-        self.averaged += 1
-        if self.average is None:
-            self.average = self.vector.clone()
-        else:
-            self.average.lerp_(self.vector, 1 / self.averaged)
-
-    def tensors(self) -> dict[str, Tensor]:
-        counts = [self.averaged, self.iteration, self.position, self.updates]
-        floats = [self.value, self.gradient_norm, self.size, self.step]
-        numbers = torch.tensor([*counts, *floats], dtype=torch.float64)
-        own = {"vector": self.vector, "sums": self.sums, "numbers": numbers}
-        average = {} if self.average is None else {"average": self.average}
-        return own | average | {f"kept.{name}": kept for name, kept in self.kept.items()}
-
-    @classmethod
-    def restore(cls, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> Self:
-        """The state that gave these tensors, on the device of `like`."""
-        placed = {name: value.to(like.device) for name, value in tensors.items()}
-        kept = {n.removeprefix("kept."): v for n, v in placed.items() if n.startswith("kept.")}
-        numbers = tensors["numbers"].tolist()
-        counts, floats = (int(n) for n in numbers[:4]), numbers[4:]
-        average = placed.get("average")
-        return cls(placed["vector"], kept, placed["sums"], average, *counts, *floats)
+        return self.vector if self.average is None or not self.averaged else self.average
 
 
 class ByEpochs(ABC):
@@ -96,6 +65,7 @@ class ByEpochs(ABC):
     delta: float | None
     max_seconds: float | None
     keeps: ClassVar[tuple[str, ...]] = ()  # the vectors that stand beside the iterate
+    average_from: int | None = None  # the epoch from which on iterates are averaged; 1 is the first
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rate) and self.rate > 0):
@@ -114,18 +84,20 @@ class ByEpochs(ABC):
     def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:
         """Moves the state's vector in place; gives the rate used, after `epochs` passes."""
 
-    def averages(self, state: EpochState) -> bool:  # noqa: ARG002
-        """Whether the iterates of the current epoch go into the average."""
-        return False
+    def blank(self, start: Float[Tensor, " p"]) -> EpochState:
+        kept = {name: torch.zeros_like(start) for name in self.keeps}
+        sums = torch.zeros(2, dtype=torch.float64, device=start.device)
+        average = None if self.average_from is None else torch.zeros_like(start)
+        return EpochState(start, kept, sums, average)
 
-    def begin(self, problem: Problem, start: Float[Tensor, " p"]) -> EpochState:
+    def begin(self, problem: Problem, state: EpochState) -> None:
+        del state
         if problem.penalty.has_l1:
             name = type(self).__name__
             raise TrainingError(f"{name} needs a smooth penalty; for L1 train with OWLQN().")
-        return EpochState.at(start, *self.keeps)
 
-    def restore(self, like: Float[Tensor, " p"], tensors: dict[str, Tensor]) -> EpochState:
-        return EpochState.restore(like, tensors)
+    def restore(self, state: EpochState, tensors: dict[str, Tensor]) -> None:
+        restore_into(state, tensors)
 
     def advance(self, problem: Problem, state: EpochState) -> None:
         """One pass over all minibatches, or the rest of one that was broken off."""
@@ -139,8 +111,9 @@ class ByEpochs(ABC):
             state.step = self.move(state, gradient, state.updates / count)
             state.updates += 1
             state.position += 1
-            if self.averages(state):
-                state.take_in()
+            if state.average is not None and state.iteration + 1 >= (self.average_from or 0):
+                state.averaged += 1
+                state.average.lerp_(state.vector, 1 / state.averaged)
         size = state.answer.dot(state.answer).double().reshape(1)
         value, squares, size = torch.cat((state.sums, size)).tolist()
         if not (math.isfinite(value) and math.isfinite(squares)):
@@ -153,7 +126,7 @@ class ByEpochs(ABC):
         state.sums.zero_()
         state.position = 0
         state.iteration += 1
-        problem.evaluations += 1
+        problem.meter.evaluations += 1
 
 
 # Stochastic gradient descent, plain or averaged.
@@ -181,9 +154,6 @@ class SGD(ByEpochs):
         rate = self.rate / (1 + self.decay * epochs)
         state.vector.add_(gradient, alpha=-rate)
         return rate
-
-    def averages(self, state: EpochState) -> bool:
-        return self.average_from is not None and state.iteration + 1 >= self.average_from
 
 
 # Adagrad: gradient descent with a rate for each weight that falls with the gradients it has
