@@ -320,16 +320,13 @@ class Spectral(LiftedInference[P]):
     ) -> tuple[Vectors, Float[Tensor, "_ k"], bool]:
         """Vectors after power steps, what log lambda was on the way, whether they converged.
 
-        Among many states steps cost much.  There a first answer does without the gap; only where
-        it would be accepted, and the gap is wider, vectors are followed until it is not.
+        Among many states steps cost much.  There a first answer does without the gap: how wide it
+        is comes with the gradient, and only where it is too wide vectors are followed further.
         """
         tolerance, gap = closeness(warm)
         if thorough or warm.shape[-1] <= FEW_STATES:
-            vectors, growth = follow(matrices, warm, tolerance, MOST_STEPS, gap)
-            return vectors, growth, True
-        vectors, growth = follow(matrices, warm, tolerance, HASTY_STEPS)
-        excess = float((growth[2] - growth[0]) @ matrices.weights)
-        return vectors, growth, excess <= gap
+            return *follow(matrices, warm, tolerance, MOST_STEPS, gap), True
+        return *follow(matrices, warm, tolerance, HASTY_STEPS), False
 
     def begin(self, potentials: P) -> Vectors:
         return self.pursue(self.matrices(potentials), self.ones(potentials), thorough=True)[0]

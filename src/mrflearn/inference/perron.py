@@ -65,14 +65,17 @@ def normalised(vectors: Tensor) -> Tensor:
     return vectors - vectors.logsumexp(-1, keepdim=True)
 
 
-def onward(vectors: Vectors, gradient: Vectors) -> Vectors:
+def onward(vectors: Vectors, gradient: Vectors) -> tuple[Vectors, Float[Tensor, ""]]:
     """Vectors after one more power step, from the gradient of the weighted log lambda by them.
 
-    The gradient by log u is rho u (M v) / u^T M v, and by log v the same with M^T u.  A state too
-    rare for its type's smallest number keeps that number instead of dying out.
+    Comes with how far its proven limit [Collatz, Wielandt] lies above the weighted log lambda.  The
+    gradient by log u is rho u (M v) / u^T M v, and by log v the same with M^T u.  A state too rare
+    for its type's smallest number keeps that number instead of dying out.
     """
-    gradient = gradient.clamp_min(torch.finfo(gradient.dtype).tiny)
-    return normalised((gradient.log() - vectors.detach()).flip(0))
+    weights, vectors = gradient[0].sum(1), vectors.detach()
+    further = (_positive(gradient).log() - vectors).flip(0)
+    limit = (further - vectors).amax(2).amin(0) + overlap(vectors) - weights.log()
+    return normalised(further), weights @ limit
 
 
 @torch.no_grad()

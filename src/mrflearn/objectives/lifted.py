@@ -121,6 +121,7 @@ class TagFrequencies:
 M = TypeVar("M")
 MOST_REPEATS = 10
 FAR_ABOVE = 1e-2  # nats per position above the accepted value: no penalty makes up for so much
+WIDEST_GAP = 0.1  # of a first answer to its proven limit, which then errs by some 1e-5
 
 
 @final
@@ -183,9 +184,11 @@ class LiftedLikelihood(Objective[M]):
             value = found.log_partition - self.frequencies.mean_score(potentials)
         leaves = [leaf] if found.warm is None else [leaf, found.warm]
         gradient, *others = torch.autograd.grad(value, leaves)
-        if found.warm is not None:
-            self.warm.copy_(onward(found.warm, *others))
         self._converged = found.converged
+        if found.warm is not None:
+            further, gap = onward(found.warm, *others)
+            self.warm.copy_(further)
+            self._converged = found.converged or float(gap) <= WIDEST_GAP
         self.log_partition.copy_(found.log_partition.detach())
         if isinstance(found.residual, Tensor):
             self.noise.copy_(found.residual)
