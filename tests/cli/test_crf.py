@@ -73,13 +73,13 @@ def test_tag_gives_probabilities_in_rows_and_in_json(folder: Path, tmp_path: Pat
     (tmp_path / "one.txt").write_text(FIRST)
     arguments = ("tag", str(folder / "model"), str(tmp_path / "one.txt"))
     crf = load(folder / "model")
-    items = [next(crf.recipe_.read(tmp_path / "one.txt")).items]
+    items = [next(crf.recipe_.read(tmp_path / "one.txt")).tokens]
     answer = run(*arguments, "--number", "3", "--marginals", "--spans", "--json").json()
     assert answer["words"] == ["the", "cat", "saw", "the", "dog", "."]
     best = crf.n_best(items, 3)[0]
     assert [(b["labels"], b["probability"]) for b in answer["nbest"]] == best
     assert answer["probability"] == best[0][1]
-    assert answer["marginals"] == crf.predict_marginals(items)[0]
+    assert answer["marginals"] == crf.predict_marginals_single(items[0])
     assert [tuple(s.values()) for s in answer["spans"]] == crf.predict_spans(items, 3)[0]
 
     text = run(*arguments, "--number", "2", "--marginals").out.splitlines()
@@ -166,7 +166,7 @@ def test_inspect_shows_the_heaviest_weights(folder: Path) -> None:
         (["train", "crf", "{}/train.txt", "-o", "{}/x", "--labels", "q"], 1, "no column 'q'"),
         (["tag", "{}/model", "{}/short.txt"], 1, "short.txt:1: 1 cells where"),
         (["tag", "{}/no-model", "{}/test.txt"], 1, "does not exist"),
-        (["tag", "{}/python-model", "{}/test.txt"], 1, "was trained in Python"),
+        (["tag", "{}/python-model", "{}/test.txt"], 1, "was trained on features"),
         (["evaluate", "{}/model", "{}/bare.txt"], 1, "no labels to compare with"),
         (["inspect", "{}/model", "--label", "X"], 1, "no label 'X'"),
     ],

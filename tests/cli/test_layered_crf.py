@@ -176,5 +176,5 @@ def test_a_chain_takes_any_estimator(folder: Path) -> None:
         target + "-ap",
     )
     assert refused.code == 1
-    assert "(--algorithm ap)" in refused.err
+    assert "--algorithm ap follows errors" in refused.err
     assert "no --estimator pwpl" in refused.err

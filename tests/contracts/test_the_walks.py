@@ -26,7 +26,8 @@ def language_model(data: Path, output: Path) -> None:
 def crf(data: Path, output: Path) -> None:
     """A file of columns to a saved model."""
     recipe = Recipe.of(data / "columns.txt")
-    CRF(max_iterations=5).fit(*recipe.labelled(data / "columns.txt")).save(output)
+    crf = CRF(features=recipe, max_iterations=5)
+    crf.fit(*recipe.labelled(data / "columns.txt")).save(output)
 
 
 def lap(data: Path, output: Path) -> None:

@@ -50,6 +50,7 @@ OWN_DEFAULTS = {
     "dims",
     "dtype",  # single where it is enough
     "estimator",
+    "gamma",  # of EBIC, or of AROW
     "l2",
     "max_iterations",
     "min_count",  # a grammar needs rare words for its unknown ones

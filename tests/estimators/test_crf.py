@@ -129,7 +129,7 @@ def test_scikit_learns_tools_work() -> None:
     assert cross_val_score(crf, X, Y, cv=3).mean() > 0.4
     search = GridSearchCV(crf, {"c2": [0.1, 1.0]}, cv=2).fit(X, Y)
     assert search.best_params_["c2"] in (0.1, 1.0)
-    assert isinstance(search.predict(V), list)
+    assert isinstance(search.predict(V), np.ndarray)
     words = [[item["w"] for item in own] for own in X]
     featurise = FunctionTransformer(lambda batch: [word_features(own) for own in batch])
     pipeline = Pipeline([("features", featurise), ("crf", CRF(max_iterations=20))]).fit(words, Y)
@@ -148,7 +148,7 @@ def test_the_flow_of_sklearn_crfsuites_tutorial() -> None:
     assert all(len(pair) == 2 and isinstance(weight, float) for pair, weight in moves)
     states = Counter(crf.state_features_).most_common(3)
     assert all(isinstance(name, str) and label in crf.classes_ for (name, label), _ in states)
-    assert crf.predict_marginals_single(V[0]) == crf.predict_marginals([V[0]])[0]
+    assert crf.predict_marginals_single(V[0]) == crf.predict_marginals([V[0]]).tolist()[0]
     assert crf.predict_single(V[0]) == predicted[0]
     assert len(crf.attributes_) == crf.num_attributes_
 
@@ -158,10 +158,10 @@ def test_a_saved_model_answers_the_same(fitted: CRF, tmp_path: Path) -> None:
     again = load(tmp_path / "model")
     assert isinstance(again, CRF)
     assert again.get_params() == fitted.get_params()
-    assert again.predict_marginals(V) == fitted.predict_marginals(V)
+    assert again.predict_marginals(V).tolist() == fitted.predict_marginals(V).tolist()
     assert again.state_features_ == fitted.state_features_
     named = CRF(model_filename=tmp_path / "other", max_iterations=2).fit(X, Y)
-    assert CRF.load(tmp_path / "other").predict(V) == named.predict(V)
+    assert CRF.load(tmp_path / "other").predict(V).tolist() == named.predict(V).tolist()
     edit(tmp_path / "model", lambda text: text.replace('"labels"', '"labelz"'))
     with pytest.raises(StorageError, match="labels"):
         load(tmp_path / "model")
@@ -209,7 +209,7 @@ def test_learning_on_takes_new_labels_and_attributes() -> None:
     new = [[{"w": "alien"}, {"w": "alien"}]] * 5
     crf.partial_fit(new, [["N", "N"]] * 5)
     assert crf.classes_[-1] == "N"
-    assert crf.predict(new[:1]) == [["N", "N"]]
+    assert crf.predict(new[:1]).tolist() == [["N", "N"]]
     assert crf.score(X, Y) > before - 0.05
     begun = CRF().partial_fit(X, Y, classes=["unseen"])
     assert "unseen" in begun.classes_
@@ -256,7 +256,7 @@ def test_compiled_and_streamed_features_train_the_same(tmp_path: Path) -> None:
     reused = [CRF(max_iterations=10).fit(compiled, Y) for _ in range(2)]
     for crf in (streamed, *reused):
         assert crf.state_features_ == listed.state_features_
-    assert reused[0].predict(compiled) == listed.predict(X)
+    assert reused[0].predict(compiled).tolist() == listed.predict(X).tolist()
     file = tmp_path / "data.txt"
     file.write_text("x\ta:2\tb\ny\tb\n\nx\ta\n")
     assert set(CRF().fit(read_crfsuite(file)).state_features_) == {
@@ -282,7 +282,7 @@ def test_no_data_is_too_odd(seed: int) -> None:
     items, tags = random_data(seed, sequences=3, labels=1 + seed % 3, longest=2)
     crf = CRF(max_iterations=3).fit([*items, []], [*tags, []])
     assert crf.predict([[], *items])[0] == []
-    assert crf.predict([]) == []
+    assert crf.predict([]).tolist() == []
     assert len(crf.predict([[{"never": "seen"}]])[0]) == 1
 
 
@@ -307,14 +307,16 @@ def test_a_single_label_is_warned_of(fit: Callable[[], object]) -> None:
 def test_no_features_at_all_leave_the_transitions() -> None:
     crf = CRF(c2=0.01).fit([[{}, {}, {}]] * 5, [["x", "y", "x"]] * 5)
     assert crf.num_attributes_ == 0
-    assert crf.predict([[{}, {}]])[0] in (["x", "y"], ["y", "x"])
+    assert crf.predict_single([{}, {}]) in (["x", "y"], ["y", "x"])
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"algorithm": "pa"}, "'pa' is not one of"),
-        ({"algorithm": "arow"}, "not offered"),
+        ({"algorithm": "sgd"}, "'sgd' is not one of"),
+        ({"algorithm": "pa", "pa_type": 3}, "pa_type=3"),
+        ({"algorithm": "arow", "estimator": "pw"}, "algorithm='arow'"),
+        ({"features": "teapot"}, "makes no features"),
         ({"algorithm": "l2sgd", "c1": 1.0}, "needs algorithm='lbfgs'"),
         ({"order": 3}, "order=3"),
         ({"dtype": "half"}, "dtype 'half'"),
@@ -330,26 +332,23 @@ def test_settings_that_cannot_be(options: dict[str, Any], words: str) -> None:
     "options",
     [
         {"keep_tempfiles": True, "trainer_cls": None},
-        {"linesearch": "MoreThuente", "max_linesearch": 20, "calibration_max_trials": None},
-        {"pa_type": 1, "c": 1.0, "error_sensitive": True, "averaging": True},
-        {"variance": 1, "gamma": None},
+        {"linesearch": "Backtracking", "max_linesearch": 50, "calibration_max_trials": None},
     ],
 )
-def test_options_of_crfsuite_that_ask_for_nothing_are_ignored(options: dict[str, Any]) -> None:
+def test_options_of_crfsuite_without_effect_are_ignored(options: dict[str, Any]) -> None:
     assert repr(CRF(c2=0.5, **options)) == repr(CRF(c2=0.5)) == "CRF(c2=0.5)"
     assert CRF(**options).get_params() == CRF().get_params()
 
 
 def test_options_of_crfsuite_that_cannot_be_had_are_refused() -> None:
-    for name, value in {"pa_type": 2, "max_linesearch": 100, "trainer_cls": CRF}.items():
-        with pytest.raises(SettingsError, match=f"^{name} is an option of CRFsuite"):
-            CRF(**{name: value})
+    with pytest.raises(SettingsError, match="trainer_cls"):
+        CRF(trainer_cls=CRF)
     with pytest.raises(TypeError, match="unexpected keyword argument 'c3'"):
         CRF(c3=1.0)
     with pytest.raises(TypeError, match="positional"):
         CRF("lbfgs", 0.5)  # type: ignore[misc]
-    with pytest.raises(ValueError, match="Invalid parameter 'pa_type'"):
-        CRF().set_params(pa_type=1)
+    with pytest.raises(ValueError, match="Invalid parameter 'linesearch'"):
+        CRF().set_params(linesearch="MoreThuente")
 
 
 def test_scikit_learn_sees_the_parameters() -> None:
@@ -372,7 +371,9 @@ def test_held_out_data_may_be_a_pair(fitted: CRF) -> None:
 def test_known_labels_may_stand_for_constraints(fitted: CRF) -> None:
     known = [[None] * len(own) for own in V]
     known[0][0] = "B"
-    assert fitted.predict(V, known) == fitted.predict(V, Constraints(forced=known))
+    assert (
+        fitted.predict(V, known).tolist() == fitted.predict(V, Constraints(forced=known)).tolist()
+    )
     assert fitted.predict(V, known)[0][0] == "B"
 
 
@@ -428,4 +429,4 @@ def test_a_gpu_learns_the_same_weights(order: int) -> None:
         CRF(dtype="float64", order=order, device=device).fit(X, Y) for device in ("cpu", "cuda")
     )
     assert there.state_features_ == pytest.approx(here.state_features_, abs=1e-6)
-    assert there.predict(V) == here.predict(V)
+    assert there.predict(V).tolist() == here.predict(V).tolist()

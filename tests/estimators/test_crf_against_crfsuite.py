@@ -65,7 +65,7 @@ def test_a_crfsuite_model_is_taken_over(tmp_path: Path) -> None:
     X, y = random_data(5, sequences=20)
     tagger, info = crfsuite(X, y, tmp_path)
     crf = CRF.from_weights(list(info.labels), info.state_features, info.transitions)
-    assert crf.predict(X) == [tagger.tag(items) for items in X]
+    assert crf.predict(X).tolist() == [tagger.tag(items) for items in X]
 
 
 def test_min_freq_drops_the_same_features(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], Callable[[Any], 
 def test_questions_change_nothing(kind: str, tmp_path: Path) -> None:
     make, items, labels = KINDS[kind]
     model = make().fit(items(SEEN), labels(TAGS))
-    answers = model.predict(items(SEEN))
+    answers = list(model.predict(items(SEEN)))
     model.save(tmp_path / "before")
     model.predict(items(NEW))
     model.predict_marginals(items(NEW))
@@ -53,4 +53,4 @@ def test_questions_change_nothing(kind: str, tmp_path: Path) -> None:
     for path in (tmp_path / "before").iterdir():
         if path.suffix in (".json", ".safetensors"):
             assert path.read_bytes() == (tmp_path / "after" / path.name).read_bytes(), path.name
-    assert model.predict(items(SEEN)) == answers
+    assert list(model.predict(items(SEEN))) == answers

@@ -30,8 +30,10 @@ def test_columns_are_named_by_their_place_unless_named(file: Path) -> None:
 
 
 def test_items_are_word_features_of_all_other_columns(file: Path) -> None:
-    first, second = Recipe.of(file).read(file)
-    assert first.items == word_features([("The", "DT"), ("cat", "NN"), ("sat", "VBD")])
+    recipe = Recipe.of(file)
+    first, second = recipe.read(file)
+    assert first.tokens == [("The", "DT"), ("cat", "NN"), ("sat", "VBD")]
+    assert recipe(first.tokens) == word_features(first.tokens)
     assert first.labels == ("B-NP", "I-NP", "B-VP")
     assert first.rows[1] == ("cat", "NN", "I-NP")
     assert second.labels == ("B-NP",)
@@ -42,7 +44,7 @@ def test_a_file_without_labels_has_the_same_items(file: Path, tmp_path: Path) ->
     bare.write_text("-DOCSTART- -X-\n\nThe DT\ncat NN\nsat VBD\n\nDogs NNS\n")
     recipe = Recipe.of(file)
     found = list(recipe.read(bare))
-    assert [example.items for example in found] == [e.items for e in recipe.read(file)]
+    assert [example.tokens for example in found] == [e.tokens for e in recipe.read(file)]
     assert [example.labels for example in found] == [None, None]
     assert [example.document for example in found] == [1, 1]
 
@@ -52,7 +54,7 @@ def test_templates_read_the_columns_without_the_labels(file: Path, tmp_path: Pat
     template.write_text("# words\nU00:%x[0,0]\n\nU01:%x[-1,1]/%x[0,1]\nB\n")
     recipe = Recipe.of(file, columns=["word", "pos", "chunk"], template=template)
     first = next(recipe.read(file))
-    assert first.items[1] == ["U00:cat", "U01:DT/NN"]
+    assert recipe(first.tokens)[1] == ["U00:cat", "U01:DT/NN"]
     template.write_text("U00:%x[0,2]\n")
     with pytest.raises(DataError, match=r"reads column 2.*there are 2: word, pos"):
         Recipe.of(file, columns=["word", "pos", "chunk"], template=template)
@@ -74,14 +76,14 @@ def test_other_formats(tmp_path: Path) -> None:
     recipe = Recipe.of(tree, labels="xpos", columns=["word", "upos", "xpos"])
     (example,) = recipe.read(tree)
     assert example.labels == ("NNS",)
-    assert example.items == word_features([("Dogs", "NOUN")])
+    assert example.tokens == [("Dogs", "NOUN")]
     attributes.write_text("NN\tw=dog:0.5\tbias\n\n")
     (example,) = Recipe.of(attributes).read(attributes)
-    assert example.items == [{"w=dog": 0.5, "bias": 1.0}]
+    assert Recipe.of(attributes)(example.tokens) == example.tokens == [{"w=dog": 0.5, "bias": 1.0}]
     assert example.labels == ("NN",)
     text.write_text("Dogs bark\n\nCats sleep\n")
     words = Recipe("columns", ("word", "tag"), "tag")
-    assert [len(e.items) for e in words.read(text, format="text")] == [2, 2]
+    assert [len(e.tokens) for e in words.read(text, format="text")] == [2, 2]
 
 
 @pytest.mark.parametrize(("labels", "found"), [(None, "NOUN"), ("upos", "NOUN"), ("xpos", "NNS")])
@@ -91,7 +93,7 @@ def test_conllu_is_learned_from_its_words(tmp_path: Path, labels: str | None, fo
     recipe = Recipe.of(tree, labels=labels)
     (example,) = recipe.read(tree)
     assert example.labels == (found,)
-    assert example.items == word_features([("Dogs",)])
+    assert recipe(example.tokens) == word_features([("Dogs",)])
     assert Recipe.of(tree, columns=["word", "upos", "xpos"]).labels == "upos"
 
 
@@ -141,7 +143,7 @@ def test_several_columns_of_labels_are_layers(file: Path, tmp_path: Path) -> Non
     assert recipe.layers == ("pos", "chunk")
     first, second = recipe.layered(file)
     assert first.layers == (("DT", "NN", "VBD"), ("B-NP", "I-NP", "B-VP"))
-    assert second.items == word_features([("Dogs",)])
+    assert second.tokens == ["Dogs"]
     assert record(Recipe, json.loads(json.dumps(asdict(recipe)))) == recipe
     bare = tmp_path / "bare.txt"
     bare.write_text("Dogs\n")
@@ -165,7 +167,7 @@ def test_layers_of_grmm_text_get_names(tmp_path: Path) -> None:
     recipe = Recipe.of(path)
     assert recipe.layers == ("layer1", "layer2")
     (example,) = recipe.layered(path)
-    assert example.items == [["w=The"], ["w=cat"]]
+    assert example.tokens == [["w=The"], ["w=cat"]]
     assert example.layers == (("DT", "NN"), ("B-NP", "I-NP"))
     assert Recipe.of(path, labels=["pos", "np"]).layers == ("pos", "np")
     with pytest.raises(DataError, match="2 labels a token, and 1 names"):

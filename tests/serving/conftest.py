@@ -43,9 +43,7 @@ def _tagger(folder: Path) -> CRF:
     file = folder / "tagged.txt"
     file.write_text(TAGGED, encoding="utf-8")
     recipe = Recipe.of(file, columns=["word", "tag"])
-    model = CRF(c2=0.1).fit(*recipe.labelled(file))
-    model.recipe_ = recipe
-    return model
+    return CRF(c2=0.1, features=recipe).fit(*recipe.labelled(file))
 
 
 def _layered(folder: Path, kind: str) -> FactorialCRF | SkipChainCRF:
@@ -56,13 +54,10 @@ def _layered(folder: Path, kind: str) -> FactorialCRF | SkipChainCRF:
     layers = ["tag", "kind"] if kind == "factorial" else ["kind"]
     recipe = Recipe.of(file, columns=["word", "tag", "kind"], labels=layers)
     examples = list(recipe.layered(file))
-    items = [example.items for example in examples]
+    X = [example.tokens for example in examples]
     if kind == "factorial":
-        model = FactorialCRF().fit(items, [example.layers for example in examples])
-    else:
-        model = SkipChainCRF(word="w[0]").fit(items, [example.labels for example in examples])
-    model.recipe_ = recipe
-    return model
+        return FactorialCRF(features=recipe).fit(X, [example.layers for example in examples])
+    return SkipChainCRF(features=recipe).fit(X, [example.labels for example in examples])
 
 
 @pytest.fixture(scope="session")

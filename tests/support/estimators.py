@@ -45,7 +45,11 @@ def estimators() -> dict[str, Example]:
             (ROWS,),
             lambda model: [group.scope.tolist() for group in model.graph_.groups],
         ),
-        Example(mrflearn.CRF(max_iterations=5), (ITEMS, TAGS), lambda model: model.predict(ITEMS)),
+        Example(
+            mrflearn.CRF(max_iterations=5),
+            (ITEMS, TAGS),
+            lambda model: model.predict(ITEMS).tolist(),
+        ),
         Example(
             mrflearn.FactorialCRF(max_iterations=5, n_jobs=1),
             (ITEMS, LAYERS),

@@ -116,8 +116,8 @@ def scores_of(crf: CRF, sequence: Sequence[Item]) -> dict[tuple[str, ...], float
 
 def assert_exact_answers(crf: CRF, X: Sequence[Sequence[Item]], y: Sequence[Sequence[str]]) -> None:
     """Best labellings, probabilities, marginals and entropies are those of enumeration."""
-    best, lists = crf.predict(X), crf.n_best(X, 4)
-    chances, entropy = crf.predict_marginals(X), crf.entropy(X)
+    best, lists = crf.predict(X).tolist(), crf.n_best(X, 4)
+    chances, entropy = crf.predict_marginals(X).tolist(), crf.entropy(X)
     logs = crf.log_prob(X, y)
     for i, sequence in enumerate(X):
         scores = scores_of(crf, sequence)

@@ -29,6 +29,7 @@ def crf(job: Job, file: Path, structure: str | None, **given: Any) -> Any:
         columns=_names(given["column_names"]),
         labels=_names(given["labels"]),
         template=given["template"],
+        features=job.given["features"],
     )
     layers = len(recipe.layers)
     kind = structure or ("factorial" if layers > 1 else "chain")
@@ -38,7 +39,7 @@ def crf(job: Job, file: Path, structure: str | None, **given: Any) -> Any:
             "with --labels, or take --structure factorial."
         )
     idle = f"has no effect with --structure {kind}."
-    settings = job.settings(kind, idle)
+    settings = job.settings(kind, idle) | {"features": recipe}
     job.refuse(idle, "engine" if kind == "chain" else "validation")
     job.facts |= {"format": recipe.format, "columns": recipe.columns}
     if kind != "chain":
@@ -55,20 +56,19 @@ def _names(listed: str | None) -> list[str] | None:
 
 def _chain(job: Job, recipe: Recipe, file: Path, model: Any, validation: Path | None) -> Any:
     held_out = None if validation is None else recipe.labelled(validation)
-    items, labels = recipe.labelled(file)
+    sentences, labels = recipe.labelled(file)
 
     def checked() -> Iterator[list[Any]]:
-        yield from items
+        yield from sentences
         refuse_single_label(labels, file, recipe.labels if recipe.columns else "")
 
     job.fit(model, checked(), labels, validation=held_out, **job.saved)
-    model.recipe_ = recipe
     return model
 
 
 def _layered(job: Job, recipe: Recipe, file: Path, settings: dict[str, Any], structure: str) -> Any:
     examples = recipe.layered(file)
-    items = [example.items for example in examples]
+    sentences = [example.tokens for example in examples]
     for layer, name in enumerate(recipe.layers):
         own = (example.layers[layer] for example in examples if example.layers)
         refuse_single_label(own, file, name if recipe.columns else "")
@@ -77,14 +77,11 @@ def _layered(job: Job, recipe: Recipe, file: Path, settings: dict[str, Any], str
         if structure == "skip":
             # Without the chain's weights to begin with, messages may not converge.
             start = {"start": "chain"} if settings.get("estimator") == "bp" else {}
-            # The words come with the file, whatever features are made of them.
-            model: Any = mrflearn.SkipChainCRF(**{"word": None, **start, **settings})
-            more |= {"words": recipe.words(examples, file)}
-            job.fit(model, items, [example.labels for example in examples], **more)
+            model: Any = mrflearn.SkipChainCRF(**{**start, **settings})
+            job.fit(model, sentences, [example.labels for example in examples], **more)
         else:
             model = mrflearn.FactorialCRF(**settings)
-            job.fit(model, items, [example.layers for example in examples], **more)
-    model.recipe_ = recipe
+            job.fit(model, sentences, [example.layers for example in examples], **more)
     job.facts |= {"structure": structure, "weights": sum(map(len, model.model_.weights))}
     return model
 

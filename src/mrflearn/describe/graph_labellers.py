@@ -127,15 +127,6 @@ class SkipChainDescription(LayeredDescription):
 
     _marginals = Labeller._marginals
 
-    def _asked(self, part: list[Any]) -> dict[str, Any]:
-        if any(not row for example in part for row in example.rows):
-            raise DataError(
-                "its features are made and its words are gone; a skip chain needs the words, as "
-                "files of columns have them."
-            )
-        words = [[row[0] for row in example.rows] for example in part]
-        return {**super()._asked(part), "words": words}
-
 
 class GraphDescription(FieldLabeller):
     """A CRF on graphs of any form; its tokens are nodes."""

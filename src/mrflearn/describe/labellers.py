@@ -30,8 +30,8 @@ from mrflearn.errors import DataError, StorageError
 from mrflearn.evaluation.calibration import token_reliability
 from mrflearn.evaluation.chunks import ChunkScore, chunk_report
 from mrflearn.evaluation.tagging import confusion, tagging_report
-from mrflearn.features.recipes import LabelledSequence, Recipe
-from mrflearn.io.formats import DOCUMENT_MARK, ColumnSentence
+from mrflearn.features.recipes import MADE, LabelledSequence, Recipe
+from mrflearn.io.formats import DOCUMENT_MARK
 from mrflearn.io.spans import Scheme, are_chunk_tags
 from mrflearn.io.tag_files import TagExample, TagSource
 
@@ -72,13 +72,13 @@ class Labeller(Description):
 
     def _asked(self, part: list[Any]) -> dict[str, Any]:
         """The examples as methods of the model take them."""
-        return {"X": [example.items for example in part]}
+        return {"X": [example.tokens for example in part]}
 
     def _best(self, part: list[Any], n: int, figures: bool) -> list[list[Labelling]]:
         """The `n` best labellings of each example, with probabilities where these are asked for."""
         asked = self._asked(part)
         if not figures:
-            return [[Labelling([own], {})] for own in self.model.predict(**asked)]
+            return [[Labelling([list(own)], {})] for own in self.model.predict(**asked)]
         return [
             [Labelling([labels], {"probability": share}) for labels, share in own]
             for own in self.model.n_best(n=n, **asked)
@@ -232,11 +232,11 @@ class RecipeLabeller(Labeller):
     def _recipe(self, *, words: bool = False) -> Recipe:
         """How features are made from a file, or with `words` from words alone."""
         recipe: Recipe | None = getattr(self.model, "recipe_", None)
-        if recipe is None or (words and not recipe.columns):
+        if recipe is None or not (recipe.columns or (recipe.format in MADE and not words)):
             raise StorageError(
                 f"this {self.kind} does not know how its features are made from a file: it was "
-                "trained in Python, or on features. Ask it there, or train it with `mrflearn train "
-                "crf` on words."
+                "trained on features. Ask it in Python, or train it on words, there with "
+                f"{self.kind}(features=...), here with `mrflearn train crf`."
             )
         return recipe
 
@@ -261,8 +261,7 @@ class RecipeLabeller(Labeller):
                 if len(row) != width:
                     problem = f"'{word}' should be {wanted}: the model looks at these columns."
                     raise DataError(problem)
-            sentence = ColumnSentence(recipe.seen, tuple(zip(*rows, strict=True)))
-            return LabelledSequence(recipe.items(sentence), None, sentence.rows)
+            return LabelledSequence(words if width == 1 else rows, None, tuple(map(tuple, rows)))
 
         tags = zip(EXAMPLES[0].split(), ("PRP", "VBZ", "DT", "NN"), strict=True)
         example = " ".join("/".join([word, *[tag] * (width - 1)]) for word, tag in tags)

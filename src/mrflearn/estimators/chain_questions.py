@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, NotFittedError
 from mrflearn.estimators import crf_answers as answers
 from mrflearn.estimators import crf_weights as weights
 from mrflearn.estimators.crf_answers import Constraints, Given, ScoredSpan
@@ -18,9 +18,10 @@ from mrflearn.estimators.crf_training import LogLinearLabeller
 from mrflearn.estimators.labelling import accuracy, check_label, check_n, marginal_dicts
 from mrflearn.execution.resources import one_thread
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
-from mrflearn.features.index import MARK, FactorTemplate
+from mrflearn.features.index import FactorTemplate
 from mrflearn.features.labels import compile_labels
 from mrflearn.models.chains import ChainPotentials
+from mrflearn.models.loglinear import LogLinearField
 
 T = TypeVar("T")
 SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
@@ -29,8 +30,9 @@ SEQUENCES_AT_ONCE = 1_000  # bounds memory, changes no result
 class ChainQuestions(LogLinearLabeller):
     """What every fitted chain CRF can be asked; `model_` holds what it has learned.
 
-    X is a list of sequences or a generator of them, each a list of items as `fit` takes them, or
-    what `compile_features` made of them; attributes never seen in training count for nothing.
+    X is a list of sequences or a generator of them, each a list of items as `fit` takes them (with
+    `features`, what those are made of), or what `compile_features` made of them; attributes never
+    seen in training count for nothing.
     """
 
     labels_: Numbering
@@ -38,43 +40,47 @@ class ChainQuestions(LogLinearLabeller):
 
     @property
     def classes_(self) -> list[str]:
-        """The labels, in the order of their first appearance."""
-        self._fitted()
-        return list(self.labels_)
+        """The labels, in the order of their first appearance; None before `fit`."""
+        return self._learned(lambda _: list(self.labels_))
 
     @property
     def attributes_(self) -> list[str]:
         """The attributes that have weights, dense columns last; those of transitions not here."""
-        own = self._fitted().templates[0]
-        return [*(name for name in own.names if not name.startswith(MARK)), *own.columns]
+        return self._learned(lambda model: weights.attributes(model))
 
     @property
     def num_attributes_(self) -> int:
         """How many attributes have weights, those of transitions not counted."""
-        return len(self.attributes_)
+        return self._learned(lambda model: len(weights.attributes(model)))
 
     @property
     def size_(self) -> int:
         """How many bytes the weights take."""
-        return sum(part.nbytes for part in self._fitted().parameters().values())
+        return self._learned(lambda own: sum(part.nbytes for part in own.parameters().values()))
 
     @property
     def state_features_(self) -> dict[tuple[str, str], float]:
         """{(attribute, label): weight} of all weights that are not 0."""
-        return weights.state_features(self._fitted(), self.classes_)
+        return self._learned(lambda model: weights.state_features(model, self.classes_))
 
     @property
     def transition_features_(self) -> dict[tuple[str, ...], float]:
         """{(label, next label): weight} of all weights that are not 0."""
-        return weights.transition_features(self._fitted(), self.classes_)
+        return self._learned(lambda model: weights.transition_features(model, self.classes_))
 
     @property
     def edge_features_(self) -> dict[tuple[str, str, str], float]:
         """{(attribute, label before, label): weight} of all weights that are not 0."""
-        return weights.edge_features(self._fitted(), self.classes_)
+        return self._learned(lambda model: weights.edge_features(model, self.classes_))
 
-    @one_thread()
-    def predict(self, X: Iterable[Any], constraints: Given = None) -> list[list[str]]:
+    def _learned(self, what: Callable[[LogLinearField], T]) -> T:
+        """What there is to tell of the fitted field; None before, as in sklearn_crfsuite."""
+        try:
+            return what(self._fitted())
+        except NotFittedError:
+            return None  # type: ignore[return-value]
+
+    def predict(self, X: Iterable[Any], constraints: Given = None) -> NDArray[np.object_]:
         """The most probable labels of each sequence.
 
         Parameters
@@ -86,18 +92,21 @@ class ChainQuestions(LogLinearLabeller):
 
         Returns
         -------
-        list of lists of labels
+        array of lists of labels; as in sklearn_crfsuite, sequences x tokens where all sequences
+        have as many of them
 
         """
-        return self._answers(answers.best_labels, X, constraints, self.classes_)
+        return np.array(self._best(X, constraints), dtype=object)
 
     def predict_single(self, xseq: Iterable[Any]) -> list[str]:
-        """The most probable labels of one sequence."""
-        return self.predict([xseq])[0]
+        """The most probable labels of one sequence, as a list."""
+        return self._best([xseq])[0]
 
-    def predict_marginals(
-        self, X: Iterable[Any], constraints: Given = None
-    ) -> list[list[dict[str, float]]]:
+    @one_thread()
+    def _best(self, X: Iterable[Any], constraints: Given = None) -> list[list[str]]:
+        return self._answers(answers.best_labels, X, constraints, self.classes_)
+
+    def predict_marginals(self, X: Iterable[Any], constraints: Given = None) -> NDArray[np.object_]:
         """The marginal probability of every label at every token.
 
         Parameters
@@ -107,14 +116,15 @@ class ChainQuestions(LogLinearLabeller):
 
         Returns
         -------
-        list of lists of {label: probability}
+        array of lists of {label: probability}, of the shape that `predict` gives
 
         """
-        return marginal_dicts(self.predict_proba(X, constraints), self.classes_)
+        found = marginal_dicts(self.predict_proba(X, constraints), self.classes_)
+        return np.array(found, dtype=object)
 
     def predict_marginals_single(self, xseq: Iterable[Any]) -> list[dict[str, float]]:
-        """The marginal probability of every label at every token of one sequence."""
-        return self.predict_marginals([xseq])[0]
+        """The marginal probability of every label at every token of one sequence, as a list."""
+        return marginal_dicts(self.predict_proba([xseq]), self.classes_)[0]
 
     @one_thread()
     def predict_proba(
@@ -227,7 +237,7 @@ class ChainQuestions(LogLinearLabeller):
 
     def score(self, X: Iterable[Any], y: Iterable[Sequence[str]]) -> float:
         """The share of tokens whose label is right."""
-        return accuracy(list(y), self.predict(X))
+        return accuracy(list(y), self._best(X))
 
     def calibrate(self, X: Iterable[Any], y: Iterable[Any]) -> Self:
         """Fits `temperature_`, by which all scores are divided, on data not trained on.
@@ -241,7 +251,8 @@ class ChainQuestions(LogLinearLabeller):
             raise DataError(f"X has {len(sequences)} sequences and y has {len(gold)}.")
         known = [all(not isinstance(s, str) or s in self.labels_ for s in own) for own in gold]
         template = model.templates[0]
-        features = compile_features(compress(sequences, known), template.names, template.columns)
+        items = self._items(compress(sequences, known))
+        features = compile_features(items, template.names, template.columns)
         labels = compile_labels(compress(gold, known), features.lengths, self.labels_)
         chains = model.chains(features)
         score = answers.path_scores(chains, labels.states)
@@ -263,19 +274,20 @@ class ChainQuestions(LogLinearLabeller):
         list of (attribute, label, weight)
 
         """
-        found = self.state_features_
+        found = weights.state_features(self._fitted(), self.classes_)
         check_label(label, self.labels_)
         rows = [(a, s, w) for (a, s), w in found.items() if label is None or s == label]
         return sorted(rows, key=lambda row: (-abs(row[2]), row[0], row[1]))[:n]
 
     def top_transitions(self, n: int = 20) -> list[tuple[tuple[str, ...], float]]:
         """The (labels, weight) of the n transition weights of largest absolute value."""
-        rows = self.transition_features_.items()
+        rows = weights.transition_features(self._fitted(), self.classes_).items()
         return sorted(rows, key=lambda row: (-abs(row[1]), row[0]))[:n]
 
     def top_edge_features(self, n: int = 20) -> list[tuple[str, str, str, float]]:
         """The (attribute, label before, label, weight) of the n largest weights of transitions."""
-        rows = [(*names, weight) for names, weight in self.edge_features_.items()]
+        found = weights.edge_features(self._fitted(), self.classes_)
+        rows = [(*names, weight) for names, weight in found.items()]
         return sorted(rows, key=lambda row: (-abs(row[3]), row[:3]))[:n]
 
     def explain(
@@ -292,7 +304,7 @@ class ChainQuestions(LogLinearLabeller):
             label = self.predict_single(items)[position]
         check_label(label, self.labels_)
         template = model.templates[0]
-        compiled = compile_features([items], template.names, template.columns)
+        compiled = compile_features(self._items([items]), template.names, template.columns)
         number = self.labels_[label]
         return weights.contributions(model, compiled, position % len(items), number)
 
@@ -304,7 +316,8 @@ class ChainQuestions(LogLinearLabeller):
     def _chains(self, X: Iterable[Any], constraints: Given = None) -> Iterator[ChainPotentials]:
         model, labels, first = self._fitted(), self.classes_, 0
         obeyed = None if constraints is None else Constraints.of(constraints)
-        for features in chain.from_iterable(map(model.parts, _compiled(X, model.templates[0]))):
+        parts = _compiled(self._items(X), model.templates[0])
+        for features in chain.from_iterable(map(model.parts, parts)):
             chains = answers.at_temperature(
                 model.chains(features), getattr(self, "temperature_", 1.0)
             )

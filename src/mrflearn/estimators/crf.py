@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -23,6 +23,7 @@ from mrflearn.estimators.crf_training import (
     estimate_memory,
     held_out_score,
 )
+from mrflearn.estimators.crfsuite import Tagger, TrainingLog
 from mrflearn.estimators.labelling import HeldOut, pair_of
 from mrflearn.execution.resources import choose_device, choose_dtype, count_cores
 from mrflearn.features.features import UNKNOWN, CompiledFeatures, Numbering, compile_features
@@ -33,12 +34,12 @@ from mrflearn.features.labels import (
     sequence_weights,
     warn_of_single_label,
 )
-from mrflearn.features.recipes import Recipe
-from mrflearn.io.crfsuite_text import AttributeSequence
+from mrflearn.features.recipes import Features
+from mrflearn.io.crfsuite_text import AttributeSequence, read_crfsuite_model
 from mrflearn.io.files import PathLike
 from mrflearn.models.chains import ChainBatch
 from mrflearn.models.loglinear import LogLinearField
-from mrflearn.models.storage import figure, record
+from mrflearn.models.storage import check_target, figure
 from mrflearn.objectives.field_objectives import Criterion
 from mrflearn.training.checkpoint import Checkpoint
 from mrflearn.training.outcome import Callback, EarlyStopping
@@ -74,22 +75,9 @@ def _split(sequences: Iterable[Any], labels: list[Any]) -> Iterator[Any]:
 # `CRF`: a linear-chain conditional random field; takes the place of `sklearn_crfsuite.CRF`.
 
 
-# Options of sklearn_crfsuite.CRF that do nothing here, each with the values that are CRFsuite's
-# defaults: these are accepted and ignored.  The line search is always More and Thuente's, there are
-# no temporary files, and the algorithms "pa" and "arow" are not offered.
-WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
-    "linesearch": ("MoreThuente",),
-    "max_linesearch": (20,),
-    "calibration_max_trials": (20,),
-    "pa_type": (1,),
-    "c": (1,),
-    "error_sensitive": (True,),
-    "averaging": (True,),
-    "variance": (1,),
-    "gamma": (1,),
-    "keep_tempfiles": (True, False),
-    "trainer_cls": (),
-}
+# Options of sklearn_crfsuite.CRF that have no effect here: the line search is always More and
+# Thuente's, and there are no temporary files.
+WITHOUT_EFFECT = ("linesearch", "max_linesearch", "calibration_max_trials", "keep_tempfiles")
 ClassWeight = Mapping[str, float] | Literal["balanced"] | None
 
 
@@ -102,8 +90,9 @@ class CRF(ChainQuestions):
 
     Parameters
     ----------
-    algorithm : {"lbfgs", "l2sgd", "ap"}
-        L-BFGS (OWL-QN where c1 > 0), stochastic gradient descent, or the averaged perceptron.
+    algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}
+        L-BFGS (OWL-QN where c1 > 0), stochastic gradient descent, the averaged perceptron, the
+        passive-aggressive algorithm, or AROW (adaptive regularisation of weights).
     min_freq
         The least sum of values at which a feature is kept.
     all_possible_states
@@ -115,11 +104,13 @@ class CRF(ChainQuestions):
     c2
         Strength of the L2 regularisation.
     max_iterations
-        Most iterations; None is CRFsuite's limit: no limit for lbfgs, 1000 for l2sgd, 100 for ap.
+        Most iterations; None is CRFsuite's limit: no limit for lbfgs, 1000 for l2sgd, 100 for the
+        others.
     num_memories
         How many steps L-BFGS remembers.
     epsilon
-        Training stops when |gradient| max(1, |w|) <= epsilon max(1, |value|).
+        Training stops when |gradient| max(1, |w|) <= epsilon max(1, |value|); with pa and arow,
+        when the mean loss of a sequence is less.
     period
         The number of iterations over which `delta` is measured.
     delta
@@ -132,17 +123,33 @@ class CRF(ChainQuestions):
         The number of sequences that l2sgd tries learning rates on.
     calibration_candidates
         The number of learning rates that l2sgd tries.
+    pa_type : {0, 1, 2}
+        Steps of pa: as long as the loss asks for (0), at most `c` (PA-I), or damped (PA-II).
+    c
+        Aggressiveness of PA-I and PA-II.
+    error_sensitive
+        Whether the loss of pa grows with the square root of the number of wrong labels.
+    averaging
+        Whether the weights of pa are the mean over all its steps.
+    variance
+        The variance of every weight that arow starts from.
+    gamma
+        How little a step of arow changes the weights.
     estimator
         `"ml"` (exact), or quicker per iteration and approximate: `"pwpl"`, `"pw"` (a transition
         with its two tokens is a piece), `"pl"`, `"edge-pl"`, `"bp"` or `"pw-reweighted"`;
         `"auto"` takes the one that suits the data and says why; in Python see `choice_`.
     order : {1, 2}
         2 gives weights to three labels in a row; attributes of transitions need order 1.
+    features
+        What makes features of a sentence of words, or of rows of cells: `"words"`, lines of a CRF++
+        template, or a function by its name, as `"my_features:of_sentence"`; in Python also the
+        function itself.  None: the features are given.
     class_weight
         `"balanced"` weighs labels against their frequency; in Python also {label: weight}.  A
         sequence has the mean weight of its labels.
     batch_size
-        Sequences per step of l2sgd and ap.
+        Sequences per step of l2sgd, ap, pa and arow; CRFsuite's is 1.
     patience
         With a validation set, stop after this many iterations without a better score on it.
     warm_start
@@ -160,15 +167,19 @@ class CRF(ChainQuestions):
     verbose
         Whether to report progress on standard error.
     model_filename
-        A directory that `fit` saves the model to.
+        A directory that `fit` saves the model to.  Before `fit`, the model that is there answers;
+        it may also be a file that CRFsuite wrote.
     **crfsuite_options
-        Other options of `sklearn_crfsuite.CRF` have no effect: they may be None or CRFsuite's
-        default, and are no parameters of the estimator.
+        `linesearch`, `max_linesearch`, `calibration_max_trials` and `keep_tempfiles` are accepted
+        as of `sklearn_crfsuite.CRF`, have no effect, and are no parameters of the estimator.
 
     Attributes
     ----------
     classes_
-        The labels, in the order of their first appearance.
+        The labels, in the order of their first appearance; None before `fit`, as all that
+        `sklearn_crfsuite.CRF` has.
+    tagger_, training_log_
+        The model and its training as python-crfsuite shows them.
     outcome_
         How training went.
     choice_
@@ -196,8 +207,15 @@ class CRF(ChainQuestions):
         calibration_rate: float = 2.0,
         calibration_samples: int = 1000,
         calibration_candidates: int = 10,
+        pa_type: int = 1,
+        c: float = 1.0,
+        error_sensitive: bool = True,
+        averaging: bool = True,
+        variance: float = 1.0,
+        gamma: float = 1.0,
         estimator: Wanted = "ml",
         order: int = 1,
+        features: Features | None = None,
         class_weight: ClassWeight = None,
         batch_size: int = 32,
         patience: int = 20,
@@ -227,8 +245,15 @@ class CRF(ChainQuestions):
         self.calibration_rate = calibration_rate
         self.calibration_samples = calibration_samples
         self.calibration_candidates = calibration_candidates
+        self.pa_type = pa_type
+        self.c = c
+        self.error_sensitive = error_sensitive
+        self.averaging = averaging
+        self.variance = variance
+        self.gamma = gamma
         self.estimator = estimator
         self.order = order
+        self.features = features
         self.class_weight = class_weight
         self.batch_size = batch_size
         self.patience = patience
@@ -258,8 +283,9 @@ class CRF(ChainQuestions):
         Parameters
         ----------
         X
-            Sequences of items, as `mrflearn.features.features` describes them; the result of
-            `compile_features`; or, without y, what `read_crfsuite` reads.  Names that
+            Sequences of items, as `mrflearn.features.features` describes them (with `features`,
+            what those are made of); the result of `compile_features`; or, without y, what
+            `read_crfsuite` reads.  Names that
             `mrflearn.edge` made are attributes of the transition into their token.
         y
             Their labels; None in place of a label is unknown, a set is any of these.
@@ -280,7 +306,7 @@ class CRF(ChainQuestions):
 
         """
         held_out = _held_out(X_dev, y_dev, validation)
-        features, labels = compiled(X, y)
+        features, labels = compiled(self._extracted(X), y)
         warn_of_single_label(labels.names)
         templates, features = self._templates(features, labels)
         earlier: LogLinearField | None = getattr(self, "model_", None)
@@ -293,7 +319,9 @@ class CRF(ChainQuestions):
         batch = ChainBatch.of(templates, features, labels, weight)
         watchers = []
         if held_out is not None:
-            rated = held_out_score(*held_out, templates[0], labels.names)
+            rated = held_out_score(
+                self._items(held_out[0]), held_out[1], templates[0], labels.names
+            )
             watchers.append(EarlyStopping(rated, patience=self.patience))
         how = {"watchers": watchers, "checkpoint": checkpoint, "resume": resume}
         return self._train(start, batch, labels.names, **how)
@@ -320,7 +348,8 @@ class CRF(ChainQuestions):
         """
         earlier: LogLinearField | None = getattr(self, "model_", None)
         known = [] if earlier is None else list(self.labels_)
-        features, labels = compiled(X, y, dict.fromkeys([*known, *classes]))
+        items = self._extracted(X) if earlier is None else self._items(X)
+        features, labels = compiled(items, y, dict.fromkeys([*known, *classes]))
         templates, features = self._templates(features, labels)
         if earlier is None:
             start = self._zeros(templates)
@@ -335,16 +364,13 @@ class CRF(ChainQuestions):
 
     def _learned_parts(self) -> Parts:
         learned, tensors = crf_weights.stored_chain(self._fitted(), self.classes_)
-        recipe: Recipe | None = getattr(self, "recipe_", None)
         learned["temperature"] = getattr(self, "temperature_", 1.0)
-        learned["recipe"] = None if recipe is None else asdict(recipe)
-        return {**learned, **self._training_parts()}, tensors
+        return {**learned, **self._recipe_parts(), **self._training_parts()}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_, self.labels_ = crf_weights.restored_chain(learned, tensors)
         self.temperature_ = figure(learned["temperature"])
-        if learned["recipe"] is not None:
-            self.recipe_ = record(Recipe, learned["recipe"])
+        self._restore_recipe(learned)
         self._restore_training(self.model_, learned, get_args(Criterion))
 
     def _stored_settings(self) -> dict[str, Any]:
@@ -387,10 +413,41 @@ class CRF(ChainQuestions):
         self.temperature_ = 1.0
         return self
 
+    @property
+    def tagger_(self) -> Tagger:
+        """The model as a `pycrfsuite.Tagger`; None before `fit`."""
+
+        def tagger(model: LogLinearField) -> Tagger:
+            known: tuple[LogLinearField, Tagger] | None = vars(self).get("_tagger")
+            if known is None or known[0] is not model:
+                self._tagger = known = (model, Tagger(self))
+            return known[1]
+
+        return self._learned(tagger)
+
+    @property
+    def training_log_(self) -> TrainingLog | None:
+        """How training went, iteration by iteration; None before `fit`."""
+        return TrainingLog.of(self.outcome_) if hasattr(self, "outcome_") else None
+
+    def _fitted(self) -> LogLinearField:
+        path = None if self.model_filename is None else Path(self.model_filename)
+        if path is not None and not hasattr(self, "model_") and path.exists():
+            if path.is_dir():
+                found = type(self).load(path, device=self.device)
+            else:
+                settings = {"dtype": self.dtype, "device": self.device}
+                found = type(self).from_weights(*read_crfsuite_model(path), **settings)
+            learned = {name: own for name, own in vars(found).items() if name.endswith("_")}
+            vars(self).update(learned)
+        return super()._fitted()
+
     def _train(
         self, start: LogLinearField, batch: ChainBatch, labels: Numbering, **how: Any
     ) -> Self:
         self._check_algorithm(self.estimator)
+        if self.model_filename is not None:
+            check_target(self.model_filename, overwrite=True)
         memories = self.num_memories if self.algorithm == "lbfgs" else 0
         self._tell(estimate_memory(start, batch, memories, count_cores(self.n_jobs)))
         self._learn(start, batch, **how)
@@ -431,15 +488,14 @@ class CRF(ChainQuestions):
 
 
 def _check_options(given: Mapping[str, Any]) -> None:
-    """Accepts options of CRFsuite that have no effect here, as long as they ask for nothing."""
+    """Accepts the options of CRFsuite that have no effect here."""
     for name, value in given.items():
-        if name not in WITHOUT_EFFECT:
-            raise TypeError(f"CRF.__init__() got an unexpected keyword argument '{name}'")
-        if value is not None and value not in WITHOUT_EFFECT[name]:
+        if name == "trainer_cls" and value is not None:
             raise SettingsError(
-                f"{name} is an option of CRFsuite that has no effect here; got {value!r}. "
-                "Leave it out."
+                "trainer_cls has no place here: training is mrflearn's own. See `callbacks`."
             )
+        if name not in (*WITHOUT_EFFECT, "trainer_cls"):
+            raise TypeError(f"CRF.__init__() got an unexpected keyword argument '{name}'")
 
 
 def _held_out(

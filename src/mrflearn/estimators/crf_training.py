@@ -11,6 +11,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -24,14 +25,16 @@ from mrflearn.estimators.crf_answers import best_labels
 from mrflearn.estimators.labelling import accuracy, chunk_f1
 from mrflearn.execution.executor import Executor
 from mrflearn.execution.resources import Threads, count_cores
-from mrflearn.features.features import compile_features
+from mrflearn.features.features import CompiledFeatures, compile_features
 from mrflearn.features.index import FactorTemplate
+from mrflearn.features.recipes import Features, Recipe
 from mrflearn.inference.messages import is_forest
 from mrflearn.io.files import PathLike
 from mrflearn.io.spans import are_chunk_tags
 from mrflearn.models.chains import ChainBatch
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, SHARES, FieldPlans, LogLinearField
+from mrflearn.models.storage import record
 from mrflearn.objectives.base import Layout, Objective, Reparametrised, Sum
 from mrflearn.objectives.chain_likelihood import (
     NUMBERS_IN_BLOCK,
@@ -55,14 +58,14 @@ from mrflearn.training.lbfgs import LBFGS
 from mrflearn.training.loop import Optimiser, minimise
 from mrflearn.training.outcome import Callback, EarlyStopping, Outcome
 from mrflearn.training.owlqn import OWLQN
-from mrflearn.training.sgd import SGD
+from mrflearn.training.sgd import AROW, SGD, PassiveAggressive
 
 # How CRFs are trained: CRFsuite's algorithms by their names and settings.
 
 
-ALGORITHMS = ("lbfgs", "l2sgd", "ap")
 # How long each runs where max_iterations is None: CRFsuite's own limits.
-LIMITS = {"lbfgs": 1_000_000_000, "l2sgd": 1000, "ap": 100}
+LIMITS = {"lbfgs": 1_000_000_000, "l2sgd": 1000, "ap": 100, "pa": 100, "arow": 100}
+ONLINE = ("ap", "pa", "arow")  # follow the errors of best labellings, without a penalty
 NOT_CONVERGED = "In the last evaluation belief propagation did not converge on every graph."
 PARTITIONS = 8  # of the examples, where an executor adds them up
 Batch = FieldBatch | ChainBatch
@@ -75,6 +78,7 @@ class LogLinearLabeller(Estimator):
     An estimator turns what its users have into a batch; `CRF` and `GraphCRF` document the settings.
     """
 
+    features: Features | None
     estimator: Wanted
     pieces: Pieces | None = None  # None: as suits the estimator
     shares: Shares = "uniform"
@@ -90,12 +94,19 @@ class LogLinearLabeller(Estimator):
     calibration_rate: float = 2.0
     calibration_samples: int = 1000
     calibration_candidates: int = 10
+    pa_type: int = 1
+    c: float = 1.0
+    error_sensitive: bool = True
+    averaging: bool = True
+    variance: float = 1.0
+    gamma: float = 1.0
     batch_size: int
     callbacks: Sequence[Callback | EarlyStopping]
     n_jobs: int | None
     random_state: int
     verbose: bool
 
+    recipe_: Recipe  # only where there are `features`
     model_: LogLinearField
     outcome_: Outcome[LogLinearField]
     choice_: Choice[Criterion]  # of estimator="auto": which it took, and why
@@ -157,10 +168,10 @@ class LogLinearLabeller(Estimator):
 
             free = freed(whole)
             penalised = [name for name in free.layout.names if name != SHARES]
-            strengths = (0.0, 0.0) if self.algorithm == "ap" else (self.c1, self.c2)
+            strengths = (0.0, 0.0) if self.algorithm in ONLINE else (self.c1, self.c2)
             outcome: Outcome[LogLinearField] = minimise(
                 free,
-                self._optimiser(whole),
+                self._optimiser(whole, len(batch.sizes)),
                 penalty=Penalty(*(dict.fromkeys(penalised, own) for own in strengths)),
                 callbacks=[*self.callbacks, *watchers],
                 progress=self.verbose,
@@ -174,16 +185,15 @@ class LogLinearLabeller(Estimator):
         return outcome
 
     def _check_algorithm(self, estimator: str) -> None:
-        if self.algorithm not in ALGORITHMS:
+        if self.algorithm not in LIMITS:
+            raise SettingsError(f"algorithm {self.algorithm!r} is not one of {', '.join(LIMITS)}.")
+        if self.algorithm in ONLINE and estimator not in ("ml", "auto"):
             raise SettingsError(
-                f"algorithm {self.algorithm!r} is not one of {', '.join(ALGORITHMS)}. CRFsuite's "
-                "'pa' and 'arow' are not offered: try 'ap', or 'lbfgs' for good probabilities."
-            )
-        if self.algorithm == "ap" and estimator not in ("ml", "auto"):
-            raise SettingsError(
-                f"the perceptron (algorithm='ap') follows errors of whole sequences and takes no "
+                f"algorithm='{self.algorithm}' follows errors of whole sequences and takes no "
                 f"estimator='{estimator}'; try algorithm='lbfgs'."
             )
+        if self.pa_type not in (0, 1, 2):
+            raise SettingsError(f"pa_type={self.pa_type} is not 0, 1 or 2.")
         if self.algorithm != "lbfgs" and self.c1:
             raise SettingsError(f"c1={self.c1} (L1) needs algorithm='lbfgs'.")
 
@@ -203,25 +213,37 @@ class LogLinearLabeller(Estimator):
             return Distributed(start, principle, list(batch.parts(PARTITIONS)), executor)
         if self.algorithm == "lbfgs":
             return field_objective(start, batch, principle, threads)
-        if self.algorithm == "ap" and isinstance(batch, FieldBatch):
+        if self.algorithm in ONLINE and isinstance(batch, FieldBatch):
             raise SettingsError(
-                "algorithm='ap' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here."
+                f"algorithm='{self.algorithm}' is for chains (`CRF`); try 'lbfgs' or 'l2sgd' here."
             )
         # Examples in a random order, so many at a time; empty ones in none.
         draw = np.random.default_rng(self.random_state)
         order = torch.from_numpy(draw.permutation(len(batch.sizes)))
         chosen = order[batch.sizes[order] > 0].split(self.batch_size)
-        if isinstance(batch, ChainBatch) and self.algorithm == "ap":
+        if isinstance(batch, ChainBatch) and self.algorithm in ONLINE:
+            loss = perceptron
+            if self.algorithm != "ap":  # a margin of the number of wrong labels
+                sensitive = torch.sqrt if self.error_sensitive else torch.sign
+                margin = sensitive if self.algorithm == "pa" else torch.positive
+                loss = partial(perceptron, margin=margin)
             shards = (make_shards(start, batch.examples(own), 1) for own in chosen)
-            return Sum([ChainObjective(start, own, threads, perceptron) for own in shards])
+            return Sum([ChainObjective(start, own, threads, loss) for own in shards])
         parts: Iterator[Batch] = (batch.examples(own) for own in chosen)
         return Sum([field_objective(start, part, principle, threads) for part in parts])
 
-    def _optimiser(self, objective: Objective[LogLinearField]) -> Optimiser[Any]:
+    def _optimiser(self, objective: Objective[LogLinearField], examples: int) -> Optimiser[Any]:
         given = self.max_iterations
         limit = LIMITS[self.algorithm] if given is None else given
         if self.algorithm == "ap":
             return SGD(rate=1.0, epochs=limit, average_from=1, period=self.period)
+        enough = self.epsilon * examples
+        if self.algorithm == "pa":
+            average = 1 if self.averaging else None
+            return PassiveAggressive(self.pa_type, self.c, limit, average, enough)
+        if self.algorithm == "arow":
+            # The losses of a batch are summed, and so is what each of them trades off.
+            return AROW(self.variance, self.gamma * self.batch_size, limit, enough)
         if self.algorithm == "l2sgd":
             rate = self._calibrated_rate(objective)
             # CRFsuite's schedule 1 / (lambda (t0 + t)), lambda = 2 c2 / N, written in epochs.
@@ -251,13 +273,47 @@ class LogLinearLabeller(Estimator):
             rate *= factor
         return min(trials, key=lambda tried: trials[tried])
 
+    def _extracted(self, X: Iterable[Any], layers: int = 1) -> Iterable[Any]:
+        """The items of what `fit` was given, by `features`; the recipe is kept.
+
+        No layers of labels: what is given is a graph, and stands in files of its own.
+        """
+        if self.features is None:
+            self.__dict__.pop("recipe_", None)
+            return X
+        self.recipe_ = Recipe.made_by(self.features)
+        if not layers and self.recipe_.function is None:
+            raise SettingsError("features of graphs are made by a function, or 'module:function'.")
+        return self._noted(X, layers)
+
+    def _noted(self, X: Iterable[Any], layers: int) -> Iterator[Any]:
+        for sentence in X:
+            if layers:
+                self.recipe_ = self.recipe_.for_files(sentence, layers)
+            yield self.recipe_(sentence)
+
+    def _items(self, X: Iterable[Any]) -> Iterable[Any]:
+        """The items of what a fitted model is asked about."""
+        recipe: Recipe | None = getattr(self, "recipe_", None)
+        return X if recipe is None or isinstance(X, CompiledFeatures) else map(recipe, X)
+
+    def _recipe_parts(self) -> dict[str, Any]:
+        recipe: Recipe | None = getattr(self, "recipe_", None)
+        if recipe is not None and self.features is not None:
+            recipe = replace(recipe, function=Recipe.made_by(self.features).function)
+        return {"recipe": None if recipe is None else recipe.settings()}
+
+    def _restore_recipe(self, learned: dict[str, Any]) -> None:
+        if learned.get("recipe") is not None:
+            self.features = self.recipe_ = record(Recipe, learned["recipe"])
+
     def _tell(self, remark: str) -> None:
         if self.verbose:
             sys.stderr.write(remark + "\n")
 
     def _stored_settings(self) -> dict[str, Any]:
         own = super()._stored_settings()
-        del own["callbacks"]
+        del own["callbacks"], own["features"]  # the recipe is among what was learned
         return own
 
     def _fitted(self) -> LogLinearField:
@@ -323,8 +379,9 @@ def choose_for_chains(
     """The estimator for so many tokens of chains."""
     if len(plans.templates) > 2:
         return Choice("ml", "chains of order 2 have no other")
-    if algorithm == "ap" or device != "cpu":
-        return Choice("ml", f"{'the perceptron' if algorithm == 'ap' else 'a GPU'} has no other")
+    if algorithm in ONLINE or device != "cpu":
+        what = f"algorithm='{algorithm}'" if algorithm in ONLINE else "a GPU"
+        return Choice("ml", f"{what} has no other")
     labels = plans.templates[0].cells
     if plans.shared_table:
         return Choice("ml", "exact likelihood is quick where all transitions share one table")

@@ -34,6 +34,12 @@ EdgeWeights = dict[tuple[str, str, str], float]
 Labels = Sequence[str]
 
 
+def attributes(model: LogLinearField) -> list[str]:
+    """The attributes of tokens that have weights, dense columns last."""
+    own = model.templates[0]
+    return [*(name for name in own.names if not name.startswith(MARK)), *own.columns]
+
+
 def state_features(model: LogLinearField, labels: Labels) -> StateWeights:
     """{(attribute, label): weight} of all weights that are not 0, dense columns included."""
     return {(name, label): w for (name, label), w in weights_of(model, 0, [labels]).items()}

@@ -34,6 +34,8 @@ class FactorialCRF(LayeredSequences):
     ----------
     coupled
         Pairs of layers joined at each token; None joins each layer to the next.
+    features
+        As in `CRF`.
     features_on
         `"edges"` (as in the paper), `"nodes"` or `"both"`.
     pieces
@@ -84,7 +86,7 @@ class FactorialCRF(LayeredSequences):
 
         """
         by_layer = split_layers(y)
-        features = compile_features(X)
+        features = compile_features(self._extracted(X, len(by_layer)))
         if not features.tokens or not by_layer:
             raise DataError("there is no token with a label to learn from.")
         labels = [compile_labels(own, features.lengths, Numbering()) for own in by_layer]
@@ -124,7 +126,7 @@ class FactorialCRF(LayeredSequences):
         list of (layers, score, kind, converged)
 
         """
-        return self._best(self._asked(X, known_labels(constraints)))
+        return self._best(self._asked(self._items(X), known_labels(constraints)))
 
     def predict_marginals(
         self, X: Iterable[Any], constraints: Given = None
@@ -141,7 +143,7 @@ class FactorialCRF(LayeredSequences):
         for each sequence a list of layers, each a list of {label: probability}, one per token
 
         """
-        return self._dicts(self._asked(X, known_labels(constraints)))
+        return self._dicts(self._asked(self._items(X), known_labels(constraints)))
 
     def predict_proba(self, X: Iterable[Any], constraints: Given = None) -> list[LayerArrays]:
         """The same marginals as arrays.
@@ -157,7 +159,7 @@ class FactorialCRF(LayeredSequences):
         `classes_[layer]`
 
         """
-        return self._arrays(self._asked(X, known_labels(constraints)))
+        return self._arrays(self._asked(self._items(X), known_labels(constraints)))
 
     def n_best(
         self, X: Iterable[Any], n: int = 5, constraints: Given = None
@@ -176,11 +178,11 @@ class FactorialCRF(LayeredSequences):
         for each sequence a list of (layers, score, kind, converged), best first
 
         """
-        return self._ranked(self._asked(X, known_labels(constraints)), n)
+        return self._ranked(self._asked(self._items(X), known_labels(constraints)), n)
 
     def log_prob(self, X: Iterable[Any], y: Iterable[Any]) -> list[float]:
         """log p(y | x) of each sequence, in nats, by the inference that `inference` names."""
-        return self._log_prob(self._asked(X, y))
+        return self._log_prob(self._asked(self._items(X), y))
 
     def score(self, X: Iterable[Any], y: Iterable[Any]) -> float:
         """The share of tokens that are right in every layer."""

@@ -24,6 +24,7 @@ from mrflearn.estimators.graph_inputs import mirrored_templates, mirrored_tie
 from mrflearn.estimators.labelling import check_label, check_n
 from mrflearn.execution.resources import choose_dtype
 from mrflearn.features.index import FactorTemplate
+from mrflearn.features.recipes import Features
 from mrflearn.graph.evidence import restrict, with_masks
 from mrflearn.graph.factor_graph import FactorGraph
 from mrflearn.graph.potentials import Potentials
@@ -210,6 +211,7 @@ class FieldCRF(LogLinearLabeller):
     """
 
     estimator: Wanted = field(default="pw", kw_only=False)
+    features: Features | None = None
     pieces: Pieces | None = None  # None: as suits the estimator
     shares: Shares = "uniform"
     c1: float = 0.0
@@ -232,11 +234,13 @@ class FieldCRF(LogLinearLabeller):
 
     def _learned_parts(self) -> Parts:
         learned, tensors = crf_weights.stored(self._fitted())
-        return {**learned, **self._training_parts(), **self._state()}, tensors
+        own = {**self._recipe_parts(), **self._training_parts(), **self._state()}
+        return {**learned, **own}, tensors
 
     def _restore(self, learned: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.model_ = crf_weights.restored(learned, tensors)
         self._restore_training(self.model_, learned, get_args(Criterion))
+        self._restore_recipe(learned)
         self._restore_inputs(learned)
 
     def feature_weights(self) -> dict[str, dict[tuple[str, ...], float]]:

@@ -52,6 +52,9 @@ class GraphCRF(FieldCRF):
         them), `"ml"` (exact; small width), `"bp"` (loopy belief propagation) or `"pw-reweighted"`
         (a convex combination of pieces); `"auto"` takes the one that suits the graphs and says
         why; in Python see `choice_`.
+    features
+        A function that gives the nodes and edges of a graph their features, as
+        `"my_features:of_graph"`; in Python also the function itself.  None: they have them.
     connected
         Whether a graph in several parts is refused, as one with an edge forgotten.
     pieces
@@ -127,7 +130,7 @@ class GraphCRF(FieldCRF):
         the fitted CRF itself
 
         """
-        graphs, labels = Graphs.of(X), list(y)
+        graphs, labels = Graphs.of(self._extracted(X, 0)), list(y)
         names = Numbering(closed=False)
         for own in graphs.ordered(labels):
             for label in own:
@@ -267,7 +270,7 @@ class GraphCRF(FieldCRF):
 
     def _asked(self, X: Iterable[Any], y: Iterable[Any] | None = None) -> tuple[Graphs, FieldBatch]:
         """The graphs, and the batch of them, with the labels that are known."""
-        model, graphs = self._fitted(), Graphs.of(X)
+        model, graphs = self._fitted(), Graphs.of(self._items(X))
         if graphs.mirrored != self.mirrored_:
             raise DataError("trained on undirected graphs, asked about directed ones (or reverse).")
         batch = graphs.batch(len(self.labels_), model.templates)

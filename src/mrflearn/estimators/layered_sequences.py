@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,11 +25,10 @@ from mrflearn.features.labels import (
     sequence_weights,
     warn_of_single_label,
 )
-from mrflearn.features.recipes import Recipe
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.models.loglinear import LogLinearField
 from mrflearn.models.sequence_batches import FeaturesOn, SequenceWiring, sequence_batch
-from mrflearn.models.storage import record, texts
+from mrflearn.models.storage import texts
 from mrflearn.objectives.field_objectives import Pieces
 from mrflearn.training.checkpoint import Stages
 
@@ -60,7 +59,6 @@ class LayeredSequences(FieldCRF):
 
     names_: tuple[Numbering, ...] = field(init=False)  # the labels of each layer
     wiring_: SequenceWiring = field(init=False)
-    recipe_: Recipe = field(init=False)  # only where features are made from files
 
     def _fit(
         self,
@@ -161,11 +159,9 @@ class LayeredSequences(FieldCRF):
         return [list(self.names_[layer]) for layer in layers]
 
     def _state(self) -> dict[str, Any]:
-        recipe: Recipe | None = getattr(self, "recipe_", None)
         return {
             "labels": [list(own) for own in self.names_],
             "coupled": [list(pair) for pair in self.wiring_.coupled],
-            "recipe": None if recipe is None else asdict(recipe),
         }
 
     def _restore_inputs(self, state: dict[str, Any]) -> None:
@@ -175,8 +171,6 @@ class LayeredSequences(FieldCRF):
         sizes = tuple(len(own) for own in self.names_)
         coupled = tuple((i, j) for i, j in state["coupled"])
         self.wiring_ = SequenceWiring(sizes, coupled, self.features_on)
-        if state["recipe"] is not None:
-            self.recipe_ = record(Recipe, state["recipe"])
 
 
 def split_layers(y: Iterable[Any], layers: int | None = None) -> list[list[Any]]:

@@ -19,6 +19,7 @@ from mrflearn.estimators.layered_sequences import Decoded, LayeredSequences, Wor
 from mrflearn.execution.executor import Executor
 from mrflearn.features.features import Numbering, compile_features
 from mrflearn.features.labels import compile_labels
+from mrflearn.features.recipes import MADE
 from mrflearn.io.files import PathLike
 from mrflearn.models.field_batch import FieldBatch
 from mrflearn.training.checkpoint import Checkpoint, Stages
@@ -42,10 +43,13 @@ class SkipChainCRF(LayeredSequences):
     word
         Where the rule finds a token's word: the feature of that name (`{"word": "Paris"}`, or
         `"word=Paris"` in a list of names; `"w[0]"` for `word_features`), or a function from an
-        item to its word.  None: words are given to every method as `words=`.
+        item to its word.  None: words are given to every method as `words=`.  With `features` of
+        words or rows, the words are those.
     start
         `"chain"` first trains the chain without skip edges, by maximum likelihood, and begins
         with its weights; belief propagation (`"bp"`) needs that to converge.
+    features
+        As in `CRF`.
     features_on
         `"edges"` (as in the paper), `"nodes"` or `"both"`.
     pieces
@@ -101,8 +105,10 @@ class SkipChainCRF(LayeredSequences):
         """
         if self.start not in ("zero", "chain"):
             raise SettingsError(f"start={self.start!r} is not one of zero, chain.")
-        documents, pairs = self._read(X, words)
-        features = compile_features(documents)
+        X = [list(document) for document in X]
+        items = [list(own) for own in self._extracted(X)]
+        pairs = self._read(X, items, words)
+        features = compile_features(items)
         if not features.tokens:
             raise DataError("there is no token to learn from.")
         labels = compile_labels(y, features.lengths, Numbering())
@@ -264,24 +270,27 @@ class SkipChainCRF(LayeredSequences):
         self, X: Iterable[Any], words: Words | None, y: Iterable[Any] | None = None
     ) -> FieldBatch:
         self._fitted()
-        documents, pairs = self._read(X, words)
-        return self._asked(documents, None if y is None else [[own] for own in y], pairs)
+        X = [list(document) for document in X]
+        items = [list(own) for own in self._items(X)]
+        layers = None if y is None else [[own] for own in y]
+        return self._asked(items, layers, self._read(X, items, words))
 
-    def _read(self, X: Iterable[Any], words: Words | None) -> tuple[list[Any], list[Skips]]:
-        """The documents, and the pairs of positions that the rule joins in each."""
-        rule = self._rule()
-        documents = [list(document) for document in X]
-        if words is None:
+    def _read(self, X: list[Any], items: list[Any], words: Words | None) -> list[Skips]:
+        """The pairs of positions that the rule joins in each document."""
+        rule, recipe = self._rule(), getattr(self, "recipe_", None)
+        if words is None and recipe is not None and (recipe.columns or recipe.format in MADE):
+            words = map(recipe.words, X)
+        elif words is None:
             word_of = self._word_of()
-            words = [[word_of(item) for item in document] for document in documents]
+            words = [[word_of(item) for item in document] for document in items]
         pairs = []
         for number, own in enumerate(words):
-            if number < len(documents) and len(own) != len(documents[number]):
+            if number < len(items) and len(own) != len(items[number]):
                 raise DataError(
-                    f"document {number} has {len(documents[number])} items and {len(own)} words."
+                    f"document {number} has {len(items[number])} items and {len(own)} words."
                 )
             pairs.append(apply_rule(rule, own))
-        return documents, pairs
+        return pairs
 
     def _word_of(self) -> WordOf:
         if self.word is None:

@@ -78,8 +78,8 @@ def chunk_report(
 
 def paired(
     truth: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
-) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """Sentences side by side; `DataError` where their numbers or lengths differ."""
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Sentences side by side, as lists; `DataError` where their numbers or lengths differ."""
     for number, (true_tags, tags) in enumerate(zip_longest(truth, predicted), start=1):
         if true_tags is None or tags is None:
             raise DataError(
@@ -90,4 +90,4 @@ def paired(
                 f"sentence {number} has {len(true_tags)} true tags but {len(tags)} predicted ones. "
                 "Are both of the same file?"
             )
-        yield true_tags, tags
+        yield list(true_tags), list(tags)

@@ -1,17 +1,19 @@
-"""How files become items for a CRF: a model keeps its recipe, so that it can be asked about files
-just as it was trained on them.
+"""How sentences become items for a CRF, and files sentences.
+
+A model keeps its recipe, so that it can be asked about words and files as it was trained on them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
 
-from mrflearn.errors import DataError
+from mrflearn.errors import DataError, SettingsError
 from mrflearn.features.index import edge
 from mrflearn.io.corpus import read_sentences
 from mrflearn.io.crfsuite_text import read_crfsuite
@@ -23,12 +25,13 @@ MADE = {"crfsuite": "CRFsuite's text", "grmm": "GRMM's text"}
 
 
 class LabelledSequence(NamedTuple):
-    """A sequence: its items, its labels where the file has them, and its rows as they stand.
+    """A sequence: its tokens, its labels where the file has them, and its rows as they stand.
 
-    CRFsuite's text and GRMM's have features in place of words: their rows are empty.
+    Tokens are words, or rows of the columns that are looked at.  CRFsuite's text and GRMM's have
+    items in place of words: their rows are empty.
     """
 
-    items: list[Any]
+    tokens: list[Any]
     labels: tuple[str, ...] | None
     rows: tuple[tuple[str, ...], ...]
     document: int = 0
@@ -40,9 +43,12 @@ class LabelledSequence(NamedTuple):
         return None if self.labels is None else (self.labels, *self.further)
 
 
+Function: TypeAlias = Callable[[Any], Any]  # from a sentence to its items
+
+
 @dataclass(frozen=True)
 class Recipe:
-    """What a file's columns are, which holds the labels, and what is looked at.
+    """What is looked at in a sentence, and where sentences and labels stand in a file.
 
     format: `"columns"`, or another of sentences (`"conllu"`, `"tagged"`, ...), or one that has its
         features made: `"crfsuite"`, `"grmm"`.
@@ -50,13 +56,33 @@ class Recipe:
     template: the lines of a CRF++ or Wapiti template, whose columns are those without the labels;
         None takes `word_features` of all other columns, the first being the word.
     further: the columns that are learned together with `labels`, by a factorial CRF.
+    function: what makes the items of a sentence instead, or its name: `"module:function"`.
     """
 
-    format: str
+    format: str = "columns"
     columns: tuple[str, ...] = ()
     labels: str = ""
     template: tuple[str, ...] | None = None
     further: tuple[str, ...] = ()
+    function: str | Function | None = None
+
+    @classmethod
+    def made_by(cls, features: Features) -> Recipe:
+        """The recipe that the argument `features` of an estimator stands for."""
+        if isinstance(features, Recipe):
+            return features
+        if features == "words":
+            return cls()
+        if isinstance(features, str) and "%x[" in features:
+            lines = tuple(features.splitlines())
+            Templates.of(lines)
+            return cls(template=lines)
+        if callable(features) or (isinstance(features, str) and ":" in features):
+            return cls(function=features)
+        raise SettingsError(
+            f"features={features!r:.80} makes no features: give 'words', lines of a CRF++ template "
+            "(U00:%x[0,0]), a function from a sentence to its items, or its name 'module:function'."
+        )
 
     @classmethod
     def of(
@@ -67,6 +93,7 @@ class Recipe:
         columns: Sequence[str] | None = None,
         labels: str | Sequence[str] | None = None,
         template: PathLike | None = None,
+        features: Features | None = None,
     ) -> Recipe:
         """The recipe for a file: what is not given is read off its name and its first line.
 
@@ -75,9 +102,13 @@ class Recipe:
         """
         kind = format or sentence_format(path, "columns")
         layers = (labels,) if isinstance(labels, str) else tuple(labels or ())
-        lines = None if template is None else read_template(template)
+        made = cls() if features is None else cls.made_by(features)
+        if template is not None:
+            if features is not None:
+                raise SettingsError("features are made by a template or by a function, not both.")
+            made = cls(template=read_template(template))
         if kind in MADE:
-            if columns or template or (layers and kind == "crfsuite"):
+            if columns or template or features or (layers and kind == "crfsuite"):
                 raise DataError(f"{MADE[kind]} has its features made: no columns, no template.")
             layers = _layer_names(path, layers) if kind == "grmm" else ("",)
             return cls(kind, labels=layers[0], further=layers[1:])
@@ -87,9 +118,49 @@ class Recipe:
         if kind == "conllu" and not columns:
             # Its other tags were given by the same hand, and plain text has none.
             names = tuple(name for name in names if name in (names[0], *layers))
-        recipe = cls(kind, names, layers[0], lines, layers[1:])
+        recipe = cls(kind, names, layers[0], made.template, layers[1:], made.function)
         recipe._check_template()
         return recipe
+
+    def for_files(self, sentence: Any, layers: int = 1) -> Recipe:
+        """The same, with columns as a file of sentences such as this one has them, labels last.
+
+        A sentence of anything but words or rows of words stands in no file: no columns then.
+        """
+        token = None if self.columns or self.format in MADE else next(iter(sentence), None)
+        cells = [token] if isinstance(token, str) else token
+        if not cells or not isinstance(cells, list | tuple) or not isinstance(cells[0], str):
+            return self
+        names = ("word", *(f"column{number}" for number in range(2, len(cells) + 1)))
+        labels = ("label",) if layers == 1 else tuple(f"layer{1 + k}" for k in range(layers))
+        return replace(self, columns=names + labels, labels=labels[0], further=labels[1:])
+
+    def __call__(self, sentence: Sequence[Any]) -> Sequence[Any]:
+        """The items of a sentence: of words, or of rows of the columns that are looked at."""
+        if isinstance(sentence, str):
+            raise DataError(f"a sentence is a list of words, not the text {sentence!r:.40}.")
+        if self.format in MADE:
+            return sentence
+        if self._function is not None:
+            items: Sequence[Any] = self._function(sentence)
+            return items
+        if not sentence:
+            return []
+        columns = _columns(sentence)
+        if self.columns and len(columns) != len(self.seen):
+            raise DataError(
+                f"a token has {len(columns)} cells; the model looks at {', '.join(self.seen)}."
+            )
+        return _word_features(columns) if self.template is None else self._templates(columns)
+
+    @cached_property
+    def _function(self) -> Function | None:
+        return find_function(self.function) if isinstance(self.function, str) else self.function
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values, for a model's configuration; `SettingsError` for a nameless function."""
+        named = self.function is None or isinstance(self.function, str)
+        return asdict(self) | {"function": self.function if named else function_name(self.function)}
 
     @property
     def seen(self) -> tuple[str, ...]:
@@ -116,24 +187,24 @@ class Recipe:
             layers = [sentence[name] if known else None for name in self.layers]
             further = tuple(layer for layer in layers[1:] if layer is not None)
             rows, document = sentence.rows, sentence.document
-            yield LabelledSequence(self.items(sentence), layers[0], rows, document, further)
+            yield LabelledSequence(self._tokens(sentence), layers[0], rows, document, further)
 
     def labelled(self, path: PathLike) -> tuple[Iterator[list[Any]], list[tuple[str, ...]]]:
-        """The items of a file as they are read, and a list that fills with their labels."""
+        """The sentences of a file as they are read, and a list that fills with their labels."""
         labels: list[tuple[str, ...]] = []
 
-        def items() -> Iterator[list[Any]]:
+        def sentences() -> Iterator[list[Any]]:
             for example in self.read(path):
                 if example.labels is None:
                     raise DataError(
                         f"there is no column with the labels '{self.labels}'.", path=path
                     )
                 labels.append(example.labels)
-                yield example.items
+                yield example.tokens
             if not labels:
                 raise DataError("there are no sentences in it.", path=path)
 
-        return items(), labels
+        return sentences(), labels
 
     def layered(self, path: PathLike) -> list[LabelledSequence]:
         """The sequences of a file that has labels in every layer."""
@@ -146,23 +217,20 @@ class Recipe:
             )
         return examples
 
-    def words(self, examples: Sequence[LabelledSequence], path: PathLike) -> list[list[str]]:
-        """The words of sequences, which a rule for skip edges reads."""
-        if any(not row for example in examples for row in example.rows):
+    def words(self, sentence: Sequence[Any]) -> list[str]:
+        """The words of a sentence, which a rule for skip edges reads."""
+        if self.format in MADE:
             raise DataError(
                 "its features are made and its words are gone; a skip chain needs the words, as "
-                "files of columns have them.",
-                path=path,
+                "files of columns have them."
             )
-        return [[row[0] for row in example.rows] for example in examples]
+        return [token if isinstance(token, str) else token[0] for token in sentence]
 
-    def items(self, sentence: ColumnSentence) -> list[list[str]]:
-        """What is looked at in a sentence."""
+    def _tokens(self, sentence: ColumnSentence) -> list[Any]:
+        """The words of a sentence, or rows of its columns that are looked at."""
         named = dict(zip(sentence.names, sentence.columns, strict=True))
         seen = [named[name] if name in named else sentence[name] for name in self.seen]
-        if self.template is None:
-            return word_features(list(zip(*seen, strict=True)))
-        return self._templates(seen)
+        return list(seen[0]) if len(seen) == 1 else list(zip(*seen, strict=True))
 
     def _made(self, path: PathLike, kind: str) -> Iterator[LabelledSequence]:
         """The sequences of a file that has its features made."""
@@ -198,6 +266,43 @@ class Recipe:
                 f"the template reads column {self._templates.columns - 1} (counted from 0), but "
                 f"without the labels there are {len(self.seen)}: {', '.join(self.seen)}."
             )
+
+
+Features: TypeAlias = Recipe | str | Function  # as estimators take them
+
+
+def find_function(name: str) -> Function:
+    """The function of that name, `"module:function"`."""
+    module, _, path = name.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(
+            f"the features '{name}' cannot be imported ({error}). Where is {module}.py? Put its "
+            "folder on the path, as in `PYTHONPATH=. mrflearn ...`, or install its package."
+        ) from error
+    if not callable(found):
+        raise SettingsError(f"the features '{name}' are no function, but a {type(found).__name__}.")
+    function: Function = found
+    return function
+
+
+def function_name(function: Any) -> str:
+    """`"module:function"`, by which it can be imported; `SettingsError` where it cannot."""
+    name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+    if not name.startswith("__main__:"):
+        try:
+            if find_function(name) is function:
+                return name
+        except SettingsError:
+            pass
+    raise SettingsError(
+        f"a stored model names the function that makes its features, and {function!r:.80} cannot "
+        "be imported by a name. Define it in a module of its own, such as my_features.py, and "
+        "before `save` call set_params(features='my_features:FUNCTION')."
+    )
 
 
 def _check_layers(layers: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -253,13 +358,19 @@ def word_features(sentence: Sequence[str | Sequence[str]]) -> list[list[str]]:
     pairs with its neighbours; its lower-case form, prefixes and suffixes of up to 4 letters,
     shape, digits and capitals; every further column in the same window, with its pairs.
     """
+    return _word_features(_columns(sentence)) if sentence else []
+
+
+def _columns(sentence: Sequence[str | Sequence[str]]) -> list[tuple[str, ...]]:
+    """The columns of a sentence that has tokens: words, or rows of cells."""
     tokens = [(token,) if isinstance(token, str) else tuple(token) for token in sentence]
-    if not tokens:
-        return []
     width = len(tokens[0])
     if not width or any(len(token) != width for token in tokens):
         raise DataError("every token needs the same number of cells, at least the word itself.")
-    columns = list(zip(*tokens, strict=True))
+    return list(zip(*tokens, strict=True))
+
+
+def _word_features(columns: Sequence[Sequence[str]]) -> list[list[str]]:
     result = [["bias", *_spelling(word)] for word in columns[0]]
     for number, column in enumerate(columns):
         _add_window("w" if number == 0 else f"c{number}", column, result)

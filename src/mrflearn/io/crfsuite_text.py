@@ -1,4 +1,6 @@
-"""CRFsuite's text: an item a line, its label and then its attributes, set apart by tabs.
+"""CRFsuite's files: labelled sequences as text, and trained models.
+
+Of the text an item is a line, its label and then its attributes, set apart by tabs.
 
 An attribute may have a weight behind a colon (`w[0]=dog:0.5`); colons and backslashes in names are
 written with a backslash before them.  A blank line ends a sequence.
@@ -8,8 +10,10 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from mrflearn.errors import DataError
 from mrflearn.io.files import Lines, PathLike, runs, to_number, write_text
@@ -107,3 +111,43 @@ def _escaped(name: str) -> str:
     if not name or any(sign in name for sign in "\t\n\r"):
         raise DataError(f"{name!r} is empty or has a tab or line end in it.")
     return _ESCAPE.sub(r"\\\1", name)
+
+
+# A model as CRFsuite writes it: a header, then weights, names of labels and names of attributes,
+# each where the header says.  Numbers are little-endian and of four bytes, weights of eight.
+
+Weights = dict[tuple[str, str], float]
+_HEADER = struct.Struct("<4s I 4s I 8I")  # magic, size, type, version, counts and places
+_WEIGHT = struct.Struct("<IIId")  # of a state (0) or a transition (1), from, to, weight
+
+
+def read_crfsuite_model(path: PathLike) -> tuple[list[str], Weights, Weights]:
+    """The labels of a model that CRFsuite wrote, and its weights of states and of transitions."""
+    data = Path(path).read_bytes()
+    try:
+        magic, _, kind, _, *numbers = _HEADER.unpack_from(data)
+        if (magic, kind) != (b"lCRF", b"FOMC"):
+            raise DataError("this is no model of CRFsuite, and no directory.", path=path)
+        _, labels, attributes, weights_at, labels_at, attributes_at, _, _ = numbers
+        names = _names(data, labels_at, labels)
+        sources = _names(data, attributes_at, attributes), names
+        _, _, count = struct.unpack_from("<4s2I", data, weights_at)
+        begin = weights_at + 12
+        rows = _WEIGHT.iter_unpack(data[begin : begin + count * _WEIGHT.size])
+        found: tuple[Weights, Weights] = ({}, {})
+        for is_move, source, target, weight in rows:
+            found[is_move][sources[is_move][source], names[target]] = weight
+        return names, *found
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise DataError(f"this model of CRFsuite is damaged ({error}).", path=path) from error
+
+
+def _names(data: bytes, begin: int, count: int) -> list[str]:
+    """The names of a constant database (CQDB), by number."""
+    _, _, _, _, size, place = struct.unpack_from("<4s5I", data, begin)
+    names = []
+    for offset in struct.unpack_from(f"<{min(size, count)}I", data, begin + place):
+        (length,) = struct.unpack_from("<I", data, begin + offset + 4)
+        start = begin + offset + 8
+        names.append(data[start : start + length].rstrip(b"\0").decode("utf-8"))
+    return names

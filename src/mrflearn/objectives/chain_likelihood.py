@@ -2,6 +2,7 @@
 
     likelihood    log Z(x) - score(y, x)
     perceptron    max over y' of score(y', x) - score(y, x)     [Collins 2002]
+                  and a margin where y' is wrong                [Crammer et al. 2006]
     pw, pwpl      sum over pieces of log Z(piece) - score of its labels
 
 The gradient is expected (or best) minus observed counts of every weight; both differences are
@@ -37,7 +38,7 @@ from mrflearn.execution.resources import Threads, moved
 from mrflearn.kernels import chain_pieces, chain_search, chain_sums
 from mrflearn.kernels.chain_pieces import PieceSide
 from mrflearn.kernels.chain_sums import Steps, row_scores
-from mrflearn.models.chains import ChainBatch
+from mrflearn.models.chains import ChainBatch, LabelChain
 from mrflearn.models.incidence import LONGEST_PIECE, WeightIncidence
 from mrflearn.models.loglinear import NUMBERS_IN_TABLES, LogLinearField
 from mrflearn.objectives.base import Evaluation, Objective, total
@@ -58,7 +59,12 @@ class ChainBlock:
     allowed: Bool[Tensor, "r p"] | None
     weight: Float[Tensor, " b"] | None
     moves: WeightIncidence | None  # None: all rows share one transition table
-    states: int
+    chain: LabelChain
+
+    @property
+    def states(self) -> int:
+        """How many states a row has."""
+        return self.chain.states
 
     @cached_property
     def amount(self) -> Float[Tensor, " r"]:
@@ -168,7 +174,7 @@ def _block(
         allowed,
         None if batch.weight is None else batch.weight[group].to(device, model.dtype),
         moves,
-        chain.states,
+        chain,
     )
 
 
@@ -257,12 +263,21 @@ def likelihood(
 
 
 def perceptron(
-    unary: Float[Tensor, "r p"], table: Float[Tensor, "*q p p"], block: ChainBlock
+    unary: Float[Tensor, "r p"],
+    table: Float[Tensor, "*q p p"],
+    block: ChainBlock,
+    margin: Callable[[Tensor], Tensor] | None = None,
 ) -> ChainLoss:
-    """The score of the best labels less that of the right ones."""
+    """The score of the best labels less that of the right ones.
+
+    With a `margin`, that of the number of wrong labels is added, and sequences without have none.
+    """
     steps, gold = block.steps, _known(block)
     best, score = chain_search.viterbi(unary, table, steps)
     loss = score.double() - steps.totals(row_scores(unary, table, gold, steps).double())
+    if margin is not None:
+        wrong = steps.totals((block.chain.label(best) != block.chain.label(gold)).double())
+        loss = torch.where(wrong > 0, loss + margin(wrong), 0.0)
     single, pair = torch.zeros_like(unary), torch.zeros_like(table)
     for path in (gold, best):
         rows, codes = block.places(path)

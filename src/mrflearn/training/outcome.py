@@ -160,6 +160,7 @@ class StopRule:
       1983, section 7.2]: the change of the value, relative, for a relative change of the weights.
     - value: it fell by less than delta |value|, or by less than its noise, over the last `period`
       iterations (CRFsuite's rule).
+    - target: the value is below it.
     - limits on iterations, evaluations, seconds (all counted through a resumed training).
     """
 
@@ -169,6 +170,7 @@ class StopRule:
     tolerance: float | None = None
     period: int = 10
     delta: float | None = None
+    target: float | None = None
 
     def __post_init__(self) -> None:
         if self.max_iterations < 0 or self.period < 1:
@@ -189,6 +191,10 @@ class StopRule:
             if not fallen > max(self.delta * abs(row.value), noise):
                 over = f"over the last {self.period} iterations."
                 return Verdict("value", f"the value no longer falls: by {fallen:.2g} {over}")
+        if self.target is not None and row.value < self.target:
+            return Verdict(
+                "value", f"the value is low enough: {row.value:.2g} < {self.target:.2g}."
+            )
         return self.limit(row.iteration, row.evaluations, row.seconds)
 
     def limit(self, iteration: int, evaluations: int, seconds: float) -> Verdict | None:

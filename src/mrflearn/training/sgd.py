@@ -1,6 +1,9 @@
-"""Stochastic gradient descent and Adagrad over minibatches.
+"""Stochastic gradient descent, Adagrad, passive-aggressive steps and AROW over minibatches.
 
 J. Duchi, E. Hazan and Y. Singer, Adaptive subgradient methods, JMLR 12 (2011).
+K. Crammer, O. Dekel, J. Keshet, S. Shalev-Shwartz and Y. Singer, Online passive-aggressive
+algorithms, JMLR 7 (2006).
+K. Crammer, A. Kulesza and M. Dredze, Adaptive regularization of weight vectors, NeurIPS 2009.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from mrflearn.errors import TrainingError
+from mrflearn.objectives.base import Evaluation
 from mrflearn.objectives.problem import Problem
 from mrflearn.training.checkpoint import restore_into
 from mrflearn.training.outcome import StopRule
@@ -64,6 +68,7 @@ class ByEpochs(ABC):
     period: int
     delta: float | None
     max_seconds: float | None
+    target: float | None = None  # a value that is low enough to stop at
     keeps: ClassVar[tuple[str, ...]] = ()  # the vectors that stand beside the iterate
     average_from: int | None = None  # the epoch from which on iterates are averaged; 1 is the first
 
@@ -77,11 +82,15 @@ class ByEpochs(ABC):
     @property
     def rule(self) -> StopRule:
         return StopRule(
-            self.epochs, max_seconds=self.max_seconds, period=self.period, delta=self.delta
+            self.epochs,
+            max_seconds=self.max_seconds,
+            period=self.period,
+            delta=self.delta,
+            target=self.target,
         )
 
     @abstractmethod
-    def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:
+    def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
         """Moves the state's vector in place; gives the rate used, after `epochs` passes."""
 
     def blank(self, start: Float[Tensor, " p"]) -> EpochState:
@@ -108,7 +117,7 @@ class ByEpochs(ABC):
             found = problem.part(index, state.vector)
             gradient = found.gradient
             state.sums += torch.stack((found.value.double(), gradient.dot(gradient).double()))
-            state.step = self.move(state, gradient, state.updates / count)
+            state.step = self.move(state, found, state.updates / count)
             state.updates += 1
             state.position += 1
             if state.average is not None and state.iteration + 1 >= (self.average_from or 0):
@@ -150,9 +159,9 @@ class SGD(ByEpochs):
     delta: float | None = None
     max_seconds: float | None = None
 
-    def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:
+    def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:
         rate = self.rate / (1 + self.decay * epochs)
-        state.vector.add_(gradient, alpha=-rate)
+        state.vector.add_(found.gradient, alpha=-rate)
         return rate
 
 
@@ -173,7 +182,66 @@ class Adagrad(ByEpochs):
     delta: float | None = None
     max_seconds: float | None = None
 
-    def move(self, state: EpochState, gradient: Float[Tensor, " p"], epochs: float) -> float:  # noqa: ARG002
+    def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:  # noqa: ARG002
+        gradient = found.gradient
         squares = state.kept["squares"].addcmul_(gradient, gradient)
         state.vector.addcdiv_(gradient, squares.sqrt().add_(self.epsilon), value=-self.rate)
         return self.rate
+
+
+# Steps as long as a minibatch's hinge loss asks for: passive where there is none.
+
+
+@final
+@dataclass(frozen=True)
+class PassiveAggressive(ByEpochs):
+    """w <- w - tau * g, the shortest step after which a minibatch of loss l has none left.
+
+    tau = l / |g|^2 (kind 0), at most `rate` of it (kind 1, PA-I), or l / (|g|^2 + 1 / (2 rate))
+    (kind 2, PA-II); `rate` is the aggressiveness C [Crammer et al. 2006, figure 1].
+    """
+
+    kind: int = 1
+    rate: float = 1.0
+    epochs: int = 100
+    average_from: int | None = 1
+    target: float | None = None
+    period: int = 10
+    delta: float | None = None
+    max_seconds: float | None = None
+
+    def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:  # noqa: ARG002
+        loss, norm = float(found.value), float(found.gradient.dot(found.gradient))
+        if norm == 0:
+            return 0.0
+        tau = loss / (norm + 0.5 / self.rate if self.kind == 2 else norm)
+        tau = min(self.rate, tau) if self.kind == 1 else tau
+        state.vector.add_(found.gradient, alpha=-tau)
+        return tau
+
+
+@final
+@dataclass(frozen=True)
+class AROW(ByEpochs):
+    """A passive-aggressive step of weights that are the surer, the more they have been moved.
+
+    The weights are Gaussian, of variance `rate` at first: w <- w - l / (gamma + g' S g) * S g and
+    S^-1 <- S^-1 + g^2 / gamma, S diagonal [Crammer et al. 2009, figure 1].
+    """
+
+    keeps: ClassVar[tuple[str, ...]] = ("evidence",)  # gamma * (S^-1 less that of the beginning)
+    rate: float = 1.0
+    gamma: float = 1.0
+    epochs: int = 100
+    target: float | None = None
+    period: int = 10
+    delta: float | None = None
+    max_seconds: float | None = None
+
+    def move(self, state: EpochState, found: Evaluation, epochs: float) -> float:  # noqa: ARG002
+        evidence, squares = state.kept["evidence"], found.gradient.square()
+        variance = evidence.div(self.gamma).add_(1 / self.rate).reciprocal_()
+        step = float(found.value) / (self.gamma + float(squares.dot(variance)))
+        state.vector.addcmul_(found.gradient, variance, value=-step)
+        evidence.add_(squares)
+        return step
