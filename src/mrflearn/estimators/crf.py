@@ -436,10 +436,10 @@ class CRF(ChainQuestions):
             if path.is_dir():
                 found = type(self).load(path, device=self.device)
             else:
-                settings = {"dtype": self.dtype, "device": self.device}
+                settings: dict[str, Any] = {"dtype": self.dtype, "device": self.device}
                 found = type(self).from_weights(*read_crfsuite_model(path), **settings)
             learned = {name: own for name, own in vars(found).items() if name.endswith("_")}
-            vars(self).update(learned)
+            self.__dict__.update(learned)
         return super()._fitted()
 
     def _train(
